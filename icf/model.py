@@ -1,0 +1,104 @@
+"""The words of the project as types: members, fold classes, call-site records, verdicts.
+
+    image + evidence -> fold classes + call-site records -> tables -> resolver -> frames
+
+A *fold class* is the set of source functions that share one body after the link; each is a
+*member*. A *call site* is identified by its return address. Callers and callees are members,
+never addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum, IntFlag
+from typing import NewType
+
+Vaddr = NewType("Vaddr", int)  # as linked; what readelf prints
+RuntimeAddr = NewType("RuntimeAddr", int)  # as sampled; meaningless without the module map
+FileOffset = NewType("FileOffset", int)
+DieOffset = NewType("DieOffset", int)  # from the start of .debug_info; 0 means none
+
+
+class Evidence(IntEnum):
+    """Why we believe a call-site record, best first (written to `.debug_icf` as these numbers)."""
+
+    TABLE = 1
+    RELOCATION = 2
+    OBJECT = 3
+    DWARF = 4
+    ALIGNED = 5
+    DECODED = 6
+
+
+class Verdict(Enum):
+    """What an answer about a frame is worth."""
+
+    UNMERGED = "unmerged"  # the body belongs to one source function
+    UNIQUE = "unique"  # merged, and the evidence leaves one member
+    NARROWED = "narrowed"  # merged, some members fell
+    AMBIGUOUS = "ambiguous"  # merged, every member is still possible
+    CONTRADICTED = "contradicted"  # no member fits what is known of the stack
+    UNKNOWN = "unknown"  # outside of the image, or in no function
+
+
+class MemberFlag(IntFlag):
+    """Facts about one member, as stored in `.debug_icf`."""
+
+    NONE = 0
+    KEPT = 1  # the linker kept this member's section
+    ADDRESS_TAKEN = 2  # its address escapes other than through calls and vtables
+    VIRTUAL = 4  # `slot` is its vtable slot
+    LOCAL = 8  # internal linkage: the name need not be unique in the image
+    SYNTHETIC = 16  # its DIE is a declaration that the pass wrote
+
+
+class ClassFlag(IntFlag):
+    """Facts about one class, as stored in `.debug_icf`."""
+
+    NONE = 0
+    MEMBERS_COMPLETE = 1  # no further member can exist
+    CALLS_COMPLETE = 2  # every direct call that reaches the body has a record for each caller
+    FRAGMENT = 4  # an outlined part (`.cold`) that is entered by jumps from its function
+    ADDRESS_TAKEN_KNOWN = 8  # the members' ADDRESS_TAKEN flags are complete
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One source function of a fold class."""
+
+    name: str  # linkage name, as in the symbol table
+    die: DieOffset = DieOffset(0)
+    flags: MemberFlag = MemberFlag.NONE
+    aliases: tuple[str, ...] = ()  # further symbols of the same source function
+    slot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoldClass:
+    """The functions that share the body at `vaddr`; merged if there are two members or more."""
+
+    vaddr: Vaddr
+    size_bytes: int
+    members: tuple[Member, ...]
+    flags: ClassFlag = ClassFlag.NONE
+
+    @property
+    def merged(self) -> bool:
+        return len(self.members) > 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MemberRef:
+    """A member by its place: class index in address order, member index in that class."""
+
+    class_idx: int
+    member_idx: int
+
+
+@dataclass(frozen=True, slots=True)
+class TailCall:
+    """A jump at `jump` that, in `caller`, is a call of `callee`; it leaves no return address."""
+
+    jump: Vaddr
+    caller: MemberRef
+    callee: MemberRef

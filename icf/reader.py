@@ -1,0 +1,93 @@
+"""A bounds-checked cursor over little-endian bytes that knows where it stands.
+
+Parsers of headers and small tables read through it, in file order, and check each field right
+after reading it. Bulk data goes through the kernels instead.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from icf.errors import FormatError
+
+_U16, _U32, _U64 = Struct("<H"), Struct("<I"), Struct("<Q")
+
+
+class Reader:
+    """Reads `buffer` from `pos` to `end`; every short read is a `FormatError` with its place."""
+
+    __slots__ = ("_buffer", "path", "section", "pos", "end")
+
+    def __init__(
+        self,
+        buffer: bytes | bytearray | memoryview,
+        path: str,
+        section: str,
+        pos: int = 0,
+        end: int | None = None,
+    ) -> None:
+        self._buffer = memoryview(buffer)
+        self.path = path
+        self.section = section
+        self.pos = pos
+        size_bytes = len(self._buffer)
+        self.end = size_bytes if end is None else min(end, size_bytes)
+
+    def error(self, problem: str, offset: int | None = None) -> FormatError:
+        """The error to raise for `problem` at `offset`, or where the reader stands."""
+        return FormatError(self.path, self.section, self.pos if offset is None else offset, problem)
+
+    @property
+    def remaining(self) -> int:
+        """Bytes between the cursor and the end."""
+        return max(self.end - self.pos, 0)
+
+    def take(self, size_bytes: int) -> memoryview:
+        """The next `size_bytes` bytes, not copied."""
+        if size_bytes < 0 or size_bytes > self.end - self.pos:
+            raise self.error(f"needs {size_bytes} bytes, {self.remaining} are left")
+        start = self.pos
+        self.pos = start + size_bytes
+        return self._buffer[start : self.pos]
+
+    def u8(self) -> int:
+        return self.take(1)[0]
+
+    def u16(self) -> int:
+        return int(_U16.unpack(self.take(2))[0])
+
+    def u32(self) -> int:
+        return int(_U32.unpack(self.take(4))[0])
+
+    def u64(self) -> int:
+        return int(_U64.unpack(self.take(8))[0])
+
+    def uint(self, size_bytes: int) -> int:
+        """An unsigned integer of any width."""
+        return int.from_bytes(self.take(size_bytes), "little")
+
+    def uleb(self) -> int:
+        """A ULEB128 of at most 64 bits (DWARF 5, 7.6)."""
+        start, value, shift = self.pos, 0, 0
+        while True:
+            byte = self.u8()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 63:
+                raise self.error("ULEB128 is longer than 10 bytes", start)
+        if value >> 64:
+            raise self.error("ULEB128 does not fit 64 bits", start)
+        return value
+
+    def cstring(self) -> bytes:
+        """Bytes up to a NUL, which is consumed."""
+        view = self._buffer[self.pos : self.end]
+        step = 256
+        for start in range(0, len(view), step):
+            nul = bytes(view[start : start + step]).find(0)
+            if nul >= 0:
+                self.pos += start + nul + 1
+                return bytes(view[: start + nul])
+        raise self.error("string has no terminating NUL")
