@@ -1,0 +1,324 @@
+"""A mapped ELF image: sections and their contents, addresses, symbols, relocations.
+
+    with Image.open("a.out") as image:
+        info = image.contents(".debug_info")     # a view of the mapping, or the inflated bytes
+        code = image.read(vaddr, 16)
+        names = [image.symbols.name(row) for row in image.symbols.functions]
+
+Opening reads the headers and nothing else, so it costs the same for 30 KB and 300 MB. Everything
+further is read when asked for, once. Views keep the mapping alive, also after `close`.
+
+Addresses are translated through the loadable segments, as the kernel does it. In a separate debug
+file the program headers still describe the original's layout while the bytes are gone; all its
+allocated sections are NOBITS, and nothing in it counts as backed by the file.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+from icf.elf import compression, notes
+from icf.elf.headers import SECTION_HEADERS, parse_headers
+from icf.elf.types import (
+    DF_1_PIE,
+    DT_DEBUG,
+    DT_FLAGS_1,
+    DT_NULL,
+    DT_SONAME,
+    ET_DYN,
+    PT_DYNAMIC,
+    PT_INTERP,
+    PT_LOAD,
+    SHDR,
+    SHF_COMPRESSED,
+    SHT_DYNSYM,
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_NULL,
+    SHT_SYMTAB,
+    Machine,
+    Section,
+    Segment,
+)
+from icf.errors import FormatError, IcfError
+
+if TYPE_CHECKING:
+    from icf.elf.relocations import Relocations
+    from icf.elf.symbols import Symbols
+
+_DYNAMIC_ENTRY_SIZE_BYTES = 16
+
+
+class Image:
+    """One ELF64 little-endian file, mapped read-only; use `Image.open`."""
+
+    def __init__(self, path: str, fd: int, data: memoryview, *, allow_rel: bool = False) -> None:
+        self.path = path
+        self.data = data
+        self._fd = fd
+        self.headers = parse_headers(data, path, allow_rel=allow_rel)
+        self.machine: Machine = self.headers.machine
+        self.elf_type = self.headers.elf_type
+        self.entry = self.headers.entry
+        self.sections: tuple[Section, ...] = self.headers.sections
+        self.segments: tuple[Segment, ...] = self.headers.segments
+        self._section_by_name: dict[str, Section] = {}
+        for section in self.sections:
+            if section.type != SHT_NULL:
+                self._section_by_name.setdefault(section.name, section)
+        self._inflated: dict[int, memoryview] = {}
+        self._symbols: dict[int, Symbols] = {}
+        self._relocations: dict[int, Relocations] = {}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, allow_rel: bool = False) -> Self:
+        """Map the file; `allow_rel` admits relocatable objects."""
+        path = os.fspath(path)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise IcfError(f"{path}: {error.strerror}") from error
+        try:
+            if os.fstat(fd).st_size == 0:
+                raise FormatError(path, "ELF header", 0, "the file is empty")
+            data = memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+            return cls(path, fd, data, allow_rel=allow_rel)
+        except (OSError, ValueError) as error:  # a directory, a device
+            os.close(fd)
+            raise IcfError(f"{path}: cannot be mapped: {error}") from error
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def close(self) -> None:
+        """Close the file; the mapping goes with the last view of it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+    # Sections
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name; `.zdebug_x` stands in for a missing `.debug_x`."""
+        section = self._section_by_name.get(name)
+        if section is None and name.startswith(".debug_"):
+            section = self._section_by_name.get(".z" + name[1:])
+        return section
+
+    def stored(self, section: Section) -> memoryview:
+        """The bytes of a section as they lie in the file."""
+        if section.type in (SHT_NOBITS, SHT_NULL):
+            return self.data[:0]
+        size_bytes = len(self.data)
+        if section.offset > size_bytes or section.size_bytes > size_bytes - section.offset:
+            raise FormatError(
+                self.path,
+                SECTION_HEADERS,
+                self.headers.shoff + section.index * SHDR.size,
+                f"section {section.name or section.index} of {section.size_bytes} bytes at {section.offset:#x} "
+                f"ends outside of the file of {size_bytes} bytes",
+            )
+        return self.data[section.offset : section.offset + section.size_bytes]
+
+    def is_compressed(self, section: Section) -> bool:
+        """Whether `contents` has to inflate the section."""
+        if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
+            return True
+        return section.name.startswith(".zdebug_") and compression.is_gnu_compressed(section.name, self.stored(section))
+
+    def contents(self, section: Section | str) -> memoryview:
+        """The (inflated) contents; empty if the section is absent or has none in this file."""
+        if isinstance(section, str):
+            found = self.section(section)
+            if found is None:
+                return self.data[:0]
+            section = found
+        if not self.is_compressed(section):
+            return self.stored(section)
+        view = self._inflated.get(section.index)
+        if view is None:
+            gnu = not section.flags & SHF_COMPRESSED
+            inflated = compression.inflate(self.stored(section), self.path, section.name, gnu=gnu)
+            view = self._inflated[section.index] = memoryview(inflated).toreadonly()
+        return view
+
+    def private_copy(self, section: Section | str) -> memoryview:
+        """The contents as a writable view of our own; pages of the file are copied when written to."""
+        if isinstance(section, str):
+            found = self.section(section)
+            if found is None:
+                return memoryview(bytearray())
+            section = found
+        if self.is_compressed(section):
+            return memoryview(bytearray(self.contents(section)))
+        size_bytes = len(self.stored(section))
+        if size_bytes == 0:
+            return memoryview(bytearray())
+        if self._fd < 0:
+            raise ValueError("the image is closed")
+        lead_bytes = section.offset % mmap.ALLOCATIONGRANULARITY
+        mapping = mmap.mmap(
+            self._fd, size_bytes + lead_bytes, access=mmap.ACCESS_COPY, offset=section.offset - lead_bytes
+        )
+        return memoryview(mapping)[lead_bytes:]
+
+    # Addresses
+
+    @cached_property
+    def is_debug_file(self) -> bool:
+        """Whether this is a separate debug file, without the bytes that get loaded."""
+        allocated = [s for s in self.sections if s.is_alloc and s.type != SHT_NOTE]
+        return bool(allocated) and all(s.type == SHT_NOBITS for s in allocated)
+
+    @cached_property
+    def _backed(self) -> list[tuple[int, int, int]]:
+        """(start, end, file offset) of the loaded ranges that have bytes in the file, ascending."""
+        if self.is_debug_file:
+            return []
+        size_bytes = len(self.data)
+        ranges = []
+        for segment in self.segments:
+            if segment.type == PT_LOAD and segment.offset < size_bytes:
+                filesz = min(segment.filesz, size_bytes - segment.offset)
+                if filesz:
+                    ranges.append((segment.vaddr, segment.vaddr + filesz, segment.offset))
+        return sorted(ranges)
+
+    @cached_property
+    def _backed_starts(self) -> list[int]:
+        return [start for start, _, _ in self._backed]
+
+    def vaddr_to_offset(self, vaddr: int) -> int | None:
+        """Where the byte at `vaddr` lies in the file, if it does."""
+        index = bisect_right(self._backed_starts, vaddr) - 1
+        if index >= 0:
+            start, end, offset = self._backed[index]
+            if vaddr < end:
+                return offset + (vaddr - start)
+        return None
+
+    def offset_to_vaddr(self, offset: int) -> int | None:
+        """Where the byte at `offset` of the file is loaded, if it is."""
+        for start, end, first_offset in self._backed:
+            if first_offset <= offset < first_offset + (end - start):
+                return start + (offset - first_offset)
+        return None
+
+    def read(self, vaddr: int, size_bytes: int) -> memoryview:
+        """The bytes from `vaddr` on: `size_bytes` of them, or as many as the file backs without a gap."""
+        index = bisect_right(self._backed_starts, vaddr) - 1
+        if index < 0 or size_bytes <= 0:
+            return self.data[:0]
+        start, end, offset = self._backed[index]
+        if vaddr >= end:
+            return self.data[:0]
+        first = offset + (vaddr - start)
+        return self.data[first : first + min(size_bytes, end - vaddr)]
+
+    # What the loader and the linker left behind
+
+    @cached_property
+    def dynamic(self) -> tuple[tuple[int, int], ...]:
+        """The entries (d_tag, d_val) of the dynamic section."""
+        for segment in self.segments:
+            if segment.type == PT_DYNAMIC:
+                table = self.read(segment.vaddr, segment.filesz)
+                break
+        else:
+            return ()
+        whole = table[: len(table) // _DYNAMIC_ENTRY_SIZE_BYTES * _DYNAMIC_ENTRY_SIZE_BYTES].cast("Q")
+        entries = []
+        for index in range(0, len(whole), 2):
+            if whole[index] == DT_NULL:
+                break
+            entries.append((whole[index], whole[index + 1]))
+        return tuple(entries)
+
+    @cached_property
+    def is_pie(self) -> bool:
+        """Whether this is an executable that is loaded anywhere, as opposed to a shared object."""
+        if self.elf_type != ET_DYN:
+            return False
+        tags = dict(self.dynamic)
+        if tags.get(DT_FLAGS_1, 0) & DF_1_PIE or DT_DEBUG in tags:
+            return True
+        return DT_SONAME not in tags and any(segment.type == PT_INTERP for segment in self.segments)
+
+    @cached_property
+    def build_id(self) -> bytes:
+        """The build id, or nothing."""
+        return notes.find_build_id(self)
+
+    @cached_property
+    def linker(self) -> str:
+        """Who linked it: "lld", "gold", "mold", "bfd", or "" if nothing tells."""
+        return notes.find_linker(self)
+
+    # Symbols and relocations
+
+    @cached_property
+    def symbols(self) -> Symbols:
+        """`.symtab`, or `.dynsym` when it was stripped."""
+        for section in self.sections:
+            if section.type == SHT_SYMTAB:
+                return self.symbols_of(section.index)
+        return self.dynamic_symbols
+
+    @cached_property
+    def dynamic_symbols(self) -> Symbols:
+        """`.dynsym`."""
+        for section in self.sections:
+            if section.type == SHT_DYNSYM:
+                return self.symbols_of(section.index)
+        return self.symbols_of(0)
+
+    def symbols_of(self, section_idx: int) -> Symbols:
+        """The symbol table in that section; 0 gives an empty one."""
+        symbols = self._symbols.get(section_idx)
+        if symbols is None:
+            from icf.elf.symbols import read_symbols
+
+            symbols = self._symbols[section_idx] = read_symbols(self, section_idx)
+        return symbols
+
+    def relocations(self, section: Section | str) -> Relocations | None:
+        """The relocations stored in a section such as `.rela.text`; None if there is no such section."""
+        if isinstance(section, str):
+            found = self.section(section)
+            if found is None:
+                return None
+            section = found
+        relocations = self._relocations.get(section.index)
+        if relocations is None:
+            from icf.elf.relocations import read_relocations
+
+            relocations = self._relocations[section.index] = read_relocations(self, section)
+        return relocations
+
+    @cached_property
+    def got_imports(self) -> dict[int, str]:
+        """Address of each GOT slot that the loader fills -> name of the imported symbol."""
+        from icf.elf.plt import find_got_imports
+
+        return find_got_imports(self)
+
+    @cached_property
+    def plt_stubs(self) -> dict[int, str]:
+        """Address of each PLT stub -> name of the function it jumps to."""
+        from icf.elf.plt import find_plt_stubs
+
+        return find_plt_stubs(self)

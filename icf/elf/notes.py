@@ -1,0 +1,60 @@
+"""Identity from notes: the build id, and which linker made the image.
+
+lld and mold sign in `.comment`, gold leaves a note of its own. GNU ld leaves nothing, so an image
+with the compilers' `.comment` and no other sign is its work; without a `.comment` nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from icf.elf.types import NT_GNU_BUILD_ID, PT_NOTE, SHT_NOTE
+from icf.reader import Reader
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
+_COMMENT_LIMIT_BYTES = 1 << 20
+
+
+def find_build_id(image: Image) -> bytes:
+    """The GNU build id, from the note sections or, without those, the note segments."""
+    for place, notes, align in _note_areas(image):
+        reader = Reader(notes, image.path, place)
+        while reader.remaining >= 12:
+            name_size_bytes, desc_size_bytes, kind = reader.u32(), reader.u32(), reader.u32()
+            name = bytes(reader.take(name_size_bytes))
+            reader.pos = -(-reader.pos // align) * align
+            desc = bytes(reader.take(desc_size_bytes))
+            reader.pos = -(-reader.pos // align) * align
+            if kind == NT_GNU_BUILD_ID and name == b"GNU\0":
+                return desc
+    return b""
+
+
+def _note_areas(image: Image) -> Iterator[tuple[str, memoryview, int]]:
+    own = image.section(".note.gnu.build-id")
+    sections = [s for s in image.sections if s.type == SHT_NOTE and s is not own]
+    if own is not None:
+        sections.insert(0, own)
+    for section in sections:
+        yield section.name, image.contents(section), 8 if section.align == 8 else 4
+    if not sections and not image.is_debug_file:
+        for segment in image.segments:
+            if segment.type == PT_NOTE:
+                notes = image.data[segment.offset : segment.offset + segment.filesz]
+                yield "PT_NOTE", notes, 8 if segment.align == 8 else 4
+
+
+def find_linker(image: Image) -> str:
+    """The linker's name as the project writes it, "" if nothing tells."""
+    if image.section(".note.gnu.gold-version") is not None:
+        return "gold"
+    comment = bytes(image.contents(".comment")[:_COMMENT_LIMIT_BYTES])
+    for line in comment.split(b"\0"):
+        if line.startswith(b"Linker: ") and b"LLD " in line:  # "Linker: Debian LLD 19.1.7"
+            return "lld"
+        if line.startswith(b"mold "):
+            return "mold"
+    return "bfd" if comment else ""

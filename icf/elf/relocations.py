@@ -1,0 +1,95 @@
+"""A relocation section as columns that are views of the mapping.
+
+`r_info` is two 32-bit halves on both machines, so that no column needs to be computed. Symbol
+indices are checked against their table once, when the column is first asked for: whatever indexes
+a symbol column with it stays in bounds.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from icf.elf.headers import SECTION_HEADERS
+from icf.elf.types import RELA_SIZE_BYTES, SHDR, SHT_RELA, Section
+from icf.errors import FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+    from icf.elf.symbols import Symbols
+
+RELA = np.dtype([("r_offset", "<u8"), ("r_type", "<u4"), ("r_sym", "<u4"), ("r_addend", "<i8")])
+
+
+class Relocations:
+    """The relocations of one section, in file order."""
+
+    def __init__(self, image: Image, section: Section, raw: npt.NDArray[np.void]) -> None:
+        self.section = section
+        self.count = len(raw)
+        self._image = image
+        self._raw = raw
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def offset(self) -> npt.NDArray[np.uint64]:
+        """`r_offset`: an address in a linked image, a section offset in an object or a debug section."""
+        return self._raw["r_offset"]
+
+    @property
+    def type(self) -> npt.NDArray[np.uint32]:
+        """The machine's relocation type."""
+        return self._raw["r_type"]
+
+    @property
+    def addend(self) -> npt.NDArray[np.int64]:
+        """`r_addend`."""
+        return self._raw["r_addend"]
+
+    @cached_property
+    def symbol(self) -> npt.NDArray[np.uint32]:
+        """Row in `symbols`; 0 is the null symbol."""
+        column = self._raw["r_sym"]
+        limit = max(self.symbols.count, 1)
+        if self.count and int(column.max()) >= limit:
+            row = int(np.argmax(column >= limit))
+            raise FormatError(
+                self._image.path,
+                self.section.name,
+                row * RELA_SIZE_BYTES,
+                f"relocation names symbol {int(column[row])}, its table has {self.symbols.count}",
+            )
+        return column
+
+    @property
+    def symbols(self) -> Symbols:
+        """The symbol table that the section is linked to."""
+        return self._image.symbols_of(self.section.link)
+
+    def target_section(self) -> Section | None:
+        """The section that is relocated, where `sh_info` names one."""
+        info = self.section.info
+        return self._image.sections[info] if 0 < info < len(self._image.sections) else None
+
+
+def read_relocations(image: Image, section: Section) -> Relocations:
+    """The relocations stored in `section`."""
+    if section.type != SHT_RELA:
+        raise UnsupportedError(
+            f"{image.path}: {section.name}: section type {section.type} is not handled, SHT_RELA (4) is"
+        )
+    stored = image.contents(section)
+    if section.entsize != RELA_SIZE_BYTES or len(stored) % RELA_SIZE_BYTES:
+        raise FormatError(
+            image.path,
+            SECTION_HEADERS,
+            image.headers.shoff + section.index * SHDR.size,
+            f"relocation section {section.name} has {len(stored)} bytes in entries of {section.entsize}, "
+            f"must be entries of {RELA_SIZE_BYTES}",
+        )
+    return Relocations(image, section, np.frombuffer(stored, dtype=RELA))

@@ -1,0 +1,210 @@
+"""A symbol table as columns.
+
+The table stays in the mapping; each column is made when first asked for, as a contiguous array,
+and a name is decoded only when somebody wants that one. Half a million symbols cost a few
+milliseconds for each column.
+
+`shndx` is widened to 32 bits: SHN_XINDEX is resolved through the SHT_SYMTAB_SHNDX section, and
+the reserved values are those of `icf.elf.types` (SHN_ABS = 0xfffffff1 ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from icf.elf.headers import SECTION_HEADERS
+from icf.elf.types import (
+    SHDR,
+    SHN_LORESERVE,
+    SHN_LORESERVE_16,
+    SHN_UNDEF,
+    SHN_XINDEX_16,
+    SHT_DYNSYM,
+    SHT_STRTAB,
+    SHT_SYMTAB,
+    SHT_SYMTAB_SHNDX,
+    STB_LOCAL,
+    STT_FILE,
+    STT_FUNC,
+    STT_GNU_IFUNC,
+    SYM_SIZE_BYTES,
+)
+from icf.errors import FormatError
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
+SYM = np.dtype(
+    [
+        ("st_name", "<u4"),
+        ("st_info", "u1"),
+        ("st_other", "u1"),
+        ("st_shndx", "<u2"),
+        ("st_value", "<u8"),
+        ("st_size", "<u8"),
+    ]
+)
+_NAME_STEP_BYTES = 512
+_RESERVED = np.uint32(SHN_LORESERVE & 0xFFFF0000)
+
+
+class Symbols:
+    """The symbols of one table; a row is a symbol's index in it."""
+
+    def __init__(
+        self,
+        path: str,
+        section: str,
+        raw: npt.NDArray[np.void],
+        strtab: memoryview,
+        extended: npt.NDArray[np.uint32] | None = None,
+    ) -> None:
+        self.path, self.section = path, section
+        self.strtab = strtab
+        self.count = len(raw)
+        self._raw = raw
+        self._extended = extended
+
+    def __len__(self) -> int:
+        return self.count
+
+    @cached_property
+    def value(self) -> npt.NDArray[np.uint64]:
+        """`st_value`: in a linked image, the address."""
+        return np.ascontiguousarray(self._raw["st_value"])
+
+    @cached_property
+    def size_bytes(self) -> npt.NDArray[np.uint64]:
+        """`st_size`."""
+        return np.ascontiguousarray(self._raw["st_size"])
+
+    @cached_property
+    def type(self) -> npt.NDArray[np.uint8]:
+        """STT_FUNC and so on."""
+        return np.asarray(self._raw["st_info"] & 0xF, dtype=np.uint8)
+
+    @cached_property
+    def bind(self) -> npt.NDArray[np.uint8]:
+        """STB_LOCAL and so on."""
+        return np.asarray(self._raw["st_info"] >> 4, dtype=np.uint8)
+
+    @cached_property
+    def visibility(self) -> npt.NDArray[np.uint8]:
+        """STV_DEFAULT and so on."""
+        return np.asarray(self._raw["st_other"] & 3, dtype=np.uint8)
+
+    @cached_property
+    def name_offset(self) -> npt.NDArray[np.uint32]:
+        """`st_name`, an offset in `strtab`."""
+        return np.ascontiguousarray(self._raw["st_name"])
+
+    @cached_property
+    def shndx(self) -> npt.NDArray[np.uint32]:
+        """The section index, 32 bits wide."""
+        stored = self._raw["st_shndx"]
+        shndx = stored.astype(np.uint32)
+        shndx[stored >= SHN_LORESERVE_16] |= _RESERVED
+        escaped = np.flatnonzero(stored == SHN_XINDEX_16)
+        if len(escaped):
+            if self._extended is None or int(escaped[-1]) >= len(self._extended):
+                raise FormatError(
+                    self.path,
+                    self.section,
+                    int(escaped[-1]) * SYM_SIZE_BYTES,
+                    "symbol with SHN_XINDEX has no entry in a SHT_SYMTAB_SHNDX section",
+                )
+            shndx[escaped] = self._extended[escaped]
+        return shndx
+
+    @cached_property
+    def is_defined(self) -> npt.NDArray[np.bool_]:
+        """Whether the symbol lies in a section of this file (not undefined, absolute, common)."""
+        return np.asarray((self.shndx != SHN_UNDEF) & (self.shndx < SHN_LORESERVE))
+
+    @cached_property
+    def functions(self) -> npt.NDArray[np.int64]:
+        """Rows of the functions (and ifuncs) defined in a section, by (value, row)."""
+        is_function = (self.type == STT_FUNC) | (self.type == STT_GNU_IFUNC)
+        rows = np.flatnonzero(is_function & self.is_defined)
+        return rows[np.lexsort((rows, self.value[rows]))].astype(np.int64, copy=False)
+
+    def name(self, row: int) -> str:
+        """The symbol's name."""
+        return self.name_at(int(self._raw["st_name"][row]))
+
+    def names(self, rows: Iterable[int]) -> list[str]:
+        """The names of many symbols."""
+        offsets = self.name_offset
+        return [self.name_at(int(offsets[row])) for row in rows]
+
+    def name_at(self, name_offset: int) -> str:
+        """The string at an offset of the string table."""
+        if name_offset == 0:
+            return ""
+        strtab, step = self.strtab, _NAME_STEP_BYTES
+        end = name_offset
+        while end < len(strtab):
+            nul = bytes(strtab[end : end + step]).find(0)
+            if nul >= 0:
+                return str(strtab[name_offset : end + nul], "utf-8", "backslashreplace")
+            end += step
+            step *= 2
+        raise FormatError(
+            self.path,
+            self.section,
+            0,
+            f"symbol name at {name_offset:#x} has no end in the string table of {len(strtab)} bytes",
+        )
+
+    @cached_property
+    def _file_rows(self) -> npt.NDArray[np.int64]:
+        """For each row the nearest STT_FILE row at or before it, -1 if there is none."""
+        rows = np.where(self.type == STT_FILE, np.arange(self.count, dtype=np.int64), np.int64(-1))
+        return np.maximum.accumulate(rows) if self.count else rows
+
+    def file_name(self, row: int) -> str:
+        """The source file of a local symbol, as the nearest preceding STT_FILE names it."""
+        if self.bind[row] != STB_LOCAL:
+            return ""
+        file_row = int(self._file_rows[row])
+        return self.name(file_row) if file_row >= 0 else ""
+
+
+def read_symbols(image: Image, section_idx: int) -> Symbols:
+    """The symbol table in section `section_idx`; an empty one for section 0."""
+    path = image.path
+    if section_idx == 0:
+        return Symbols(path, "symbols", np.empty(0, dtype=SYM), memoryview(b""))
+    place = image.headers.shoff + section_idx * SHDR.size
+    if section_idx >= len(image.sections):
+        raise FormatError(path, SECTION_HEADERS, 0, f"symbol table is section {section_idx} of {len(image.sections)}")
+    section = image.sections[section_idx]
+    if section.type not in (SHT_SYMTAB, SHT_DYNSYM):
+        raise FormatError(
+            path, SECTION_HEADERS, place, f"section {section.name} has type {section.type}, must be a symbol table"
+        )
+    stored = image.contents(section)
+    if section.entsize != SYM_SIZE_BYTES or len(stored) % SYM_SIZE_BYTES:
+        raise FormatError(
+            path,
+            SECTION_HEADERS,
+            place,
+            f"symbol table {section.name} has {len(stored)} bytes in entries of {section.entsize}, "
+            f"must be entries of {SYM_SIZE_BYTES}",
+        )
+    if section.link >= len(image.sections) or image.sections[section.link].type != SHT_STRTAB:
+        raise FormatError(
+            path, SECTION_HEADERS, place, f"symbol table {section.name} has sh_link {section.link}: no string table"
+        )
+    extended = None
+    for other in image.sections:
+        if other.type == SHT_SYMTAB_SHNDX and other.link == section_idx:
+            indices = image.contents(other)
+            extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
+    strtab = image.contents(image.sections[section.link])
+    return Symbols(path, section.name, np.frombuffer(stored, dtype=SYM), strtab, extended)

@@ -1,0 +1,96 @@
+"""ELF words: machines, sections, segments, and the numbers of the gABI that are used here.
+
+Names of the standard keep its spelling. One departure: a symbol's section index is widened to
+32 bits, and the reserved values (SHN_ABS, SHN_COMMON ...) move to the top of that range, so that
+they cannot be mistaken for a real section of an image with more than 0xff00 of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+
+EHDR = Struct("<16sHHIQQQIHHHHHH")
+SHDR = Struct("<IIQQQQIIQQ")
+PHDR = Struct("<IIQQQQQQ")
+CHDR = Struct("<IIQQ")
+SYM_SIZE_BYTES = 24
+RELA_SIZE_BYTES = 24
+
+ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
+
+SHT_NULL, SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB, SHT_RELA = 0, 1, 2, 3, 4
+SHT_DYNAMIC, SHT_NOTE, SHT_NOBITS, SHT_REL, SHT_DYNSYM = 6, 7, 8, 9, 11
+SHT_GROUP, SHT_SYMTAB_SHNDX = 17, 18
+SHT_GNU_verdef, SHT_GNU_verneed, SHT_GNU_versym = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
+SHF_INFO_LINK, SHF_LINK_ORDER, SHF_COMPRESSED = 0x40, 0x80, 0x800
+
+SHN_UNDEF = 0
+SHN_LORESERVE_16 = 0xFF00  # as stored in 16 bits
+SHN_XINDEX_16 = 0xFFFF
+SHN_LORESERVE = 0xFFFFFF00  # as this package shows them
+SHN_ABS = 0xFFFFFFF1
+SHN_COMMON = 0xFFFFFFF2
+PN_XNUM = 0xFFFF
+
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE = 1, 2, 3, 4
+
+STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
+STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_SECTION, STT_FILE, STT_GNU_IFUNC = 0, 1, 2, 3, 4, 10
+
+ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD = 1, 2
+
+DT_NULL, DT_SONAME, DT_DEBUG, DT_FLAGS_1 = 0, 14, 21, 0x6FFFFFFB
+DF_1_PIE = 0x08000000
+
+NT_GNU_BUILD_ID = 3
+
+
+class Machine(IntEnum):
+    """The instruction sets that are handled, as numbered in `e_machine`."""
+
+    X86_64 = 62
+    AARCH64 = 183
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section header; `offset` and `size_bytes` describe the bytes as stored, maybe compressed."""
+
+    index: int
+    name: str
+    type: int
+    flags: int
+    vaddr: int
+    offset: int
+    size_bytes: int
+    link: int
+    info: int
+    align: int
+    entsize: int
+
+    @property
+    def is_alloc(self) -> bool:
+        """Whether the section is part of the loaded image."""
+        return bool(self.flags & SHF_ALLOC)
+
+    @property
+    def end(self) -> int:
+        """File offset after the last stored byte."""
+        return self.offset if self.type == SHT_NOBITS else self.offset + self.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One program header."""
+
+    type: int
+    flags: int
+    offset: int
+    vaddr: int
+    filesz: int
+    memsz: int
+    align: int
