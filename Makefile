@@ -1,0 +1,50 @@
+# Every target sets up what it needs; `make` alone lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3# the interpreter that .venv is made from; 3.11 or later
+PYTEST_ARGS ?=# for example: make test PYTEST_ARGS='-k cli -x'
+RUN := .venv/bin/python
+
+.PHONY: help demo test check format bench accuracy build setup setup-demo clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup-demo ## a program linked with folding: the wrong names of today, the pass, and the right names
+	@$(RUN) demo/run.py
+
+test: setup ## the whole test suite; PYTEST_ARGS='-k cli -x' selects
+	@$(RUN) -m pytest $(PYTEST_ARGS)
+
+check: setup ## formatting, lint, types, tests: what must pass before a commit
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	$(RUN) -m pytest $(PYTEST_ARGS)
+
+format: setup ## rewrite the sources as `make check` wants them
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix .
+
+bench: setup ## how fast: kernels, pass and resolver
+	@$(RUN) -m tests.bench
+
+accuracy: setup ## how right: frames of real programs against their links without folding
+	@$(RUN) -m tests.truth
+
+build: setup-demo ## a wheel in dist/
+	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+setup: ## .venv with the package and its compiled kernels; Debian packages for the tests too when root
+	@PYTHON='$(PYTHON)' tools/setup test
+
+setup-demo: # the same with the few Debian packages that the demo needs
+	@PYTHON='$(PYTHON)' tools/setup demo
+
+clean: ## remove everything that was built, .venv too
+	rm -rf .venv .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find icf linkpass unwind tests demo -name __pycache__ -prune -exec rm -rf {} +
+	find icf -name '_*.so' -delete -o -name '_*.c' -delete

@@ -1,0 +1,138 @@
+"""The umbrella command `icf VERB ...`.
+
+A verb is a module with `add_arguments(parser)` and `run(args) -> int`. `VERBS` names it by a string, and
+only the module of the verb that was called is imported: that keeps `icf` free of any dependency on
+`linkpass` and `unwind`, and `icf --help` free of numpy, which alone would take ten times as long as
+all the rest. The help lines stand in the table for the same reason.
+
+Exit status: 0 done, 1 failed, 2 usage; 130 and 141 after an interrupt and a closed pipe, as a shell has them.
+Every error that a user can cause is an `IcfError` or an `OSError` and becomes one line on stderr; a traceback is a bug.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from icf.errors import IcfError
+
+EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE
+
+
+class Verb(NamedTuple):
+    """Where a verb lives and what `icf --help` says about it."""
+
+    module: str
+    help: str
+
+
+VERBS: dict[str, Verb] = {
+    "pass": Verb("linkpass.cmd_pass", "write the call-site tables into a linked image"),
+    "verify": Verb("linkpass.cmd_verify", "check the tables of an image against its machine code"),
+    "dump": Verb("icf.cmd_dump", "print the tables of an image"),
+    "resolve": Verb("unwind.cmd_resolve", "say which function each frame of a stack really is"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `icf`."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args[:1] == ["help"]:
+        args = [*args[1:2], "--help"]
+    if not args:
+        sys.stderr.write(_usage())
+        return EXIT_USAGE
+    if args[0] in ("-h", "--help"):
+        return _guarded(lambda: _print(_usage()))
+    if args[0] in ("-V", "--version"):
+        return _guarded(lambda: _print(_version()))
+    if args[0] not in VERBS:
+        return _unknown_verb(args[0])
+    return _run_verb(VERBS[args[0]], f"icf {args[0]}", args[1:])
+
+
+def linkpass_main(argv: Sequence[str] | None = None) -> int:
+    """The command `linkpass`: the same as `icf pass`."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args in (["-V"], ["--version"]):
+        return _guarded(lambda: _print(_version()))
+    return _run_verb(VERBS["pass"], "linkpass", args)
+
+
+def _run_verb(verb: Verb, prog: str, args: list[str]) -> int:
+    # numpy starts a thread per core for linear algebra, which nothing here uses: half of its import time
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+    def call() -> int:
+        module = import_module(verb.module)
+        parser = argparse.ArgumentParser(
+            prog=prog, description=verb.help, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        )
+        module.add_arguments(parser)
+        status: int = module.run(parser.parse_args(args))
+        return status
+
+    return _guarded(call)
+
+
+def _guarded(call: Callable[[], int]) -> int:
+    """Run `call`; what went wrong outside of our code becomes one line and an exit status."""
+    try:
+        status = call()
+        sys.stdout.flush()  # here, so that a closed pipe shows now and not at exit
+        return status
+    except IcfError as error:
+        return _fail(str(error), error.hint)
+    except BrokenPipeError:
+        # the reader has gone; without this Python complains once more when it closes stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_CLOSED_PIPE
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return _fail(f"{place}{(error.strerror or str(error)).lower()}")
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _fail(problem: str, hint: str | None = None) -> int:
+    sys.stderr.write(f"icf: error: {problem}\n")
+    if hint is not None:
+        sys.stderr.write(f"hint: {hint}\n")
+    return EXIT_FAILED
+
+
+def _unknown_verb(name: str) -> int:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, VERBS, n=1)
+    sys.stderr.write(f"icf: error: no verb {name!r}, one of: {', '.join(VERBS)}\n")
+    sys.stderr.write(f"hint: did you mean 'icf {close[0]}'?\n" if close else "hint: see 'icf --help'\n")
+    return EXIT_USAGE
+
+
+def _print(text: str) -> int:
+    sys.stdout.write(text)
+    return EXIT_DONE
+
+
+def _usage() -> str:
+    width = max(map(len, VERBS))
+    verbs = "".join(f"  {name:<{width}}  {verb.help}\n" for name, verb in VERBS.items())
+    return (
+        "usage: icf VERB [ARGUMENTS]\n\n"
+        "Tells apart functions that a linker folded into one (identical code folding).\n\n"
+        f"verbs:\n{verbs}\n"
+        "'icf VERB --help' says more about each; 'icf --version' also says whether the kernels are compiled.\n"
+    )
+
+
+def _version() -> str:
+    from icf import __version__
+    from icf.kernels import kernel_status
+
+    return f"icf {__version__}\n{kernel_status()}\n"

@@ -1,0 +1,33 @@
+"""Which kernels run as machine code and which as plain Python.
+
+A kernel is a `_name.py` that an install compiles when there is a C compiler. Without one the same
+file runs as Python, with the same results, hundreds of times slower; nothing breaks, so nothing would
+tell the user but `icf --version`. Finding out imports no kernel: where the import system would
+load it from says enough.
+"""
+
+from __future__ import annotations
+
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+
+# the same list, in the same order, as `ext-modules` in pyproject.toml
+KERNELS = (
+    "icf.dwarf._abbrev",
+    "icf.dwarf._scan",
+    "icf.tables._leb",
+)
+
+
+def is_compiled(kernel: str) -> bool:
+    """True if importing `kernel` would load machine code."""
+    spec = find_spec(kernel)
+    return spec is not None and spec.origin is not None and spec.origin.endswith(tuple(EXTENSION_SUFFIXES))
+
+
+def kernel_status() -> str:
+    """What `icf --version` says about the kernels."""
+    pure = [kernel for kernel in KERNELS if not is_compiled(kernel)]
+    if not pure:
+        return "kernels: compiled"
+    return "kernels: pure Python (slow): " + ", ".join(pure)
