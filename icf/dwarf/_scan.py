@@ -1,0 +1,568 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""One pass over the DIEs of .debug_info: functions that have code, and the call sites in them.
+
+`scan` walks whole units and stores one row for each subprogram that has an address and one for each
+call site that names its callee; all else is stepped over. Given `picks` it reads just those DIEs
+instead, with all of their attributes: most names and origins are never needed, so they are read
+afterwards, for the few functions that matter.
+
+Rows are 64-bit words. A string is a reference, kind << 60 | offset: kind 1 in .debug_info itself,
+2 .debug_str, 3 .debug_line_str, 4 in a supplementary file, 0 none. An origin is an offset in .debug_info,
+0 if there is none (or none in this file).
+
+Any error ends its unit only; what the unit had given so far is taken back.
+"""
+
+try:
+    import cython
+except ImportError:
+    from icf import _nocython as cython
+
+
+def unit_headers(info, units):
+    """Fill `units` (u64[n, 20]) from the unit headers in `info`; gives how many there are.
+
+    Columns: 0 offset, 1 end, 2 offset of the unit's DIE, 3 version, 4 address size, 5 offset size,
+    6 abbreviation offset, 7 unit type, 8 error, 9 where. A length that does not fit ends the walk
+    with an error in the last unit.
+    """
+    pos = 0
+    count = 0
+    size = info.shape[0]
+    with cython.nogil:
+        while pos < size and count < units.shape[0]:
+            start = pos
+            offset_size = 4
+            err = 0
+            length = 0
+            end = size
+            version = 0
+            if size - pos < 11:
+                err = 1
+            else:
+                length = word(info, pos, 4)
+                pos += 4
+                if length >> 4 == 0xFFFFFFF:
+                    if length & 15 != 15:
+                        err = 2
+                    else:
+                        offset_size = 8
+                        length = word(info, pos, 8) if size - pos >= 8 else ~err
+                        pos += 8
+            if err == 0 and (pos > size or length > size - pos):
+                err = 1
+            if err == 0:
+                end = pos + length
+                if length < 7:
+                    err = 1
+            unit_type = 1
+            address_size = 8
+            abbrev = 0
+            if err == 0:
+                version = word(info, pos, 2)
+                pos += 2
+                if version == 5:
+                    unit_type = info[pos]
+                    address_size = info[pos + 1]
+                    pos += 2
+                    if end - pos < offset_size:
+                        err = 1
+                    else:
+                        abbrev = word(info, pos, offset_size)
+                        pos += offset_size
+                        extra = 0
+                        if unit_type == 2 or unit_type == 6:
+                            extra = 8 + offset_size
+                        elif unit_type == 4 or unit_type == 5:
+                            extra = 8
+                        elif unit_type == 0 or unit_type > 6:
+                            err = 4
+                        if end - pos < extra:
+                            err = 1
+                        pos += extra
+                elif version >= 2 and version <= 4:
+                    if end - pos < offset_size + 1:
+                        err = 1
+                    else:
+                        abbrev = word(info, pos, offset_size)
+                        address_size = info[pos + offset_size]
+                        pos += offset_size + 1
+                else:
+                    err = 3
+            if err == 0 and address_size != 8 and address_size != 4:
+                err = 5
+            units[count, 0] = start
+            units[count, 1] = end
+            units[count, 2] = pos
+            units[count, 3] = version
+            units[count, 4] = address_size
+            units[count, 5] = offset_size
+            units[count, 6] = abbrev
+            units[count, 7] = unit_type
+            units[count, 8] = err
+            units[count, 9] = start
+            count += 1
+            pos = end
+    return count
+
+
+def word(buf, pos, size):
+    """The little-endian unsigned integer of `size` bytes at `pos`, which the caller has checked."""
+    value = 0
+    i = 0
+    while i < size:
+        value |= as_u64(buf[pos + i]) << (8 * i)
+        i += 1
+    return value
+
+
+def as_u64(value):
+    return value
+
+
+def scan(
+    info, addr, str_offsets, units, tables, decls, ops, consts, forms, first, last, picks, stack, subprograms, sites, result
+):
+    """Scan units first..last, or read the DIEs `picks`; see the module's text.
+
+    units        as unit_headers fills them, column 6 replaced by the row in `tables`; on return columns
+                 10 stmt_list, 11 name, 12 comp_dir, 13 str_offsets_base, 14 addr_base, 15 rnglists_base,
+                 16 low_pc, 17 language, 18 dwo name, 19 flags (1 has stmt_list, 2 skeleton or split)
+    forms        u32[512]: the operation of each form, for DW_FORM_indirect (see units.indirect_forms)
+    picks        u64[n, 2]: offset of a DIE, its unit's row; n = 0: scan units
+    stack        i32 scratch, its length bounds the nesting
+    subprograms  u64[n, 6]: DIE, low, high, ranges, flags | unit << 32, origin; flags: 1 has low, 2 has ranges as
+                 an offset, 4 as an index. With picks u64[n, 12]: DIE, low, high, ranges, flags | unit << 32,
+                 origin, name, linkage name, decl_line, decl_file, decl_column, tag; further flags: 8 declaration,
+                 16 external, 32 inline, 64 artificial, 128 could not be read
+    sites        u64[n, 3]: pc, origin, caller's row in this call's `subprograms` | flags << 32;
+                 flags: 1 tail call, 2 pc is that of the call or jump instruction, not a return address
+    result       u64[3]: next unit (or pick), rows in subprograms, rows in sites; next < last means an
+                 output was full before that unit: make it larger or go on with a fresh one
+    """
+    pick_mode = picks.shape[0] > 0
+    n_subs = 0
+    n_sites = 0
+    i = first
+    val = result[3:]  # scratch: 32 values, then 32 classes
+    with cython.nogil:
+        while i < last:
+            unit = picks[i, 1] if pick_mode else i
+            unit_offset = units[unit, 0]
+            end = units[unit, 1]
+            pos = picks[i, 0] if pick_mode else units[unit, 2]
+            version = units[unit, 3]
+            address_size = units[unit, 4]
+            offset_size = units[unit, 5]
+            unit_type = units[unit, 7]
+            table = units[unit, 6]
+            decl_first = tables[table, 4]
+            decl_count = tables[table, 5]
+            dense = tables[table, 6]
+            str_base = units[unit, 13]
+            addr_base = units[unit, 14]
+            err = units[unit, 8]
+            start_subs = n_subs
+            start_sites = n_sites
+            if n_subs >= subprograms.shape[0]:
+                break
+            if not pick_mode and (unit_type == 2 or unit_type == 6) and err == 0:
+                i += 1
+                continue  # type units hold no code
+            if err == 0 and tables[table, 7] != 0:
+                err = 6
+            if pick_mode and (pos < units[unit, 2] or pos >= end):
+                err = 9
+            depth = 0
+            full = 0
+            while err == 0:
+                # -- abbreviation code
+                if pos >= end:
+                    if depth > 0 or pick_mode:
+                        err = 1
+                    break
+                die = pos
+                b = info[pos]
+                pos += 1
+                code = b
+                if b >= 0x80:
+                    code = b & 0x7F
+                    shift = 7
+                    while True:
+                        if pos >= end or shift > 56:
+                            err = 1
+                            break
+                        b = info[pos]
+                        pos += 1
+                        code |= (b & 0x7F) << shift
+                        shift += 7
+                        if b < 0x80:
+                            break
+                    if err != 0:
+                        break
+                if code == 0:
+                    if pick_mode:
+                        err = 9
+                        break
+                    if depth <= 1:
+                        break
+                    depth -= 1
+                    continue
+                if dense != 0:
+                    if code > decl_count:
+                        err = 7
+                        break
+                    decl = decl_first + code - 1
+                else:
+                    lo = decl_first
+                    hi = decl_first + decl_count
+                    while lo < hi:
+                        mid = (lo + hi) >> 1
+                        if decls[mid, 0] < code:
+                            lo = mid + 1
+                        else:
+                            hi = mid
+                    if lo >= decl_first + decl_count or decls[lo, 0] != code:
+                        err = 7
+                        break
+                    decl = lo
+                op_i = decls[decl, 1] & 0x7FFFFFFF
+                op_end = decls[decl, 1] >> 32
+                kind = decls[decl, 2] & 0xFF
+                children = decls[decl, 2] >> 8
+                if kind != 0:
+                    slot = 0
+                    while slot < 14:
+                        val[32 + slot] = 0
+                        slot += 1
+                    val[32 + 31] = 0
+                # -- attributes
+                while op_i < op_end:
+                    op = ops[op_i]
+                    op_i += 1
+                    enc = op & 15
+                    arg = op >> 14
+                    if enc == 0:
+                        if arg > end - pos:
+                            err = 1
+                            break
+                        pos += arg
+                        continue
+                    slot = (op >> 4) & 31
+                    cls = (op >> 9) & 31
+                    if enc == 9:
+                        # DW_FORM_indirect: the form stands in the DIE
+                        form = 0
+                        shift = 0
+                        while True:
+                            if pos >= end or shift > 21:
+                                err = 1
+                                break
+                            b = info[pos]
+                            pos += 1
+                            form |= (b & 0x7F) << shift
+                            shift += 7
+                            if b < 0x80:
+                                break
+                        if err != 0:
+                            break
+                        if form >= 64:
+                            err = 8
+                            break
+                        slot_form = form | (64 if offset_size == 8 else 0) | (128 if address_size == 8 else 0)
+                        op = forms[slot_form | (256 if version == 2 else 0)]
+                        if op == 0xFFFFFFF:
+                            err = 8
+                            break
+                        enc = op & 15
+                        cls = (op >> 9) & 31
+                        arg = op >> 14
+                        if enc == 0:
+                            enc = 1
+                    value = 0
+                    if enc == 1:
+                        if arg > end - pos:
+                            err = 1
+                            break
+                        if slot != 0 and arg <= 8:
+                            shift = 0
+                            while shift < 8 * arg:
+                                b = info[pos]
+                                value |= b << shift
+                                pos += 1
+                                shift += 8
+                        else:
+                            pos += arg
+                    elif enc == 2 or enc == 3 or enc == 6:
+                        shift = 0
+                        while True:
+                            if pos >= end or shift > 63:
+                                err = 1
+                                break
+                            b = info[pos]
+                            pos += 1
+                            value |= (b & (1 if shift == 63 else 0x7F)) << shift
+                            shift += 7
+                            if b < 0x80:
+                                break
+                        if err != 0:
+                            break
+                        if enc == 6:
+                            if value > end - pos:
+                                err = 1
+                                break
+                            pos += value
+                    elif enc == 4:
+                        value = pos
+                        while True:
+                            if pos >= end:
+                                err = 1
+                                break
+                            b = info[pos]
+                            pos += 1
+                            if b == 0:
+                                break
+                        if err != 0:
+                            break
+                    elif enc == 5:
+                        if arg > end - pos:
+                            err = 1
+                            break
+                        shift = 0
+                        while shift < 8 * arg:
+                            b = info[pos]
+                            value |= b << shift
+                            pos += 1
+                            shift += 8
+                        if value > end - pos:
+                            err = 1
+                            break
+                        pos += value
+                    elif enc == 7:
+                        value = 1
+                    else:
+                        value = consts[arg]
+                    if slot != 0:
+                        val[slot] = value
+                        val[32 + slot] = cls
+                if err != 0:
+                    break
+                # -- what it is
+                row = -1
+                if kind == 4:
+                    if children != 0 and val[32 + 31] == 8 and not pick_mode:
+                        value = unit_offset + val[31]
+                        if value <= pos or value > end:
+                            err = 10
+                            break
+                        pos = value
+                        if depth == 0:
+                            break
+                        continue
+                elif kind == 3:
+                    if depth == 0 and not pick_mode:
+                        if val[32 + 6] != 0:
+                            str_base = val[6]
+                        elif version >= 5:
+                            str_base = offset_size * 2
+                        if val[32 + 7] != 0:
+                            addr_base = val[7]
+                        elif version >= 5:
+                            addr_base = 8
+                        units[unit, 13] = str_base
+                        units[unit, 14] = addr_base
+                        units[unit, 15] = val[8] if val[32 + 8] != 0 else (12 if version >= 5 else 0)
+                        units[unit, 10] = val[4] if val[32 + 4] != 0 else 0
+                        units[unit, 17] = val[9] if val[32 + 9] != 0 else 0
+                        units[unit, 19] = (1 if val[32 + 4] != 0 else 0) | (
+                            2 if val[32 + 10] != 0 or unit_type == 4 or unit_type == 5 else 0
+                        )
+                        units[unit, 11] = string_ref(val[1], val[32 + 1], str_offsets, str_base, offset_size)
+                        units[unit, 12] = string_ref(val[5], val[32 + 5], str_offsets, str_base, offset_size)
+                        units[unit, 18] = string_ref(val[10], val[32 + 10], str_offsets, str_base, offset_size)
+                        value = 0
+                        if val[32 + 3] == 2:
+                            value = val[3]
+                        elif val[32 + 3] == 3:
+                            value = val[3] * address_size
+                            if value >> 40 == 0 and addr_base + value + address_size <= addr.shape[0]:
+                                value = word(addr, addr_base + value, address_size)
+                            else:
+                                err = 11
+                                break
+                        units[unit, 16] = value
+                elif kind == 1 or kind == 2 or pick_mode:
+                    # addresses: low_pc or return pc, call pc
+                    low = 0
+                    if val[32 + 3] == 2:
+                        low = val[3]
+                    elif val[32 + 3] == 3:
+                        value = val[3] * address_size
+                        if val[3] >> 40 == 0 and addr_base + value + address_size <= addr.shape[0]:
+                            low = word(addr, addr_base + value, address_size)
+                        else:
+                            err = 11
+                            break
+                    high = 0
+                    if val[32 + 4] == 2:
+                        high = val[4]
+                    elif val[32 + 4] == 3:
+                        value = val[4] * address_size
+                        if val[4] >> 40 == 0 and addr_base + value + address_size <= addr.shape[0]:
+                            high = word(addr, addr_base + value, address_size)
+                        else:
+                            err = 11
+                            break
+                    elif val[32 + 4] != 0:
+                        high = low + val[4]
+                    origin = 0
+                    if val[32 + 6] == 8:
+                        origin = unit_offset + val[6]
+                        if val[6] >= end - unit_offset:
+                            err = 12
+                            break
+                    elif val[32 + 6] == 9:
+                        origin = val[6]
+                        if origin >= info.shape[0]:
+                            err = 12
+                            break
+                    if kind == 1 or pick_mode:
+                        flags = 0
+                        if val[32 + 3] != 0:
+                            flags |= 1
+                        if val[32 + 5] == 10 or val[32 + 5] == 1:
+                            flags |= 2
+                        elif val[32 + 5] == 12:
+                            flags |= 4
+                        if flags != 0 or pick_mode:
+                            if n_subs >= subprograms.shape[0]:
+                                full = 1
+                                break
+                            subprograms[n_subs, 0] = die
+                            subprograms[n_subs, 1] = low
+                            subprograms[n_subs, 2] = high
+                            subprograms[n_subs, 3] = val[5] if val[32 + 5] != 0 else 0
+                            subprograms[n_subs, 5] = origin
+                            if pick_mode:
+                                if val[32 + 7] != 0 and val[7] != 0:
+                                    flags |= 8
+                                if val[32 + 8] != 0 and val[8] != 0:
+                                    flags |= 16
+                                if val[32 + 9] != 0 and val[9] != 0:
+                                    flags |= 32
+                                if val[32 + 12] != 0 and val[12] != 0:
+                                    flags |= 64
+                                subprograms[n_subs, 6] = string_ref(
+                                    val[1], val[32 + 1], str_offsets, str_base, offset_size
+                                )
+                                subprograms[n_subs, 7] = string_ref(
+                                    val[2], val[32 + 2], str_offsets, str_base, offset_size
+                                )
+                                subprograms[n_subs, 8] = val[10] if val[32 + 10] != 0 else 0
+                                subprograms[n_subs, 9] = val[11] if val[32 + 11] != 0 else 0
+                                subprograms[n_subs, 10] = val[13] if val[32 + 13] != 0 else 0
+                                subprograms[n_subs, 11] = decls[decl, 3]
+                            subprograms[n_subs, 4] = flags | unit << 32
+                            row = n_subs
+                            n_subs += 1
+                            if pick_mode:
+                                break
+                    elif origin != 0 and depth > 0 and stack[depth - 1] >= 0:
+                        flags = 0
+                        if val[32 + 7] != 0 and val[7] != 0:
+                            flags |= 1
+                        if val[32 + 3] == 0:
+                            low = high  # clang's tail calls: DW_AT_call_pc is the jump itself
+                            flags |= 2
+                        if val[32 + 3] != 0 or val[32 + 4] != 0:
+                            if n_sites >= sites.shape[0]:
+                                full = 1
+                                break
+                            value = stack[depth - 1]
+                            sites[n_sites, 0] = low
+                            sites[n_sites, 1] = origin
+                            sites[n_sites, 2] = value | flags << 32
+                            n_sites += 1
+                if children != 0:
+                    if depth >= stack.shape[0]:
+                        err = 13
+                        break
+                    # code in here belongs to this function, or to the one around; a type has none
+                    if kind == 1 or kind == 4 or depth == 0:
+                        stack[depth] = row
+                    else:
+                        stack[depth] = stack[depth - 1]
+                    depth += 1
+                elif depth == 0:
+                    break
+            if full != 0:
+                n_subs = start_subs
+                n_sites = start_sites
+                break
+            if err != 0:
+                n_subs = start_subs
+                n_sites = start_sites
+                if pick_mode:
+                    subprograms[n_subs, 0] = picks[i, 0]
+                    value = 1
+                    while value < 12:
+                        subprograms[n_subs, value] = 0
+                        value += 1
+                    subprograms[n_subs, 4] = 128 | unit << 32
+                    n_subs += 1
+                elif units[unit, 8] == 0:
+                    units[unit, 8] = err
+                    units[unit, 9] = pos
+            i += 1
+        result[0] = i
+        result[1] = n_subs
+        result[2] = n_sites
+    return 0
+
+
+def string_ref(value, cls, str_offsets, str_base, offset_size):
+    """A string attribute as kind << 60 | offset; 0 for none, or an index outside of its table."""
+    if cls == 4:
+        return value | as_u64(1) << 60
+    if cls == 5:
+        return value | as_u64(2) << 60
+    if cls == 6:
+        return value | as_u64(3) << 60
+    if cls == 13:
+        return value | as_u64(4) << 60
+    if cls == 7:
+        if value >> 40 == 0 and str_base + value * offset_size + offset_size <= str_offsets.shape[0]:
+            return word(str_offsets, str_base + value * offset_size, offset_size) | as_u64(2) << 60
+    return 0
+
+
+def patch_tombstones(section, rela, absolute64, symbol_value, patched):
+    """Put true addresses over the tombstones in `section` (writable bytes).
+
+    lld overwrites every reference from debug info to a folded function with 0 (1 in range lists) but keeps
+    the relocation when linking with --emit-relocs; symbol + addend is the address of the body. `rela` holds
+    Elf64_Rela entries as u64[n, 3]; `absolute64` is the type of a 64-bit absolute relocation. Symbol 0 stands
+    for a function that is not in the image. Gives the number of words patched; their offsets are in
+    `patched` as far as it reaches.
+    """
+    n = rela.shape[0]
+    count = 0
+    size = section.shape[0]
+    with cython.nogil:
+        i = 0
+        while i < n:
+            if rela[i, 1] & 0x7FFFFFFF == absolute64:
+                offset = rela[i, 0]
+                symbol = rela[i, 1] >> 32
+                if symbol != 0 and symbol < symbol_value.shape[0] and size >= 8 and offset <= size - 8:
+                    if word(section, offset, 8) <= 1:
+                        value = symbol_value[symbol] + rela[i, 2]
+                        j = 0
+                        while j < 8:
+                            section[offset + j] = (value >> (8 * j)) & 0xFF
+                            j += 1
+                        if count < patched.shape[0]:
+                            patched[count] = offset
+                        count += 1
+            i += 1
+    return count

@@ -1,0 +1,26 @@
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = bytes | memoryview
+U64 = NDArray[np.uint64]
+
+def unit_headers(info: Bytes, units: U64) -> int: ...
+def scan(
+    info: Bytes,
+    addr: Bytes,
+    str_offsets: Bytes,
+    units: U64,
+    tables: U64,
+    decls: U64,
+    ops: NDArray[np.uint32],
+    consts: U64,
+    forms: NDArray[np.uint32],
+    first: int,
+    last: int,
+    picks: U64,
+    stack: NDArray[np.int32],
+    subprograms: U64,
+    sites: U64,
+    result: U64,
+) -> int: ...
+def patch_tombstones(section: memoryview, rela: U64, absolute64: int, symbol_value: U64, patched: U64) -> int: ...

@@ -1,0 +1,180 @@
+"""The bulk scan: all functions with code and all call sites with a callee, by a pool of threads.
+
+Units are independent, so threads take runs of units and the kernel releases the interpreter lock. Each
+thread scans into one small set of arrays that stays in its cache, and what was found is copied out.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf import _ranges
+from icf.dwarf.units import END, MAX_DEPTH, DebugInfo
+
+U64 = NDArray[np.uint64]
+
+TAIL_CALL, AT_INSTRUCTION = 1, 2  # flags of a call site
+_RUN_BYTES = 1 << 20  # .debug_info bytes that a thread takes at a time
+
+
+@dataclass(slots=True)
+class Functions:
+    """One row for each range of each function, functions in the order of their DIEs.
+
+    A function that is split into a hot and a cold part has two rows of one DIE, `part` 0 and 1.
+    """
+
+    die: U64
+    low: U64
+    high: U64
+    origin: U64
+    unit: NDArray[np.uint32]
+    part: NDArray[np.uint32]
+
+
+@dataclass(slots=True)
+class CallSites:
+    """One row for each call site with a callee. `pc` is the return address, or with AT_INSTRUCTION that of the
+    call or jump itself; `caller` is the DIE of the enclosing function."""
+
+    pc: U64
+    origin: U64
+    caller: U64
+    flags: NDArray[np.uint8]
+
+
+@dataclass(slots=True)
+class Scan:
+    functions: Functions
+    sites: CallSites
+
+
+def thread_count() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def scan_functions(debug: DebugInfo, threads: int | None = None) -> Scan:
+    """Scan every unit. Units that cannot be read are in `debug.errors()` afterwards."""
+    runs = _runs_of_units(debug)
+    if not runs:
+        empty = np.empty((0, 6), np.uint64)
+        return _assemble(debug, [(empty, np.empty((0, 3), np.uint64))])
+    workers = min(threads or thread_count(), len(runs))
+    scanner = _Scanner(debug)
+    if workers == 1:
+        parts = [scanner.scan_run(run, scanner.scratch()) for run in runs]
+    else:
+        spare = [scanner.scratch() for _ in range(workers)]
+
+        def work(run: tuple[int, int]) -> tuple[U64, U64]:
+            scratch = spare.pop()
+            try:
+                return scanner.scan_run(run, scratch)
+            finally:
+                spare.append(scratch)
+
+        with ThreadPoolExecutor(workers) as pool:
+            parts = list(pool.map(work, runs))
+    return _assemble(debug, parts)
+
+
+def _runs_of_units(debug: DebugInfo) -> list[tuple[int, int]]:
+    if not debug.unit_count:
+        return []
+    ends = debug.units[:, END] // np.uint64(_RUN_BYTES)
+    cuts = np.flatnonzero(np.diff(ends)) + 1
+    edges = [0, *cuts.tolist(), debug.unit_count]
+    return list(zip(edges[:-1], edges[1:], strict=True))
+
+
+class _Scratch:
+    """What one thread scans into; grown when a single unit does not fit."""
+
+    def __init__(self) -> None:
+        self.subprograms = np.empty((1 << 14, 6), np.uint64)
+        self.sites = np.empty((1 << 16, 3), np.uint64)
+        self.stack = np.empty(MAX_DEPTH, np.int32)
+        self.result = np.zeros(3 + 64, np.uint64)
+
+
+class _Scanner:
+    def __init__(self, debug: DebugInfo) -> None:
+        self.debug = debug
+        self.no_picks = np.empty((0, 2), np.uint64)
+
+    def scratch(self) -> _Scratch:
+        return _Scratch()
+
+    def scan_run(self, run: tuple[int, int], scratch: _Scratch) -> tuple[U64, U64]:
+        """The rows of units run[0]..run[1]; callers in the sites are rows of this run."""
+        subs: list[U64] = []
+        sites: list[U64] = []
+        at, last = run
+        base = 0
+        while at < last:
+            self.debug.run(at, last, self.no_picks, scratch.subprograms, scratch.sites, scratch.stack, scratch.result)
+            reached, sub_count, site_count = (int(x) for x in scratch.result[:3])
+            if reached == at:  # not even one unit fits
+                scratch.subprograms = np.empty((2 * len(scratch.subprograms), 6), np.uint64)
+                scratch.sites = np.empty((2 * len(scratch.sites), 3), np.uint64)
+                continue
+            subs.append(scratch.subprograms[:sub_count].copy())
+            part = scratch.sites[:site_count].copy()
+            part[:, 2] += np.uint64(base)
+            sites.append(part)
+            base += sub_count
+            at = reached
+        if len(subs) == 1:
+            return subs[0], sites[0]
+        return np.concatenate(subs), np.concatenate(sites)
+
+
+def _assemble(debug: DebugInfo, parts: list[tuple[U64, U64]]) -> Scan:
+    low32 = np.uint64(0xFFFFFFFF)
+    sites = CallSites(
+        pc=np.concatenate([site[:, 0] for _, site in parts]),
+        origin=np.concatenate([site[:, 1] for _, site in parts]),
+        caller=np.concatenate([sub[(site[:, 2] & low32).astype(np.intp), 0] for sub, site in parts]),
+        flags=np.concatenate([(site[:, 2] >> np.uint64(32)).astype(np.uint8) for _, site in parts]),
+    )
+    subs = np.concatenate([sub for sub, _ in parts])
+    return Scan(_expand_ranges(debug, subs), sites)
+
+
+def _expand_ranges(debug: DebugInfo, subs: U64) -> Functions:
+    """Replace each function that has a range list by its ranges."""
+    flags = subs[:, 4] & np.uint64(0xFFFFFFFF)
+    unit = subs[:, 4] >> np.uint64(32)
+    listed = (flags & np.uint64(1)) == 0
+    rows = np.flatnonzero(listed)
+    ask = np.stack([rows.astype(np.uint64), subs[rows, 3], flags[rows] & np.uint64(6), unit[rows]], axis=1)
+    capacity = 4 * len(rows) + 64
+    while True:
+        out = np.empty((capacity, 4), np.uint64)
+        count = _ranges.expand(ask, debug.units, debug.ranges, debug.rnglists, debug.addr, out)
+        # every range takes two bytes or more, but hostile lists may be shared: their functions lose ranges
+        if count < capacity or capacity > len(debug.ranges) + len(debug.rnglists):
+            break
+        capacity *= 4
+    out = out[:count]
+    plain = np.flatnonzero(~listed)
+    row = np.concatenate([plain, out[:, 0].astype(np.intp)])
+    part = np.concatenate([np.zeros(len(plain), np.uint32), out[:, 3].astype(np.uint32)])
+    low = np.concatenate([subs[plain, 1], out[:, 1]])
+    high = np.concatenate([subs[plain, 2], out[:, 2]])
+    order = np.argsort(row, kind="stable")
+    row = row[order]
+    return Functions(
+        die=subs[row, 0],
+        low=low[order],
+        high=high[order],
+        origin=subs[row, 5],
+        unit=unit[row].astype(np.uint32),
+        part=part[order],
+    )

@@ -1,0 +1,265 @@
+"""The debug information of one image: its sections, units and compiled abbreviations.
+
+    with Image.open(path) as image:
+        debug = DebugInfo.open(image)
+        scan = scan_functions(debug)            # icf.dwarf.scan: bulk, threads
+        die = debug.die_at(0x1234)              # one DIE by its offset
+
+Opening reads the unit headers and compiles the abbreviations; no DIE is touched. lld and mold overwrite
+the addresses of folded functions with a tombstone. Where the image still has the relocations of its
+debug sections (`lld --emit-relocs`) the true addresses are put back, on private pages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf._abbrev import compile_tables, form_op
+from icf.dwarf._scan import patch_tombstones, scan, unit_headers
+from icf.elf.image import Image
+from icf.elf.types import Machine
+from icf.errors import FormatError
+
+U64 = NDArray[np.uint64]
+
+# Columns of `DebugInfo.units`; the kernels use the numbers.
+OFFSET, END, DIE, VERSION, ADDRESS_SIZE, OFFSET_SIZE, TABLE, UNIT_TYPE, ERROR, ERROR_AT = range(10)
+STMT_LIST, NAME, COMP_DIR, STR_BASE, ADDR_BASE, RNGLISTS_BASE, LOW_PC, LANGUAGE, DWO_NAME, FLAGS = range(10, 20)
+HAS_STMT_LIST, IS_SPLIT = 1, 2
+
+PROBLEMS = {
+    1: "runs past the end",
+    2: "unit length uses a reserved value",
+    3: "version is not 2, 3, 4 or 5",
+    4: "unit type is unknown",
+    5: "address size is not 4 or 8",
+    6: "abbreviation table cannot be read",
+    7: "abbreviation code is not in the table",
+    8: "form is unknown",
+    9: "no DIE starts here",
+    10: "DW_AT_sibling does not point forward within the unit",
+    11: "address index is outside of .debug_addr",
+    12: "reference is outside of the unit",
+    13: "DIEs are nested too deep",
+}
+MAX_DEPTH = 1 << 15
+_ABSOLUTE64 = {Machine.X86_64: 1, Machine.AARCH64: 257}
+_ADDRESS_SECTIONS = (".debug_info", ".debug_addr", ".debug_rnglists", ".debug_ranges")
+
+
+def indirect_forms() -> NDArray[np.uint32]:
+    """The operation of every form for each kind of unit, for DW_FORM_indirect."""
+    forms = np.full(512, 0xFFFFFFF, np.uint32)
+    for variant in range(8):
+        offset_size, address_size = (8 if variant & 1 else 4), (8 if variant & 2 else 4)
+        version = 2 if variant & 4 else 5
+        for form in range(64):
+            if form not in (0x16, 0x21):  # indirect itself; an implicit constant has no place in a DIE
+                forms[variant * 64 + form] = form_op(form, offset_size, address_size, version)
+    return forms
+
+
+@dataclass(frozen=True, slots=True)
+class Die:
+    """The attributes of one DIE that this project reads; references are absolute offsets, 0 = none."""
+
+    offset: int
+    tag: int
+    name: str
+    linkage_name: str
+    origin: int
+    low_pc: int
+    decl_line: int
+    decl_file_idx: int
+    unit_idx: int
+    is_declaration: bool
+    is_external: bool
+
+
+@dataclass(slots=True)
+class DebugInfo:
+    """Sections, units (u64[n, 20], see the column names above) and abbreviation programs."""
+
+    path: str
+    info: memoryview
+    addr: memoryview
+    str_: memoryview
+    line_str: memoryview
+    str_offsets: memoryview
+    ranges: memoryview
+    rnglists: memoryview
+    units: U64
+    tables: U64
+    decls: U64
+    ops: NDArray[np.uint32]
+    consts: U64
+    restored: dict[str, U64]  # section -> offsets of the words whose tombstone was replaced
+    forms: NDArray[np.uint32] = field(default_factory=indirect_forms)
+
+    @classmethod
+    def open(cls, image: Image, *, restore: bool = True) -> DebugInfo:
+        """Read headers and abbreviations; with `restore`, undo tombstones where relocations allow it."""
+        views = {name: image.contents(name) for name in _ADDRESS_SECTIONS}
+        restored: dict[str, U64] = {}
+        if restore:
+            for name in _ADDRESS_SECTIONS:
+                if len(views[name]):
+                    _restore_addresses(image, name, views, restored)
+        info = views[".debug_info"]
+        units = _read_unit_headers(info, image.path)
+        tables, decls, ops, consts = _compile_abbreviations(image.contents(".debug_abbrev"), units)
+        return cls(
+            path=image.path,
+            info=info,
+            addr=views[".debug_addr"],
+            str_=image.contents(".debug_str"),
+            line_str=image.contents(".debug_line_str"),
+            str_offsets=image.contents(".debug_str_offsets"),
+            ranges=views[".debug_ranges"],
+            rnglists=views[".debug_rnglists"],
+            units=units,
+            tables=tables,
+            decls=decls,
+            ops=ops,
+            consts=consts,
+            restored=restored,
+        )
+
+    @property
+    def unit_count(self) -> int:
+        return len(self.units)
+
+    def unit_of(self, offsets: U64) -> NDArray[np.int64]:
+        """The unit in which each .debug_info offset lies, -1 if none."""
+        starts = self.units[:, OFFSET]
+        unit = np.searchsorted(starts, offsets, side="right").astype(np.int64) - 1
+        ok = unit >= 0
+        if len(starts):
+            ok &= offsets < self.units[np.maximum(unit, 0), END]
+        return np.where(ok, unit, -1)
+
+    def run(
+        self, first: int, last: int, picks: U64, subprograms: U64, sites: U64, stack: NDArray[np.int32], result: U64
+    ) -> None:
+        """One call of the kernel on these sections; see `icf.dwarf._scan.scan`."""
+        scan(
+            self.info,
+            self.addr,
+            self.str_offsets,
+            self.units,
+            self.tables,
+            self.decls,
+            self.ops,
+            self.consts,
+            self.forms,
+            first,
+            last,
+            picks,
+            stack,
+            subprograms,
+            sites,
+            result,
+        )
+
+    def errors(self) -> list[FormatError]:
+        """What is wrong with the units that could not be read."""
+        return [
+            FormatError(
+                self.path, ".debug_info", int(unit[ERROR_AT]), f"unit at {int(unit[OFFSET]):#x}: {PROBLEMS[int(unit[ERROR])]}"
+            )
+            for unit in self.units[self.units[:, ERROR] != 0]
+        ]
+
+    def string(self, reference: int) -> bytes:
+        """The string of a reference of the kernels; empty for none or one that points nowhere."""
+        section = (None, self.info, self.str_, self.line_str, None)[min(reference >> 60, 4)]
+        if section is None:
+            return b""
+        start = reference & ((1 << 60) - 1)
+        step = 64
+        while start < len(section):
+            chunk = bytes(section[start : start + step])
+            end = chunk.find(0)
+            if end >= 0:
+                return chunk[:end]
+            if start + step >= len(section):
+                break
+            step *= 4
+        return b""
+
+    def die_at(self, offset: int) -> Die:
+        """Read the DIE at an offset of .debug_info; `FormatError` if none starts there."""
+        from icf.dwarf.dies import read_dies
+
+        dies = read_dies(self, np.array([offset], np.uint64))
+        if dies.failed[0]:
+            raise FormatError(self.path, ".debug_info", offset, "no DIE can be read here")
+        return Die(
+            offset=offset,
+            tag=int(dies.tag[0]),
+            name=self.string(int(dies.name[0])).decode("utf-8", "surrogateescape"),
+            linkage_name=self.string(int(dies.linkage_name[0])).decode("utf-8", "surrogateescape"),
+            origin=int(dies.origin[0]),
+            low_pc=int(dies.low[0]),
+            decl_line=int(dies.decl_line[0]),
+            decl_file_idx=int(dies.decl_file[0]),
+            unit_idx=int(dies.unit[0]),
+            is_declaration=bool(dies.flags[0] & 8),
+            is_external=bool(dies.flags[0] & 16),
+        )
+
+
+def _restore_addresses(image: Image, name: str, views: dict[str, memoryview], restored: dict[str, U64]) -> None:
+    relocations = image.relocations(".rela" + name)
+    section = image.section(name)
+    if relocations is None or section is None or relocations.count == 0:
+        return
+    rela = image.section(".rela" + name)
+    assert rela is not None
+    raw = image.contents(rela)
+    raw = raw[: len(raw) // 24 * 24]
+    entries = np.frombuffer(raw, np.uint64).reshape(-1, 3)
+    view = image.private_copy(section) if not image.is_compressed(section) else memoryview(bytearray(views[name]))
+    offsets = np.empty(min(len(entries), len(view) // 8 + 1), np.uint64)
+    values = np.ascontiguousarray(relocations.symbols.value, np.uint64)
+    count = patch_tombstones(view, entries, _ABSOLUTE64[image.machine], values, offsets)
+    if count:
+        views[name] = view
+        restored[name] = np.sort(offsets[:count])
+
+
+def _read_unit_headers(info: memoryview, path: str) -> U64:
+    capacity = 1024
+    while True:
+        units = np.zeros((min(capacity, len(info) // 11 + 2), 20), np.uint64)
+        count = unit_headers(info, units)
+        if count < len(units) or count == 0 or len(units) < capacity:
+            return np.ascontiguousarray(units[:count])
+        capacity *= 8
+
+
+def _compile_abbreviations(abbrev: memoryview, units: U64) -> tuple[U64, U64, NDArray[np.uint32], U64]:
+    """Compile every table that a unit names; replaces the units' table offsets by rows of `tables`."""
+    keys = units[:, [TABLE, OFFSET_SIZE, ADDRESS_SIZE, VERSION]].copy()
+    keys[:, 3] = np.where(keys[:, 3] == 2, 2, 5)
+    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
+    tables = np.zeros((max(len(distinct), 1), 8), np.uint64)
+    tables[: len(distinct), :4] = distinct
+    size_bytes = len(abbrev)
+    # A table is read from its offset to its end and two units rarely share a part of one, so twice the
+    # section is ample; what does not fit (a hostile file) is an error of its unit.
+    ops = np.empty(size_bytes + 64, np.uint32)
+    decls = np.empty((size_bytes // 2 + 64, 4), np.uint64)
+    consts = np.empty(size_bytes // 2 + 64, np.uint64)
+    used = np.zeros(3, np.uint64)
+    compile_tables(abbrev, tables, ops, decls, consts, used)
+    decls = decls[: int(used[1])]
+    for table in tables[(tables[:, 6] == 0) & (tables[:, 7] == 0)]:  # codes out of order: sorted for bisection
+        part = slice(int(table[4]), int(table[4] + table[5]))
+        decls[part] = decls[part][np.argsort(decls[part, 0], kind="stable")]
+    if len(units):
+        units[:, TABLE] = inverse.reshape(-1)
+    return tables, decls, ops[: int(used[0])], consts[: int(used[2])]
