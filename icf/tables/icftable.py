@@ -1,0 +1,335 @@
+"""`.debug_icf`: what the call tables cannot say. Which functions share a body, and why we believe so.
+
+`.debug_dcall` names the callee of a call. To resolve a stack one must also know whose body an address
+is, which of its functions can be reached through a pointer, where one jumps instead of calling, and
+what each record rests on. A reader of the proposal's tables alone ignores this section and still works.
+
+Version 1, little endian, one unit that fills the section. Its header:
+
+    unit_length     4 bytes, or 0xffffffff and 8
+    version         1 byte, 1
+    address_size    1 byte, 4 or 8: no address in the table needs more
+    counts          7 ULEB128: classes, members, aliases, tail calls, evidence bytes,
+                    evidence bytes of .debug_vcall, pool bytes
+
+Then one column after the other. Columns rather than records, because a run of ULEB128 numbers is
+decoded by one loop of a kernel, and because neighbours of one kind are close: most differences fit a byte.
+
+    class_vaddr     ULEB128, difference to the class above; ascending, no two alike
+    class_size      ULEB128, bytes of the body
+    class_flags     1 byte, icf.model.ClassFlag
+    class_members   ULEB128, how many members; 1 or more
+    member_flags    1 byte, icf.model.MemberFlag
+    member_die      signed difference: DIE in .debug_info, 0 for none
+    member_name     signed difference: offset of the linkage name
+    slot            ULEB128, vtable slot; only for members flagged VIRTUAL
+    alias_member    ULEB128, difference: the member that has this further name
+    alias_name      signed difference: offset of the name
+    tail_jump       ULEB128, difference: address of the jump
+    tail_caller     ULEB128, member whose call it is
+    tail_callee     ULEB128, member that is called
+    evidence        1 byte for up to 32 records in a row, see below
+    evidence_vcall  likewise
+    pool            strings, each with its NUL
+
+A *signed difference* d is written as the ULEB128 of 2d, or of -2d-1 where d is negative; the values
+themselves are below 2**63. Members are numbered through, in class order.
+
+**Names** are offsets into one space: the pool, then `.debug_str` behind it. The names of functions with
+debug information are in `.debug_str` already, so a name costs two or three bytes, not sixty. Bytes of a name
+that are not UTF-8 survive as surrogates.
+
+**Evidence**: `(repeat - 1) << 3 | kind`, kind an icf.model.Evidence. Call-site records come in long
+stretches of one evidence. Runs are capped so that a byte never stands for more than 32: a count of
+2**60 cannot be claimed in a few bytes, and the worst case costs what one byte a record would.
+
+Every value is checked before it is used, every count against the bytes that are left before anything is
+allocated for it. A table that breaks a rule is refused as a whole: half a class is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.model import ClassFlag, Evidence, MemberFlag
+from icf.reader import Reader
+from icf.tables import _leb
+from icf.tables.foldtable import IcfColumns, IcfTable
+
+__all__ = ["IcfTable", "encode_icf", "parse_icf"]
+
+VERSION = 1
+_U64 = NDArray[np.uint64]
+_U8 = NDArray[np.uint8]
+_U64_MAX = 0xFFFFFFFFFFFFFFFF
+_RUN_MAX = 32
+_EVIDENCE_MAX = int(max(Evidence))
+_ALL_CLASS_FLAGS = int(sum(ClassFlag))
+_ALL_MEMBER_FLAGS = int(sum(MemberFlag))
+
+
+def parse_icf(
+    buffer: bytes | memoryview, path: str, debug_str: bytes | memoryview, section: str = ".debug_icf"
+) -> IcfTable:
+    """The table of a section; an empty or absent section is a table without classes."""
+    view = memoryview(buffer).cast("B")
+    if not len(view):
+        return IcfTable()
+    return _Parser(Reader(view, path, section), view, memoryview(debug_str).cast("B")).table()
+
+
+def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int], *, dwarf64: bool = False) -> bytes:
+    """The section for `table`; names found in `debug_str_offsets` are stored as that offset of `.debug_str`."""
+    columns = table.columns
+    member_name, alias_name, pool = _place_names(columns, debug_str_offsets)
+    runs, vcall_runs = _evidence_runs(table.evidence), _evidence_runs(table.vcall_evidence)
+    address_size = 8
+    counts = np.array(
+        [
+            len(columns.class_vaddr),
+            len(columns.member_die),
+            len(alias_name),
+            len(columns.tail_jump),
+            len(runs),
+            len(vcall_runs),
+            len(pool),
+        ],
+        np.uint64,
+    )
+    body = [
+        bytes([VERSION, address_size]),
+        _ulebs(counts),
+        _ulebs(_differences(columns.class_vaddr)),
+        _ulebs(columns.class_size),
+        columns.class_flags.tobytes(),
+        _ulebs(np.diff(columns.member_start)),
+        columns.member_flags.tobytes(),
+        _ulebs(_signed_differences(columns.member_die)),
+        _ulebs(_signed_differences(member_name)),
+        _ulebs(columns.slot),
+        _ulebs(_differences(columns.alias_member)),
+        _ulebs(_signed_differences(alias_name)),
+        _ulebs(_differences(columns.tail_jump)),
+        _ulebs(columns.tail_caller),
+        _ulebs(columns.tail_callee),
+        runs,
+        vcall_runs,
+        pool,
+    ]
+    unit_length = sum(map(len, body))
+    if dwarf64:
+        return b"".join([b"\xff\xff\xff\xff", unit_length.to_bytes(8, "little"), *body])
+    if unit_length >= 0xFFFFFFF0:
+        raise ValueError(f"table of {unit_length} bytes needs 64-bit DWARF")
+    return b"".join([unit_length.to_bytes(4, "little"), *body])
+
+
+class _Parser:
+    """Reads the columns in file order, and checks each right after reading it."""
+
+    def __init__(self, reader: Reader, view: memoryview, debug_str: memoryview) -> None:
+        self._reader = reader
+        self._view = view
+        self._debug_str = debug_str
+        self._column_start = 0  # of the ULEB128 column read last, for errors
+
+    def table(self) -> IcfTable:
+        reader = self._reader
+        address_max = self._header()
+        class_count, member_count, alias_count, tail_count, run_count, vcall_run_count, pool_size_bytes = (
+            self._count(name)
+            for name in ("classes", "members", "aliases", "tail calls", "evidence", "evidence_vcall", "pool")
+        )
+
+        class_vaddr = self._ascending("class_vaddr", class_count, address_max)
+        self._check(class_vaddr[1:] > class_vaddr[:-1], "class has the address of the class above", first=1)
+        class_size = self._ulebs("class_size", class_count)
+        self._check(class_size <= np.uint64(address_max) - class_vaddr, "class ends beyond the address space")
+        class_flags = self._flags("class_flags", class_count, _ALL_CLASS_FLAGS)
+        class_members = self._ulebs("class_members", class_count)
+        self._check(class_members > 0, "class has no member")
+        self._check(class_members <= member_count, f"class has more than the {member_count} members there are")
+        member_start = np.zeros(class_count + 1, np.uint64)
+        np.cumsum(class_members, out=member_start[1:])
+        total = int(member_start[-1])  # at most members squared: no wrap, both are bounded by the section
+        if total != member_count:
+            raise reader.error(f"classes have {total} members, the header says {member_count}", self._column_start)
+
+        member_flags = self._flags("member_flags", member_count, _ALL_MEMBER_FLAGS)
+        member_die = self._signed("member_die", member_count)
+        member_name = self._names("member_name", member_count, pool_size_bytes)
+        slot = self._ulebs("slot", int(np.count_nonzero(member_flags & MemberFlag.VIRTUAL)))
+        alias_member = self._members("alias_member", self._ascending("alias_member", alias_count), member_count)
+        alias_name = self._names("alias_name", alias_count, pool_size_bytes)
+        tail_jump = self._ascending("tail_jump", tail_count, address_max)
+        tail_caller = self._members("tail_caller", self._ulebs("tail_caller", tail_count), member_count)
+        tail_callee = self._members("tail_callee", self._ulebs("tail_callee", tail_count), member_count)
+        evidence = self._evidence("evidence", run_count)
+        vcall_evidence = self._evidence("evidence_vcall", vcall_run_count)
+        pool = reader.take(pool_size_bytes)
+        if pool_size_bytes and pool[-1] != 0:
+            raise reader.error("last name of the pool has no NUL", reader.pos - 1)
+        if reader.remaining:
+            raise reader.error(f"{reader.remaining} bytes follow the table")
+        columns = IcfColumns(
+            class_vaddr, class_size, class_flags, member_start, member_die, member_name, member_flags, slot,
+            alias_member, alias_name, tail_jump, tail_caller, tail_callee, pool, self._debug_str,
+        )  # fmt: skip
+        return IcfTable(evidence=evidence, vcall_evidence=vcall_evidence, columns=columns)
+
+    def _header(self) -> int:
+        """Bound the reader by the unit; the highest address that its addresses can hold."""
+        reader = self._reader
+        unit_length = reader.u32()
+        if unit_length == 0xFFFFFFFF:
+            unit_length = reader.u64()
+        if unit_length != reader.remaining:
+            raise reader.error(f"unit length is {unit_length}, {reader.remaining} bytes are left", 0)
+        version = reader.u8()
+        if version != VERSION:
+            raise reader.error(f"table has version {version}, only {VERSION} is known", reader.pos - 1)
+        address_size = reader.u8()
+        if address_size not in (4, 8):
+            raise reader.error(f"address size is {address_size}, not 4 or 8", reader.pos - 1)
+        return (1 << (8 * address_size)) - 1
+
+    def _count(self, what: str) -> int:
+        """A count of the header; each thing counted takes a byte or more."""
+        offset = self._reader.pos
+        count = self._reader.uleb()
+        if count > self._reader.remaining:
+            raise self._reader.error(f"{count} {what}, {self._reader.remaining} bytes are left", offset)
+        return count
+
+    def _ulebs(self, column: str, count: int) -> _U64:
+        reader = self._reader
+        self._bound(column, count)
+        self._column_start = reader.pos
+        values = np.empty(count, np.uint64)
+        reached = _leb.uleb_run(self._view, reader.pos, reader.end, values.data)
+        if reached < 0:
+            reader.pos = -1 - reached
+            reader.uleb()  # says what is wrong with it
+        reader.pos = reached
+        return values
+
+    def _ascending(self, column: str, count: int, limit: int = _U64_MAX) -> _U64:
+        values = np.cumsum(self._ulebs(column, count), dtype=np.uint64)
+        self._check(values[1:] >= values[:-1], f"{column} exceeds 64 bits", first=1)
+        self._check(values <= np.uint64(limit), f"{column} is above {limit:#x}")
+        return values
+
+    def _signed(self, column: str, count: int) -> _U64:
+        raw = self._ulebs(column, count)
+        half = (raw >> np.uint64(1)).astype(np.int64)
+        values = np.cumsum(np.where(raw & np.uint64(1), ~half, half), dtype=np.int64)
+        self._check(values >= 0, f"{column} is negative or exceeds 63 bits")
+        return values.astype(np.uint64)
+
+    def _names(self, column: str, count: int, pool_size_bytes: int) -> _U64:
+        offsets = self._signed(column, count)
+        debug_str = self._debug_str
+        self._check(offsets < pool_size_bytes + len(debug_str), f"{column} is beyond the pool and .debug_str")
+        if len(debug_str) and debug_str[-1] != 0:
+            self._check(offsets < pool_size_bytes, f"{column} lies in .debug_str, whose last string has no NUL")
+        return offsets
+
+    def _members(self, column: str, rows: _U64, member_count: int) -> _U64:
+        self._check(rows < member_count, f"{column} is not one of the {member_count} members")
+        return rows
+
+    def _flags(self, column: str, count: int, known: int) -> _U8:
+        start = self._reader.pos
+        self._bound(column, count)
+        flags = np.frombuffer(self._reader.take(count), np.uint8)
+        unknown = flags & np.uint8(~known & 0xFF)
+        if unknown.any():
+            row = int(np.argmax(unknown != 0))
+            raise self._reader.error(f"{column} has unknown bits: {int(flags[row]):#x}", start + row)
+        return flags
+
+    def _evidence(self, column: str, run_count: int) -> bytes:
+        start = self._reader.pos
+        self._bound(column, run_count)
+        runs = np.frombuffer(self._reader.take(run_count), np.uint8)
+        kinds = runs & np.uint8(7)
+        wrong = (kinds == 0) | (kinds > _EVIDENCE_MAX)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise self._reader.error(f"{column} names evidence {int(kinds[row])}, which is not known", start + row)
+        return np.repeat(kinds, (runs >> 3) + 1).tobytes()
+
+    def _bound(self, column: str, count: int) -> None:
+        if count > self._reader.remaining:
+            raise self._reader.error(f"{column} has {count} values, {self._reader.remaining} bytes are left")
+
+    def _check(self, holds: NDArray[np.bool_], problem: str, *, first: int = 0) -> None:
+        """Refuse the first value of the column for which `holds`, that starts at row `first`, is false."""
+        if holds.all():
+            return
+        reader = self._reader
+        reader.pos = self._column_start
+        for _ in range(first + int(np.argmin(holds))):
+            reader.uleb()
+        raise reader.error(problem)
+
+
+def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> tuple[_U64, _U64, bytes]:
+    """Offsets of member and alias names in the final name space, and its pool."""
+    offsets = np.concatenate([columns.member_name, columns.alias_name])
+    _, first_use, inverse = np.unique(offsets, return_index=True, return_inverse=True)
+    pool = bytearray()
+    placed: dict[str, int] = {}
+    shared: dict[str, int] = {}
+    names = [columns.name(int(offset)) for offset in offsets[np.sort(first_use)]]
+    for name in names:
+        if name in placed or name in shared:
+            continue
+        in_debug_str = debug_str_offsets.get(name)
+        if in_debug_str is not None:
+            shared[name] = in_debug_str
+        else:
+            placed[name] = len(pool)
+            pool += name.encode("utf-8", "surrogateescape") + b"\0"
+    in_order = [placed[name] if name in placed else len(pool) + shared[name] for name in names]
+    by_first_use = np.argsort(first_use)
+    final = np.empty(len(names), np.uint64)
+    final[by_first_use] = np.array(in_order, np.uint64)
+    result = final[inverse.reshape(-1)]
+    member_count = len(columns.member_name)
+    return result[:member_count], result[member_count:], bytes(pool)
+
+
+def _evidence_runs(evidence: bytes) -> bytes:
+    kinds = np.frombuffer(evidence, np.uint8)
+    if not len(kinds):
+        return b""
+    if not 1 <= int(kinds.min()) <= int(kinds.max()) <= _EVIDENCE_MAX:
+        raise ValueError(f"evidence is one of 1 to {_EVIDENCE_MAX}")
+    change = np.flatnonzero(np.append(True, kinds[1:] != kinds[:-1]))
+    length = np.diff(np.append(change, len(kinds)))
+    full, rest = (length - 1) // _RUN_MAX, (length - 1) % _RUN_MAX  # full runs before the last, and that one less 1
+    repeat = np.full(int((full + 1).sum()), _RUN_MAX - 1, np.uint8)
+    repeat[np.cumsum(full + 1) - 1] = rest
+    return (repeat << 3 | np.repeat(kinds[change], full + 1)).astype(np.uint8).tobytes()
+
+
+def _ulebs(values: _U64) -> bytes:
+    out = np.empty(10 * len(values), np.uint8)
+    return out[: _leb.uleb_write(np.ascontiguousarray(values).data, out.data)].tobytes()
+
+
+def _differences(values: _U64) -> _U64:
+    return np.diff(values, prepend=np.uint64(0))
+
+
+def _signed_differences(values: _U64) -> _U64:
+    if len(values) and int(values.max()) >> 63:
+        raise ValueError(f"{int(values.max()):#x} does not fit 63 bits")
+    difference = values.astype(np.int64)
+    difference[1:] -= difference[:-1].copy()
+    doubled: NDArray[np.int64] = np.left_shift(difference, 1)
+    return np.where(difference < 0, ~doubled, doubled).astype(np.uint64)
