@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icf.elf.types import SHT_RELA, STT_GNU_IFUNC, Machine
+from icf.elf.types import SHT_RELA, STB_LOCAL, STT_GNU_IFUNC, Machine
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -39,7 +39,7 @@ def find_got_imports(image: Image) -> dict[int, str]:
     """Address of each GOT slot with a GLOB_DAT or JUMP_SLOT relocation -> symbol name."""
     imports: dict[int, str] = {}
     for relocations in _dynamic_relocations(image):
-        rows = np.flatnonzero(np.isin(relocations.type, _SLOT_TYPES[image.machine]))
+        rows = np.flatnonzero(np.isin(relocations.type, _SLOT_TYPES[image.machine]) & (relocations.symbol != 0))
         names = relocations.symbols.names(relocations.symbol[rows].tolist())
         imports.update(zip(relocations.offset[rows].tolist(), names, strict=True))
     return imports
@@ -79,7 +79,8 @@ def _ifunc_slots(image: Image) -> dict[int, str]:
         return {}
     symbols = image.symbols
     rows = np.flatnonzero((symbols.type == STT_GNU_IFUNC) & symbols.is_defined)
-    row_by_resolver = dict(zip(reversed(symbols.value[rows].tolist()), reversed(rows.tolist()), strict=True))
+    rows = rows[np.lexsort((rows, symbols.bind[rows] == STB_LOCAL))][::-1]  # the last, a global one, wins
+    row_by_resolver = dict(zip(symbols.value[rows].tolist(), rows.tolist(), strict=True))
     return {
         slot: symbols.name(row_by_resolver[resolver])
         for slot, resolver in resolver_by_slot.items()
