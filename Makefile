@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup-demo ## a program linked with folding: the wrong names of today, the pass, and the right names
-	@$(RUN) demo/run.py
+	@$(RUN) -m demo.run
 
 test: setup ## the whole test suite; PYTEST_ARGS='-k cli -x' selects
 	@$(RUN) -m pytest $(PYTEST_ARGS)
