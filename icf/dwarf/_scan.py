@@ -45,11 +45,13 @@ def unit_headers(info, units):
                 if length >> 4 == 0xFFFFFFF:
                     if length & 15 != 15:
                         err = 2
+                    elif size - pos < 8:
+                        err = 1
                     else:
                         offset_size = 8
-                        length = word(info, pos, 8) if size - pos >= 8 else ~err
+                        length = word(info, pos, 8)
                         pos += 8
-            if err == 0 and (pos > size or length > size - pos):
+            if err == 0 and length > size - pos:
                 err = 1
             if err == 0:
                 end = pos + length
@@ -136,7 +138,7 @@ def scan(
                  origin, name, linkage name, decl_line, decl_file, decl_column, tag; further flags: 8 declaration,
                  16 external, 32 inline, 64 artificial, 128 could not be read
     sites        u64[n, 3]: pc, origin, caller's row in this call's `subprograms` | flags << 32;
-                 flags: 1 tail call, 2 pc is that of the call or jump instruction, not a return address
+                 flags: 1 tail call, 2 pc is that of the call or jump instruction, not a return address, 4 no caller
     result       u64[3]: next unit (or pick), rows in subprograms, rows in sites; next < last means an
                  output was full before that unit: make it larger or go on with a fresh one
     """
@@ -467,7 +469,7 @@ def scan(
                             n_subs += 1
                             if pick_mode:
                                 break
-                    elif origin != 0 and depth > 0 and stack[depth - 1] >= 0:
+                    elif origin != 0 and depth > 0:
                         flags = 0
                         if val[32 + 7] != 0 and val[7] != 0:
                             flags |= 1
@@ -478,7 +480,11 @@ def scan(
                             if n_sites >= sites.shape[0]:
                                 full = 1
                                 break
-                            value = stack[depth - 1]
+                            value = 0
+                            if stack[depth - 1] >= 0:
+                                value = stack[depth - 1]
+                            else:
+                                flags |= 4  # gcc hangs some into the abstract instance
                             sites[n_sites, 0] = low
                             sites[n_sites, 1] = origin
                             sites[n_sites, 2] = value | flags << 32

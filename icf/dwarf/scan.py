@@ -18,7 +18,7 @@ from icf.dwarf.units import END, MAX_DEPTH, DebugInfo
 
 U64 = NDArray[np.uint64]
 
-TAIL_CALL, AT_INSTRUCTION = 1, 2  # flags of a call site
+TAIL_CALL, AT_INSTRUCTION, NO_CALLER = 1, 2, 4  # flags of a call site
 _RUN_BYTES = 1 << 20  # .debug_info bytes that a thread takes at a time
 
 
@@ -40,7 +40,8 @@ class Functions:
 @dataclass(slots=True)
 class CallSites:
     """One row for each call site with a callee. `pc` is the return address, or with AT_INSTRUCTION that of the
-    call or jump itself; `caller` is the DIE of the enclosing function."""
+    call or jump itself; `caller` is the DIE of the enclosing function, 0 where none is said (gcc hangs a few sites into
+    the abstract instance)."""
 
     pc: U64
     origin: U64
@@ -136,15 +137,21 @@ class _Scanner:
 
 
 def _assemble(debug: DebugInfo, parts: list[tuple[U64, U64]]) -> Scan:
-    low32 = np.uint64(0xFFFFFFFF)
     sites = CallSites(
         pc=np.concatenate([site[:, 0] for _, site in parts]),
         origin=np.concatenate([site[:, 1] for _, site in parts]),
-        caller=np.concatenate([sub[(site[:, 2] & low32).astype(np.intp), 0] for sub, site in parts]),
+        caller=np.concatenate([_callers(sub, site) for sub, site in parts]),
         flags=np.concatenate([(site[:, 2] >> np.uint64(32)).astype(np.uint8) for _, site in parts]),
     )
     subs = np.concatenate([sub for sub, _ in parts])
     return Scan(_expand_ranges(debug, subs), sites)
+
+
+def _callers(subs: U64, sites: U64) -> U64:
+    callers = np.zeros(len(sites), np.uint64)
+    known = (sites[:, 2] >> np.uint64(32)) & np.uint64(NO_CALLER) == 0
+    callers[known] = subs[(sites[known, 2] & np.uint64(0xFFFFFFFF)).astype(np.intp), 0]
+    return callers
 
 
 def _expand_ranges(debug: DebugInfo, subs: U64) -> Functions:
