@@ -1,0 +1,281 @@
+"""`icf dump IMAGE`: the tables of an image, as text to read or as one JSON document.
+
+Without options everything is printed that the image has. Both forms come from one document, so what a
+person reads is what a script gets; the text is sorted by address and shows demangled names.
+
+    0x0000000000401150, 8 bytes, 2 functions: members-complete, calls-complete
+      kept  0x0000012f  twice<int>(int*)
+            0x00000163  twice<unsigned int>(unsigned int*)   address-taken
+
+    main
+      0x00000000004011a3  twice<int>(int*)                   relocation
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from icf.demangle import demangle
+from icf.elf.image import Image
+from icf.model import ClassFlag, Evidence, FoldClass, Member, MemberFlag
+from icf.tables.load import SECTIONS, Tables, load_tables
+
+_Json = dict[str, Any]
+_NAME_WIDTH_MAX = 60
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("image", metavar="IMAGE", help="an executable or shared object, or its separate debug file")
+    parser.add_argument("--folds", action="store_true", help="functions that share a body (.debug_icf)")
+    parser.add_argument("--dcall", action="store_true", help="what each direct call means (.debug_dcall)")
+    parser.add_argument("--vcall", action="store_true", help="the vtable slot of each virtual call (.debug_vcall)")
+    parser.add_argument("--address-taken", action="store_true", help="functions that a pointer may lead to")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    parser.add_argument("--no-demangle", action="store_true", help="print linkage names as they are")
+
+
+def run(args: argparse.Namespace) -> int:
+    everything = not (args.folds or args.dcall or args.vcall or args.address_taken)
+    with Image.open(args.image) as image:
+        tables = load_tables(image)
+        problem = tables.check_evidence()
+        if problem:
+            sys.stderr.write(f"icf: warning: {image.path}: {problem}: no evidence is shown\n")
+        if not tables.present and not args.json:
+            print(f"{image.path}: no {', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}")
+            return 0
+        names = _Names(plain=args.no_demangle)
+        document: _Json = {"image": image.path, "build_id": image.build_id.hex()}
+        if args.folds or everything:
+            document["classes"] = list(_classes(tables, names))
+        if args.dcall or everything:
+            document["direct_calls"] = _direct_calls(tables, names, known=not problem)
+        if args.vcall or everything:
+            document["virtual_calls"] = _virtual_calls(tables, known=not problem)
+        if args.address_taken or (everything and args.json):
+            document["address_taken"] = list(_address_taken(tables, names))
+    if args.json:
+        json.dump(document, sys.stdout, indent=1)
+        print()
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _text(document, tables.present))
+    return 0
+
+
+class _Names:
+    """Names as they are printed: demangled unless asked not to."""
+
+    def __init__(self, *, plain: bool) -> None:
+        self._plain = plain
+
+    def of(self, linkage_name: str) -> str:
+        return linkage_name if self._plain else demangle(linkage_name)
+
+
+# The document
+
+
+def _classes(tables: Tables, names: _Names) -> Iterator[_Json]:
+    tail_calls: dict[int, list[_Json]] = {}
+    classes = tables.icf.classes
+    for call in tables.icf.tail_calls:
+        caller, callee = (classes[ref.class_idx].members[ref.member_idx].name for ref in (call.caller, call.callee))
+        tail_calls.setdefault(call.caller.class_idx, []).append(
+            {
+                "jump": _address(call.jump),
+                "caller": caller,
+                "caller_name": names.of(caller),
+                "callee": callee,
+                "callee_name": names.of(callee),
+            }
+        )
+    for class_idx, fold_class in enumerate(classes):
+        yield {
+            "address": _address(fold_class.vaddr),
+            "size_bytes": fold_class.size_bytes,
+            "flags": _class_flags(fold_class),
+            "members": [_member(member, names) for member in fold_class.members],
+            "tail_calls": tail_calls.get(class_idx, []),
+        }
+
+
+def _member(member: Member, names: _Names) -> _Json:
+    return {
+        "linkage_name": member.name,
+        "name": names.of(member.name),
+        "die": _die(member.die),
+        "flags": _member_flags(member),
+        "slot": member.slot,
+        "aliases": list(member.aliases),
+    }
+
+
+def _direct_calls(tables: Tables, names: _Names, *, known: bool) -> list[_Json]:
+    calls = tables.direct
+    evidence = tables.icf.evidence if known else b""
+    records = []
+    rows = zip(calls.call_site.tolist(), calls.caller_die.tolist(), calls.callee_die.tolist(), strict=True)
+    for row, (site, caller, callee) in sorted(enumerate(rows), key=lambda row_entry: row_entry[1]):
+        caller_name, callee_name = tables.die_name(caller), tables.die_name(callee)
+        records.append(
+            {
+                "call_site": _address(site),
+                "caller": caller_name or None,
+                "caller_name": names.of(caller_name) or None,
+                "caller_die": _die(caller),
+                "callee": callee_name or None,
+                "callee_name": names.of(callee_name) or None,
+                "callee_die": _die(callee),
+                "evidence": _evidence(evidence, row),
+            }
+        )
+    return records
+
+
+def _virtual_calls(tables: Tables, *, known: bool) -> list[_Json]:
+    calls = tables.virtual
+    evidence = tables.icf.vcall_evidence if known else b""
+    rows = zip(calls.call_site.tolist(), calls.vtable_slot.tolist(), strict=True)
+    return [
+        {"call_site": _address(site), "vtable_slot": slot, "evidence": _evidence(evidence, row)}
+        for row, (site, slot) in sorted(enumerate(rows), key=lambda row_entry: row_entry[1])
+    ]
+
+
+def _address_taken(tables: Tables, names: _Names) -> Iterator[_Json]:
+    for fold_class in tables.icf.classes:
+        for member in fold_class.members:
+            if member.flags & MemberFlag.ADDRESS_TAKEN:
+                yield {
+                    "address": _address(fold_class.vaddr),
+                    "linkage_name": member.name,
+                    "name": names.of(member.name),
+                    "merged": fold_class.merged,
+                }
+
+
+def _class_flags(fold_class: FoldClass) -> list[str]:
+    return [_words(flag.name) for flag in ClassFlag if flag & fold_class.flags]
+
+
+def _member_flags(member: Member) -> list[str]:
+    return [_words(flag.name) for flag in MemberFlag if flag & member.flags]
+
+
+def _evidence(evidence: bytes, row: int) -> str | None:
+    return Evidence(evidence[row]).name.lower() if row < len(evidence) else None
+
+
+def _words(flag_name: str | None) -> str:
+    return (flag_name or "").lower().replace("_", "-")
+
+
+def _address(vaddr: int) -> str:
+    return f"{vaddr:#018x}"
+
+
+def _die(die: int) -> str | None:
+    return f"{die:#010x}" if die else None
+
+
+# The text
+
+
+def _text(document: _Json, present: tuple[str, ...]) -> Iterator[str]:
+    build_id = f", build id {document['build_id']}" if document["build_id"] else ""
+    yield f"{document['image']}{build_id}"
+    if "classes" in document:
+        yield from _section(present, ".debug_icf", _text_classes(document["classes"]))
+    if "direct_calls" in document:
+        yield from _section(present, ".debug_dcall", _text_direct_calls(document["direct_calls"]))
+    if "virtual_calls" in document:
+        yield from _section(present, ".debug_vcall", _text_virtual_calls(document["virtual_calls"]))
+    if "address_taken" in document:
+        yield from _section(present, ".debug_icf", _text_address_taken(document["address_taken"]))
+
+
+def _section(present: tuple[str, ...], section: str, lines: Iterable[str]) -> Iterator[str]:
+    yield ""
+    if section in present:
+        yield from lines
+    else:
+        yield f"no {section}"
+
+
+def _text_classes(classes: list[_Json]) -> Iterator[str]:
+    merged_count = sum(len(entry["members"]) > 1 for entry in classes)
+    function_count = sum(len(entry["members"]) for entry in classes if len(entry["members"]) > 1)
+    jump_count = sum(len(entry["tail_calls"]) for entry in classes)
+    yield (
+        f".debug_icf: {_count(merged_count, 'body', 'bodies')} of {_count(function_count, 'function')}, "
+        f"{len(classes) - merged_count} not merged, {_count(jump_count, 'tail call')}"
+    )
+    for entry in classes:
+        flags = f": {', '.join(entry['flags'])}" if entry["flags"] else ""
+        yield ""
+        yield (
+            f"{entry['address']}, {_count(entry['size_bytes'], 'byte')}, "
+            f"{_count(len(entry['members']), 'function')}{flags}"
+        )
+        names = [_shown(member["name"]) for member in entry["members"]]
+        width = _width(names)
+        for member, name in zip(entry["members"], names, strict=True):
+            facts = [flag for flag in member["flags"] if flag not in ("kept", "virtual")]
+            if member["slot"] is not None:
+                facts.insert(0, f"virtual, slot {member['slot']}")
+            mark = "kept" if "kept" in member["flags"] else ""
+            yield f"  {mark:4}  {member['die'] or '-':10}  {name:{width}}  {', '.join(facts)}".rstrip()
+            for alias in member["aliases"]:
+                yield f"  {'':4}  {'':10}  = {_shown(alias)}"
+        for call in entry["tail_calls"]:
+            yield f"  jump  {call['jump']}  {_shown(call['caller_name'])} -> {_shown(call['callee_name'])}"
+
+
+def _text_direct_calls(records: list[_Json]) -> Iterator[str]:
+    callers: dict[tuple[str | None, str | None], list[_Json]] = {}
+    for record in records:
+        callers.setdefault((record["caller_die"], record["caller_name"]), []).append(record)
+    yield f".debug_dcall: {_count(len(records), 'direct call')} of {_count(len(callers), 'caller')}"
+    for (die, name), calls in callers.items():
+        yield ""
+        yield _shown(name) if name else f"DIE {die}" if die else "caller not recorded"
+        callees = [_shown(call["callee_name"] or f"DIE {call['callee_die']}") for call in calls]
+        width = _width(callees)
+        for call, callee in zip(calls, callees, strict=True):
+            yield f"  {call['call_site']}  {callee:{width}}  {call['evidence'] or ''}".rstrip()
+
+
+def _text_virtual_calls(records: list[_Json]) -> Iterator[str]:
+    yield f".debug_vcall: {_count(len(records), 'virtual call')}"
+    if records:
+        yield ""
+    for record in records:
+        yield f"  {record['call_site']}  slot {record['vtable_slot']:<4}  {record['evidence'] or ''}".rstrip()
+
+
+def _text_address_taken(records: list[_Json]) -> Iterator[str]:
+    yield f".debug_icf: {_count(len(records), 'function')} with their address taken"
+    if records:
+        yield ""
+    for record in records:
+        yield f"  {record['address']}  {_shown(record['name'])}{'  (merged)' if record['merged'] else ''}"
+
+
+def _width(names: list[str]) -> int:
+    """The column width for `names`; a few very long ones do not push the rest out of sight."""
+    return min(max(map(len, names), default=0), _NAME_WIDTH_MAX)
+
+
+def _shown(name: str) -> str:
+    """`name` without anything that a terminal would act on."""
+    if name.isprintable():
+        return name
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
+
+
+def _count(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -1,0 +1,83 @@
+"""The tables of one image together: `.debug_icf`, `.debug_dcall`, `.debug_vcall`, and names for their DIEs.
+
+A member's name is in `.debug_icf`. A table that another tool wrote, or a callee that is merged with nothing
+but jumps on into a merged body, has its name in `.debug_info` only; that is opened when such a DIE turns up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from icf.elf.image import Image
+from icf.errors import FormatError
+from icf.tables.dcall import DirectCalls, parse_dcall
+from icf.tables.icftable import IcfTable, parse_icf
+from icf.tables.vcall import VirtualCalls, parse_vcall
+
+SECTIONS = (".debug_icf", ".debug_dcall", ".debug_vcall")
+
+
+@dataclass(slots=True)
+class Tables:
+    """The parsed tables; one that the image does not have is empty."""
+
+    image: Image
+    icf: IcfTable
+    direct: DirectCalls
+    virtual: VirtualCalls
+    present: tuple[str, ...]  # of SECTIONS, those that the image has
+    _name_of_die: dict[int, str] = field(default_factory=dict)
+
+    def die_name(self, die: int) -> str:
+        """Linkage name of the function of a DIE, "" if neither table nor debug information tells."""
+        if not self._name_of_die:
+            self._name_of_die = self._read_names()
+        return self._name_of_die.get(die, "")
+
+    def check_evidence(self) -> str:
+        """What is wrong with the number of evidence bytes; empty if they fit the records."""
+        for name, evidence, calls in (
+            (".debug_dcall", self.icf.evidence, self.direct),
+            (".debug_vcall", self.icf.vcall_evidence, self.virtual),
+        ):
+            if ".debug_icf" in self.present and len(evidence) != len(calls):
+                return f".debug_icf has evidence for {len(evidence)} records, {name} has {len(calls)}"
+        return ""
+
+    def _read_names(self) -> dict[int, str]:
+        names: dict[int, str] = {0: ""}
+        for row, die in enumerate(self.icf.member_die.tolist()):
+            if die not in names:
+                names[die] = self.icf.member_name(row)
+        used = np.unique(np.concatenate([self.direct.callee_die, self.direct.caller_die]))
+        unnamed = np.array([die for die in used.tolist() if die not in names], np.uint64)
+        if len(unnamed):
+            names.update(_names_from_debug_info(self.image, unnamed))
+        return names
+
+
+def load_tables(image: Image) -> Tables:
+    """Parse what the image has."""
+    return Tables(
+        image,
+        parse_icf(image.contents(".debug_icf"), image.path, image.contents(".debug_str")),
+        parse_dcall(image.contents(".debug_dcall"), image.path),
+        parse_vcall(image.contents(".debug_vcall"), image.path),
+        tuple(name for name in SECTIONS if image.section(name) is not None),
+    )
+
+
+def _names_from_debug_info(image: Image, dies: np.typing.NDArray[np.uint64]) -> dict[int, str]:
+    from icf.dwarf.dies import resolve
+    from icf.dwarf.units import DebugInfo
+
+    try:
+        debug = DebugInfo.open(image, restore=False)
+        identity = resolve(debug, dies)
+    except FormatError:  # the tables can be read without it
+        return {}
+    references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+    names = (debug.string(reference).decode("utf-8", "surrogateescape") for reference in references.tolist())
+    return dict(zip(dies.tolist(), names, strict=True))
