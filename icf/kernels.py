@@ -13,7 +13,10 @@ from importlib.util import find_spec
 
 # the same list, in the same order, as `ext-modules` in pyproject.toml
 KERNELS = (
+    "icf._strings",
+    "icf.code._branches",
     "icf.dwarf._abbrev",
+    "icf.dwarf._ranges",
     "icf.dwarf._scan",
     "icf.tables._leb",
 )

@@ -1,0 +1,119 @@
+"""A program linked with folding and without: its stacks, the truth about them, and what `icf` says.
+
+Folding happens in the linker. The same objects linked with `--icf=all` and with `--icf=none` therefore hold the
+same code at different addresses, and stack k of the one program is stack k of the other, frame by frame. The
+symbols of the second say which function each frame of the first truly is.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+from bisect import bisect_right
+from collections import defaultdict
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from icf import cli
+
+Frame = dict[str, Any]  # of `icf resolve --out json`
+Names = frozenset[str]  # all symbols of one function; none for a frame outside of the image
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One set of objects linked with folding and without."""
+
+    folded: Path
+    unfolded: Path
+    report: Path  # what the linker said it folded
+    loaders: tuple[Path, Path] | None = None  # the programs to run when the images are shared objects
+
+    def stacks(self) -> list[str]:
+        """What the folded program prints."""
+        return _run(self.loaders[0] if self.loaders else self.folded, self.folded.name if self.loaders else "")
+
+    def truth(self) -> list[list[Names]]:
+        """The true function of each frame of each stack."""
+        stacks = _run(self.loaders[1] if self.loaders else self.unfolded, self.unfolded.name if self.loaders else "")
+        functions = _Functions(self.unfolded)
+        return [[functions.at(frame) for frame in stack.split()] for stack in stacks]
+
+    def add_tables(self, *options: str | Path) -> None:
+        """`icf pass` on the folded program, in place."""
+        icf("pass", self.folded, *options)
+
+    def resolve(self) -> list[list[Frame]]:
+        """`icf resolve` on the stacks that the folded program prints."""
+        stacks = self.folded.with_name("stacks")
+        stacks.write_text("".join(f"{stack}\n" for stack in self.stacks()))
+        lines = icf("resolve", "-e", self.folded, "--out", "json", stacks).splitlines()
+        return [json.loads(line)["frames"] for line in lines]
+
+    def check(self) -> dict[str, set[str]]:
+        """Resolve everything: no claim may be wrong, nor the truth be missing from the candidates.
+
+        Returns the verdicts that each function got, under the first of its names.
+        """
+        verdicts: dict[str, set[str]] = defaultdict(set)
+        for frames, truths in zip(self.resolve(), self.truth(), strict=True):
+            for frame, truth in zip(frames, truths, strict=True):
+                if not truth:
+                    assert frame["verdict"] == "unknown"
+                    continue
+                claimed = {frame["linkage_name"]} if frame["linkage_name"] else set(frame["candidates"])
+                assert not claimed or claimed & truth, f"{frame} is in truth {sorted(truth)}"
+                verdicts[min(truth)].add(frame["verdict"])
+        return dict(verdicts)
+
+    def merged(self) -> set[Names]:
+        """The functions that were seen at an address at which another was seen too."""
+        seen: dict[str, set[Names]] = defaultdict(set)
+        for stack, truths in zip(self.stacks(), self.truth(), strict=True):
+            for frame, truth in zip(stack.split(), truths, strict=True):
+                if truth:
+                    seen[frame].add(truth)
+        return {function for functions in seen.values() if len(functions) > 1 for function in functions}
+
+
+class _Functions:
+    """The function symbols of an image by address."""
+
+    def __init__(self, path: Path) -> None:
+        self._names: dict[int, set[str]] = defaultdict(set)
+        with path.open("rb") as file:
+            table = ELFFile(file).get_section_by_name(".symtab")
+            assert isinstance(table, SymbolTableSection)
+            for symbol in table.iter_symbols():
+                if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
+                    self._names[symbol["st_value"]].add(symbol.name)
+        self._starts = sorted(self._names)
+
+    def at(self, frame: str) -> Names:
+        """The symbols of the function that a return address, or a program counter past a call, lies in."""
+        if frame == "?":
+            return frozenset()
+        return frozenset(self._names[self._starts[bisect_right(self._starts, int(frame, 16) - 1) - 1]])
+
+
+def _run(program: Path, module: str) -> list[str]:
+    env = {**os.environ, "SAMPLE_MODULE": module, "LD_LIBRARY_PATH": str(program.parent)}
+    done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def icf(*args: str | Path, status: int = 0) -> str:
+    """Run the command `icf` in this process; returns its stdout."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        actual = cli.main([str(arg) for arg in args])
+    assert actual == status, f"icf {' '.join(map(str, args))}: exit {actual}\n{out.getvalue()}"
+    return out.getvalue()

@@ -1,0 +1,37 @@
+// Prints its caller's stack as one line of link-time addresses, innermost first, as `icf resolve` reads it: relative to the
+// module named by $SAMPLE_MODULE, by default the program; `?` is a frame elsewhere.
+#include <execinfo.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct Module { const char *name; uintptr_t base, start, end; };
+
+static int find_module(dl_phdr_info *info, size_t, void *out) {
+    Module *module = static_cast<Module *>(out);
+    const char *slash = strrchr(info->dlpi_name, '/');  // the program's own name is empty
+    if (strcmp(slash ? slash + 1 : info->dlpi_name, module->name)) return 0;
+    module->base = info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr) &load = info->dlpi_phdr[i];
+        if (load.p_type != PT_LOAD) continue;
+        if (load.p_vaddr < module->start) module->start = load.p_vaddr;
+        if (load.p_vaddr + load.p_memsz > module->end) module->end = load.p_vaddr + load.p_memsz;
+    }
+    return 1;
+}
+
+extern "C" __attribute__((noinline)) void record_stack() {
+    const char *name = getenv("SAMPLE_MODULE");
+    Module module = {name ? name : "", 0, UINTPTR_MAX, 0};
+    dl_iterate_phdr(find_module, &module);
+    void *frames[64];
+    int count = backtrace(frames, 64);
+    for (int i = 0; i < count; ++i) {
+        uintptr_t vaddr = reinterpret_cast<uintptr_t>(frames[i]) - module.base;
+        if (vaddr >= module.start && vaddr < module.end) printf("%#zx ", size_t(vaddr)); else printf("? ");
+    }
+    printf("\n");
+}

@@ -1,0 +1,105 @@
+"""Where a test compiles its few lines of source once and links them twice.
+
+A source calls `SAMPLE()` where it wants a stack (sample.h, sampler.cpp); that is never the last thing its function
+does for the compiler, so it does not become a jump.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.program import Program
+from tests.support.link import tool
+
+HERE = Path(__file__).resolve().parent
+_COMPILERS = {
+    "gcc": ("g++",),
+    "clang": ("clang++-19", "clang++"),
+}
+_LINKERS = {
+    "gold": ("ld.gold",),
+    "lld": ("ld.lld-19", "ld.lld"),
+    "mold": ("mold", "ld.mold"),
+}
+# gcc folds identical functions of one file by itself; here that is the linker's part
+_FLAGS = {"gcc": ("-fno-ipa-icf",), "clang": ()}
+# what a build has to add so that folded functions can be told: lld overwrites their addresses in debug info
+_LINK_FLAGS = {"gold": (), "lld": ("-Wl,--emit-relocs",), "mold": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A compiler and a linker."""
+
+    compiler: str
+    linker: str
+
+    def __str__(self) -> str:
+        return f"{self.compiler}-{self.linker}"
+
+
+ALL = tuple(Toolchain(compiler, linker) for compiler in _COMPILERS for linker in _LINKERS)
+USUAL = (Toolchain("gcc", "gold"), Toolchain("clang", "lld"))
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Builds programs in one folder."""
+
+    folder: Path
+    toolchain: Toolchain
+
+    def compile(self, sources: str | Mapping[str, str], *flags: str) -> list[Path]:
+        """Compile each source to an object; a single source is called main.cpp."""
+        if isinstance(sources, str):
+            sources = {"main.cpp": sources}
+        for name, source in sources.items():
+            (self.folder / name).write_text(source)
+        objects = [self.folder / Path(name).with_suffix(".o") for name in sources]
+        for name, path in zip(sources, objects, strict=True):
+            self._compiler(
+                "-O2", "-g", "-ffunction-sections", "-include", HERE / "sample.h", *flags, "-c", name, "-o", path
+            )
+        return objects
+
+    def build(
+        self, sources: str | Mapping[str, str], flags: Sequence[str] = (), link_flags: Sequence[str] = ()
+    ) -> Program:
+        """A program with and without folding."""
+        objects = [*self.compile(sources, *flags), self._sampler(*(flag for flag in flags if flag.startswith("-f")))]
+        folded, report = self.link("program", objects, "all", link_flags)
+        unfolded, _ = self.link("program.unfolded", objects, "none", link_flags)
+        return Program(folded, unfolded, report)
+
+    def link(
+        self, name: str, objects: Sequence[Path], icf_option: str, link_flags: Sequence[str] = ()
+    ) -> tuple[Path, Path]:
+        """Link `objects`; returns the image and the linker's report of what it folded."""
+        linker = self.toolchain.linker
+        tools = self.folder / "tools"
+        if not tools.exists():
+            tools.mkdir()
+            (tools / f"ld.{linker}").symlink_to(tool(*_LINKERS[linker]))
+        options = (f"-fuse-ld={linker}", f"-B{tools}", "-Wl,--build-id=sha1", f"-Wl,--icf={icf_option}")
+        says = ("-Wl,--print-icf-sections",) if icf_option == "all" else ()
+        image = self.folder / name
+        done = self._compiler(*options, *says, *_LINK_FLAGS[linker], *link_flags, *objects, "-o", image)
+        report = self.folder / f"{name}.icf"
+        report.write_text(done.stdout + done.stderr)
+        return image, report
+
+    def _sampler(self, *flags: str) -> Path:
+        """The sampler's object; without debug info and without a section of its own for each function."""
+        path = self.folder / "sampler.o"
+        self._compiler("-O2", *flags, "-c", HERE / "sampler.cpp", "-o", path)
+        return path
+
+    def _compiler(self, *args: str | Path) -> subprocess.CompletedProcess[str]:
+        compiler = self.toolchain.compiler
+        command = [tool(*_COMPILERS[compiler]), *_FLAGS[compiler], *map(str, args)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, errors="replace")
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+        return done
