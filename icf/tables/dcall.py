@@ -113,13 +113,14 @@ def encode_dcall(
     # a caller record goes before each row whose (base, caller) differs from the row above
     fresh = np.ones(len(site), dtype=bool)
     fresh[1:] = (base[1:] != base[:-1]) | (caller[1:] != caller[:-1])
-    fresh &= caller != 0
+    if dialect is Dialect.PROPOSAL:
+        fresh &= caller != 0  # GCC's units begin with a caller record, which tells them apart: DIE 0 is none
     entry_of_row = np.arange(len(site)) + np.cumsum(fresh)
     entry_count = len(site) + int(fresh.sum())
     entry_site, entry_value = np.zeros(entry_count, np.uint64), np.zeros(entry_count, np.uint64)
     entry_site[entry_of_row] = site
     entry_value[entry_of_row] = callee - base
-    entry_value[entry_of_row[fresh] - 1] = (caller - base)[fresh]
+    entry_value[entry_of_row[fresh] - 1] = np.where(caller == 0, caller, caller - base)[fresh]
 
     first_row = np.flatnonzero(np.append(True, base[1:] != base[:-1]))
     first_entry = entry_of_row[first_row] - fresh[first_row]

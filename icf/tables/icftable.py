@@ -140,8 +140,16 @@ class _Parser:
         reader = self._reader
         address_max = self._header()
         class_count, member_count, alias_count, tail_count, run_count, vcall_run_count, pool_size_bytes = (
-            self._count(name)
-            for name in ("classes", "members", "aliases", "tail calls", "evidence", "evidence_vcall", "pool")
+            self._count(what)
+            for what in (
+                "classes",
+                "members",
+                "aliases",
+                "tail calls",
+                "evidence bytes",
+                "evidence bytes of .debug_vcall",
+                "pool bytes",
+            )
         )
 
         class_vaddr = self._ascending("class_vaddr", class_count, address_max)
@@ -201,7 +209,7 @@ class _Parser:
         offset = self._reader.pos
         count = self._reader.uleb()
         if count > self._reader.remaining:
-            raise self._reader.error(f"{count} {what}, {self._reader.remaining} bytes are left", offset)
+            raise self._reader.error(f"header counts {count} {what}, {self._reader.remaining} bytes are left", offset)
         return count
 
     def _ulebs(self, column: str, count: int) -> _U64:

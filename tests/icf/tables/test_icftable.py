@@ -1,0 +1,246 @@
+"""`.debug_icf` byte by byte: what is written, and each rule that a table can break."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from icf.errors import FormatError
+from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.tables.icftable import IcfTable, encode_icf, parse_icf
+
+DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
+
+# name, bytes: the columns in file order, joined by `table`
+COLUMNS = {
+    "header": "01 08",  # version, address_size
+    "counts": "02 03 01 01 02 01 09",  # 2 classes, 3 members, 1 alias, 1 tail call, 2 + 1 evidence bytes, pool of 9
+    "class_vaddr": "a0a28002 20",  # 0x401120, then 0x20 more
+    "class_size": "0f 8001",  # 15, 128 bytes
+    "class_flags": "03 00",  # MEMBERS_COMPLETE and CALLS_COMPLETE; none
+    "class_members": "02 01",
+    "member_flags": "01 06 08",  # KEPT; ADDRESS_TAKEN and VIRTUAL; LOCAL
+    "member_die": "d404 11 00",  # 0x12a, then 9 less: 0x121, and the same again
+    "member_name": "14 10 23",  # pool 9 + .debug_str 1, then 8 more, then 18 less: pool 0
+    "slot": "05",  # of the one VIRTUAL member
+    "alias_member": "00",
+    "alias_name": "0a",  # pool 5
+    "tail_jump": "a4a28002",  # 0x401124
+    "tail_caller": "01",  # second member of the first class
+    "tail_callee": "02",
+    "evidence": "1a 04",  # RELOCATION 4 times, DWARF once
+    "evidence_vcall": "fe",  # DECODED 32 times
+    "pool": "6d61696e00 43314500",  # "main", "C1E"
+}
+NAMES = {"_Z3onev": 1, "_Z3twov": 9}
+TABLE = IcfTable(
+    (
+        FoldClass(
+            Vaddr(0x401120),
+            15,
+            (
+                Member("_Z3onev", DieOffset(0x12A), MemberFlag.KEPT, ("C1E",)),
+                Member("_Z3twov", DieOffset(0x121), MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL, slot=5),
+            ),
+            ClassFlag.MEMBERS_COMPLETE | ClassFlag.CALLS_COMPLETE,
+        ),
+        FoldClass(Vaddr(0x401140), 128, (Member("main", DieOffset(0x121), MemberFlag.LOCAL),)),
+    ),
+    (TailCall(Vaddr(0x401124), MemberRef(0, 1), MemberRef(1, 0)),),
+    bytes([Evidence.RELOCATION] * 4 + [Evidence.DWARF]),
+    bytes([Evidence.DECODED] * 32),
+)
+
+
+def table(**changes: str) -> bytes:
+    body = b"".join(bytes.fromhex(changes.get(name, column)) for name, column in COLUMNS.items())
+    return len(body).to_bytes(4, "little") + body
+
+
+def start_of(column: str) -> int:
+    sizes = [len(bytes.fromhex(text)) for text in COLUMNS.values()]
+    return 4 + sum(sizes[: list(COLUMNS).index(column)])
+
+
+def test_written_bytes() -> None:
+    assert encode_icf(TABLE, NAMES).hex(" ") == table().hex(" ")
+
+
+def test_what_is_written_is_read() -> None:
+    again = parse_icf(table(), "a.out", DEBUG_STR)
+    assert again == TABLE
+    assert again.class_vaddr.tolist() == [0x401120, 0x401140]
+    assert again.class_size.tolist() == [15, 128]
+    assert again.member_start.tolist() == [0, 2, 3]
+    assert again.member_die.tolist() == [0x12A, 0x121, 0x121]
+    assert again.member_flags.tolist() == [1, 6, 8]
+    assert [again.member_name(row) for row in range(3)] == ["_Z3onev", "_Z3twov", "main"]
+    assert again.member_ref(1) == MemberRef(0, 1)
+    assert again.member_row(MemberRef(1, 0)) == 2
+    assert encode_icf(again, NAMES) == table()
+
+
+def test_64_bit_dwarf_differs_in_the_length_only() -> None:
+    wide = encode_icf(TABLE, NAMES, dwarf64=True)
+    assert wide == b"\xff\xff\xff\xff" + (len(table()) - 4).to_bytes(8, "little") + table()[4:]
+    assert parse_icf(wide, "a.out", DEBUG_STR) == TABLE
+
+
+def test_no_section_is_an_empty_table() -> None:
+    assert parse_icf(b"", "a.out", b"") == IcfTable()
+    assert parse_icf(encode_icf(IcfTable(), {}), "a.out", b"") == IcfTable()
+    assert len(encode_icf(IcfTable(), {})) == 13
+
+
+@pytest.mark.parametrize("size_bytes", range(1, len(table())))
+def test_every_truncation_is_refused(size_bytes: int) -> None:
+    problem = r"(needs \d bytes, \d are left|unit length is \d+, \d+ bytes are left)"
+    with pytest.raises(FormatError, match=rf"a\.out: \.debug_icf\+0x0: {problem}$"):
+        parse_icf(table()[:size_bytes], "a.out", DEBUG_STR)
+
+
+@pytest.mark.parametrize("size_bytes", range(len(table()) - 4))
+def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int) -> None:
+    data = size_bytes.to_bytes(4, "little") + table()[4 : 4 + size_bytes]
+    with pytest.raises(FormatError, match=r"a\.out: \.debug_icf\+0x[0-9a-f]+: .*(needs \d bytes|bytes are left)"):
+        parse_icf(data, "a.out", DEBUG_STR)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "row_offset", "problem"),
+    [
+        ("header", "02 08", 0, "table has version 2, only 1 is known"),
+        ("header", "01 07", 1, "address size is 7, not 4 or 8"),
+        (
+            "counts",
+            "02 03 01 01 02 01 ffffffffffffffffff01",
+            6,
+            "header counts 18446744073709551615 pool bytes, 43 bytes are left",
+        ),
+        ("counts", "02 03 01 01 02 7f 09", 5, "header counts 127 evidence bytes of .debug_vcall, 44 bytes are left"),
+        ("class_vaddr", "a0a28002 00", 4, "class has the address of the class above"),
+        ("class_vaddr", "ffffffffffffffffff01 02", 10, "class_vaddr exceeds 64 bits"),
+        ("class_vaddr", "ffffffffffffffffff02 02", 0, "ULEB128 does not fit 64 bits"),
+        ("class_vaddr", "f0ffffffffffffffff01 01", None, "class ends beyond the address space"),
+        ("class_flags", "13 00", 0, "class_flags has unknown bits: 0x13"),
+        ("class_members", "03 00", 1, "class has no member"),
+        ("class_members", "04 01", 0, "class has more than the 3 members there are"),
+        ("class_members", "02 02", 0, "classes have 4 members, the header says 3"),
+        ("member_flags", "01 06 28", 2, "member_flags has unknown bits: 0x28"),
+        ("member_die", "00 01 00", 1, "member_die is negative or exceeds 63 bits"),
+        ("member_die", "feffffffffffffffff01 02 00", 10, "member_die is negative or exceeds 63 bits"),
+        ("member_name", "14 20 00", 1, "member_name is beyond the pool and .debug_str"),
+        ("alias_member", "03", 0, "alias_member is not one of the 3 members"),
+        ("alias_name", "34", 0, "alias_name is beyond the pool and .debug_str"),
+        ("tail_caller", "03", 0, "tail_caller is not one of the 3 members"),
+        ("tail_callee", "ff01", 0, "tail_callee is not one of the 3 members"),
+        ("evidence", "1a 00", 1, "evidence names evidence 0, which is not known"),
+        ("evidence_vcall", "ff", 0, "evidence_vcall names evidence 7, which is not known"),
+        ("pool", "6d61696e00 43314531", 8, "last name of the pool has no NUL"),
+        ("pool", "6d61696e00 43314500 00", 9, "1 bytes follow the table"),
+    ],
+)
+def test_broken_rules_are_named(column: str, text: str, row_offset: int | None, problem: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_icf(table(**{column: text}), "a.out", DEBUG_STR)
+    assert caught.value.problem == problem
+    if row_offset is not None:
+        assert caught.value.offset == start_of(column) + row_offset
+
+
+def test_addresses_of_four_bytes_are_checked_as_such() -> None:
+    assert parse_icf(table(header="01 04"), "a.out", DEBUG_STR) == TABLE
+    with pytest.raises(FormatError, match=r"class_vaddr is above 0xffffffff$"):
+        parse_icf(table(header="01 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
+
+
+def test_names_need_a_debug_str_that_ends() -> None:
+    with pytest.raises(FormatError, match=r"member_name lies in \.debug_str, whose last string has no NUL$"):
+        parse_icf(table(), "a.out", DEBUG_STR[:-1])
+    with pytest.raises(FormatError, match=r"member_name is beyond the pool and \.debug_str$"):
+        parse_icf(table(), "a.out", b"")
+
+
+def test_names_of_any_bytes_and_length_survive() -> None:
+    names = [b"\xff\xfe".decode("utf-8", "surrogateescape"), "grün", "", "_Z" + "x" * 700]
+    classes = [FoldClass(Vaddr(16 + idx), 1, (Member(name),)) for idx, name in enumerate(names)]
+    again = parse_icf(encode_icf(IcfTable(classes), {}), "a.out", b"")
+    assert [fold_class.members[0].name for fold_class in again.classes] == names
+
+
+def test_highest_values() -> None:
+    member = Member("f", DieOffset(2**63 - 1), MemberFlag.VIRTUAL, slot=2**64 - 1)
+    last = FoldClass(Vaddr(2**64 - 1), 0, (member, Member("g", DieOffset(0))))
+    given = IcfTable([last], [TailCall(Vaddr(2**64 - 1), MemberRef(0, 0), MemberRef(0, 1))])
+    assert parse_icf(encode_icf(given, {}), "a.out", b"") == given
+    with pytest.raises(ValueError, match="0x8000000000000000 does not fit 63 bits"):
+        encode_icf(IcfTable([FoldClass(Vaddr(1), 1, (Member("f", DieOffset(2**63)),))]), {})
+
+
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 64, 65, 1000])
+def test_runs_of_evidence_are_split_at_32(length: int) -> None:
+    evidence = bytes([Evidence.TABLE] * length + [Evidence.ALIGNED])
+    section = encode_icf(IcfTable(evidence=evidence), {})
+    assert len(section) - 13 == (length + 31) // 32 + 1
+    assert parse_icf(section, "a.out", b"").evidence == evidence
+
+
+@pytest.mark.parametrize(
+    ("classes", "tail_calls", "message"),
+    [
+        ([FoldClass(Vaddr(1), 1, ())], [], "class at 0x1 has no member"),
+        ([FoldClass(Vaddr(a), 1, (Member("f"),)) for a in (2, 2)], [], "class at 0x2 stands after the one at 0x2"),
+        ([FoldClass(Vaddr(1), 1, (Member("f", slot=1),))], [], "member 'f': VIRTUAL and a slot go together"),
+        ([FoldClass(Vaddr(1), 1, (Member("f\0"),))], [], r"name 'f\\x00' contains a NUL"),
+        (
+            [FoldClass(Vaddr(1), 1, (Member("f"),))],
+            [TailCall(Vaddr(1), MemberRef(0, 0), MemberRef(0, 1))],
+            r"tail call names MemberRef\(class_idx=0, member_idx=1\), which does not exist",
+        ),
+    ],
+)
+def test_what_the_format_cannot_say_is_not_written(
+    classes: list[FoldClass], tail_calls: list[TailCall], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        encode_icf(IcfTable(classes, tail_calls), {})
+
+
+def random_table(seed: int, class_count: int, record_count: int = 0) -> tuple[IcfTable, bytes, dict[str, int]]:
+    """A table, the .debug_str of most of its names, and where they are in it."""
+    rng = random.Random(seed)
+    debug_str, names, classes = bytearray(b"\0"), dict[str, int](), []
+    vaddr = 0x400000
+    for _ in range(class_count):
+        vaddr += rng.randrange(16, 4000, 16)
+        members = []
+        for _ in range(rng.randrange(1, 8)):
+            name = f"_ZN3foo{rng.randrange(1 << 40)}Ev"
+            if rng.random() < 0.9:
+                names[name] = len(debug_str)
+                debug_str += name.encode() + b"\0"
+            slot = rng.choice((None, None, 3, 200))
+            flags = MemberFlag(rng.randrange(32)) & ~MemberFlag.VIRTUAL
+            aliases = ("_ZC1", "_ZC2") if rng.random() < 0.05 else ()
+            die = DieOffset(rng.randrange(80_000_000))
+            members.append(Member(name, die, flags | (MemberFlag.VIRTUAL if slot else 0), aliases, slot))
+        classes.append(FoldClass(Vaddr(vaddr), rng.randrange(500), tuple(members), ClassFlag(rng.randrange(16))))
+
+    def ref() -> MemberRef:
+        class_idx = rng.randrange(class_count)
+        return MemberRef(class_idx, rng.randrange(len(classes[class_idx].members)))
+
+    tails = [TailCall(Vaddr(rng.randrange(1 << 33)), ref(), ref()) for _ in range(class_count // 2)]
+    evidence = bytes(rng.choices(range(1, 7), k=record_count))
+    return IcfTable(classes, tails, evidence, evidence[:5]), bytes(debug_str), names
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_tables_survive(seed: int) -> None:
+    given, debug_str, names = random_table(seed, 200, 1000)
+    section = encode_icf(given, names)
+    again = parse_icf(section, "a.out", debug_str)
+    assert again == given
+    assert [again.fold_class(idx) for idx in range(200)] == list(given.classes)
+    assert encode_icf(again, names) == section
