@@ -1,0 +1,144 @@
+"""10,000 mutated inputs for each parser of `icf.tables` and `icf.folds`: FormatError or a result, never more."""
+
+from __future__ import annotations
+
+import random
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from icf.errors import FormatError
+from icf.folds.report import parse_icf_report
+from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.tables.dcall import Dialect, DirectCalls, encode_dcall, parse_dcall
+from icf.tables.icftable import IcfTable, encode_icf, parse_icf
+from icf.tables.vcall import VirtualCalls, encode_vcall, parse_vcall
+
+MUTATION_COUNT = 10_000
+REPORTS = Path(__file__).parents[2] / "testdata" / "icf-reports"
+DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
+
+
+def dcall_seeds() -> list[bytes]:
+    rng = random.Random(1)
+    starts = np.array([0, 0x100, 0x4000000], np.uint64)
+    ends = np.array([0x100, 0x4000000, 0x8000000], np.uint64)
+    rows = [(rng.randrange(1, 1 << 31), rng.randrange(0x8000000), rng.randrange(0, 0x8000000)) for _ in range(6)]
+    return [
+        encode_dcall(DirectCalls.of(rows), starts, ends, dialect=dialect, dwarf64=wide, address_size=size)[0]
+        for dialect in Dialect
+        for wide in (False, True)
+        for size in (4, 8)
+    ]
+
+
+def vcall_seeds() -> list[bytes]:
+    calls = VirtualCalls.of([(0x401136 + idx, idx * 60) for idx in range(6)])
+    return [
+        encode_vcall(calls, dialect=dialect, dwarf64=wide, address_size=size)[0]
+        for dialect in Dialect
+        for wide in (False, True)
+        for size in (4, 8)
+    ]
+
+
+def icf_seeds() -> list[bytes]:
+    one = Member("_Z3onev", DieOffset(0x12A), MemberFlag.KEPT, ("C1E",))
+    two = Member("_Z3twov", DieOffset(0x121), MemberFlag.VIRTUAL, slot=5)
+    main = Member("main", DieOffset(0x121), MemberFlag.LOCAL)
+    table = IcfTable(
+        (
+            FoldClass(Vaddr(0x401120), 15, (one, two), ClassFlag.MEMBERS_COMPLETE),
+            FoldClass(Vaddr(0x401140), 128, (main,)),
+        ),
+        (TailCall(Vaddr(0x401124), MemberRef(0, 1), MemberRef(1, 0)),),
+        b"\2\2\2\4",
+        b"\6" * 40,
+    )
+    names = {"_Z3onev": 1, "_Z3twov": 9}
+    return [encode_icf(table, names), encode_icf(table, {}), encode_icf(table, names, dwarf64=True)]
+
+
+def report_seeds() -> list[bytes]:
+    return [(REPORTS / f"{linker}.txt").read_bytes() for linker in ("gold", "lld", "mold")]
+
+
+def read_icf(data: bytes) -> object:
+    table = parse_icf(data, "fuzz", DEBUG_STR)
+    return table.classes, table.tail_calls  # the lazy half
+
+
+def mutated(rng: random.Random, seed: bytes) -> bytes:
+    data = bytearray(seed)
+    for _ in range(rng.randrange(1, 4)):
+        if not data:
+            break
+        at = rng.randrange(len(data))
+        match rng.randrange(6):
+            case 0:
+                data[at] ^= 1 << rng.randrange(8)
+            case 1:
+                data[at] = rng.choice((0, 1, 4, 8, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            case 2:
+                del data[at : at + rng.randrange(1, 9)]
+            case 3:
+                data[at:at] = rng.randbytes(rng.randrange(1, 9))
+            case 4:
+                del data[at:]
+            case _:
+                data[at : at + 8] = b"\xff" * rng.randrange(1, 9)
+    if rng.random() < 0.5 and seed[3:4] == b"\0":  # let the change get past the length
+        data[:4] = max(len(data) - 4, 0).to_bytes(4, "little")
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("parse", "seeds"),
+    [
+        pytest.param(lambda data: parse_dcall(data, "fuzz"), dcall_seeds, id="dcall"),
+        pytest.param(lambda data: parse_vcall(data, "fuzz"), vcall_seeds, id="vcall"),
+        pytest.param(read_icf, icf_seeds, id="icf"),
+        pytest.param(parse_icf_report, report_seeds, id="report"),
+    ],
+)
+def test_mutations_are_refused_or_read(
+    parse: Callable[[bytes], object], seeds: Callable[[], list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swallowed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", swallowed.append)  # an IndexError lost in a nogil helper shows here
+    inputs, rng = seeds(), random.Random(11)
+    for seed in inputs:
+        parse(seed)
+    outcomes = {"read": 0, "refused": 0}
+    tracemalloc.start()
+    try:
+        for number in range(MUTATION_COUNT):
+            data = mutated(rng, inputs[number % len(inputs)])
+            if number % 100 == 0:  # measuring each one would take most of the time
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+            try:
+                parse(data)
+                outcomes["read"] += 1
+            except FormatError as error:
+                outcomes["refused"] += 1
+                assert 0 <= error.offset <= len(data)
+            if number % 100 == 99:
+                current, peak = tracemalloc.get_traced_memory()
+                assert peak - before < 1_000_000, "memory is claimed that the input does not pay for"
+        assert current < 1_000_000, "memory grows with the number of inputs"
+    finally:
+        tracemalloc.stop()
+    assert not swallowed
+    assert min(outcomes.values()) > MUTATION_COUNT // 100, f"the mutations test one side only: {outcomes}"
+
+
+@pytest.mark.parametrize("parse", [lambda data: parse_dcall(data, "f"), lambda data: parse_vcall(data, "f"), read_icf])
+def test_counts_of_a_giant_are_refused_at_once(parse: Callable[[bytes], object]) -> None:
+    for head in ("ffffffff", "ffffffff ffffffffffffffff", "ffffffff ffffffffffffff7f", "efffffff", "feffffff"):
+        with pytest.raises(FormatError):
+            parse(bytes.fromhex(head) + b"\x04\x08" + b"\xff" * 60)
