@@ -1,0 +1,223 @@
+"""Line tables: which file and line an address comes from, and which sequences claim an address.
+
+The line table of a compile unit (`DW_AT_stmt_list` is its offset in .debug_line) is a set of *sequences*. With
+-ffunction-sections each function has its own, and folding identical functions leaves all of them at the one body that
+was kept: an address then has a row in each, and only who the function is can tell which row is meant
+(`choose_sequence`). A sequence whose code was discarded starts at a tombstone (0, 1, -1 or -2) and is *dead*: it is
+kept, as evidence of what the unit defined, and no look-up by address finds it. (An object that is not linked
+has all of its sequences at 0, and so nothing but dead ones.)
+
+Programs are read by two kernels, headers and rows, for many units at a time without the GIL. An error ends
+one program, the others survive. Paths are put together when first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.line_choice import choose_sequence
+from icf.dwarf.line_scan import SECTION, LineColumns, LineSections, scan_columns
+from icf.errors import FormatError
+from icf.model import Vaddr
+from icf.reader import Reader
+
+__all__ = [
+    "LineProgram", "LineRow", "LineSections", "RowFlag", "SequenceMark", "Sequences",
+    "choose_sequence", "read_line_program", "scan_all",
+]  # fmt: skip
+
+
+class RowFlag(IntFlag):
+    """The flags column, one byte a row."""
+
+    IS_STMT = 1
+    END_SEQUENCE = 2
+    BASIC_BLOCK = 4
+    PROLOGUE_END = 8
+    EPILOGUE_BEGIN = 16
+
+
+class SequenceMark(IntFlag):
+    """The marks column of the sequences."""
+
+    DEAD = 1  # starts at a tombstone: its code is not in the image
+    UNORDERED = 2  # addresses do not ascend; start and end are the lowest and the highest
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """One row; `line` 0 means that the code comes from no line."""
+
+    address: Vaddr
+    file: str
+    line: int
+    column: int
+    flags: RowFlag
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequences:
+    """Columns; rows `row_start[i]:row_end[i]` of the program, the last of them its end_sequence."""
+
+    start: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+    row_start: NDArray[np.uint64]
+    row_end: NDArray[np.uint64]
+    marks: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def dead(self) -> NDArray[np.bool_]:
+        dead: NDArray[np.bool_] = (self.marks & np.uint64(SequenceMark.DEAD)) != 0
+        return dead
+
+
+@dataclass(frozen=True, eq=False)
+class LineProgram:
+    """The line table of one unit. Every row is part of a sequence."""
+
+    offset: int
+    version: int
+    comp_dir: str
+    address: NDArray[np.uint64]
+    file_idx: NDArray[np.uint32]  # as in `files`
+    line: NDArray[np.uint32]
+    column: NDArray[np.uint32]
+    flags: NDArray[np.uint8]
+    sequences: Sequences
+    unterminated_row_count: int  # after the last end_sequence; they are not in the columns
+    _sections: LineSections
+    _directories: NDArray[np.uint64]  # 3 words each, see `LineColumns`
+    _files: NDArray[np.uint64]
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """Full paths by the numbers that rows and DW_AT_decl_file use (before DWARF 5, number 0 is "")."""
+        directories = [self._string(entry) for entry in self._directories.T.tolist()]
+        if self.version < 5:
+            directories.insert(0, self.comp_dir)
+        elif directories:
+            directories[0] = _join(self.comp_dir, directories[0])
+        directories[1:] = [_join(directories[0], name) for name in directories[1:]]
+        paths = [""] if self.version < 5 else []
+        for entry in self._files.T.tolist():
+            directory = directories[entry[2]] if entry[2] < len(directories) else ""
+            paths.append(_join(directory, self._string(entry)))
+        return tuple(paths)
+
+    def _string(self, entry: list[int]) -> str:
+        source, offset, _ = entry
+        if source == 0:
+            return ""
+        section = (self._sections.line, self._sections.line_str, self._sections.str_)[source - 1]
+        name = Reader(section, self._sections.path, SECTION, offset).cstring()
+        return name.decode("utf-8", "surrogateescape")
+
+    def file(self, file_idx: int) -> str:
+        """The path of a file number; "" if the table does not have it."""
+        return self.files[file_idx] if 0 <= file_idx < len(self.files) else ""
+
+    @cached_property
+    def sequence_idx(self) -> NDArray[np.uint32]:
+        """The sequence of each row."""
+        row_counts = (self.sequences.row_end - self.sequences.row_start).astype(np.int64)
+        return np.repeat(np.arange(len(row_counts), dtype=np.uint32), row_counts)
+
+    @cached_property
+    def _by_start(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
+        """Live sequences ordered by start, their starts, and the highest end up to each."""
+        live = np.flatnonzero(~self.sequences.dead)
+        order = live[np.argsort(self.sequences.start[live], kind="stable")]
+        return order, self.sequences.start[order], np.maximum.accumulate(self.sequences.end[order])
+
+    def sequences_at(self, vaddr: int) -> NDArray[np.int64]:
+        """All live sequences that cover `vaddr`, in the order of the table."""
+        order, starts, reach = self._by_start
+        i = int(np.searchsorted(starts, np.uint64(vaddr), side="right"))
+        found = []
+        while i > 0 and reach[i - 1] > vaddr:
+            i -= 1
+            if self.sequences.end[order[i]] > vaddr:
+                found.append(int(order[i]))
+        return np.array(sorted(found), dtype=np.int64)
+
+    def row_at(self, vaddr: int, sequence_idx: int) -> int | None:
+        """The row of a sequence that holds for `vaddr`: the last at or before it."""
+        row_start, row_end = int(self.sequences.row_start[sequence_idx]), int(self.sequences.row_end[sequence_idx])
+        address = self.address[row_start:row_end]
+        if self.sequences.marks[sequence_idx] & np.uint64(SequenceMark.UNORDERED):
+            holds = np.flatnonzero((address[:-1] <= np.uint64(vaddr)) & (np.uint64(vaddr) < address[1:]))
+            return row_start + int(holds[-1]) if len(holds) else None
+        i = int(np.searchsorted(address, np.uint64(vaddr), side="right"))
+        return row_start + i - 1 if 0 < i < len(address) else None
+
+    def lookup(self, vaddr: int, sequence_idx: int | None = None) -> LineRow | None:
+        """The row for `vaddr` in one sequence, or in the whole table.
+
+        None: no sequence covers it, or several do (identical code was folded) and disagree about file, line or column.
+        """
+        candidates = self.sequences_at(vaddr).tolist() if sequence_idx is None else [sequence_idx]
+        found: LineRow | None = None
+        for candidate in candidates:
+            row = self.row_at(vaddr, candidate)
+            if row is None:
+                continue
+            here = self.row(row)
+            if found and (found.file, found.line, found.column) != (here.file, here.line, here.column):
+                return None
+            found = found or here
+        return found
+
+    def row(self, row_idx: int) -> LineRow:
+        return LineRow(
+            Vaddr(int(self.address[row_idx])),
+            self.file(int(self.file_idx[row_idx])),
+            int(self.line[row_idx]),
+            int(self.column[row_idx]),
+            RowFlag(int(self.flags[row_idx])),
+        )
+
+
+def read_line_program(sections: LineSections, stmt_list_offset: int, comp_dir: str = "") -> LineProgram:
+    """The line table at an offset of .debug_line."""
+    (program,) = scan_all(sections, [stmt_list_offset], comp_dirs=[comp_dir])
+    if isinstance(program, FormatError):
+        raise program
+    return program
+
+
+def scan_all(
+    sections: LineSections, offsets: Sequence[int], threads: int = 1, comp_dirs: Sequence[str] | None = None
+) -> list[LineProgram | FormatError]:
+    """The line table at each of `offsets`, or why it cannot be read; equal offsets give one object."""
+    offset_to_dir = dict(zip(offsets, comp_dirs or [""] * len(offsets), strict=True))
+    programs: dict[int, LineProgram | FormatError] = {}
+    for offset, columns in scan_columns(sections, offset_to_dir, threads).items():
+        if isinstance(columns, LineColumns):
+            programs[offset] = _program(sections, offset, offset_to_dir[offset], columns)
+        else:
+            programs[offset] = columns
+    return [programs[offset] for offset in offsets]
+
+
+def _program(sections: LineSections, offset: int, comp_dir: str, columns: LineColumns) -> LineProgram:
+    address, file_idx, line, column, flags = columns.rows
+    return LineProgram(
+        offset, columns.version, comp_dir, address, file_idx, line, column, flags,
+        Sequences(*columns.sequences), columns.unterminated_row_count, sections, columns.directories, columns.files,
+    )  # fmt: skip
+
+
+def _join(directory: str, name: str) -> str:
+    """`name` below `directory`, unless it is absolute (for Windows, too)."""
+    if not directory or name.startswith(("/", "\\")) or name[1:3] in (":\\", ":/"):
+        return name
+    return f"{directory.rstrip('/')}/{name}"

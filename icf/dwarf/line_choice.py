@@ -1,0 +1,110 @@
+"""Which of the sequences at one body is this function's? Name and line must agree, so a guess is no answer.
+
+After folding, the sequences of all members stand at the address of the body that was kept:
+
+    a.h:10  int A::get() { return x; }      sequence 3: 0x1200  a.h:10
+    a.h:14  int B::get() { return y; }      sequence 8: 0x1200  a.h:14
+
+What the first row says depends on the compiler (measured on ninja and cppcheck, -O2):
+  - gcc starts every function with a row for its own head: at decl_line, or a few lines on where the head is long;
+  - clang does so only where there is a prologue, and a later row has prologue_end. Else the first row has prologue_end
+    itself and is the first instruction's: often of the body, but in one of forty of something inlined, in
+    another file or before decl_line. Small leaf functions, which fold most, are of this kind, and a function that
+    only forwards may have no row of its own at all.
+
+So "the nearest line after decl_line" is a guess. What holds is: a function's own rows lie from its decl_line up to
+the next function of that file (`function_lines`). A sequence with such a row is the member's, or inlines the
+member. Of these, one whose *first* row is such a row goes before those where it is not: if the member's own did not
+start so, neither would identical code that inlines it. Sequences with equal rows (instances of one template)
+give equal answers, any of them does. Dead sequences compete, too: if the unit's copy of the member
+was discarded, the member's sequence is one of them, and what lives at the body is somebody else's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from icf.dwarf.line import LineProgram
+
+_PROLOGUE_END = 8
+
+
+def choose_sequence(
+    program: LineProgram,
+    vaddr_of_body: int,
+    decl_file: int,
+    decl_line: int,
+    function_lines: Sequence[int] | None = None,
+) -> int | None:
+    """The sequence of the member that is declared at decl_file:decl_line and whose body is at `vaddr_of_body`.
+
+    `program` is the line table of the unit that has the member's definition, and decl_file:decl_line is that
+    definition's. `function_lines` are the decl_lines, ascending, of all functions which the unit's DIEs place in that
+    file (declarations and inlined ones too; the more, the safer).
+
+    None:
+      - no live sequence starts at the body, and not exactly one covers it;
+      - it cannot be told whether the member's is live: some sequence of the unit is dead, and the member has no
+        declared line, or the body is in the middle of a sequence (no -ffunction-sections);
+      - no live sequence there has a row of the member's own lines;
+      - several have, or a dead one too, of the same rank, and their rows differ;
+      - without `function_lines`: a sequence that might be the member's does not start with a row for its own head
+        (clang, no prologue), and there is more than one to choose from.
+    """
+    sequences = program.sequences
+    dead = np.flatnonzero(sequences.dead).tolist()
+    covering = program.sequences_at(vaddr_of_body).tolist()
+    starting = [i for i in covering if int(sequences.start[i]) == vaddr_of_body]
+    if len(covering) == 1 and not dead:
+        return int(covering[0])
+    path = program.file(decl_file)
+    if not starting or decl_line <= 0 or not path:
+        return None
+    numbers = [i for i, name in enumerate(program.files) if name == path]
+    if function_lines is not None:
+        after = bisect_right(function_lines, decl_line)
+        limit = function_lines[after] if after < len(function_lines) else 1 << 32
+    else:
+        if not all(_starts_with_head(program, i) for i in starting + dead):
+            return None
+        first_rows = sequences.row_start.astype(np.int64)
+        heads = program.line[first_rows][np.isin(program.file_idx[first_rows], numbers)]
+        heads = heads[heads >= decl_line]
+        if not len(heads):
+            return None
+        limit = int(heads.min()) + 1
+    own = (program.line >= decl_line) & (program.line < limit) & np.isin(program.file_idx, numbers)
+    rivals = [i for i in starting + dead if own[_rows(program, i)][:-1].any()]
+    rivals = [i for i in rivals if own[int(sequences.row_start[i])]] or rivals
+    chosen = [i for i in rivals if i in starting]
+    if not chosen or any(not _equal_rows(program, chosen[0], i) for i in rivals if i != chosen[0]):
+        return None
+    return int(chosen[0])
+
+
+def _rows(program: LineProgram, sequence_idx: int) -> slice:
+    return slice(int(program.sequences.row_start[sequence_idx]), int(program.sequences.row_end[sequence_idx]))
+
+
+def _starts_with_head(program: LineProgram, sequence_idx: int) -> bool:
+    """Whether the first row is for the head of the function, not for what happens to be its first instruction."""
+    return not int(program.flags[int(program.sequences.row_start[sequence_idx])]) & _PROLOGUE_END
+
+
+def _equal_rows(program: LineProgram, left: int, right: int) -> bool:
+    """Whether two sequences say the same of each instruction."""
+    a, b = _rows(program, left), _rows(program, right)
+    if a.stop - a.start != b.stop - b.start:
+        return False
+    address = program.address
+    return bool(
+        np.array_equal(address[a] - address[a.start], address[b] - address[b.start])
+        and np.array_equal(program.file_idx[a], program.file_idx[b])
+        and np.array_equal(program.line[a], program.line[b])
+        and np.array_equal(program.column[a], program.column[b])
+    )

@@ -1,0 +1,170 @@
+"""The line tables of many units as columns: groups of units, a thread each, through the two kernels.
+
+The kernels need columns that are large enough, not counts: no row and no table entry takes less than a byte,
+and a unit's own length, cut to the section, bounds its bytes. Room that is not used is never touched, and given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf._line import PROBLEMS as PROGRAM_PROBLEMS
+from icf.dwarf._line import run_programs
+from icf.dwarf._line_header import PROBLEMS as HEADER_PROBLEMS
+from icf.dwarf._line_header import scan_headers
+from icf.errors import FormatError
+from icf.reader import Reader
+
+SECTION = ".debug_line"
+_JOB_BYTES = 1 << 20  # of .debug_line that one thread takes at a time
+_OVERLAP_FACTOR = 4  # bytes of overlapping programs that are read at most, in sizes of the section
+_ROW_COLUMNS = ("address", "file_idx", "line", "column", "flags")
+_DTYPES = (np.uint64, np.uint32, np.uint32, np.uint32, np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class LineSections:
+    """What line programs are made of; a section that the image does not have is empty."""
+
+    line: bytes | memoryview
+    line_str: bytes | memoryview
+    str_: bytes | memoryview
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineColumns:
+    """One line table as the kernels leave it."""
+
+    version: int
+    rows: tuple[NDArray[Any], ...]  # address, file_idx, line, column, flags
+    sequences: NDArray[np.uint64]  # 5 lines: start, end, row_start, row_end, marks
+    unterminated_row_count: int
+    directories: NDArray[np.uint64]  # 3 lines: section of the path, offset in it, directory index
+    files: NDArray[np.uint64]
+
+
+def scan_columns(sections: LineSections, offsets: Iterable[int], threads: int) -> dict[int, LineColumns | FormatError]:
+    """The line table at each of `offsets`, or why it cannot be read."""
+    found: dict[int, LineColumns | FormatError] = {}
+    jobs = list(_jobs(sections, sorted(set(offsets)), found))
+    if threads > 1 and len(jobs) > 1:
+        from concurrent.futures import ThreadPoolExecutor  # costs 11 ms
+
+        with ThreadPoolExecutor(threads) as pool:
+            scanned = list(pool.map(lambda job: _scan(sections, *job), jobs))
+    else:
+        scanned = [_scan(sections, *job) for job in jobs]
+    for (units, _), columns in zip(jobs, scanned, strict=True):
+        for unit, offset in enumerate(units):
+            found[offset] = _unit(sections, unit, columns)
+    return found
+
+
+def _jobs(
+    sections: LineSections, offsets: Iterable[int], found: dict[int, LineColumns | FormatError]
+) -> Iterator[tuple[list[int], int]]:
+    """Groups of units with their bytes in all; what may not be read at all goes to `found`.
+
+    Units do not overlap, but an offset may be wrong, so some do here. Each is read, up to a sum
+    that keeps an image full of such offsets from taking for ever.
+    """
+    view = memoryview(sections.line)
+    overlap_bytes, furthest, size_bytes = 0, 0, 0
+    units: list[int] = []
+    for offset in offsets:
+        unit_bytes = _unit_bytes(view, offset)
+        if offset < furthest:
+            overlap_bytes += min(furthest - offset, unit_bytes)
+            if overlap_bytes > _OVERLAP_FACTOR * len(view):
+                found[offset] = FormatError(sections.path, SECTION, offset, "too many line programs overlap")
+                continue
+        furthest = max(furthest, offset + unit_bytes)
+        units.append(offset)
+        size_bytes += unit_bytes
+        if size_bytes >= _JOB_BYTES:
+            yield units, size_bytes
+            units, size_bytes = [], 0
+    if units:
+        yield units, size_bytes
+
+
+def _unit_bytes(line: memoryview, offset: int) -> int:
+    """How much of the section a unit takes at most."""
+    left = max(len(line) - offset, 0)
+    length = int.from_bytes(line[offset : offset + 4], "little")
+    if length == 0xFFFFFFFF:
+        return min(int.from_bytes(line[offset + 4 : offset + 12], "little") + 12, left)
+    return min(length + 4, left)
+
+
+def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[str, NDArray[Any]]:
+    """Both kernels over some units; columns by name."""
+    columns: dict[str, NDArray[Any]] = {
+        "units": np.zeros((len(offsets), 23), np.uint64),
+        "entries": np.empty((3, size_bytes), np.uint64),
+        "sequences": np.empty((5, size_bytes // 3 + 1), np.uint64),
+        "defined": np.empty((2, size_bytes // 3 + 1), np.uint64),
+    }
+    for name, dtype in zip(_ROW_COLUMNS, _DTYPES, strict=True):
+        columns[name] = np.empty(size_bytes, dtype)
+    view = {name: column.data for name, column in columns.items()}  # an uncompiled kernel then sees plain ints
+    state, special, formats = (np.zeros(shape, np.uint64).data for shape in ((8,), (2, 256), (512,)))
+    limits = np.array([_usable(sections.line_str), _usable(sections.str_)], np.uint64).data
+    units, entries, rows = view["units"], view["entries"], [view[name] for name in _ROW_COLUMNS]
+    scan_headers(sections.line, np.array(offsets, np.uint64).data, limits, state, formats, units, entries)
+    row_count = run_programs(sections.line, state, special, units, view["sequences"], view["defined"], *rows)
+    del view, units, entries, rows
+    for name in _ROW_COLUMNS:
+        columns[name].resize(row_count, refcheck=False)  # gives the unused part back; most was never touched
+    last = columns["units"][-1].tolist() if offsets else [0] * 23
+    for name, count in (("entries", last[12]), ("sequences", last[19]), ("defined", last[22])):
+        columns[name] = columns[name][:, :count].copy()
+    return columns
+
+
+def _usable(section: bytes | memoryview) -> int:
+    """The size up to the last NUL: a string that starts below it has an end."""
+    end = len(section)
+    while end > 0:
+        start = max(end - 4096, 0)
+        nul = bytes(section[start:end]).rfind(0)
+        if nul >= 0:
+            return start + nul + 1
+        end = start
+    return 0
+
+
+def _unit(sections: LineSections, unit: int, columns: dict[str, NDArray[Any]]) -> LineColumns | FormatError:
+    """One unit's part of the columns, or its error."""
+    words = columns["units"][unit].tolist()
+    error, place, value = words[13:16]
+    if error:
+        problem = PROGRAM_PROBLEMS[error - 100] if error >= 100 else HEADER_PROBLEMS[error]
+        return FormatError(sections.path, SECTION, place, problem.format(value))
+    entries = columns["entries"]
+    files = entries[:, words[11] : words[12]]
+    if words[22] > words[21]:
+        try:
+            files = np.hstack([files, _defined_files(sections, columns["defined"][:, words[21] : words[22]])])
+        except FormatError as defined_error:
+            return defined_error
+    rows = tuple(columns[name][words[16] : words[17]] for name in _ROW_COLUMNS)
+    sequences = columns["sequences"][:, words[18] : words[19]]
+    return LineColumns(words[0], rows, sequences, words[20], entries[:, words[10] : words[11]], files)
+
+
+def _defined_files(sections: LineSections, defined: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Entries of the files that DW_LNE_define_file adds: path, directory index, time, size."""
+    entries = np.zeros((3, defined.shape[1]), np.uint64)
+    for i, (pos, end) in enumerate(defined.T.tolist()):
+        reader = Reader(sections.line, sections.path, SECTION, pos, end)
+        reader.cstring()
+        entries[:, i] = 1, pos, reader.uleb()
+        reader.uleb(), reader.uleb()
+    return entries
