@@ -39,6 +39,7 @@ class Headers:
     machine: Machine
     elf_type: int
     entry: int
+    phoff: int
     shoff: int
     shstrndx: int
     sections: tuple[Section, ...]
@@ -72,7 +73,7 @@ def parse_headers(data: memoryview, path: str, *, allow_rel: bool = False) -> He
         )
     )
     sections = _parse_sections(data, path, shoff, shnum, shstrndx) if shnum else ()
-    return Headers(machine, elf_type, entry, shoff, shstrndx, sections, segments)
+    return Headers(machine, elf_type, entry, phoff, shoff, shstrndx, sections, segments)
 
 
 def _parse_kind(reader: Reader, path: str, allow_rel: bool) -> tuple[Machine, int]:

@@ -100,6 +100,12 @@ class Image:
             os.close(self._fd)
             self._fd = -1
 
+    def fileno(self) -> int:
+        """The descriptor of the mapped file, which may no longer be the one at `path`."""
+        if self._fd < 0:
+            raise ValueError("the image is closed")
+        return self._fd
+
     def __enter__(self) -> Self:
         return self
 
@@ -111,6 +117,10 @@ class Image:
             self.close()
 
     # Sections
+
+    def named(self, name: str) -> Section | None:
+        """The first section of exactly that name."""
+        return self._section_by_name.get(name)
 
     def section(self, name: str) -> Section | None:
         """The first section of that name; `.zdebug_x` stands in for a missing `.debug_x`."""
@@ -168,11 +178,9 @@ class Image:
         size_bytes = len(self.stored(section))
         if size_bytes == 0:
             return memoryview(bytearray())
-        if self._fd < 0:
-            raise ValueError("the image is closed")
         lead_bytes = section.offset % mmap.ALLOCATIONGRANULARITY
         mapping = mmap.mmap(
-            self._fd, size_bytes + lead_bytes, access=mmap.ACCESS_COPY, offset=section.offset - lead_bytes
+            self.fileno(), size_bytes + lead_bytes, access=mmap.ACCESS_COPY, offset=section.offset - lead_bytes
         )
         return memoryview(mapping)[lead_bytes:]
 

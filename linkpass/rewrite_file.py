@@ -1,0 +1,93 @@
+"""Write a laid-out file: beside its target first, then under its name.
+
+Ranges of the input are copied by the kernel (`copy_file_range`) where both files allow that, else
+from the mapping. Whatever goes wrong, the target is as it was and the temporary file is gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from typing import TYPE_CHECKING
+
+from icf.errors import IcfError
+
+if TYPE_CHECKING:
+    from linkpass.rewrite_layout import Layout, Piece
+
+_CHUNK_SIZE_BYTES = 64 << 20
+_COMPARE_SIZE_BYTES = 1 << 20
+_NO_KERNEL_COPY = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY}
+
+
+def replace_file(path: str | os.PathLike[str], source_fd: int, source: memoryview, layout: Layout) -> None:
+    """Make `path`, or what the symbolic link there points to, the file that `layout` describes.
+
+    Mode and owner are those of the source; without the right to keep the owner, set-id bits go too.
+    """
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise IcfError(f"{target}: is not a regular file, and cannot be replaced")
+    directory, name = os.path.split(target)
+    fd, temporary = tempfile.mkstemp(prefix=f".{name[:200]}.", dir=directory)
+    try:
+        try:
+            os.truncate(fd, layout.size_bytes)
+            for piece in layout.pieces:
+                _write_piece(fd, piece, source_fd, source)
+            _keep_attributes(fd, os.fstat(source_fd))
+        finally:
+            os.close(fd)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def same_bytes(left: memoryview, right: memoryview) -> bool:
+    """Whether two buffers hold the same bytes, at the speed of memory."""
+    if len(left) != len(right):
+        return False
+    return all(
+        bytes(left[start : start + _COMPARE_SIZE_BYTES]) == bytes(right[start : start + _COMPARE_SIZE_BYTES])
+        for start in range(0, len(left), _COMPARE_SIZE_BYTES)
+    )
+
+
+def _write_piece(fd: int, piece: Piece, source_fd: int, source: memoryview) -> None:
+    if piece.content is not None:
+        _write(fd, memoryview(piece.content).cast("B"), piece.offset)
+        return
+    done = 0
+    while done < piece.size_bytes:
+        count = min(piece.size_bytes - done, _CHUNK_SIZE_BYTES)
+        try:
+            copied = os.copy_file_range(source_fd, fd, count, piece.source_offset + done, piece.offset + done)
+        except OSError as error:
+            if error.errno not in _NO_KERNEL_COPY:
+                raise
+            copied = 0
+        if copied == 0:  # not possible between these two file systems
+            start, end = piece.source_offset + done, piece.source_offset + piece.size_bytes
+            _write(fd, source[start:end], piece.offset + done)
+            return
+        done += copied
+
+
+def _write(fd: int, content: memoryview, offset: int) -> None:
+    done = 0
+    while done < len(content):
+        done += os.pwrite(fd, content[done : done + _CHUNK_SIZE_BYTES], offset + done)
+
+
+def _keep_attributes(fd: int, source: os.stat_result) -> None:
+    mode = stat.S_IMODE(source.st_mode)
+    own = os.fstat(fd)
+    if (own.st_uid, own.st_gid) != (source.st_uid, source.st_gid):
+        try:
+            os.fchown(fd, source.st_uid, source.st_gid)
+        except PermissionError:
+            mode &= ~(stat.S_ISUID | stat.S_ISGID)
+    os.fchmod(fd, mode)
