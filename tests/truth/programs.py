@@ -1,0 +1,236 @@
+"""The programs measured on: where their sources come from, how they are compiled, linked twice and run.
+
+    CACHE/src/NAME-VERSION                  unpacked Debian source package (or the generated program)
+    CACHE/PROGRAM/COMPILER/obj/*.o          compiled once
+    CACHE/PROGRAM/COMPILER/LINKER/PROGRAM.none, PROGRAM.all_, PROGRAM.icf
+                                            both links (names of one length) and the report of what folded
+
+CACHE is `.cache/truth` in the repository, or $ICF_TRUTH_CACHE. What is there is used as it is. Debian's archive is
+reached through private apt folders, so the system's configuration stays untouched; where it cannot be reached,
+`Unavailable` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tests.truth.generated import write_sources
+
+CACHE = Path(os.environ.get("ICF_TRUTH_CACHE", Path(__file__).parents[2] / ".cache" / "truth"))
+COMPILERS = {"clang": "clang++-19", "gcc": "g++"}
+LINKERS = {"gold": "ld.gold", "lldr": "ld.lld-19", "lld": "ld.lld-19", "mold": "mold"}  # lldr: with --emit-relocs
+COMPILE_FLAGS = ["-O2", "-g", "-ffunction-sections", "-fdata-sections", "-w"]
+COMPILE_JOBS = 2
+
+
+class Unavailable(Exception):
+    """A source, compiler or linker is not to be had here; the text says which."""
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    sources: Callable[[Path], list[Path]]  # from the source folder
+    flags: Callable[[Path], list[str]]
+    runs: Callable[[Path, Path], list[tuple[Path, list[str]]]]  # (source, run folder) -> working folder, arguments
+    package: str = ""  # Debian source package; none for the generated program
+    gap: int = 200  # mean ticks between samples
+
+
+@dataclass(frozen=True)
+class Build:
+    """One program linked twice."""
+
+    program: Program
+    compiler: str
+    linker: str
+    unfolded: Path
+    folded: Path
+    report: Path
+    source: Path
+
+    @property
+    def label(self) -> str:
+        linker = "lld --emit-relocs" if self.linker == "lldr" else self.linker
+        return f"{self.program.name} {self.compiler} {linker}"
+
+
+def _find(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise Unavailable(f"{name} is not installed")
+    return path
+
+
+def fetch(package: str, cache: Path = CACHE) -> Path:
+    """Folder of an unpacked Debian source package."""
+    sources = cache / "src"
+    present = sorted(path for path in sources.glob(f"{package}-*") if path.is_dir())
+    if present:
+        return present[0]
+    apt = cache / "apt"
+    for folder in (sources, apt / "parts", apt / "lists" / "partial", apt / "cache" / "archives" / "partial"):
+        folder.mkdir(parents=True, exist_ok=True)
+    listed = Path("/etc/apt/sources.list.d/debian.sources")
+    if not listed.exists():
+        raise Unavailable("no Debian source archive is configured")
+    types = [
+        "Types: deb-src" if line.startswith("Types:") else line
+        for line in listed.read_text().splitlines(keepends=False)
+    ]
+    (apt / "parts" / "debian.sources").write_text("\n".join(types) + "\n")
+    command = [
+        _find("apt-get"),
+        "-oDir::Etc::sourcelist=/dev/null",
+        f"-oDir::Etc::sourceparts={apt / 'parts'}",
+        f"-oDir::State::lists={apt / 'lists'}",
+        f"-oDir::Cache={apt / 'cache'}",
+        "-oAPT::Sandbox::User=root",
+    ]
+    unpack = _find("dpkg-source")
+    for arguments in (["update"], ["source", "--download-only", package]):
+        done = subprocess.run([*command, *arguments], cwd=sources, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Unavailable(f"{package}: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
+    for description in sources.glob(f"{package}_*.dsc"):
+        subprocess.run([unpack, "-x", "--no-check", description.name], cwd=sources, capture_output=True, check=True)
+    return sorted(path for path in sources.glob(f"{package}-*") if path.is_dir())[0]
+
+
+def _compile(compiler: str, flags: Sequence[str], job: tuple[Path, Path]) -> None:
+    source, target = job
+    if target.exists():
+        return
+    partial_target = target.with_suffix(".partial")
+    command = [compiler, *COMPILE_FLAGS, *flags, "-c", str(source), "-o", str(partial_target)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    partial_target.rename(target)
+
+
+def _linker_option(compiler: str, linker: str, folder: Path) -> str:
+    """gcc looks for `ld.NAME` in a folder, clang takes a path."""
+    path = _find(LINKERS[linker])
+    if compiler == "clang":
+        return f"--ld-path={path}"
+    tools = folder / "bin"
+    tools.mkdir(parents=True, exist_ok=True)
+    name = {"lldr": "lld"}.get(linker, linker)
+    link = tools / f"ld.{name}"
+    if not link.is_symlink():
+        link.symlink_to(path)
+    return f"-B{tools} -fuse-ld={name}"
+
+
+def build(program: Program, compiler: str, linker: str, cache: Path = CACHE) -> Build:
+    """Compile once, link twice; what exists is kept."""
+    driver = _find(COMPILERS[compiler])
+    folder = cache / program.name / compiler / linker
+    images = [folder / f"{program.name}.{suffix}" for suffix in ("none", "all_", "icf")]
+    source = fetch(program.package, cache) if program.package else cache / "src" / program.name
+    done = Build(program, compiler, linker, images[0], images[1], images[2], source)
+    if all(image.exists() for image in images):
+        return done
+    linker_option = _linker_option(compiler, linker, cache)
+    sources = program.sources(source)
+    objects = folder.parent / "obj"
+    objects.mkdir(parents=True, exist_ok=True)
+    flags = program.flags(source)
+    jobs = [(path, objects / ("_".join(path.relative_to(source).with_suffix("").parts) + ".o")) for path in sources]
+    with ThreadPoolExecutor(COMPILE_JOBS) as pool:
+        for _ in pool.map(partial(_compile, driver, flags), jobs):
+            pass
+    folder.mkdir(parents=True, exist_ok=True)
+    for image, icf in zip(images, ("none", "all"), strict=False):
+        options = [f"--icf={icf}", "--gc-sections", "--build-id=sha1"]
+        options += ["--emit-relocs"] if linker == "lldr" else []
+        options += ["--print-icf-sections"] if icf == "all" else []
+        command = [driver, *linker_option.split(), *(f"-Wl,{option}" for option in options)]
+        command += [*(str(target) for _, target in jobs), "-pthread", "-o", str(image)]
+        linked = subprocess.run(command, capture_output=True, text=True, check=False)
+        if linked.returncode:
+            raise Unavailable(f"{image.name} does not link: {linked.stderr.strip()[:300]}")
+        if icf == "all":
+            images[2].write_text(linked.stdout + linked.stderr)
+    return done
+
+
+def _generated_runs(_source: Path, _folder: Path) -> list[tuple[Path, list[str]]]:
+    return [(Path(), [])]
+
+
+def _ninja_sources(source: Path) -> list[Path]:
+    unwanted = ("_test.cc", "perftest.cc", "win32.cc", ".in.cc", "bench.cc")
+    unwanted_names = {"test.cc", "browse.cc", "msvc_helper.cc"}
+    for name in ("getopt.h", "getopt.c"):  # the bundled one hides glibc's
+        (source / "src" / name).unlink(missing_ok=True)
+    found = sorted((source / "src").glob("*.cc"))
+    return [path for path in found if not path.name.endswith(unwanted) and path.name not in unwanted_names]
+
+
+def _ninja_runs(_source: Path, folder: Path) -> list[tuple[Path, list[str]]]:
+    """A made-up project: 40 libraries of 10 objects with dependency files, run dry and through the tools."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ["ninja_required_version = 1.5", "flags = -O2 -Wall", "rule cc", "  command = cc $flags -MD -c $in -o $out"]
+    lines += ["  description = CC $out", "  depfile = $out.d", "  deps = gcc", "rule ar", "  command = ar crs $out $in"]
+    lines += ["pool link", "  depth = 2", "rule ld", "  command = ld -o $out $in", "  pool = link"]
+    for library in range(40):
+        objects = [f"lib{library}/part{part}.o" for part in range(10)]
+        for target in objects:
+            lines += [
+                f"build {target}: cc {target[:-1]}c | common.h || gen{library % 3}",
+                f"  flags = $flags -DN={library}",
+            ]
+        lines.append(f"build lib{library}.a: ar {' '.join(objects)}")
+    lines += [f"build gen{number}: cc gen{number}.c" for number in range(3)]
+    lines += ["build all.out: ld " + " ".join(f"lib{library}.a" for library in range(40)), "build all: phony all.out"]
+    lines += ["default all"]
+    (folder / "build.ninja").write_text("\n".join(lines) + "\n")
+    for library in range(40):
+        parts = folder / f"lib{library}"
+        parts.mkdir(exist_ok=True)
+        for part in range(10):
+            (parts / f"part{part}.c").touch()
+            needed = f"lib{library}/part{part}.c common.h other{part}.h"
+            (parts / f"part{part}.o.d").write_text(f"lib{library}/part{part}.o: {needed}\n")
+    for name in ("common.h", "gen0.c", "gen1.c", "gen2.c"):
+        (folder / name).touch()
+    arguments = ["-n", "-n -v -d explain", "-n -k 0 -d stats lib3.a", "-t graph", "-t compdb", "-t targets all"]
+    arguments += ["-t query all.out", "-t commands", "-t rules", "-t missingdeps", "-t inputs all", "-n nonesuch"]
+    arguments += ["-n -t clean", "-n -t clean -r cc", "-t targets rule cc", "-t compdb-targets all", "-t deps", "-h"]
+    return [(folder, line.split()) for line in arguments]
+
+
+def _cppcheck_sources(source: Path) -> list[Path]:
+    externals = [source / "externals" / name / f"{name}.cpp" for name in ("simplecpp", "tinyxml2")]
+    return [*sorted((source / "lib").glob("*.cpp")), *sorted((source / "cli").glob("*.cpp")), *externals]
+
+
+def _cppcheck_flags(source: Path) -> list[str]:
+    folders = ["lib", "externals", "externals/simplecpp", "externals/tinyxml2", "externals/picojson"]
+    return [*(f"-I{source / folder}" for folder in folders), f'-DFILESDIR="{source}"']
+
+
+def _cppcheck_runs(source: Path, _folder: Path) -> list[tuple[Path, list[str]]]:
+    files = ["lib/path.cpp", "lib/timer.cpp", "lib/errorlogger.cpp", "externals/tinyxml2/tinyxml2.cpp"]
+    options = ["-q", "--enable=all", "--inconclusive", "-Ilib"]
+    xml = ["--xml", "--enable=all", "lib/suppressions.cpp"]
+    return [
+        *((source, [*options, file]) for file in files),
+        (source, xml),
+        (source, ["--doc"]),
+        (source, ["--errorlist"]),
+    ]
+
+
+GENERATED = Program("gen", partial(write_sources, unit_count=4, type_count=6), lambda _: [], _generated_runs, gap=7)
+SMALL = Program("small", partial(write_sources, unit_count=2, type_count=3), lambda _: [], _generated_runs, gap=5)
+NINJA = Program("ninja", _ninja_sources, lambda _: [], _ninja_runs, "ninja-build", gap=100)
+CPPCHECK = Program("cppcheck", _cppcheck_sources, _cppcheck_flags, _cppcheck_runs, "cppcheck", gap=20000)
+PROGRAMS = {program.name: program for program in (GENERATED, SMALL, NINJA, CPPCHECK)}

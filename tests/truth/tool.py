@@ -1,0 +1,81 @@
+"""The tool under test, driven through its command line only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.truth.align import Stack
+
+TIMEOUT_S = 900
+
+
+class ToolError(Exception):
+    """The tool failed; the text is its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    verdict: str
+    name: str | None  # linkage name, or the name where a function has no other
+    candidates: tuple[str, ...]
+
+
+def default_command() -> list[str]:
+    """`icf` of the environment that runs this."""
+    script = Path(sys.executable).with_name("icf")
+    return [str(script)] if script.exists() else [sys.executable, "-c", "import icf.cli, sys; sys.exit(icf.cli.main())"]
+
+
+def _run(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"no end after {TIMEOUT_S} s: {' '.join(command)}") from error
+    if done.returncode:
+        words = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
+        raise ToolError(words[-1])
+    return done.stdout
+
+
+def run_pass(command: Sequence[str], image: Path, out: Path, report: Path | None = None) -> float:
+    """Link pass; returns its wall time in seconds."""
+    arguments = [*command, "pass", str(image), "-o", str(out)]
+    arguments += ["--icf-report", str(report)] if report else []
+    begin_s = time.perf_counter()
+    _run(arguments)
+    return time.perf_counter() - begin_s
+
+
+def stack_line(stack: Stack, weight: int = 1, with_vptr: bool = False) -> str:
+    words = [f"{frame.pc:#x}" if frame else "?" for frame in stack.frames]
+    if with_vptr and stack.vptr and stack.frames[0]:
+        words[0] += f"@vptr={stack.vptr:#x}"
+    return " ".join(words) + (f" x{weight}" if weight > 1 else "")
+
+
+def resolve(
+    command: Sequence[str], image: Path, stacks: Iterable[Stack], work: Path, with_vptr: bool = False
+) -> tuple[list[list[Answer]], float]:
+    """Answers in the order of the stacks, and the wall time in seconds."""
+    lines = [stack_line(stack, with_vptr=with_vptr) for stack in stacks]
+    text = work / f"{image.name}.stacks"
+    text.write_text("".join(line + "\n" for line in lines))
+    begin_s = time.perf_counter()
+    output = _run([*command, "resolve", "-e", str(image), "--format", "pcs", "--out", "json", str(text)])
+    wall_s = time.perf_counter() - begin_s
+    answers = [
+        [
+            Answer(frame["verdict"], frame["linkage_name"] or frame["name"], tuple(frame.get("candidates") or ()))
+            for frame in json.loads(line)["frames"]
+        ]
+        for line in output.splitlines()
+    ]
+    if len(answers) != len(lines):
+        raise ToolError(f"{len(answers)} answers to {len(lines)} stacks")
+    return answers, wall_s
