@@ -16,6 +16,8 @@ KERNELS = (
     "icf._strings",
     "icf.code._branches",
     "icf.dwarf._abbrev",
+    "icf.dwarf._line",
+    "icf.dwarf._line_header",
     "icf.dwarf._ranges",
     "icf.dwarf._scan",
     "icf.tables._leb",

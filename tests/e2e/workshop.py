@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.e2e.program import Program
@@ -26,8 +26,6 @@ _LINKERS = {
 }
 # gcc folds identical functions of one file by itself; here that is the linker's part
 _FLAGS = {"gcc": ("-fno-ipa-icf",), "clang": ()}
-# what a build has to add so that folded functions can be told: lld overwrites their addresses in debug info
-_LINK_FLAGS = {"gold": (), "lld": ("-Wl,--emit-relocs",), "mold": ()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +34,24 @@ class Toolchain:
 
     compiler: str
     linker: str
+    link_flags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.compiler}-{self.linker}"
 
 
-ALL = tuple(Toolchain(compiler, linker) for compiler in _COMPILERS for linker in _LINKERS)
-USUAL = (Toolchain("gcc", "gold"), Toolchain("clang", "lld"))
+GOLD = Toolchain("gcc", "gold")
+LLD = Toolchain("clang", "lld", ("-Wl,--emit-relocs",))  # it overwrites addresses of folded functions in debug info
+LLD_ALONE = Toolchain("clang", "lld")
+MOLD = Toolchain("clang", "mold")
+USUAL = (GOLD, LLD)
+ALL = (
+    *USUAL,
+    MOLD,
+    replace(GOLD, compiler="clang"),
+    replace(LLD, compiler="gcc"),
+    replace(MOLD, compiler="gcc"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ class Workshop:
         self, sources: str | Mapping[str, str], flags: Sequence[str] = (), link_flags: Sequence[str] = ()
     ) -> Program:
         """A program with and without folding."""
-        objects = [*self.compile(sources, *flags), self._sampler(*(flag for flag in flags if flag.startswith("-f")))]
+        objects = [*self.compile(sources, *flags), self.sampler(*(flag for flag in flags if flag.startswith("-f")))]
         folded, report = self.link("program", objects, "all", link_flags)
         unfolded, _ = self.link("program.unfolded", objects, "none", link_flags)
         return Program(folded, unfolded, report)
@@ -86,12 +95,24 @@ class Workshop:
         options = (f"-fuse-ld={linker}", f"-B{tools}", "-Wl,--build-id=sha1", f"-Wl,--icf={icf_option}")
         says = ("-Wl,--print-icf-sections",) if icf_option == "all" else ()
         image = self.folder / name
-        done = self._compiler(*options, *says, *_LINK_FLAGS[linker], *link_flags, *objects, "-o", image)
+        done = self._compiler(*options, *says, *self.toolchain.link_flags, *link_flags, *objects, "-o", image)
         report = self.folder / f"{name}.icf"
         report.write_text(done.stdout + done.stderr)
         return image, report
 
-    def _sampler(self, *flags: str) -> Path:
+    def pass_options(self, program: Program) -> tuple[str | Path, ...]:
+        """What this linker needs `icf pass` to be told: mold drops symbols of what it folds, so its report."""
+        return ("--icf-report", program.report) if self.toolchain.linker == "mold" else ()
+
+    def build_with_tables(
+        self, sources: str | Mapping[str, str], flags: Sequence[str] = (), link_flags: Sequence[str] = ()
+    ) -> Program:
+        """A program that has its tables."""
+        program = self.build(sources, flags, link_flags)
+        program.add_tables(*self.pass_options(program))
+        return program
+
+    def sampler(self, *flags: str) -> Path:
         """The sampler's object; without debug info and without a section of its own for each function."""
         path = self.folder / "sampler.o"
         self._compiler("-O2", *flags, "-c", HERE / "sampler.cpp", "-o", path)

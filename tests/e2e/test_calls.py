@@ -1,0 +1,201 @@
+"""Which function a frame is, from who called it: one behaviour a test."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.program import Names
+from tests.e2e.workshop import ALL, Workshop
+
+every_toolchain = pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
+
+
+def functions(*names: str) -> set[Names]:
+    return {frozenset({name}) for name in names}
+
+
+@every_toolchain
+def test_a_direct_call_names_the_folded_callee(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE void apples() { SAMPLE(); ++total; }
+        NOINLINE void pears() { SAMPLE(); ++total; }
+        int main() { apples(); pears(); apples(); return total != 3; }
+    """)
+    assert program.merged() == functions("_Z6applesv", "_Z5pearsv")
+    verdicts = program.check()
+    assert verdicts["_Z6applesv"] == verdicts["_Z5pearsv"] == {"unique"}
+    assert verdicts["main"] == {"unmerged"}
+
+
+@every_toolchain
+def test_merged_callers_of_merged_callees_are_told_apart_by_the_outermost_call(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE void wash_apples() { SAMPLE(); ++total; }
+        NOINLINE void wash_pears() { SAMPLE(); ++total; }
+        NOINLINE void pack_apples() { wash_apples(); ++total; }
+        NOINLINE void pack_pears() { wash_pears(); ++total; }
+        NOINLINE void sell_apples() { pack_apples(); ++total; }
+        NOINLINE void sell_pears() { pack_pears(); ++total; }
+        int main() { sell_apples(); sell_pears(); return total != 6; }
+    """)
+    assert len(program.merged()) == 6
+    verdicts = program.check()
+    assert {name: verdict for name, verdict in verdicts.items() if "apples" in name or "pears" in name} == {
+        f"_Z{len(name)}{name}v": {"unique"}
+        for name in ("wash_apples", "wash_pears", "pack_apples", "pack_pears", "sell_apples", "sell_pears")
+    }
+
+
+def test_templates_over_pointers(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        template <class T> struct List {
+            int count = 0;
+            T *last = nullptr;
+            NOINLINE int grow(T *item) { SAMPLE(); last = item; return ++count; }
+            NOINLINE int add(T *item) { return grow(item) + 1; }
+        };
+        struct Order {} order;
+        struct Payment {} payment;
+        NOINLINE int place(List<Order> &orders) { return orders.add(&order); }
+        NOINLINE int post(List<Payment> &payments) { return payments.add(&payment) + 1; }
+        int main() {
+            List<Order> orders;
+            List<Payment> payments;
+            return place(orders) + post(payments) - 5;
+        }
+    """)
+    assert functions("_ZN4ListI5OrderE4growEPS0_", "_ZN4ListI7PaymentE4growEPS0_") <= program.merged()
+    verdicts = program.check()
+    assert [found for name, found in verdicts.items() if "List" in name] == 4 * [{"unique"}]
+
+
+def test_static_functions_of_one_name_are_told_apart_by_file(workshop: Workshop) -> None:
+    part = """
+        extern int total;
+        static NOINLINE void helper() { SAMPLE(); ++total; }
+        void from_%s() { helper(); total += %d; }
+    """
+    program = workshop.build_with_tables(
+        {
+            "main.cpp": "int total; void from_a(); void from_b(); int main() { from_a(); from_b(); return 0; }",
+            "a.cpp": part % ("a", 3),
+            "b.cpp": part % ("b", 4),
+        }
+    )
+    assert program.check()["_ZL6helperv"] == {"unique"}
+    files = [frames[1]["file"] for frames in program.resolve()]
+    assert [file.rpartition("/")[2] for file in files] == ["a.cpp", "b.cpp"]
+    assert [frames[1]["line"] for frames in program.resolve()] == [3, 3]
+
+
+def test_name_and_line_belong_to_the_same_function(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE void apples() { SAMPLE(); ++total; }
+
+        NOINLINE void pears() { SAMPLE(); ++total; }
+        int main() {
+            apples();
+            pears();
+        }
+    """)
+    found = [[(frame["name"], frame["line"]) for frame in frames[1:3]] for frames in program.resolve()]
+    assert found == [[("apples()", 3), ("main", 7)], [("pears()", 5), ("main", 8)]]
+
+
+def test_recursion_through_a_merged_function(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE void apples(int depth) { if (depth) apples(depth - 1); else SAMPLE(); ++total; }
+        NOINLINE void pears(int depth) { if (depth) pears(depth - 1); else SAMPLE(); ++total; }
+        int main() { apples(3); pears(3); return 0; }
+    """)
+    program.check()
+
+
+def test_functions_that_call_each_other(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        void even_apples(int); void even_pears(int);
+        NOINLINE void odd_apples(int n) { if (n) even_apples(n - 1); else SAMPLE(); total += 1; }
+        NOINLINE void odd_pears(int n) { if (n) even_pears(n - 1); else SAMPLE(); total += 1; }
+        NOINLINE void even_apples(int n) { if (n) odd_apples(n - 1); else SAMPLE(); total += 2; }
+        NOINLINE void even_pears(int n) { if (n) odd_pears(n - 1); else SAMPLE(); total += 2; }
+        int main() { odd_apples(4); odd_pears(4); return 0; }
+    """)
+    program.check()
+
+
+def test_a_tail_call_leads_to_the_merged_callee(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE int apples() { SAMPLE(); return ++total; }
+        NOINLINE int pears() { SAMPLE(); return ++total; }
+        NOINLINE int jump_to_apples() { total += 2; return apples(); }
+        NOINLINE int jump_to_pears() { total += 3; return pears(); }
+        int main() { int sum = jump_to_apples(); sum += jump_to_pears(); return sum != 10; }
+    """)
+    assert program.merged() == functions("_Z6applesv", "_Z5pearsv")
+    assert not any("jump" in name for truths in program.truth() for names in truths for name in names)
+    verdicts = program.check()
+    assert verdicts["_Z6applesv"] == verdicts["_Z5pearsv"] == {"unique"}
+
+
+def test_a_tail_call_of_a_merged_function(workshop: Workshop) -> None:
+    # the jumping functions are merged as well: only the record for main tells which of them jumped
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE int apples() { SAMPLE(); return ++total; }
+        NOINLINE int pears() { SAMPLE(); return ++total; }
+        NOINLINE int jump_to_apples() { total += 2; return apples(); }
+        NOINLINE int jump_to_pears() { total += 2; return pears(); }
+        int main() { int sum = jump_to_apples(); sum += jump_to_pears(); return sum != 9; }
+    """)
+    assert program.merged() == functions("_Z6applesv", "_Z5pearsv")
+    verdicts = program.check()
+    assert verdicts["_Z6applesv"] == verdicts["_Z5pearsv"] == {"unique"}
+
+
+def test_an_indirect_call_is_never_guessed(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE void apples() { SAMPLE(); ++total; }
+        NOINLINE void pears() { SAMPLE(); ++total; }
+        void (*volatile sellers[])() = {apples, pears};
+        int main() { for (auto sell : sellers) sell(); return 0; }
+    """)
+    verdicts = program.check()
+    assert verdicts["_Z6applesv"] == verdicts["_Z5pearsv"] == {"ambiguous"}
+
+
+def test_an_indirect_call_reaches_only_functions_whose_address_is_taken(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE void apples() { SAMPLE(); ++total; }
+        NOINLINE void pears() { SAMPLE(); ++total; }
+        NOINLINE void plums() { SAMPLE(); ++total; }
+        void (*volatile seller)() = pears;
+        int main() { seller(); apples(); plums(); return 0; }
+    """)
+    assert len(program.merged()) == 3
+    verdicts = program.check()
+    assert verdicts["_Z6applesv"] == verdicts["_Z5plumsv"] == {"unique"}
+    assert verdicts["_Z5pearsv"] <= {"unique", "narrowed", "ambiguous"}
+
+
+def test_a_virtual_call_is_never_guessed(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        struct Fruit { virtual ~Fruit() = default; virtual int price(); int cents = 7; };
+        NOINLINE int Fruit::price() { return 0; }
+        struct Apple : Fruit { int price() override; };
+        struct Pear : Fruit { int price() override; };
+        int Apple::price() { SAMPLE(); return cents; }
+        int Pear::price() { SAMPLE(); return cents; }
+        NOINLINE int sell(Fruit &fruit) { return fruit.price() + 1; }
+        int main() { Apple apple; Pear pear; return sell(apple) + sell(pear) - 16; }
+    """)
+    assert program.merged() == functions("_ZN5Apple5priceEv", "_ZN4Pear5priceEv")
+    verdicts = program.check()
+    assert verdicts["_ZN5Apple5priceEv"] <= {"narrowed", "ambiguous", "unique"}

@@ -1,0 +1,74 @@
+"""What is a member of a fold class and what is not: aliases share an address and were never folded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.e2e.program import Program, icf
+from tests.e2e.workshop import Workshop
+
+
+def classes(program: Program) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(icf("dump", "--folds", "--json", program.folded)).get("classes", [])
+    return found
+
+
+def members(program: Program) -> set[frozenset[str]]:
+    """The linkage names of each class."""
+    return {frozenset(member["linkage_name"] for member in found["members"]) for found in classes(program)}
+
+
+def test_the_two_constructors_of_a_class_are_one_function(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        struct Basket { int count; NOINLINE Basket(); NOINLINE ~Basket(); };
+        Basket::Basket() : count(3) { SAMPLE(); }
+        Basket::~Basket() { SAMPLE(); }
+        int main() { Basket basket; return basket.count != 3; }
+    """)
+    assert program.merged() == set()
+    assert not any("_ZN6BasketC1Ev" in names or "_ZN6BasketC2Ev" in names for names in members(program))
+    verdicts = program.check()
+    assert verdicts["_ZN6BasketC1Ev"] == {"unmerged"}
+    assert verdicts["_ZN6BasketD1Ev"] == {"unmerged"}
+
+
+def test_constructors_of_two_classes_are_two_members(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        struct Basket { int count; NOINLINE Basket(); };
+        struct Box { int count; NOINLINE Box(); };
+        Basket::Basket() : count(3) { SAMPLE(); count = 4; }
+        Box::Box() : count(3) { SAMPLE(); count = 4; }
+        int main() { Basket basket; Box box; return basket.count - box.count; }
+    """)
+    assert len(program.merged()) == 2
+    (found,) = classes(program)
+    assert len(found["members"]) == 2
+    verdicts = program.check()
+    assert verdicts["_ZN6BasketC1Ev"] == verdicts["_ZN3BoxC1Ev"] == {"unique"}
+
+
+def test_an_alias_attribute_makes_no_member(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        extern "C" NOINLINE void apples() { SAMPLE(); ++total; }
+        extern "C" void red_apples() __attribute__((alias("apples")));
+        extern "C" NOINLINE void pears() { SAMPLE(); ++total; }
+        int main() { apples(); red_apples(); pears(); return 0; }
+    """)
+    (found,) = classes(program)
+    names = [{member["linkage_name"], *member["aliases"]} for member in found["members"]]
+    assert sorted(names, key=len) == [{"pears"}, {"apples", "red_apples"}]
+    verdicts = program.check()
+    assert verdicts["pears"] == verdicts["apples"] == {"unique"}
+
+
+def test_a_program_without_merged_functions_gets_no_call_records(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE void apples() { SAMPLE(); ++total; }
+        int main() { apples(); return 0; }
+    """)
+    assert program.check()["_Z6applesv"] == {"unmerged"}
+    document = json.loads(icf("dump", "--json", program.folded))
+    assert not document.get("direct_calls")
