@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
             sys.stderr.write(f"icf: warning: {image.path}: {problem}: no evidence is shown\n")
         if not tables.present and not args.json:
             print(f"{image.path}: no {', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}")
+            sys.stderr.write("hint: 'icf pass' writes them\n")
             return 0
         names = _Names(plain=args.no_demangle)
         document: _Json = {"image": image.path, "build_id": image.build_id.hex()}

@@ -1,0 +1,1 @@
+dump --address-taken program

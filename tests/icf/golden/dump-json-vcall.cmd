@@ -1,0 +1,1 @@
+dump --vcall --json program
