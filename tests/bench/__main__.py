@@ -1,0 +1,175 @@
+"""How fast: the DWARF scan, the link pass, the rewriting and the resolver, each against something known.
+
+    python -m tests.bench                     on the programs that tests.truth builds (and what else is in its cache)
+    python -m tests.bench IMAGE... [--json]   on these linked images
+
+The pass is measured against `llvm-gsymutil-19 --convert --num-threads=2` on the same file, in turns: both read all
+DWARF of an image and write a table. Stacks come from an accuracy run of the same image if there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.bench.timing import CommandFailed, Cost, run_in_turns, warm
+from tests.truth.programs import CACHE, GENERATED, NINJA, Unavailable, build
+from tests.truth.tool import default_command
+
+STACK_COUNT = 20_000
+Figures = dict[str, Any]
+
+
+def _default_images(cache: Path) -> list[Path]:
+    """What the accuracy run measures on; anything larger that lies in its cache comes along."""
+    images = []
+    for program in (GENERATED, NINJA):
+        try:
+            images.append(build(program, "clang", "lldr", cache).folded)
+        except Unavailable as reason:
+            print(f"{program.name}: left out: {reason}", file=sys.stderr)
+    larger = [path for linker in ("lldr", "lld", "gold") for path in sorted(cache.glob(f"*/*/{linker}/*.all_"))]
+    return [*images, *(path for path in larger if path.stat().st_size > 30e6 and path not in images)]
+
+
+def _inside(job: str, *arguments: str) -> Figures:
+    command = [sys.executable, "-m", "tests.bench.inside", job, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CommandFailed(done.stderr.strip().splitlines()[-1])
+    figures: Figures = json.loads(done.stdout)
+    return figures
+
+
+def _bench_pass(image: Path, command: Sequence[str], work: Path, turn_count: int) -> Figures:
+    commands = {"pass": [*command, "pass", str(image), "-o", str(work / "passed")]}
+    if gsymutil := shutil.which("llvm-gsymutil-19"):
+        commands["gsymutil"] = [gsymutil, "--convert", str(image), "--num-threads=2", f"--out-file={work / 'gsym'}"]
+    costs = run_in_turns(commands, turn_count)
+    figures: Figures = {
+        f"{name}_{field}": round(getattr(cost, field), 3)
+        for name, cost in costs.items()
+        for field in ("wall_s", "cpu_s", "peak_mb")
+    }
+    if "gsymutil" in costs:
+        figures["wall_ratio"] = costs["pass"].wall_s / costs["gsymutil"].wall_s
+        figures["peak_ratio"] = costs["pass"].peak_mb / costs["gsymutil"].peak_mb
+    figures["growth_bytes"] = (work / "passed").stat().st_size - image.stat().st_size
+    return figures
+
+
+def _stack_lines(image: Path) -> list[str]:
+    recorded = image.parent / "work" / f"{image.name}.stacks"
+    lines = recorded.read_text().splitlines(keepends=True) if recorded.exists() else []
+    return lines and (lines * (STACK_COUNT // len(lines) + 1))[:STACK_COUNT]
+
+
+def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: int) -> Figures:
+    """Stacks a second without start-up: the difference between many stacks and one."""
+    lines = _stack_lines(image)
+    if not lines:
+        return {}
+    (work / "many").write_text("".join(lines))
+    (work / "one").write_text(lines[0])
+    base = [*command, "resolve", "-e", str(work / "passed"), "--format", "pcs", "--out", "json"]
+    costs: dict[str, Cost] = run_in_turns({name: [*base, str(work / name)] for name in ("one", "many")}, turn_count)
+    spent_s = max(costs["many"].wall_s - costs["one"].wall_s, 1e-9)
+    frame_count = sum(len(line.split()) for line in lines)
+    return {
+        "one_stack_s": costs["one"].wall_s,
+        "stacks_per_s": len(lines) / spent_s,
+        "frames_per_s": frame_count / spent_s,
+        "resolve_peak_mb": costs["many"].peak_mb,
+    }
+
+
+def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures:
+    """All figures of one image; a part that fails says why and the others go on."""
+    warm(image)
+    figures: Figures = {"image": str(image)}
+    with tempfile.TemporaryDirectory(dir=image.parent) as folder:
+        work = Path(folder)
+        parts: dict[str, Callable[[], Figures]] = {
+            "scan": lambda: _inside("scan", str(image)),
+            "rewrite": lambda: _inside("rewrite", str(image), str(work / "rewritten")),
+            "pass": lambda: _bench_pass(image, command, work, turn_count),
+            "resolve": lambda: _bench_resolve(image, command, work, turn_count),
+        }
+        for name, part in parts.items():
+            try:
+                figures[name] = part()
+            except CommandFailed as error:
+                figures[name] = {"problem": str(error)}
+    return figures
+
+
+def _lines(figures: Figures) -> Iterator[str]:
+    yield figures["image"]
+    for name in ("scan", "rewrite", "pass", "resolve"):
+        part = figures[name]
+        if "problem" in part:
+            yield f"  {name:8} failed: {part['problem']}"
+    if "open_s" in (scan := figures["scan"]):
+        yield (
+            f"  scan     {scan['debug_info_mb']:.1f} MB of .debug_info, {scan['function_count']:,} functions: "
+            f"{scan['one_thread_mb_per_s']:.0f} MB/s with one thread, {scan['all_threads_mb_per_s']:.0f} with "
+            f"{scan['thread_count']}; opening {scan['open_s']:.3f} s"
+        )
+    if "copy_s" in (rewriting := figures["rewrite"]):
+        yield (
+            f"  rewrite  {rewriting['image_mb']:.1f} MB: {rewriting['rewrite_s']:.3f} s, "
+            f"copying alone {rewriting['copy_s']:.3f} s, ratio {rewriting['ratio']:.2f}"
+        )
+    if "pass_wall_s" in (passing := figures["pass"]):
+        yield (
+            f"  pass     {passing['pass_wall_s']:.2f} s wall, {passing['pass_cpu_s']:.2f} s CPU, "
+            f"{passing['pass_peak_mb']:.0f} MB peak; grows the image by {passing['growth_bytes']:,} bytes"
+        )
+        if "wall_ratio" in passing:
+            yield (
+                f"  gsymutil {passing['gsymutil_wall_s']:.2f} s wall, {passing['gsymutil_cpu_s']:.2f} s CPU, "
+                f"{passing['gsymutil_peak_mb']:.0f} MB peak: the pass takes {passing['wall_ratio']:.2f} of its time, "
+                f"{passing['peak_ratio']:.2f} of its memory"
+            )
+    if "stacks_per_s" in (resolving := figures["resolve"]):
+        yield (
+            f"  resolve  {resolving['stacks_per_s']:,.0f} stacks/s, {resolving['frames_per_s']:,.0f} frames/s, "
+            f"one stack in {resolving['one_stack_s']:.3f} s, {resolving['resolve_peak_mb']:.0f} MB peak"
+        )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Bench each image and print its figures as they come."""
+    parser = argparse.ArgumentParser(
+        prog="tests.bench", description="measure the speed of the kernels, pass and resolver"
+    )
+    parser.add_argument("images", nargs="*", type=Path, metavar="IMAGE")
+    parser.add_argument("--turns", type=int, default=5, help="measured runs of each command (default 5)")
+    parser.add_argument("--tool", help="command of the tool under test (default: icf beside this Python)")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--cache", type=Path, default=CACHE)
+    args = parser.parse_args(arguments)
+    command = shlex.split(args.tool) if args.tool else default_command()
+    results = []
+    for image in args.images or _default_images(args.cache):
+        figures = bench_image(image, command, args.turns)
+        results.append(figures)
+        if not args.json:
+            print("\n".join(_lines(figures)), flush=True)
+    if args.json:
+        print(json.dumps(results, indent=1))
+    return (
+        1 if any("problem" in part for figures in results for part in figures.values() if isinstance(part, dict)) else 0
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""The benchmark's own arithmetic, and that it runs at all; speed itself is no test's business."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench.timing import CommandFailed, Cost, median, run, run_in_turns
+
+
+def test_memory_and_time_are_those_of_the_command_alone() -> None:
+    cost = run([sys.executable, "-c", "block = bytearray(150_000_000); block[::4096] = bytes(len(block[::4096]))"])
+    assert 150 < cost.peak_mb < 250
+    assert run([sys.executable, "-c", ""]).peak_mb < 100
+
+
+def test_a_failed_command_says_its_last_words() -> None:
+    with pytest.raises(CommandFailed, match="no such thing"):
+        run([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
+
+
+def test_turns_alternate_and_the_first_is_not_counted() -> None:
+    order: list[str] = []
+
+    def measure(command: list[str] | tuple[str, ...] | object) -> Cost:
+        assert isinstance(command, list)
+        order.append(command[0])
+        return Cost(float(len(order)), 0.0, 1.0)
+
+    costs = run_in_turns({"a": ["a"], "b": ["b"]}, 3, measure)
+    assert order == ["a", "b"] * 4
+    assert costs["a"].wall_s == 5
+    assert costs["b"].wall_s == 6
+
+
+def test_the_median_is_of_time_and_the_maximum_of_memory() -> None:
+    assert median([Cost(3, 1, 5), Cost(1, 1, 9), Cost(2, 4, 7)]) == Cost(2, 1, 9)
+
+
+def test_the_scan_of_an_image_is_measured(tmp_path: Path) -> None:
+    source = tmp_path / "a.c"
+    source.write_text("int main(void) { return 0; }\n")
+    image = tmp_path / "a.out"
+    subprocess.run(["gcc", "-g", "-o", str(image), str(source)], check=True)
+    command = [sys.executable, "-m", "tests.bench.inside", "scan", str(image)]
+    figures = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert figures["function_count"] == 1
+    assert figures["one_thread_mb_per_s"] > 0

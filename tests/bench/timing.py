@@ -1,0 +1,69 @@
+"""Running a command and knowing its wall time, processor time and peak memory.
+
+Figures on a busy machine drift over seconds, so commands that are compared run in turns (a b a b ...) and the medians
+are compared. One turn that is not counted warms the page cache.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class CommandFailed(Exception):
+    """A measured command did not succeed; the text is its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    wall_s: float
+    cpu_s: float
+    peak_mb: float  # MB of 1,000,000 bytes, as all sizes here
+
+
+def run(command: Sequence[str]) -> Cost:
+    """Run once; rusage of this very child."""
+    begin_s = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        words = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.perf_counter() - begin_s
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        lines = words.decode(errors="replace").strip().splitlines()
+        raise CommandFailed(f"{command[0]}: {lines[-1] if lines else process.returncode}")
+    return Cost(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
+
+
+def median(costs: Sequence[Cost]) -> Cost:
+    return Cost(
+        statistics.median(cost.wall_s for cost in costs),
+        statistics.median(cost.cpu_s for cost in costs),
+        max(cost.peak_mb for cost in costs),
+    )
+
+
+def run_in_turns(
+    commands: Mapping[str, Sequence[str]], turn_count: int, measure: Callable[[Sequence[str]], Cost] = run
+) -> dict[str, Cost]:
+    """Median cost of each command; memory is the highest seen."""
+    costs: dict[str, list[Cost]] = {name: [] for name in commands}
+    for turn in range(turn_count + 1):
+        for name, command in commands.items():
+            cost = measure(command)
+            if turn:
+                costs[name].append(cost)
+    return {name: median(each) for name, each in costs.items()}
+
+
+def warm(path: Path) -> None:
+    """Bring a file into the page cache."""
+    with path.open("rb") as file:
+        while file.read(1 << 24):
+            pass
