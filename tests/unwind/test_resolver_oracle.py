@@ -1,0 +1,226 @@
+"""The resolver against brute force: every assignment of random small stacks, pair by pair.
+
+The oracle knows the rules from plain data only: it follows jumps by plain recursion, enumerates all
+assignments of a stack, and takes for each frame the members it has in one that all pairs allow. Where there
+is none, it cuts the outermost pair that makes it so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icf.model import ClassFlag, FoldClass, TailCall, Verdict
+from tests.unwind.support import BODY_BYTES, call, fold, pc, ret, start, tail
+from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.resolver import Resolver
+
+Candidate = tuple[int, int]  # body, member; the member after the last stands for one that is not listed
+Frame = int | None
+
+
+@dataclass(frozen=True)
+class World:
+    """A program as plain data."""
+
+    classes: list[FoldClass]
+    records: list[CallRecord]
+    tails: list[TailCall]
+    sites: dict[int, CallSite]
+    jumps: dict[int, Jumps]
+
+    def program(self) -> Program:
+        return Program(self.classes, self.records, self.tails, ListedCode(self.sites, self.jumps))
+
+    def candidates(self, body: int) -> list[Candidate]:
+        fold_class = self.classes[body]
+        complete = fold_class.flags & ClassFlag.MEMBERS_COMPLETE
+        return [(body, idx) for idx in range(len(fold_class.members) + (0 if complete else 1))]
+
+    def recorded_tails(self, who: Candidate) -> dict[int, set[Candidate]]:
+        found: dict[int, set[Candidate]] = {}
+        for one in self.tails:
+            if (one.caller.class_idx, one.caller.member_idx) == who:
+                found.setdefault(one.jump, set()).add((one.callee.class_idx, one.callee.member_idx))
+        return found
+
+    def known(self, who: Candidate, seen: frozenset[Candidate] = frozenset()) -> frozenset[Candidate]:
+        seen |= {who}
+        for callees in self.recorded_tails(who).values():
+            for callee in callees - seen:
+                seen = self.known(callee, seen)
+        return seen
+
+    def open(self, who: Candidate, seen: frozenset[Candidate] = frozenset()) -> frozenset[Candidate] | None:
+        """All that `who` can get to; None for anywhere."""
+        seen |= {who}
+        body = who[0]
+        jumps = self.jumps.get(start(body))
+        if jumps is None or jumps.indirect:
+            return None
+        recorded = self.recorded_tails(who)
+        following = set().union(*recorded.values())
+        for jump, target in jumps.direct:
+            landing = target // BODY_BYTES - 1
+            if landing != body and jump not in recorded:
+                if not 0 <= landing < len(self.classes):
+                    return None
+                following |= set(self.candidates(landing))
+        for callee in following:
+            if callee not in seen:
+                further = self.open(callee, seen)
+                if further is None:
+                    return None
+                seen |= further
+        return seen
+
+    def allowed(self, return_address: int, caller: Candidate, body: int) -> set[Candidate]:
+        everything = set(self.candidates(body))
+        if len(everything) == 1:
+            return everything
+        members = self.classes[caller[0]].members
+        callees = set()
+        for record in self.records:
+            mine = caller[1] < len(members) and record.caller == members[caller[1]].die
+            if record.call_site == return_address and (mine or len(self.candidates(caller[0])) == 1):
+                callees |= {
+                    (idx, member_idx)
+                    for idx, fold_class in enumerate(self.classes)
+                    for member_idx, member in enumerate(fold_class.members)
+                    if member.die == record.callee
+                }
+        if callees:
+            known = everything & set().union(*map(self.known, callees))
+            if callees & everything:
+                return known
+            reached = [self.open(callee) for callee in callees]
+            if None in reached:
+                return known or everything
+            return everything & set().union(*(nodes for nodes in reached if nodes))
+        site = self.sites.get(return_address, CallSite(SiteKind.UNKNOWN))
+        if site.kind is SiteKind.DIRECT:
+            target = site.target // BODY_BYTES - 1
+            if target == body or not 0 <= target < len(self.classes):
+                return everything
+            reached = [self.open(callee) for callee in self.candidates(target)]
+            if None in reached:
+                return everything
+            return everything & set().union(*(nodes for nodes in reached if nodes))
+        if site.kind is SiteKind.IMPORT:
+            named = [
+                (idx, member_idx)
+                for idx, fold_class in enumerate(self.classes)
+                for member_idx, member in enumerate(fold_class.members)
+                if member.name == site.symbol
+            ]
+            return (everything & set().union(*map(self.known, named))) or everything
+        return everything
+
+    def assignments(self, frames: list[Frame]) -> list[set[Candidate]] | None:
+        """What each frame is in at least one allowed assignment; None if there is no such assignment."""
+        choices: list[list[Candidate | None]] = [
+            [None] if frame is None else [*self.candidates(frame // BODY_BYTES - 1)] for frame in frames
+        ]
+        pairs = {
+            (idx, callee, caller)
+            for idx in range(len(frames) - 1)
+            for callee in choices[idx]
+            for caller in choices[idx + 1]
+            if callee is None or caller is None or callee in self.allowed(frames[idx + 1] or 0, caller, callee[0])
+        }
+        found: list[set[Candidate]] = [set() for _ in frames]
+        possible = False
+        for chosen in product(*choices):
+            if all((idx, chosen[idx], chosen[idx + 1]) in pairs for idx in range(len(frames) - 1)):
+                possible = True
+                for idx, candidate in enumerate(chosen):
+                    if candidate is not None:
+                        found[idx].add(candidate)
+        return found if possible else None
+
+    def resolve(self, frames: list[Frame]) -> tuple[list[set[Candidate]], set[int]]:
+        """The candidates of each frame, and the frames of pairs that had to be cut."""
+        for first in reversed(range(len(frames))):
+            if self.assignments(frames[first:]) is None:
+                inner, inner_broken = self.resolve(frames[: first + 1])
+                outer = self.assignments(frames[first + 1 :])
+                assert outer is not None
+                return inner + outer, inner_broken | {first, first + 1}
+        return self.assignments(frames) or [], set()
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    body_count = draw(st.integers(2, 4))
+    flags = st.sampled_from([ClassFlag.MEMBERS_COMPLETE] * 3 + [ClassFlag.NONE])
+    classes = [fold(body, draw(st.integers(1, 3)), draw(flags)) for body in range(body_count)]
+    members = [(body, idx) for body in range(body_count) for idx in range(len(classes[body].members))]
+    member = st.sampled_from(members)
+    jump = st.sampled_from([0x800, 0x900])
+    tails = draw(st.lists(st.builds(tail, member, member, jump), max_size=4))
+    records = draw(st.lists(st.builds(call, member, member, st.integers(0, 1)), max_size=14))
+    targets = st.sampled_from([*map(start, range(body_count)), start(99)])
+    kinds = st.one_of(
+        st.sampled_from(
+            [CallSite(SiteKind.INDIRECT), CallSite(SiteKind.NONE), CallSite(SiteKind.IMPORT, symbol="b0m0")]
+        ),
+        targets.map(lambda target: CallSite(SiteKind.DIRECT, target=target)),
+        targets.map(lambda target: CallSite(SiteKind.DIRECT, target=target)),
+    )
+    returns = [ret(body, site) for body in range(body_count) for site in range(2)]
+    sites = draw(st.dictionaries(st.sampled_from(returns), kinds))
+    jumps = {}
+    for body in range(body_count):
+        if draw(st.integers(0, 4)):
+            ways = draw(st.lists(st.tuples(jump, targets), max_size=2))
+            direct = tuple((start(body) + offset, target) for offset, target in ways)
+            jumps[start(body)] = Jumps(direct, indirect=draw(st.integers(0, 5)) == 0)
+    return World(classes, records, tails, sites, jumps)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data(), worlds())
+def test_the_answer_is_what_all_assignments_give(data: st.DataObject, world: World) -> None:
+    resolver = Resolver(world.program())
+    bodies = st.integers(0, len(world.classes) - 1)
+    frame = st.one_of(st.builds(ret, bodies, st.integers(0, 1)), st.builds(ret, bodies, st.integers(0, 1)), st.none())
+    for _ in range(4):
+        frames = [pc(data.draw(bodies)), *data.draw(st.lists(frame, max_size=5))]
+        expected, broken = world.resolve(frames)
+        answers = resolver.resolve(tuple(frames))
+        assert len(answers) == len(frames)
+        for idx, (answer, candidates) in enumerate(zip(answers, expected, strict=True)):
+            where = frames[idx]
+            if where is None:
+                assert answer.verdict is Verdict.UNKNOWN
+                continue
+            fold_class = world.classes[where // BODY_BYTES - 1]
+            names = [member.name for member in fold_class.members]
+            listed = [names[idx] for _, idx in sorted(candidates) if idx < len(names)]
+            if len(world.candidates(where // BODY_BYTES - 1)) == 1:
+                assert (answer.verdict, answer.linkage_name) == (Verdict.UNMERGED, names[0])
+            elif idx in broken:
+                assert (answer.verdict, list(answer.candidates)) == (Verdict.CONTRADICTED, names)
+            elif len(candidates) == 1 and listed:
+                assert (answer.verdict, answer.linkage_name) == (Verdict.UNIQUE, listed[0])
+            else:
+                assert answer.verdict is (Verdict.AMBIGUOUS if listed == names else Verdict.NARROWED)
+                assert list(answer.candidates) == listed
+
+
+def test_the_oracle_sees_every_kind_of_answer() -> None:
+    """Random worlds are no test if they hold nothing but ambiguous frames."""
+    seen: set[Verdict] = set()
+
+    @settings(max_examples=300, deadline=None, database=None, derandomize=True)
+    @given(st.data(), worlds())
+    def collect(data: st.DataObject, world: World) -> None:
+        bodies = st.integers(0, len(world.classes) - 1)
+        stack = [pc(data.draw(bodies)), *data.draw(st.lists(st.builds(ret, bodies, st.just(0)), max_size=4))]
+        seen.update(answer.verdict for answer in Resolver(world.program()).resolve(tuple(stack)))
+
+    collect()
+    assert seen >= {Verdict.UNMERGED, Verdict.UNIQUE, Verdict.NARROWED, Verdict.AMBIGUOUS, Verdict.CONTRADICTED}

@@ -1,0 +1,32 @@
+"""What the resolver says of a frame, and why it does not say more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from icf.demangle import demangle
+from icf.model import Verdict
+from unwind.program import Body
+
+OUTSIDE = "outside of the image"
+NO_FUNCTION = "in no function of the image"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameAnswer:
+    """One resolved frame; equal answers to one address are one object, so writers can keep its text."""
+
+    address: int | None  # as sampled; None is a frame outside of the image
+    verdict: Verdict
+    linkage_name: str | None = None  # only of `unmerged` and `unique` frames
+    candidates: tuple[str, ...] = ()  # linkage names still possible, of all others
+    evidence: str = ""  # what the record that decided rests on
+    reason: str = ""  # what keeps the answer from being one name
+    vaddr: int = 0  # where the frame was looked up: the program counter, or a byte inside the call
+    body: Body | None = None
+    member_idx: int = -1  # the member of `body` that it is, if that is known
+
+    @property
+    def name(self) -> str | None:
+        """The demangled name."""
+        return None if self.linkage_name is None else demangle(self.linkage_name)

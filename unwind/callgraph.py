@@ -1,0 +1,114 @@
+"""Where a call can end up: the graph of tail calls over the members of merged functions.
+
+A tail call leaves no return address, so the frame above a call site is the recorded callee or anything
+that the callee reaches by tail calls. Two closures answer that:
+
+    known   along tail calls that are recorded, and from a function into its outlined parts
+    open    the same, and along every jump that the code has and no record explains: each member of the
+            body it lands in; `wild` once an indirect jump, or code that cannot be read, is within reach
+
+    call f;  f: jmp g (recorded for f)  g: jmp *rax        known(f) = f g     open(f) = wild
+
+Both stop at nodes already seen, so functions that tail-call in a circle are as good as any others. `open`
+decodes code, so it is asked only where `known` does not explain a stack. networkx takes longer to import than
+most runs take, so it is imported when the first member that has tail calls is met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from unwind.program import Body, Program
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The candidates that control can be in before a call returns; `wild`: or anywhere."""
+
+    nodes: frozenset[int]
+    wild: bool = False
+
+
+class CallGraph:
+    """The tail calls of a program and what they reach."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[int, frozenset[int]] = {}
+        self._steps: dict[int, Reach] = {}
+        self._open: dict[int, Reach] = {}
+        self._recorded = {(caller, jump) for jump, caller, _ in program.tail_calls}
+        self._edges = [(caller, callee) for _, caller, callee in program.tail_calls]
+        for body in program.bodies:
+            if body.is_fragment:
+                self._edges.extend((whole, part) for part in body.nodes for whole in program.parts(part))
+        self._jumping = {caller for caller, _ in self._edges}
+
+    @cached_property
+    def tail_graph(self) -> nx.DiGraph[int]:
+        """Member to member, an edge for each tail call that is recorded and each outlined part."""
+        import networkx as nx
+
+        return nx.DiGraph(self._edges)
+
+    def known(self, node: int) -> frozenset[int]:
+        """What `node` reaches by recorded tail calls, itself included."""
+        reach = self._known.get(node)
+        if reach is None:
+            reach = frozenset((node,))
+            if node in self._jumping:
+                from networkx import descendants
+
+                reach |= descendants(self.tail_graph, node)
+            self._known[node] = reach
+        return reach
+
+    def open(self, node: int) -> Reach:
+        """What `node` reaches at all, itself included."""
+        reach = self._open.get(node)
+        if reach is None:
+            seen = {node}
+            todo = [node]
+            wild = False
+            while todo and not wild:
+                step = self._step(todo.pop())
+                wild = step.wild
+                todo.extend(step.nodes - seen)
+                seen |= step.nodes
+            reach = self._open[node] = Reach(frozenset(seen), wild)
+        return reach
+
+    def _step(self, node: int) -> Reach:
+        """What `node` reaches by one jump."""
+        step = self._steps.get(node)
+        if step is None:
+            step = self._steps[node] = self._jumps_from(node)
+        return step
+
+    def _jumps_from(self, node: int) -> Reach:
+        body, _ = self._program.candidates[node]
+        nodes = set(self.tail_graph.successors(node)) if node in self._jumping else set()
+        jumps = self._program.code.jumps(body.start, body.end)
+        if jumps is None or jumps.indirect:
+            return Reach(frozenset(nodes), wild=True)
+        for jump, target in jumps.direct:
+            if body.start <= target < body.end or (node, jump) in self._recorded:
+                continue
+            landed = self._program.body_at(target)
+            if landed is None:
+                return Reach(frozenset(nodes), wild=True)
+            nodes.update(self._landing(node, body, landed))
+        return Reach(frozenset(nodes))
+
+    def _landing(self, node: int, body: Body, landed: Body) -> list[int]:
+        """The candidates of `landed` that an unrecorded jump of `node` enters."""
+        if body.is_fragment or landed.is_fragment:
+            own = [part for part in self._program.parts(node) if part in landed.nodes]
+            if own:
+                return own
+        return list(landed.nodes)

@@ -1,0 +1,122 @@
+"""Functions by address, from the symbol table: whatever is in no fold class.
+
+Symbols that start at one address make one function here. What they mean depends on the image. Where the
+link pass has been, it has sorted out which of them are folded functions, so the rest are aliases and the
+best symbol names the function: global before weak before local, then by name. Where it has not, several
+symbols may be folded functions or aliases, nobody knows; only the variants that a C++ compiler makes of one
+constructor or destructor (C1 and C2, D1 and D2) are told from the names: they demangle to one text and
+differ in that digit. The rest are members, and there may be more of them: mold drops folded symbols.
+
+Assembly often leaves out sizes: such a symbol reaches to the next one or the end of its section. Where
+ranges nest, the innermost counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from icf.elf.image import Image
+from icf.folds.aliases import same_function
+from icf.model import ClassFlag, FoldClass, Member, MemberFlag, Vaddr
+
+_BIND_RANK = {1: 0, 10: 0, 2: 1, 0: 2}  # global, unique, weak, local
+_STB_LOCAL = 0
+_Named = tuple[bool, int, str, int]  # no size, rank, name, row: sorted, the best comes first
+_VARIANT_DIGIT = re.compile(r"(?<=[CD])[0-5](?=[A-Z])")
+
+
+class SymbolFunctions:
+    """The functions of an image, found one at a time."""
+
+    def __init__(self, image: Image, folds_known: bool) -> None:
+        self._image = image
+        self._folds_known = folds_known
+        symbols = image.symbols
+        self._rows = symbols.functions
+        values = symbols.value[self._rows]
+        self._starts, self._first = np.unique(values, return_index=True)
+        self._ends = self._make_ends(values)
+        self._furthest = np.maximum.accumulate(self._ends)
+        self._vaddr_of: dict[str, int] | None = None
+
+    def _make_ends(self, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        starts = self._starts
+        if not len(starts):
+            return starts
+        symbols = self._image.symbols
+        size_bytes = np.maximum.reduceat(symbols.size_bytes[self._rows], self._first)
+        size_bytes = np.minimum(size_bytes, ~starts)  # no end beyond 64 bits
+        ends = starts + size_bytes
+        for idx in np.flatnonzero(size_bytes == 0).tolist():
+            section_idx = int(symbols.shndx[self._rows[self._first[idx]]])
+            end = int(starts[idx])
+            if section_idx < len(self._image.sections):
+                section = self._image.sections[section_idx]
+                end = max(end, min(section.vaddr + section.size_bytes, (1 << 64) - 1))
+            if idx + 1 < len(starts):
+                end = min(end, int(starts[idx + 1]))
+            ends[idx] = end
+        return ends
+
+    def find(self, vaddr: int) -> FoldClass | None:
+        """The function whose code holds `vaddr`, if a symbol says so."""
+        if not 0 <= vaddr < 1 << 64:
+            return None
+        idx = int(np.searchsorted(self._starts, np.uint64(vaddr), side="right")) - 1
+        while idx >= 0 and self._furthest[idx] > vaddr:
+            if self._ends[idx] > vaddr:
+                return self._function(idx)
+            idx -= 1
+        return None
+
+    def vaddr_of(self, symbol: str) -> int | None:
+        """Where the function `symbol` is defined, global before local."""
+        if self._vaddr_of is None:
+            self._vaddr_of = {}
+            symbols = self._image.symbols
+            for row in self._rows[np.argsort(symbols.bind[self._rows] == _STB_LOCAL, kind="stable")].tolist():
+                self._vaddr_of.setdefault(symbols.name(row), int(symbols.value[row]))
+        return self._vaddr_of.get(symbol)
+
+    def _function(self, idx: int) -> FoldClass:
+        symbols = self._image.symbols
+        end = self._first[idx + 1] if idx + 1 < len(self._first) else len(self._rows)
+        named = sorted(
+            (symbols.size_bytes[row] == 0, _BIND_RANK.get(int(symbols.bind[row]), 3), symbols.name(row), row)
+            for row in self._rows[self._first[idx] : end].tolist()
+        )
+        if self._folds_known:
+            groups = [named]
+        else:
+            groups = _by_function(named, symbols.file_name)
+        members = []
+        for group in groups:
+            name = group[0][2]
+            aliases = dict.fromkeys(other for _, _, other, _ in group if other != name)
+            flags = MemberFlag.LOCAL if symbols.bind[group[0][3]] == _STB_LOCAL else MemberFlag.NONE
+            members.append(Member(name, flags=flags, aliases=tuple(aliases)))
+        start = int(self._starts[idx])
+        complete = ClassFlag.MEMBERS_COMPLETE if len(members) == 1 else ClassFlag.NONE
+        return FoldClass(Vaddr(start), int(self._ends[idx]) - start, tuple(members), complete)
+
+
+def _by_function(named: list[_Named], file_name: Callable[[int], str]) -> list[list[_Named]]:
+    """The symbols of one address, variants of one constructor or destructor together.
+
+    One address can have thousands of symbols, so only those are compared that may be variants.
+    """
+    alike: dict[tuple[str, str], list[list[_Named]]] = {}
+    groups = []
+    for entry in named:
+        likely = alike.setdefault((_VARIANT_DIGIT.sub("*", entry[2]), file_name(entry[3])), [])
+        group = next((group for group in likely if same_function(group[0][2], entry[2])), None)
+        if group is None:
+            group = []
+            likely.append(group)
+            groups.append(group)
+        group.append(entry)
+    return groups

@@ -1,0 +1,128 @@
+"""File and line of a resolved frame, from the line table of the function that it is.
+
+After folding, one address has a line in the table of each folded function, and most symbolizers show one
+function's name with another's line. Here the member comes first: its DIE names the unit, its declaration
+chooses the unit's sequence at the body (`icf.dwarf.line_choice`), and where that leaves a doubt there is no line. A
+function that is not merged has the line on which all units that define it agree.
+
+The debug information is opened for the first frame that asks, and is scanned once for the functions that are
+not merged; a unit's line table is read when a frame is in it. What cannot be read gives no line.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from icf.dwarf.dies import resolve
+from icf.dwarf.line import LineProgram, LineRow, LineSections, choose_sequence, read_line_program
+from icf.dwarf.scan import scan_functions
+from icf.dwarf.units import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST, DebugInfo
+from icf.elf.image import Image
+from icf.errors import FormatError
+from icf.model import Verdict
+from unwind.answer import FrameAnswer
+from unwind.program import Body
+
+Place = tuple[str, int]
+
+
+class Lines:
+    """Places of the frames of one image."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._programs: dict[int, LineProgram | None] = {}
+        self._choices: dict[tuple[int, int], tuple[LineProgram, int] | None] = {}
+
+    def place(self, answer: FrameAnswer) -> Place | None:
+        """File and line; None where they are not certain."""
+        body = answer.body
+        if body is None or answer.member_idx < 0:
+            return None
+        try:
+            if answer.verdict is Verdict.UNIQUE:
+                row = self._member_row(body, answer.member_idx, answer.vaddr)
+            else:
+                row = self._unmerged_row(body, answer.vaddr)
+        except FormatError:
+            return None
+        return (row.file, row.line) if row and row.file and row.line else None
+
+    def _member_row(self, body: Body, member_idx: int, vaddr: int) -> LineRow | None:
+        key = (body.start, member_idx)
+        if key not in self._choices:
+            self._choices[key] = self._choose(body, member_idx)
+        choice = self._choices[key]
+        return choice[0].lookup(vaddr, choice[1]) if choice else None
+
+    def _choose(self, body: Body, member_idx: int) -> tuple[LineProgram, int] | None:
+        die = body.members[member_idx].die
+        debug = self._debug
+        if not die or debug is None:
+            return None
+        offsets = np.array([die], np.uint64)
+        identity = resolve(debug, offsets)
+        unit_idx = int(debug.unit_of(offsets)[0])
+        # the declaration's file number is one of its own unit's table
+        if unit_idx < 0 or int(debug.unit_of(identity.declared)[0]) != unit_idx:
+            return None
+        program = self._program(unit_idx)
+        if program is None:
+            return None
+        sequence_idx = choose_sequence(program, body.start, int(identity.decl_file[0]), int(identity.decl_line[0]))
+        return None if sequence_idx is None else (program, sequence_idx)
+
+    def _unmerged_row(self, body: Body, vaddr: int) -> LineRow | None:
+        if self._debug is None:
+            return None
+        starts, units = self._units_by_start
+        key = np.uint64(body.start)
+        first, last = (int(np.searchsorted(starts, key, side=side)) for side in ("left", "right"))
+        found: LineRow | None = None
+        for unit_idx in sorted(set(units[first:last].tolist())):
+            program = self._program(unit_idx)
+            row = program.lookup(vaddr) if program else None
+            if row is None or (found and (found.file, found.line) != (row.file, row.line)):
+                return None
+            found = row
+        return found
+
+    @cached_property
+    def _debug(self) -> DebugInfo | None:
+        if self._image.section(".debug_info") is None or self._image.section(".debug_line") is None:
+            return None
+        try:
+            return DebugInfo.open(self._image)
+        except FormatError:
+            return None
+
+    @cached_property
+    def _units_by_start(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+        assert self._debug is not None
+        functions = scan_functions(self._debug).functions
+        order = np.argsort(functions.low, kind="stable")
+        return functions.low[order], functions.unit[order]
+
+    @cached_property
+    def _sections(self) -> LineSections:
+        line, line_str, str_ = map(self._image.contents, (".debug_line", ".debug_line_str", ".debug_str"))
+        return LineSections(line, line_str, str_, self._image.path)
+
+    def _program(self, unit_idx: int) -> LineProgram | None:
+        if unit_idx not in self._programs:
+            self._programs[unit_idx] = self._read_program(unit_idx)
+        return self._programs[unit_idx]
+
+    def _read_program(self, unit_idx: int) -> LineProgram | None:
+        assert self._debug is not None
+        unit = self._debug.units[unit_idx]
+        if not int(unit[FLAGS]) & HAS_STMT_LIST:
+            return None
+        comp_dir = self._debug.string(int(unit[COMP_DIR])).decode("utf-8", "surrogateescape")
+        try:
+            return read_line_program(self._sections, int(unit[STMT_LIST]), comp_dir)
+        except FormatError:
+            return None

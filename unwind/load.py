@@ -1,0 +1,73 @@
+"""The program of a linked image: its tables, its symbols and its code.
+
+With `.debug_icf` the fold classes, tail calls and evidence are those of the link pass. Without, several
+symbols at one address are candidates, and no record is believed: what a foreign `.debug_dcall` says is
+about DIEs, and which member a DIE is only the pass has worked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from icf.elf.image import Image
+from icf.model import DieOffset, Evidence
+from icf.tables.dcall import parse_dcall
+from icf.tables.icftable import parse_icf
+from unwind.code import ImageCode
+from unwind.functions import SymbolFunctions
+from unwind.program import CallRecord, Program
+
+DCALL, ICF = ".debug_dcall", ".debug_icf"
+
+
+class ColumnRecords:
+    """Records that stay columns, sorted by call site; few of them are ever asked for."""
+
+    def __init__(
+        self,
+        call_site: npt.NDArray[np.uint64],
+        caller_die: npt.NDArray[np.uint64],
+        callee_die: npt.NDArray[np.uint64],
+        evidence: bytes,
+    ) -> None:
+        order = np.argsort(call_site, kind="stable")
+        self._call_site = call_site[order]
+        self._caller_die = caller_die[order]
+        self._callee_die = callee_die[order]
+        known = np.frombuffer(evidence, dtype=np.uint8)
+        self._evidence = known[order] if len(known) == len(order) else None
+
+    def at(self, return_address: int) -> Sequence[CallRecord]:
+        if not 0 <= return_address < 1 << 64:
+            return ()
+        key = np.uint64(return_address)
+        first, last = (int(np.searchsorted(self._call_site, key, side=side)) for side in ("left", "right"))
+        return [
+            CallRecord(
+                return_address,
+                DieOffset(int(self._caller_die[row])),
+                DieOffset(int(self._callee_die[row])),
+                Evidence.TABLE if self._evidence is None else Evidence(int(self._evidence[row])),
+            )
+            for row in range(first, last)
+        ]
+
+
+def has_tables(image: Image) -> bool:
+    """Whether the link pass has been over the image."""
+    return image.section(ICF) is not None
+
+
+def load_program(image: Image) -> Program:
+    """What the resolver needs of `image`; sections are parsed now, symbols and code when asked about."""
+    functions = SymbolFunctions(image, folds_known=has_tables(image))
+    code = ImageCode(image)
+    if not has_tables(image):
+        return Program(code=code, functions=functions)
+    table = parse_icf(image.contents(ICF), image.path, image.contents(".debug_str"))
+    calls = parse_dcall(image.contents(DCALL), image.path)
+    records = ColumnRecords(calls.call_site, calls.caller_die, calls.callee_die, bytes(table.evidence))
+    return Program(table.classes, records, table.tail_calls, code, functions)

@@ -1,0 +1,268 @@
+"""What the resolver knows of one image: bodies and their candidates, call-site records, tail calls, code.
+
+A *body* is the code of one function, or of all functions that a linker folded into one. Its *candidates*
+are the members of its fold class, in table order, and, unless membership is known to be complete, a last
+*anonymous* one that stands for a function which no table lists. It makes "all others fell" and "a record
+says so" different things: the first leaves the anonymous candidate, the second does not.
+
+    body 0x1000   members a, b            complete     candidates a b        mask 0b011
+    body 0x2000   members p, q            incomplete   candidates p q ?      mask 0b111
+
+Every candidate of every body has a number of its own, its *node*: a body's nodes are consecutive and start
+at `first_node`, so a set of candidates of one body is a bit mask and a set across bodies a set of ints.
+
+A `Program` is built from plain data (tests do that); `Program.from_image` reads it from a linked image.
+Bodies that are in no fold class come from `functions` as addresses ask for them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberRef, TailCall
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """In the function `caller`, the call before `call_site` calls `callee`; caller 0: not known which."""
+
+    call_site: int
+    caller: DieOffset
+    callee: DieOffset
+    evidence: Evidence = Evidence.TABLE
+
+
+class SiteKind(Enum):
+    """What the instruction that ends at a return address is; the value says it in words."""
+
+    DIRECT = "direct call"
+    IMPORT = "call through the procedure linkage table"
+    INDIRECT = "indirect call"
+    NONE = "no call"
+    UNKNOWN = "code that cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """The instruction before a return address; `target` of a direct call, `symbol` of an import."""
+
+    kind: SiteKind
+    target: int = 0
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Jumps:
+    """The ways by which control leaves a body other than by return: direct ones, and whether it may leave otherwise."""
+
+    direct: tuple[tuple[int, int], ...] = ()  # (address of the jump, target)
+    indirect: bool = False
+
+
+class Code(Protocol):
+    """The machine code, as far as the resolver asks about it."""
+
+    def call_site(self, return_address: int) -> CallSite: ...
+
+    def jumps(self, start: int, end: int) -> Jumps | None:
+        """The jumps in `start:end`; None when they cannot be told."""
+
+
+class Records(Protocol):
+    """Call-site records by return address."""
+
+    def at(self, return_address: int) -> Sequence[CallRecord]: ...
+
+
+class Functions(Protocol):
+    """Functions that are in no fold class."""
+
+    def find(self, vaddr: int) -> FoldClass | None: ...
+
+    def vaddr_of(self, symbol: str) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """One body and the numbers of its candidates."""
+
+    fold: FoldClass
+    first_node: int
+    listed: int  # mask of the members
+    domain: int  # mask of all candidates
+
+    @property
+    def start(self) -> int:
+        return self.fold.vaddr
+
+    @property
+    def end(self) -> int:
+        return self.fold.vaddr + self.fold.size_bytes
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return self.fold.members
+
+    @property
+    def is_fragment(self) -> bool:
+        return bool(self.fold.flags & ClassFlag.FRAGMENT)
+
+    @property
+    def nodes(self) -> range:
+        return range(self.first_node, self.first_node + self.domain.bit_length())
+
+    @property
+    def settled(self) -> bool:
+        """Whether no stack can change the answer: there is one candidate."""
+        return self.domain == 1
+
+    def mask_of(self, nodes: Iterable[int]) -> int:
+        """The candidates of this body among `nodes`."""
+        first, width = self.first_node, self.domain.bit_length()
+        mask = 0
+        for node in nodes:
+            if 0 <= node - first < width:
+                mask |= 1 << (node - first)
+        return mask
+
+
+class ListedCode:
+    """Code given as data: sites by return address, jumps by start of body; what is not listed is unknown."""
+
+    def __init__(self, sites: Mapping[int, CallSite] | None = None, jumps: Mapping[int, Jumps] | None = None) -> None:
+        self._sites = dict(sites or {})
+        self._jumps = dict(jumps or {})
+
+    def call_site(self, return_address: int) -> CallSite:
+        return self._sites.get(return_address, CallSite(SiteKind.UNKNOWN))
+
+    def jumps(self, start: int, end: int) -> Jumps | None:
+        return self._jumps.get(start)
+
+
+class ListedRecords:
+    """Records given one by one."""
+
+    def __init__(self, records: Iterable[CallRecord] = ()) -> None:
+        self._by_site: dict[int, list[CallRecord]] = {}
+        for record in records:
+            self._by_site.setdefault(record.call_site, []).append(record)
+
+    def at(self, return_address: int) -> Sequence[CallRecord]:
+        return self._by_site.get(return_address, ())
+
+
+class Program:
+    """Everything the resolver asks about one image."""
+
+    def __init__(
+        self,
+        classes: Sequence[FoldClass] = (),
+        records: Records | Iterable[CallRecord] = (),
+        tail_calls: Iterable[TailCall] = (),
+        code: Code | None = None,
+        functions: Functions | None = None,
+    ) -> None:
+        self.code: Code = code or ListedCode()
+        self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
+        self._functions = functions
+        self.candidates: list[tuple[Body, int]] = []  # node -> its body and its place there
+        self.bodies = [self._add(fold) for fold in sorted(classes, key=lambda fold: fold.vaddr)]
+        self._starts = [body.start for body in self.bodies]
+        self._found: dict[int, Body] = {}
+        self._nodes_of_die: dict[int, list[int]] = {}
+        for body in self.bodies:
+            for node, member in zip(body.nodes, body.members, strict=False):
+                if member.die:
+                    self._nodes_of_die.setdefault(member.die, []).append(node)
+        self._nodes_of_name: dict[str, list[int]] | None = None
+        self.tail_calls = [
+            (call.jump, self._node(call.caller), self._node(call.callee)) for call in tail_calls
+        ]  # (address of the jump, caller node, callee node)
+
+    @classmethod
+    def from_image(cls, image: Image) -> Program:
+        """The program that a linked image and its tables describe."""
+        from unwind.load import load_program
+
+        return load_program(image)
+
+    def body_at(self, vaddr: int) -> Body | None:
+        """The body whose code holds `vaddr`."""
+        idx = bisect_right(self._starts, vaddr) - 1
+        if idx >= 0 and vaddr < self.bodies[idx].end:
+            return self.bodies[idx]
+        fold = self._functions.find(vaddr) if self._functions else None
+        if fold is None:
+            return None
+        body = self._found.get(fold.vaddr)
+        if body is None:
+            body = self._found[fold.vaddr] = self._add(fold)
+        return body
+
+    def callees(self, return_address: int, node: int) -> list[tuple[int, Evidence]]:
+        """What the records say that candidate `node` calls before `return_address`; none for an unlisted callee."""
+        body, idx = self.candidates[node]
+        if idx >= len(body.members):
+            return []
+        die = body.members[idx].die
+        found: list[tuple[int, Evidence]] = []
+        for record in self._records.at(return_address):
+            # a function that is not merged is the only caller there can be, whatever DIE of it the record names
+            if body.settled or (record.caller and record.caller == die):
+                found.extend((callee, record.evidence) for callee in self.nodes_of_die(record.callee))
+        return found
+
+    def nodes_of_die(self, die: int) -> list[int]:
+        """The members that `die` describes: functions, not the outlined parts that share its DIE."""
+        nodes = self._nodes_of_die.get(die, [])
+        return [node for node in nodes if not self.candidates[node][0].is_fragment] or nodes
+
+    def parts(self, node: int) -> list[int]:
+        """The nodes of the same source function in other bodies: its outlined parts, or what they are parts of."""
+        body, idx = self.candidates[node]
+        die = body.members[idx].die if idx < len(body.members) else 0
+        return [other for other in self._nodes_of_die.get(die, ()) if other != node]
+
+    def nodes_named(self, symbol: str) -> list[int]:
+        """The candidates that a symbol of the image can mean; none when it is not defined here."""
+        if self._nodes_of_name is None:
+            self._nodes_of_name = {}
+            for body in self.bodies:
+                for node, member in zip(body.nodes, body.members, strict=False):
+                    for name in (member.name, *member.aliases):
+                        self._nodes_of_name.setdefault(name, []).append(node)
+        nodes = self._nodes_of_name.get(symbol)
+        if nodes:
+            return nodes
+        vaddr = self._functions.vaddr_of(symbol) if self._functions else None
+        found = self.body_at(vaddr) if vaddr is not None else None
+        if found is None:
+            return []
+        named = [
+            node
+            for node, member in zip(found.nodes, found.members, strict=False)
+            if symbol in (member.name, *member.aliases)
+        ]
+        return named or list(found.nodes)
+
+    def _add(self, fold: FoldClass) -> Body:
+        first_node = len(self.candidates)
+        listed = (1 << len(fold.members)) - 1
+        domain = listed if fold.flags & ClassFlag.MEMBERS_COMPLETE else listed << 1 | 1
+        body = Body(fold, first_node, listed, domain)
+        self.candidates.extend((body, idx) for idx in range(domain.bit_length()))
+        return body
+
+    def _node(self, ref: MemberRef) -> int:
+        body = self.bodies[ref.class_idx]
+        if not 0 <= ref.member_idx < len(body.members):
+            raise ValueError(f"class {ref.class_idx} has no member {ref.member_idx}")
+        return body.first_node + ref.member_idx

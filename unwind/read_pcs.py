@@ -1,0 +1,99 @@
+"""Read `--format pcs`: one stack a line, innermost frame first.
+
+    0x401136 0x401180 ? 0x4011f0 x12      # a comment
+    401136@vptr=0x404010 401180
+
+An address is hexadecimal, with or without `0x`, as linked; the first is a program counter, the others are raw
+return addresses. `?` is a frame outside of the image. `xN` at the end is a weight, the times the stack was seen.
+`@vptr=` after an address is the vtable pointer that the frame's `this` held. Lines without a frame are
+skipped if they are empty or a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from icf.errors import FormatError
+from unwind.stack import Stack
+
+_ADDRESS = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
+_WEIGHT = re.compile(rb"x[0-9]{1,18}")
+_KEPT_TOKENS = 1 << 20  # distinct addresses whose value is remembered, before they are forgotten
+
+
+class LineError(FormatError):
+    """A line that is not a stack; `offset` is its number, counted from 1."""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.offset}: {self.problem}"
+
+
+def read_pcs(lines: Iterable[bytes], path: str) -> Iterator[Stack]:
+    """The stacks of `lines`, one for each line that holds one."""
+    values: dict[bytes, int | None] = {b"?": None}
+    for number, line in enumerate(lines, 1):
+        tokens = line.split()
+        if b"#" in line:
+            tokens = line[: line.index(b"#")].split()
+        if not tokens:
+            continue
+        try:
+            weight = 1
+            if tokens[-1][:1] == b"x":
+                weight = _weight(tokens.pop())
+                if not tokens:
+                    raise _Problem("a weight without a stack")
+            try:
+                yield Stack(tuple([values[token] for token in tokens]), weight)
+            except KeyError:
+                if len(values) > _KEPT_TOKENS:
+                    values = {b"?": None}
+                yield _parse_frames(tokens, weight, values)
+        except _Problem as problem:
+            raise LineError(path, "line", number, str(problem)) from None
+
+
+class _Problem(Exception):
+    pass
+
+
+def _parse_frames(tokens: list[bytes], weight: int, values: dict[bytes, int | None]) -> Stack:
+    """The stack of `tokens`, the slow way; adds its plain addresses to `values`."""
+    addresses: list[int | None] = []
+    vptrs: list[tuple[int, int]] = []
+    for frame_idx, token in enumerate(tokens):
+        if token == b"?":
+            addresses.append(None)
+            continue
+        plain, at, attribute = token.partition(b"@")
+        value = _address(plain, token)
+        addresses.append(value)
+        if not at:
+            values[token] = value
+        elif attribute.startswith(b"vptr="):
+            vptrs.append((frame_idx, _address(attribute.removeprefix(b"vptr="), token)))
+        else:
+            raise _Problem(f"frame {_shown(token)}: unknown attribute, a frame may carry @vptr=ADDRESS")
+    return Stack(tuple(addresses), weight, tuple(vptrs))
+
+
+def _address(text: bytes, token: bytes) -> int:
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise _Problem(f"frame {_shown(token)}: not a hexadecimal address")
+    digits = match[1].lstrip(b"0")
+    if len(digits) > 16:
+        raise _Problem(f"frame {_shown(token)}: address does not fit 64 bits")
+    return int(digits or b"0", 16)
+
+
+def _weight(token: bytes) -> int:
+    if not _WEIGHT.fullmatch(token) or int(token[1:]) == 0:
+        raise _Problem(f"weight {_shown(token)}: needs x and a number from 1 to 18 digits")
+    return int(token[1:])
+
+
+def _shown(token: bytes) -> str:
+    text = token[:60].decode("ascii", "backslashreplace")
+    return repr(text + "..." if len(token) > 60 else text)

@@ -1,0 +1,18 @@
+"""A stack as the resolver takes it: addresses, innermost first, and what else was sampled with them.
+
+The first address is a program counter, all others are return addresses as they stood on the stack. `None`
+is a frame outside of the image: what it called was then called by something unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One sampled stack; `weight` is how often it was seen."""
+
+    addresses: tuple[int | None, ...]
+    weight: int = 1
+    vptrs: tuple[tuple[int, int], ...] = ()  # (frame index, vtable pointer that the frame's `this` held)

@@ -1,0 +1,58 @@
+"""Write resolved stacks as JSON: one object a line for each stack, in order.
+
+    {"frames":[{"address":"0x401136","verdict":"unique","name":"f(int)","linkage_name":"_Z1fi","candidates":[],
+     "file":"a.cc","line":12,"inlines":[],"evidence":"relocation"},...],"weight":1}
+
+`name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
+names still possible otherwise. `file` and `line` are null where they are not certain; `address` is null for
+a frame outside of the image.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from icf.model import Verdict
+from unwind.answer import FrameAnswer
+from unwind.stack import Stack
+
+Place = tuple[str, int] | None  # file and line of a frame
+_KEPT_FRAMES = 1 << 18
+
+
+class JsonWriter:
+    """Turns answers into lines; `place` gives the file and line of a frame."""
+
+    def __init__(self, place: Callable[[FrameAnswer], Place]) -> None:
+        self._place = place
+        self._frames: dict[FrameAnswer, str] = {}
+
+    def line(self, stack: Stack, answers: tuple[FrameAnswer, ...]) -> str:
+        """One object, with its newline."""
+        known = self._frames
+        try:
+            frames = ",".join([known[answer] for answer in answers])
+        except KeyError:
+            if len(known) > _KEPT_FRAMES:
+                known.clear()
+            for answer in answers:
+                if answer not in known:
+                    known[answer] = self._frame(answer)
+            frames = ",".join([known[answer] for answer in answers])
+        return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
+
+    def _frame(self, answer: FrameAnswer) -> str:
+        file, line = self._place(answer) or (None, None)
+        frame = {
+            "address": None if answer.address is None else f"{answer.address:#x}",
+            "verdict": answer.verdict.value,
+            "name": answer.name,
+            "linkage_name": answer.linkage_name,
+            "candidates": [] if answer.verdict is Verdict.UNKNOWN else list(answer.candidates),
+            "file": file,
+            "line": line,
+            "inlines": [],
+            "evidence": answer.evidence,
+        }
+        return json.dumps(frame, separators=(",", ":"))

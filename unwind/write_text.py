@@ -1,0 +1,80 @@
+"""Write resolved stacks for people: a block for each stack, an indented line for each candidate.
+
+    stack 1, seen 42 times
+    #0  0x0000000000401136  fir::taps(int) (src/fir.cc:12)  [unique, relocation]
+    #1  0x0000000000401180  one of 2  [ambiguous: indirect call before 0x4011f0]
+            fir::left()
+            fir::right()
+    #2  0x00000000004011f0  main (src/main.cc:40)
+    #3                   ?  [unknown: outside of the image]
+
+An unmerged function, the usual case, has no remark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from icf.demangle import demangle
+from icf.model import Verdict
+from unwind.answer import FrameAnswer
+from unwind.stack import Stack
+
+Place = tuple[str, int] | None  # file and line of a frame
+_SHOWN_CANDIDATES = 16
+_KEPT_FRAMES = 1 << 18
+
+
+class TextWriter:
+    """Turns answers into blocks of text; `place` gives the file and line of a frame."""
+
+    def __init__(self, place: Callable[[FrameAnswer], Place]) -> None:
+        self._place = place
+        self._frames: dict[FrameAnswer, str] = {}
+        self._stack_count = 0
+
+    def block(self, stack: Stack, answers: tuple[FrameAnswer, ...]) -> str:
+        """The lines of one stack, with an empty one after them."""
+        self._stack_count += 1
+        if len(self._frames) > _KEPT_FRAMES:
+            self._frames.clear()
+        head = f"stack {self._stack_count}"
+        if stack.weight > 1:
+            head += f", seen {stack.weight:,} times"
+        width = len(str(len(answers) - 1)) + 1
+        lines = [head]
+        for idx, answer in enumerate(answers):
+            text = self._frames.get(answer)
+            if text is None:
+                text = self._frames[answer] = self._frame(answer)
+            lines.append(f"{f'#{idx}':<{width}}  {text}")
+        lines.append("\n")
+        return "\n".join(lines)
+
+    def _frame(self, answer: FrameAnswer) -> str:
+        address = "?".rjust(18) if answer.address is None else f"{answer.address:#018x}"
+        words = [address]
+        remark = answer.verdict.value
+        if answer.name is not None:
+            place = self._place(answer)
+            words.append(f"{answer.name} ({place[0]}:{place[1]})" if place else answer.name)
+        elif answer.candidates:
+            words.append(_COUNTED[answer.verdict].format(len(answer.candidates)))
+        if answer.evidence:
+            remark += f", {answer.evidence}"
+        if answer.reason:
+            remark += f": {answer.reason}"
+        if answer.verdict is not Verdict.UNMERGED:
+            words.append(f"[{remark}]")
+        shown = [demangle(name) for name in answer.candidates[:_SHOWN_CANDIDATES]]
+        more = len(answer.candidates) - len(shown)
+        if more > 0:
+            shown.append(f"and {more} more")
+        return "\n        ".join(["  ".join(words), *shown])
+
+
+_COUNTED = {
+    Verdict.AMBIGUOUS: "one of {}",
+    Verdict.NARROWED: "one of {} left",
+    Verdict.CONTRADICTED: "none of {} fits",
+}
