@@ -19,7 +19,7 @@ from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, Membe
 from icf.tables.dcall import Dialect, DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall
-from tests.support.elf import elf_file
+from tests.support.elf import Elf, Part
 from tests.support.link import compile_object, link, run
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -86,7 +86,8 @@ def write_images(folder: Path) -> None:
         "corrupt": {".debug_dcall": dcall[:-1]},
     }
     for name, sections in images.items():
-        (folder / name).write_bytes(elf_file(sections))
+        parts = [Part(section, content=content) for section, content in sections.items()]
+        (folder / name).write_bytes(Elf(parts).build())
 
 
 @pytest.mark.parametrize("command", sorted(GOLDEN.glob("dump-*.cmd")), ids=lambda path: path.stem)
