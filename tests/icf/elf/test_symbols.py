@@ -1,0 +1,169 @@
+"""Symbols and relocations: every row against pyelftools, and the corners that no linker makes for us."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import pack
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import SymbolTableSection
+
+from icf.elf.image import Image
+from icf.elf.types import SHN_ABS, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX
+from icf.errors import FormatError, UnsupportedError
+from tests.support.elf import Elf, Part, Sym, symbol_parts
+from tests.support.link import LINKERS, compile_object, link
+
+PROGRAM = """
+static int __attribute__((noinline)) local_one(int x) { return x * 3 + 1; }
+extern "C" int outside(int);
+int visible(int x) { return local_one(x) + outside(x); }
+"""
+
+
+@pytest.mark.parametrize("linker", LINKERS)
+def test_all_symbols_and_relocations_are_those_of_pyelftools(linker: str, tmp_path: Path) -> None:
+    program = compile_object(PROGRAM, "-O1", "-g", "-fPIC")
+    path = link(tmp_path / "a.so", linker, program, "-shared", "-Wl,--emit-relocs")
+    with Image.open(path) as image, path.open("rb") as file:
+        oracle = ELFFile(file)
+        for section in oracle.iter_sections():
+            if isinstance(section, SymbolTableSection):
+                symbols = image.symbols if section.name == ".symtab" else image.dynamic_symbols
+                assert symbols.count == section.num_symbols()
+                for row, theirs in enumerate(section.iter_symbols()):
+                    assert symbols.value[row] == theirs["st_value"] and symbols.size_bytes[row] == theirs["st_size"]
+                    assert symbols.name_offset[row] == theirs["st_name"]
+                    assert f"STB_{('LOCAL', 'GLOBAL', 'WEAK')[symbols.bind[row]]}" == theirs["st_info"]["bind"]
+                    if isinstance(theirs["st_shndx"], int):
+                        assert symbols.shndx[row] == theirs["st_shndx"] and symbols.is_defined[row]
+                    else:
+                        assert not symbols.is_defined[row]
+                    if theirs["st_info"]["type"] != "STT_SECTION":
+                        assert symbols.name(row) == theirs.name
+            elif isinstance(section, RelocationSection):
+                relocations = image.relocations(section.name)
+                assert relocations is not None and relocations.count == section.num_relocations()
+                for row, entry in enumerate(section.iter_relocations()):
+                    assert relocations.offset[row] == entry["r_offset"]
+                    assert relocations.type[row] == entry["r_info_type"]
+                    assert relocations.symbol[row] == entry["r_info_sym"]
+                    assert relocations.addend[row] == entry["r_addend"]
+        relocations = image.relocations(".rela.text")
+        assert relocations is not None and relocations.symbols is image.symbols
+        target = relocations.target_section()
+        assert target is not None and target.name == ".text"
+
+
+def elf_of(tmp_path: Path, symbols: list[Sym], *more: Part) -> Image:
+    """An image whose section 1 is the symbol table, 2 its strings, then `more`."""
+    path = tmp_path / "a.out"
+    path.write_bytes(Elf([*symbol_parts(symbols, 1), *more]).build())
+    return Image.open(path)
+
+
+def test_functions_are_sorted_by_address_then_row(tmp_path: Path) -> None:
+    symbols = elf_of(
+        tmp_path,
+        [
+            Sym("file.c", type=4, shndx=0xFFF1),
+            Sym("late", 2, 1, 1, (1 << 63) + 5, 4),
+            Sym("undefined", 2, 1, 0, 0),
+            Sym("first_of_two", 2, 1, 1, 16),
+            Sym("data", 1, 1, 1, 16),
+            Sym("ifunc", 10, 1, 1, 8),
+            Sym("second_of_two", 2, 2, 1, 16, 0),
+            Sym("absolute", 2, 1, 0xFFF1, 4),
+        ],
+    ).symbols
+    assert symbols.names(symbols.functions.tolist()) == ["ifunc", "first_of_two", "second_of_two", "late"]
+    assert symbols.shndx[8] == SHN_ABS
+
+
+def test_file_names_are_of_local_symbols_only(tmp_path: Path) -> None:
+    symbols = elf_of(
+        tmp_path,
+        [
+            Sym("before", 2, 0, 1),
+            Sym("a.c", 4, 0, 0xFFF1),
+            Sym("in_a", 2, 0, 1),
+            Sym("b.c", 4, 0, 0xFFF1),
+            Sym("in_b", 2, 0, 1),
+            Sym("", 4, 0, 0xFFF1),
+            Sym("in_none", 2, 0, 1),
+            Sym("everywhere", 2, 1, 1),
+        ],
+    ).symbols
+    assert [symbols.file_name(row) for row in (1, 3, 5, 7, 8)] == ["", "a.c", "b.c", "", ""]
+
+
+def test_section_indices_past_sixteen_bits(tmp_path: Path) -> None:
+    # SHN_XINDEX with 0xfff1 in the extension is a real section; SHN_ABS is none
+    extension = pack("<4I", 0, 0xFFF1, 0, 7)
+    symbols = elf_of(
+        tmp_path,
+        [Sym("far", 2, 1, 0xFFFF), Sym("absolute", 2, 1, 0xFFF1), Sym("near", 2, 1, 0xFFFF)],
+        Part(".symtab_shndx", SHT_SYMTAB_SHNDX, 0, extension, link=1, entsize=4),
+    ).symbols
+    assert symbols.shndx.tolist() == [0, 0xFFF1, SHN_ABS, 7]
+    assert symbols.is_defined.tolist() == [False, True, False, True]
+
+
+def test_an_escaped_index_without_its_section_is_refused(tmp_path: Path) -> None:
+    symbols = elf_of(tmp_path, [Sym("far", 2, 1, 0xFFFF)]).symbols
+    with pytest.raises(FormatError, match=r"\.symtab\+0x18: symbol with SHN_XINDEX has no entry"):
+        _ = symbols.shndx
+
+
+def test_a_long_name_and_one_without_end(tmp_path: Path) -> None:
+    symbols = elf_of(tmp_path, [Sym("x" * 5000, 2, 1, 1)]).symbols
+    assert symbols.name(1) == "x" * 5000
+    symbols.strtab = symbols.strtab[:-1]
+    with pytest.raises(FormatError, match=r"symbol name at 0x1 has no end in the string table of 5001 bytes"):
+        symbols.name(1)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (Part(".symtab", SHT_SYMTAB, 0, bytes(25), link=1, entsize=24), "25 bytes in entries of 24"),
+        (Part(".symtab", SHT_SYMTAB, 0, bytes(48), link=1, entsize=16), "48 bytes in entries of 16"),
+        (Part(".symtab", SHT_SYMTAB, 0, bytes(48), link=9, entsize=24), "sh_link 9: no string table"),
+        (Part(".symtab", SHT_SYMTAB, 0, bytes(48), link=2, entsize=24), "sh_link 2: no string table"),
+    ],
+)
+def test_broken_symbol_tables(part: Part, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.out"
+    path.write_bytes(Elf([Part(".strtab", SHT_STRTAB, 0, b"\0"), part]).build())
+    with Image.open(path) as image, pytest.raises(FormatError, match=message):
+        _ = image.symbols
+
+
+def test_a_relocation_of_a_symbol_that_does_not_exist(tmp_path: Path) -> None:
+    rela = pack("<QIIq", 0x1000, 1, 1, 0) + pack("<QIIq", 0x1008, 1, 2, -1)
+    image = elf_of(tmp_path, [Sym("one")], Part(".rela.text", SHT_RELA, 0, rela, link=1, entsize=24))
+    relocations = image.relocations(".rela.text")
+    assert relocations is not None and relocations.addend.tolist() == [0, -1]
+    with pytest.raises(FormatError, match=r"\.rela\.text\+0x18: relocation names symbol 2, its table has 2"):
+        _ = relocations.symbol
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "message"),
+    [
+        (Part(".rel.text", 9, 0, bytes(16), link=1, entsize=16), UnsupportedError, "section type 9 is not handled"),
+        (Part(".rel.text", SHT_RELA, 0, bytes(25), link=1, entsize=24), FormatError, "25 bytes in entries of 24"),
+        (Part(".rel.text", SHT_RELA, 0, bytes(24), link=1, entsize=0), FormatError, "24 bytes in entries of 0"),
+    ],
+)
+def test_broken_relocation_sections(part: Part, error: type[Exception], message: str, tmp_path: Path) -> None:
+    with pytest.raises(error, match=message):
+        elf_of(tmp_path, [], part).relocations(".rel.text")
+
+
+def test_a_relocation_section_without_symbols(tmp_path: Path) -> None:
+    rela = pack("<QIIq", 0x1000, 37, 0, 0x2000)
+    relocations = elf_of(tmp_path, [], Part(".rela.plt", SHT_RELA, 2, rela, entsize=24)).relocations(".rela.plt")
+    assert relocations is not None and relocations.symbol.tolist() == [0] and relocations.symbols.count == 0
