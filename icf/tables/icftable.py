@@ -36,7 +36,7 @@ A *signed difference* d is written as the ULEB128 of 2d, or of -2d-1 where d is 
 themselves are below 2**63. Members are numbered through, in class order.
 
 **Names** are offsets into one space: the pool, then `.debug_str` behind it. The names of functions with
-debug information are in `.debug_str` already, so a name costs two or three bytes, not sixty. Bytes of a name
+debug information are in `.debug_str` already, so a name costs a few bytes, not sixty. Bytes of a name
 that are not UTF-8 survive as surrogates.
 
 **Evidence**: `(repeat - 1) << 3 | kind`, kind an icf.model.Evidence. Call-site records come in long
