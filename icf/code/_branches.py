@@ -67,9 +67,6 @@ def find_x86_64(text, text_vaddr, low, call_bits, jump_bits, start, out, result)
     return 0
 
 
-
-
-
 def find_aarch64(text, text_vaddr, low, call_bits, jump_bits, start, out, result):
     """As `find_x86_64`, for A64: bl, b, b.cond."""
     size = text.shape[0]

@@ -123,7 +123,23 @@ def as_u64(value):
 
 
 def scan(
-    info, addr, str_offsets, units, tables, decls, ops, consts, forms, first, last, picks, stack, subprograms, sites, result
+    info,
+    addr,
+    str_offsets,
+    units,
+    tables,
+    decls,
+    ops,
+    consts,
+    forms,
+    first,
+    last,
+    unit_only,
+    picks,
+    stack,
+    subprograms,
+    sites,
+    result,
 ):
     """Scan units first..last, or read the DIEs `picks`; see the module's text.
 
@@ -131,6 +147,7 @@ def scan(
                  10 stmt_list, 11 name, 12 comp_dir, 13 str_offsets_base, 14 addr_base, 15 rnglists_base,
                  16 low_pc, 17 language, 18 dwo name, 19 flags (1 has stmt_list, 2 skeleton or split)
     forms        u32[512]: the operation of each form, for DW_FORM_indirect (see units.indirect_forms)
+    unit_only    read the unit DIEs and no more: what names and addresses of other DIEs are relative to
     picks        u64[n, 2]: offset of a DIE, its unit's row; n = 0: scan units
     stack        i32 scratch, its length bounds the nesting
     subprograms  u64[n, 6]: DIE, low, high, ranges, flags | unit << 32, origin; flags: 1 has low, 2 has ranges as
@@ -393,6 +410,8 @@ def scan(
                                 err = 11
                                 break
                         units[unit, 16] = value
+                        if unit_only != 0:
+                            break
                 elif kind == 1 or kind == 2 or pick_mode:
                     # addresses: low_pc or return pc, call pc
                     low = 0

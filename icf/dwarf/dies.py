@@ -27,6 +27,7 @@ class Dies:
     offset: U64
     low: U64
     high: U64
+    ranges: U64
     flags: U64
     unit: U64
     origin: U64
@@ -60,6 +61,7 @@ def read_dies(debug: DebugInfo, offsets: U64) -> Dies:
         offset=column[0],
         low=column[1],
         high=column[2],
+        ranges=column[3],
         flags=column[4] & np.uint64(0xFFFFFFFF),
         unit=column[4] >> np.uint64(32),
         origin=column[5],
@@ -111,6 +113,4 @@ def resolve(debug: DebugInfo, offsets: U64) -> Identity:
         more = (origin != 0) & ~dies.failed[back]
         at, rows = origin[more], rows[more]
     back = inverse.reshape(-1)
-    return Identity(
-        name[back], linkage[back], external[back], root[back], declared[back], line[back], file[back]
-    )
+    return Identity(name[back], linkage[back], external[back], root[back], declared[back], line[back], file[back])

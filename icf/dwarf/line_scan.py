@@ -95,12 +95,11 @@ def _jobs(
 
 
 def _unit_bytes(line: memoryview, offset: int) -> int:
-    """How much of the section a unit takes at most."""
-    left = max(len(line) - offset, 0)
-    length = int.from_bytes(line[offset : offset + 4], "little")
+    """How much of the section a unit takes; 0 if its length is beyond it, so that it has no rows."""
+    head_bytes, length = 4, int.from_bytes(line[offset : offset + 4], "little")
     if length == 0xFFFFFFFF:
-        return min(int.from_bytes(line[offset + 4 : offset + 12], "little") + 12, left)
-    return min(length + 4, left)
+        head_bytes, length = 12, int.from_bytes(line[offset + 4 : offset + 12], "little")
+    return head_bytes + length if head_bytes + length <= len(line) - offset else 0
 
 
 def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[str, NDArray[Any]]:
@@ -116,9 +115,14 @@ def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[s
     view = {name: column.data for name, column in columns.items()}  # an uncompiled kernel then sees plain ints
     state, special, formats = (np.zeros(shape, np.uint64).data for shape in ((8,), (2, 256), (512,)))
     limits = np.array([_usable(sections.line_str), _usable(sections.str_)], np.uint64).data
-    units, entries, rows = view["units"], view["entries"], [view[name] for name in _ROW_COLUMNS]
-    scan_headers(sections.line, np.array(offsets, np.uint64).data, limits, state, formats, units, entries)
-    row_count = run_programs(sections.line, state, special, units, view["sequences"], view["defined"], *rows)
+    line, units, entries, rows = (
+        memoryview(sections.line),
+        view["units"],
+        view["entries"],
+        [view[name] for name in _ROW_COLUMNS],
+    )
+    scan_headers(line, np.array(offsets, np.uint64).data, limits, state, formats, units, entries)
+    row_count = run_programs(line, state, special, units, view["sequences"], view["defined"], *rows)
     del view, units, entries, rows
     for name in _ROW_COLUMNS:
         columns[name].resize(row_count, refcheck=False)  # gives the unused part back; most was never touched

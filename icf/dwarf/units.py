@@ -111,7 +111,7 @@ class DebugInfo:
         info = views[".debug_info"]
         units = _read_unit_headers(info, image.path)
         tables, decls, ops, consts = _compile_abbreviations(image.contents(".debug_abbrev"), units)
-        return cls(
+        debug = cls(
             path=image.path,
             info=info,
             addr=views[".debug_addr"],
@@ -127,6 +127,18 @@ class DebugInfo:
             consts=consts,
             restored=restored,
         )
+        nothing = np.empty((1, 12), np.uint64)
+        debug.run(
+            0,
+            len(units),
+            nothing[:0, :2],
+            nothing,
+            nothing[:0, :3],
+            np.empty(0, np.int32),
+            np.zeros(67, np.uint64),
+            True,
+        )
+        return debug
 
     @property
     def unit_count(self) -> int:
@@ -142,36 +154,52 @@ class DebugInfo:
         return np.where(ok, unit, -1)
 
     def run(
-        self, first: int, last: int, picks: U64, subprograms: U64, sites: U64, stack: NDArray[np.int32], result: U64
+        self,
+        first: int,
+        last: int,
+        picks: U64,
+        subprograms: U64,
+        sites: U64,
+        stack: NDArray[np.int32],
+        result: U64,
+        unit_only: bool = False,
     ) -> None:
         """One call of the kernel on these sections; see `icf.dwarf._scan.scan`."""
         scan(
             self.info,
             self.addr,
             self.str_offsets,
-            self.units,
-            self.tables,
-            self.decls,
-            self.ops,
-            self.consts,
-            self.forms,
+            memoryview(self.units),
+            memoryview(self.tables),
+            memoryview(self.decls),
+            memoryview(self.ops),
+            memoryview(self.consts),
+            memoryview(self.forms),
             first,
             last,
-            picks,
-            stack,
-            subprograms,
-            sites,
-            result,
+            unit_only,
+            memoryview(picks),
+            memoryview(stack),
+            memoryview(subprograms),
+            memoryview(sites),
+            memoryview(result),
         )
 
     def errors(self) -> list[FormatError]:
         """What is wrong with the units that could not be read."""
         return [
             FormatError(
-                self.path, ".debug_info", int(unit[ERROR_AT]), f"unit at {int(unit[OFFSET]):#x}: {PROBLEMS[int(unit[ERROR])]}"
+                self.path,
+                ".debug_info",
+                int(unit[ERROR_AT]),
+                f"unit at {int(unit[OFFSET]):#x}: {PROBLEMS[int(unit[ERROR])]}",
             )
             for unit in self.units[self.units[:, ERROR] != 0]
         ]
+
+    def split_unit_count(self) -> int:
+        """Units whose DIEs are in another file (-gsplit-dwarf)."""
+        return int(((self.units[:, FLAGS] & IS_SPLIT) != 0).sum())
 
     def string(self, reference: int) -> bytes:
         """The string of a reference of the kernels; empty for none or one that points nowhere."""

@@ -71,12 +71,10 @@ def load_tables(image: Image) -> Tables:
 
 def _names_from_debug_info(image: Image, dies: np.typing.NDArray[np.uint64]) -> dict[int, str]:
     from icf.dwarf.dies import resolve
-    from icf.dwarf.scan import scan_functions
     from icf.dwarf.units import DebugInfo
 
     try:
         debug = DebugInfo.open(image, restore=False)
-        scan_functions(debug)  # reads the unit DIEs: the string bases that names are relative to
         identity = resolve(debug, dies)
     except FormatError:  # the tables can be read without it
         return {}

@@ -1,0 +1,78 @@
+"""All function bodies of an image, as columns: where each starts and ends, and which DIE describes it.
+
+From the symbol table and from DWARF together: gold leaves folded local symbols out, an object without
+debug information has symbols only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.branches import executable_sections
+from icf.dwarf.scan import Functions
+from icf.elf.image import Image
+
+U64 = NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class Bodies:
+    """Bodies by ascending start. Columns of symbols and of DWARF ranges are restricted to executable code."""
+
+    start: U64
+    end: U64
+    symbol_rows: NDArray[np.int64]  # function symbols by (value, row)
+    symbol_value: U64
+    dwarf_rows: NDArray[np.int64]  # rows of `Functions` by (low, row)
+    dwarf_low: U64
+
+    def at(self, vaddrs: U64) -> NDArray[np.int64]:
+        """The body that holds each address, -1 if none."""
+        row = np.searchsorted(self.start, vaddrs, side="right").astype(np.int64) - 1
+        ok = row >= 0
+        if len(self.start):
+            ok &= vaddrs < self.end[np.maximum(row, 0)]
+        return np.where(ok, row, -1)
+
+    def symbols_at(self, vaddr: int) -> NDArray[np.int64]:
+        """Rows of the function symbols whose value is `vaddr`."""
+        first, last = np.searchsorted(self.symbol_value, np.array([vaddr, vaddr + 1], np.uint64))
+        return self.symbol_rows[first:last]
+
+    def dwarf_at(self, vaddr: int) -> NDArray[np.int64]:
+        """Rows of the DWARF functions with a range that starts at `vaddr`."""
+        first, last = np.searchsorted(self.dwarf_low, np.array([vaddr, vaddr + 1], np.uint64))
+        return self.dwarf_rows[first:last]
+
+
+def find_bodies(image: Image, functions: Functions | None) -> Bodies:
+    """Unite the function symbols and the functions of DWARF."""
+    symbols = image.symbols
+    rows = symbols.functions
+    value = symbols.value[rows]
+    inside = _in_code(image, value)
+    rows, value = rows[inside], value[inside]
+    starts, ends = [value], [value + symbols.size_bytes[rows]]
+    if functions is None:
+        dwarf_rows, dwarf_low = np.empty(0, np.int64), np.empty(0, np.uint64)
+    else:
+        dwarf_rows = np.flatnonzero(_in_code(image, functions.low) & (functions.high > functions.low))
+        dwarf_low = functions.low[dwarf_rows]
+        order = np.argsort(dwarf_low, kind="stable")
+        dwarf_rows, dwarf_low = dwarf_rows[order], dwarf_low[order]
+        starts.append(dwarf_low)
+        ends.append(functions.high[dwarf_rows])
+    start, inverse = np.unique(np.concatenate(starts), return_inverse=True)
+    end = start.copy()
+    np.maximum.at(end, inverse.reshape(-1), np.concatenate(ends))
+    return Bodies(start, end, rows, value, dwarf_rows, dwarf_low)
+
+
+def _in_code(image: Image, vaddrs: U64) -> NDArray[np.bool_]:
+    inside = np.zeros(len(vaddrs), np.bool_)
+    for section in executable_sections(image):
+        inside |= (vaddrs >= section.vaddr) & (vaddrs < section.vaddr + section.size_bytes)
+    return inside

@@ -1,0 +1,49 @@
+"""Which functions the linker had overwritten with a tombstone: the folded ones.
+
+After their addresses have been restored (see icf.dwarf.units) a folded function looks like the kept one. What
+the image itself says tells them apart: only the kept function's own address is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf import _ranges
+from icf.dwarf.dies import read_dies
+from icf.dwarf.scan import Functions
+from icf.dwarf.units import DebugInfo
+from icf.elf.image import Image
+
+U64 = NDArray[np.uint64]
+
+
+def lost_addresses(debug: DebugInfo, image: Image, functions: Functions, rows: NDArray[np.int64]) -> frozenset[int]:
+    """The DIEs among `rows` of `functions` whose address in the image is a tombstone."""
+    if not debug.restored or not len(rows):
+        return frozenset()
+    before = replace(
+        debug,
+        info=image.contents(".debug_info"),
+        addr=image.contents(".debug_addr"),
+        ranges=image.contents(".debug_ranges"),
+        rnglists=image.contents(".debug_rnglists"),
+    )
+    dies = np.unique(functions.die[rows])
+    there = read_dies(before, dies)
+    lost = set(dies[(there.low <= 1) & ((there.flags & 1) != 0)].tolist())
+    listed = np.flatnonzero((there.flags & 1) == 0)
+    if len(listed):
+        form = there.flags[listed] & np.uint64(6)
+        ask = np.stack([listed.astype(np.uint64), there.ranges[listed], form, there.unit[listed]], axis=1)
+        out = np.empty((64 * len(listed) + 64, 4), np.uint64)
+        count = _ranges.expand(ask, before.units, before.ranges, before.rnglists, before.addr, out)
+        alive = {(int(row), int(low)) for row, low in out[:count, :2]}
+        wanted = {int(d): i for i, d in enumerate(dies[listed].tolist())}
+        for row in rows.tolist():
+            die = int(functions.die[row])
+            if die in wanted and (int(listed[wanted[die]]), int(functions.low[row])) not in alive:
+                lost.add(die)
+    return frozenset(lost)

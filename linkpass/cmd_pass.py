@@ -1,0 +1,56 @@
+"""`icf pass IMAGE`: write the call-site tables into a linked image."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from linkpass.pipeline import Options, Summary, run_pass
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("image", metavar="IMAGE", help="an executable or shared object, linked with --icf")
+    parser.add_argument("-o", dest="out", metavar="OUT", help="where to write it; without it IMAGE is replaced")
+    parser.add_argument("--icf-report", metavar="FILE", help="what the linker said with --print-icf-sections")
+    parser.add_argument("--threads", type=int, metavar="N", help="default: one for each processor")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing if all went well")
+
+
+def run(args: argparse.Namespace) -> int:
+    summary = run_pass(args.image, Options(args.out, args.icf_report, args.threads))
+    for error in summary.unread_units:
+        sys.stderr.write(f"icf: warning: {error}: this unit gives no evidence\n")
+    if summary.split_units:
+        sys.stderr.write(
+            f"icf: warning: {summary.image}: {summary.split_units} units have their DIEs in .dwo files: not read\n"
+        )
+    if args.json:
+        document = asdict(summary) | {"unread_units": [str(error) for error in summary.unread_units]}
+        print(json.dumps(document))
+    elif not args.quiet:
+        print("\n".join(_lines(summary)))
+    return 0
+
+
+def _lines(summary: Summary) -> list[str]:
+    if summary.already_done:
+        counts = f"{summary.records} call sites, {summary.merged_bodies} merged bodies"
+        return [f"{summary.out}: has its tables already: {counts}"]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in summary.records_by_evidence.items())
+    share = 100 * summary.table_bytes / summary.debug_info_bytes if summary.debug_info_bytes else 0.0
+    lines = [
+        f"{summary.out}: {summary.members} functions share {summary.merged_bodies} of {summary.functions} bodies",
+        f"  call sites  {summary.records} ({kinds})" if kinds else "  call sites  0",
+        f"  tail calls  {summary.tail_calls}",
+        f"  tables      {summary.table_bytes} bytes, {share:.2f} % of .debug_info",
+    ]
+    if summary.declarations_added:
+        lines.append(f"  declared    {summary.declarations_added} functions without debug information")
+    if summary.open_calls:
+        lines.append(f"  open        {summary.open_calls} calls whose callee nothing names")
+    for reason, count in summary.dropped.items():
+        lines.append(f"  dropped     {count} {reason}")
+    return lines

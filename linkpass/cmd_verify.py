@@ -1,0 +1,29 @@
+"""`icf verify IMAGE`: check the tables of an image against its machine code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from icf.elf.image import Image
+from icf.tables.load import load_tables
+from linkpass.verify import verify_image
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("image", metavar="IMAGE", help="an executable or shared object with tables")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    with Image.open(args.image) as image:
+        problems = verify_image(image)
+        tables = load_tables(image)
+    if args.json:
+        print(json.dumps({"image": args.image, "records": len(tables.direct), "problems": problems}))
+    else:
+        for problem in problems:
+            print(f"{args.image}: {problem}")
+        counts = f"{len(tables.direct)} call sites, {len(tables.icf.tail_calls)} tail calls"
+        print(f"{args.image}: {counts}: {f'{len(problems)} problems' if problems else 'all agree with the code'}")
+    return 1 if problems else 0

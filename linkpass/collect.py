@@ -1,0 +1,110 @@
+"""Collect: all evidence about the branches that matter, merged and completed.
+
+    evidence, best first            what it covers
+    table                           an earlier .debug_dcall
+    relocation                      kept code, all of it
+    dwarf                           kept and folded code, as far as compilers wrote call sites
+    the code itself (decoded)       calls and jumps whose target is not merged: there is no choice
+
+What stays open after that is a call that reaches a merged body, in a caller for which nobody says which function is
+meant. It gets no record, and the classes it calls are not complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from icf.model import Evidence
+from icf.tables.dcall import parse_dcall
+from linkpass.evidence_dwarf import from_call_sites, from_table
+from linkpass.evidence_relocation import from_relocations
+from linkpass.linked import Linked, Place
+from linkpass.reach import Reach, find_reach, fragment_owners
+from linkpass.records import Key, Records
+
+
+@dataclass(slots=True)
+class Collected:
+    """Everything that goes into the tables, by place."""
+
+    reach: Reach
+    records: Records
+    open_calls: list[Key]  # calls of merged bodies without a record
+    open_jumps: list[tuple[Key, int]]  # and jumps, with their target
+
+
+def collect(linked: Linked) -> Collected:
+    """Ask every kind of evidence about every branch into the reach of a merged body."""
+    reach = find_reach(linked)
+    records = Records()
+    _stub_calls(linked, reach, records)
+    table = linked.image.contents(".debug_dcall")
+    if len(table) and linked.image.section(".debug_icf") is None:  # else it is our own, about to be made anew
+        records.merge(from_table(linked, reach, parse_dcall(table, linked.image.path)))
+    relocations = from_relocations(linked, reach)
+    if relocations is not None:
+        records.merge(relocations)
+    records.merge(from_call_sites(linked, reach, linked.sites))
+    return Collected(reach, records, _complete_calls(linked, reach, records), _complete_jumps(linked, reach, records))
+
+
+def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
+    """A call through a PLT stub means the symbol that the stub's relocation names."""
+    rows = {int(end): row for row, end in enumerate(reach.call_end.tolist())} if reach.stub_symbol else {}
+    for end, symbol in reach.stub_symbol.items():
+        row = rows[end]
+        target = int(reach.call_target[row])
+        named = [
+            Place(target, idx)
+            for idx, member in enumerate(linked.members(target))
+            if symbol == member.name or symbol in member.aliases
+        ]
+        if len(named) == 1:
+            for caller in linked.places(int(reach.call_from[row])):
+                records.calls[end, caller] = (named[0], Evidence.RELOCATION)
+
+
+def _complete_calls(linked: Linked, reach: Reach, records: Records) -> list[Key]:
+    """Calls of bodies that are not merged need no evidence; gives the calls that stay open."""
+    still_open = []
+    columns = (reach.call_end, reach.call_from, reach.call_target)
+    for end, source, target in zip(*(column.tolist() for column in columns), strict=True):
+        if source == 0:
+            continue
+        for caller in linked.places(source):
+            key = (end, caller)
+            if key in records.calls:
+                continue
+            if target in linked.folds:
+                still_open.append(key)
+            else:
+                records.calls[key] = (Place(target, 0), Evidence.DECODED)
+    return still_open
+
+
+def _complete_jumps(linked: Linked, reach: Reach, records: Records) -> list[tuple[Key, int]]:
+    """Likewise for jumps. The jump into a cold part belongs to the same function."""
+    parts = {(owner, vaddr): idx for vaddr, owners in fragment_owners(linked).items() for owner, idx in owners}
+    still_open = []
+    columns = (reach.jump_end, reach.jump_from, reach.jump_target)
+    for end, source, target in zip(*(column.tolist() for column in columns), strict=True):
+        for caller in linked.places(source):
+            key = (end, caller)
+            if key in records.jumps or key in records.not_calls:
+                continue
+            if source == target:
+                continue  # a loop, as far as anybody says
+            if target not in linked.folds:
+                records.jumps[key] = (Place(target, 0), Evidence.DECODED)
+            elif (source, target) in parts and source not in linked.folds:
+                records.jumps[key] = (Place(target, parts[source, target]), Evidence.DECODED)
+            elif linked.folds[target].fragment and source in linked.folds:
+                own = set(linked.member(caller).dies)
+                mine = [i for i, m in enumerate(linked.folds[target].members) if own & set(m.dies)]
+                if len(mine) == 1:
+                    records.jumps[key] = (Place(target, mine[0]), Evidence.DECODED)
+                else:
+                    still_open.append((key, target))
+            else:
+                still_open.append((key, target))
+    return still_open

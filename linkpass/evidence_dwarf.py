@@ -1,0 +1,128 @@
+"""Evidence `dwarf` and `table`: a call site, the DIE of its caller, the DIE of its callee.
+
+Compilers describe calls by DW_TAG_call_site; the callee is an origin, often a mere declaration. A
+`.debug_dcall` that is already there says the same in fewer bytes. Either is believed only where the machine
+code agrees: a direct call ends at that address, and its target is the body of exactly one member that the callee
+DIE can mean. As addresses of folded functions are restored (or, with gold, never lost), several callers speak
+for one return address, each for itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.dies import resolve
+from icf.dwarf.scan import AT_INSTRUCTION, NO_CALLER, TAIL_CALL, CallSites
+from icf.elf.types import Machine
+from icf.folds.aliases import base_name, same_function
+from icf.folds.classes import Fold
+from icf.model import Evidence
+from icf.tables.dcall import DirectCalls
+from linkpass.linked import Linked, Place
+from linkpass.reach import Reach
+from linkpass.records import Statements
+
+U64 = NDArray[np.uint64]
+
+
+def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statements:
+    """What the call sites of DWARF say of the branches."""
+    tail = (sites.flags & TAIL_CALL) != 0
+    call_size = 4 if linked.image.machine is Machine.AARCH64 else 5
+    at_instruction = (sites.flags & AT_INSTRUCTION) != 0
+    end = np.where(at_instruction & ~tail, sites.pc + np.uint64(call_size), sites.pc)
+    statements = Statements(Evidence.DWARF)
+    reader = _Reader(linked, reach, statements)
+    reader.read(np.flatnonzero(~tail), end, sites, reach.call_end, is_jump=False)
+    reader.read(np.flatnonzero(tail & ~at_instruction), end, sites, reach.jump_end, is_jump=True)
+    jump_start = reach.jump_end - reach.jump_size
+    reader.read(np.flatnonzero(tail & at_instruction), end, sites, jump_start, is_jump=True)
+    return statements
+
+
+def from_table(linked: Linked, reach: Reach, calls: DirectCalls) -> Statements:
+    """What an existing direct-call table says of the calls."""
+    sites = CallSites(
+        pc=calls.call_site,
+        origin=calls.callee_die,
+        caller=calls.caller_die,
+        flags=np.where(calls.caller_die == 0, NO_CALLER, 0).astype(np.uint8),
+    )
+    statements = Statements(Evidence.TABLE)
+    reader = _Reader(linked, reach, statements)
+    reader.read(np.arange(len(sites.pc)), sites.pc, sites, reach.call_end, is_jump=False)
+    return statements
+
+
+class _Reader:
+    def __init__(self, linked: Linked, reach: Reach, statements: Statements) -> None:
+        self.linked = linked
+        self.reach = reach
+        self.statements = statements
+        self.callees: dict[int, tuple[str, str, int]] = {}  # DIE -> linkage name, name, root
+        self.matches: dict[tuple[int, int], Place | None] = {}
+
+    def read(self, rows: NDArray[np.int64], key: U64, sites: CallSites, branch_keys: U64, *, is_jump: bool) -> None:
+        """Match sites to branches by address; `branch_keys` ascend but for jumps of unlike sizes."""
+        if not len(branch_keys) or not len(rows):
+            return
+        order = np.argsort(branch_keys, kind="stable")
+        ordered = branch_keys[order]
+        at = np.minimum(np.searchsorted(ordered, key[rows]), len(ordered) - 1)
+        hit = ordered[at] == key[rows]
+        rows, branches = rows[hit], order[at[hit]]
+        ends = self.reach.jump_end if is_jump else self.reach.call_end
+        sources = self.reach.jump_from if is_jump else self.reach.call_from
+        targets = self.reach.jump_target if is_jump else self.reach.call_target
+        out = self.statements.jumps if is_jump else self.statements.calls
+        self._learn(sites.origin[rows])
+        columns = (sites.caller[rows], sites.origin[rows], ends[branches], sources[branches], targets[branches])
+        for die, origin, end, source, target in zip(*(column.tolist() for column in columns), strict=True):
+            caller = self.linked.place_of_die(source, die)
+            if caller is None:
+                self.statements.dropped["caller is none of the functions at the call"] += 1
+                continue
+            callee = self._callee(target, origin)
+            if callee is None:
+                self.statements.dropped["callee is none of the functions that the code calls"] += 1
+            else:
+                out.setdefault((end, caller), set()).add(callee)
+
+    def _learn(self, origins: U64) -> None:
+        new = np.array([die for die in np.unique(origins).tolist() if die not in self.callees], np.uint64)
+        if not len(new):
+            return
+        debug = self.linked.debug
+        identity = resolve(debug, new)
+        for row, die in enumerate(new.tolist()):
+            linkage = debug.string(int(identity.linkage_name[row])).decode("utf-8", "surrogateescape")
+            name = debug.string(int(identity.name[row])).decode("utf-8", "surrogateescape")
+            self.callees[die] = (linkage, name, int(identity.root[row]))
+
+    def _callee(self, target: int, origin: int) -> Place | None:
+        fold = self.linked.folds.get(target)
+        if fold is None:
+            return Place(target, 0)
+        key = (target, origin)
+        if key not in self.matches:
+            idx = _member_of(fold, origin, *self.callees[origin])
+            self.matches[key] = None if idx is None else Place(target, idx)
+        return self.matches[key]
+
+
+def _member_of(fold: Fold, die: int, linkage: str, name: str, root: int) -> int | None:
+    """The one member that a callee DIE can mean."""
+    by_root = [idx for idx, member in enumerate(fold.members) if die in member.roots or root in member.roots]
+    if by_root:
+        return by_root[0] if len(by_root) == 1 else None
+    wanted = linkage or name
+    by_name = []
+    for idx, member in enumerate(fold.members):
+        if member.nameless:
+            continue
+        names = {member.name, *member.aliases, *((member.linkage,) if member.linkage else ())}
+        bases = {base_name(known) for known in names}
+        if wanted in names or wanted in bases or (linkage and any(same_function(linkage, known) for known in bases)):
+            by_name.append(idx)
+    return by_name[0] if len(by_name) == 1 else None

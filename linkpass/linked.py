@@ -1,0 +1,111 @@
+"""What the pass knows of a linked image before it looks at calls: bodies, their members, and the way back.
+
+A *place* names a member: (address of the body, index of the member). A body that is not merged has one
+member, index 0, made only when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.scan import CallSites, Functions, scan_functions
+from icf.dwarf.units import DebugInfo
+from icf.elf.image import Image
+from icf.folds.classes import Fold, FoldFinder, FoldMember
+from icf.folds.functions import Bodies, find_bodies
+from icf.folds.report import FoldedSections
+
+U64 = NDArray[np.uint64]
+
+
+class Place(NamedTuple):
+    """A member by its body's address and its index there."""
+
+    vaddr: int
+    member: int
+
+
+@dataclass(slots=True)
+class Linked:
+    """An image, its bodies and its merged ones."""
+
+    image: Image
+    debug: DebugInfo
+    functions: Functions
+    sites: CallSites
+    bodies: Bodies
+    finder: FoldFinder
+    folds: dict[int, Fold]  # merged bodies by address
+    vaddrs: U64  # their addresses, ascending
+    place_of_symbol: dict[int, Place]  # rows of the symbol table that name members of merged bodies
+    _single: dict[int, FoldMember] = field(default_factory=dict)
+    _by_die: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, image: Image, report: Iterable[FoldedSections] = (), threads: int | None = None) -> Linked:
+        """Scan the image and find its fold classes."""
+        debug = DebugInfo.open(image)
+        scan = scan_functions(debug, threads)
+        bodies = find_bodies(image, scan.functions)
+        finder = FoldFinder(image, bodies, debug, scan.functions, report)
+        folds = {fold.vaddr: fold for fold in finder.find()}
+        places = {
+            row: Place(fold.vaddr, idx)
+            for fold in folds.values()
+            for idx, member in enumerate(fold.members)
+            for row in member.symbols
+        }
+        linked = cls(
+            image,
+            debug,
+            scan.functions,
+            scan.sites,
+            bodies,
+            finder,
+            folds,
+            np.array(sorted(folds), np.uint64),
+            places,
+        )
+        for fold in folds.values():
+            for idx, member in enumerate(fold.members):
+                for die in member.dies:
+                    linked._by_die[fold.vaddr, die] = idx
+        return linked
+
+    def members(self, vaddr: int) -> list[FoldMember]:
+        """The members of a body, merged or not."""
+        fold = self.folds.get(vaddr)
+        return fold.members if fold is not None else [self.member(Place(vaddr, 0))]
+
+    def member(self, place: Place) -> FoldMember:
+        """The member at a place."""
+        fold = self.folds.get(place.vaddr)
+        if fold is not None:
+            return fold.members[place.member]
+        single = self._single.get(place.vaddr)
+        if single is None:
+            single = self._single[place.vaddr] = self.finder.member_at(place.vaddr)
+        return single
+
+    def place_of_die(self, vaddr: int, die: int) -> Place | None:
+        """The member of a body that a concrete DIE describes; None if the DIE is none of a merged body's."""
+        if vaddr not in self.folds:
+            return Place(vaddr, 0)
+        idx = self._by_die.get((vaddr, die))
+        return None if idx is None else Place(vaddr, idx)
+
+    def places(self, vaddr: int) -> list[Place]:
+        """All members of a body."""
+        fold = self.folds.get(vaddr)
+        return [Place(vaddr, idx) for idx in range(len(fold.members))] if fold is not None else [Place(vaddr, 0)]
+
+    def body_starts(self, vaddrs: U64) -> U64:
+        """Start of the body that holds each address, 0 where none does."""
+        rows = self.bodies.at(vaddrs)
+        starts = self.bodies.start[np.maximum(rows, 0)] if len(self.bodies.start) else np.zeros(len(rows), np.uint64)
+        return np.where(rows >= 0, starts, np.uint64(0))

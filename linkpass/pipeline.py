@@ -1,0 +1,119 @@
+"""The pass, as a list of steps. Nothing is written before the tables have been checked.
+
+    read image -> classes -> records (collect, merge, check) -> prune and lay out -> verify -> write -> check
+
+Pruning needs no step of its own: only calls that can end in a merged body are ever looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+
+from icf.elf.image import Image
+from icf.errors import FormatError, IcfError
+from icf.folds.report import parse_icf_report
+from icf.tables.load import load_tables
+from linkpass.collect import collect
+from linkpass.linked import Linked
+from linkpass.rewrite import check_rewrite, rewrite
+from linkpass.tables import build_tables, evidence_counts
+from linkpass.verify import check_tables, verify_image
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run found and did; counts unless the name says otherwise."""
+
+    image: str
+    out: str
+    functions: int = 0
+    merged_bodies: int = 0
+    members: int = 0
+    records: int = 0
+    records_by_evidence: dict[str, int] = field(default_factory=dict)
+    tail_calls: int = 0
+    open_calls: int = 0  # calls of merged bodies for which nobody names the callee
+    dropped: dict[str, int] = field(default_factory=dict)  # statements that the machine code contradicts
+    declarations_added: int = 0
+    table_bytes: int = 0
+    debug_info_bytes: int = 0
+    unread_units: list[FormatError] = field(default_factory=list)
+    split_units: int = 0
+    already_done: bool = False  # the tables were there; nothing but a copy was made
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line decides."""
+
+    out: str | None = None  # None: over the image
+    icf_report: str | None = None
+    threads: int | None = None
+
+
+def run_pass(path: str, options: Options) -> Summary:
+    """Put the tables into the image at `path`. The input is not touched if anything fails."""
+    out = options.out if options.out is not None else path
+    report = parse_icf_report(_path(options.icf_report)) if options.icf_report else []
+    with Image.open(path) as image:
+        if image.section(".debug_icf") is not None and not report:
+            return _already_done(image, out)
+        linked = Linked.read(image, report, options.threads)
+        collected = collect(linked)
+        tables = build_tables(linked, collected)
+        problems = check_tables(image, tables.icf, tables.calls)
+        if problems:  # a mistake of ours: every record was made from the code
+            raise IcfError(f"{path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
+        growths, edits = tables.growths(linked)
+        edits += tables.edits()
+        rewrite(image, out, edits, growths)
+        check_rewrite(image, out, edits, growths)
+        folds = linked.folds.values()
+        return Summary(
+            image=path,
+            out=out,
+            functions=len(linked.bodies.start),
+            merged_bodies=len(folds),
+            members=sum(len(fold.members) for fold in folds),
+            records=len(tables.calls),
+            records_by_evidence=evidence_counts(tables.icf),
+            tail_calls=len(tables.icf.tail_calls),
+            open_calls=len(collected.open_calls),
+            dropped=dict(Counter(collected.records.dropped)),
+            declarations_added=len(tables.synthetic.dies),
+            table_bytes=len(tables.dcall_bytes) + len(tables.icf_bytes),
+            debug_info_bytes=tables.synthetic.info_keep_bytes,
+            unread_units=linked.debug.errors(),
+            split_units=linked.debug.split_unit_count(),
+        )
+
+
+def _already_done(image: Image, out: str) -> Summary:
+    """The tables of an earlier run stay as they are, if they fit the code."""
+    tables = load_tables(image)
+    problems = verify_image(image)
+    if problems:
+        raise IcfError(f"{image.path}: its tables do not fit its code: {problems[0]}", hint="link the program again")
+    rewrite(image, out, [])
+    merged = [fold for fold in tables.icf.classes if fold.merged]
+    return Summary(
+        image=image.path,
+        out=out,
+        functions=len(image.symbols.functions),
+        merged_bodies=len(merged),
+        members=sum(len(fold.members) for fold in merged),
+        records=len(tables.direct),
+        records_by_evidence=evidence_counts(tables.icf),
+        tail_calls=len(tables.icf.tail_calls),
+        table_bytes=sum(len(image.contents(name)) for name in tables.present),
+        debug_info_bytes=len(image.contents(".debug_info")),
+        already_done=True,
+    )
+
+
+def _path(path: str) -> os.PathLike[str]:
+    from pathlib import Path
+
+    return Path(path)

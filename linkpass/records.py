@@ -1,0 +1,51 @@
+"""Call-site records and jumps while they are collected from several kinds of evidence.
+
+A record says: at this return address, in this caller, this function is called. Kinds of evidence are
+asked best first, and the first that knows a record has it. Two statements of one kind that differ for one
+call site and caller cancel each other: neither is believed, and no weaker kind may fill the gap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from icf.model import Evidence
+from linkpass.linked import Place
+
+Key = tuple[int, Place]  # return address, or address after the jump; and the caller
+
+
+@dataclass(slots=True)
+class Records:
+    """What is known of the branches of a `Reach`, by key."""
+
+    calls: dict[Key, tuple[Place, Evidence]] = field(default_factory=dict)
+    jumps: dict[Key, tuple[Place, Evidence]] = field(default_factory=dict)
+    not_calls: set[Key] = field(default_factory=set)  # jumps that are known to stay inside their function
+    dropped: Counter[str] = field(default_factory=Counter)  # statements that did not hold, by reason
+
+    def merge(self, statements: Statements) -> None:
+        """Take over what is not known yet."""
+        for mine, theirs in ((self.calls, statements.calls), (self.jumps, statements.jumps)):
+            for key, callees in theirs.items():
+                if key in mine:
+                    continue
+                if len(callees) == 1:
+                    mine[key] = (next(iter(callees)), statements.evidence)
+                else:
+                    statements.dropped["contradict each other"] += 1
+        self.not_calls |= statements.not_calls
+        for reason, count in statements.dropped.items():
+            self.dropped[f"{statements.evidence.name.lower()}: {reason}"] += count
+
+
+@dataclass(slots=True)
+class Statements:
+    """What one kind of evidence says; several callees for one key are a contradiction."""
+
+    evidence: Evidence
+    calls: dict[Key, set[Place]] = field(default_factory=dict)
+    jumps: dict[Key, set[Place]] = field(default_factory=dict)
+    not_calls: set[Key] = field(default_factory=set)
+    dropped: Counter[str] = field(default_factory=Counter)

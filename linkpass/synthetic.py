@@ -1,0 +1,72 @@
+"""Declarations for functions that have no DIE: thunks, assembly, objects without debug information.
+
+The tables name functions by DIEs, so these get some: one compile unit at the end of .debug_info whose DIEs
+are artificial declarations, with their names in place. It has no addresses and no types, so that
+debuggers pass over it. A unit that an earlier run has written is recognized by its name and replaced.
+
+    .debug_abbrev   ... tables of the image ... | ours
+    .debug_info     ... units of the image  ... | header, compile unit, a subprogram each, 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import pack
+
+from icf.demangle import demangle
+from icf.dwarf.units import NAME, OFFSET, DebugInfo
+from icf.elf.image import Image
+from icf.reader import Reader
+
+UNIT_NAME = "<functions without debug information>"
+_PRODUCER = "icf-toolchain"
+_HEADER_BYTES = 11  # unit_length, version, abbreviation offset, address size
+
+_ABBREVIATIONS = bytes.fromhex(
+    "01 11 01"  # 1: DW_TAG_compile_unit, has children
+    "25 08 13 0b 03 08 00 00"  # producer string, language data1, name string
+    "02 2e 00"  # 2: DW_TAG_subprogram
+    "6e 08 03 08 34 19 3c 19 3f 19 00 00"  # linkage_name, name; artificial, declaration, external: present
+    "00"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticUnit:
+    """What to append, after how much of the sections, and where each declaration will be."""
+
+    info: bytes
+    abbrev: bytes
+    info_keep_bytes: int
+    abbrev_keep_bytes: int
+    dies: tuple[int, ...]  # offsets in .debug_info, in the order of the names
+
+
+def make_synthetic_unit(image: Image, debug: DebugInfo, names: Sequence[str]) -> SyntheticUnit:
+    """Lay out declarations of `names`; without names there is no unit, and an earlier one goes."""
+    info_keep, abbrev_keep = _image_ends(image, debug)
+    if not names:
+        return SyntheticUnit(b"", b"", info_keep, abbrev_keep, ())
+    body = bytearray(b"\x01" + _string(_PRODUCER) + b"\x21" + _string(UNIT_NAME))  # 0x21: DW_LANG_C_plus_plus_14
+    dies = []
+    for name in names:
+        dies.append(info_keep + _HEADER_BYTES + len(body))
+        body += b"\x02" + _string(name) + _string(demangle(name))
+    body += b"\x00"
+    header = pack("<IHIB", _HEADER_BYTES - 4 + len(body), 4, abbrev_keep, 8)
+    return SyntheticUnit(header + bytes(body), _ABBREVIATIONS, info_keep, abbrev_keep, tuple(dies))
+
+
+def _string(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape") + b"\0"
+
+
+def _image_ends(image: Image, debug: DebugInfo) -> tuple[int, int]:
+    """Where the image's own .debug_info and .debug_abbrev end."""
+    info, abbrev = len(debug.info), len(image.contents(".debug_abbrev"))
+    if debug.unit_count and debug.string(int(debug.units[-1, NAME])) == UNIT_NAME.encode():
+        info = int(debug.units[-1, OFFSET])
+        reader = Reader(debug.info, image.path, ".debug_info", info + 6)
+        abbrev = reader.u32()
+    return info, abbrev

@@ -1,0 +1,135 @@
+"""From collected records to the bytes of the tables.
+
+    places -> DIEs (declarations are made where there is none) -> classes, records, tail calls -> sections
+
+Everything is sorted by address before it is written, so the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from icf.dwarf.units import END, OFFSET
+from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.tables.dcall import DirectCalls, encode_dcall
+from icf.tables.icftable import IcfTable, encode_icf
+from linkpass.collect import Collected
+from linkpass.linked import Linked, Place
+from linkpass.rewrite import SectionEdit, SectionGrowth
+from linkpass.synthetic import SyntheticUnit, make_synthetic_unit
+
+
+@dataclass(slots=True)
+class Tables:
+    """What is to be written, and what it was made from."""
+
+    icf: IcfTable
+    calls: DirectCalls  # in the order in which they were written
+    dcall_bytes: bytes
+    icf_bytes: bytes
+    synthetic: SyntheticUnit
+
+    def edits(self) -> list[SectionEdit]:
+        """The sections to add or replace."""
+        return [SectionEdit(".debug_dcall", self.dcall_bytes), SectionEdit(".debug_icf", self.icf_bytes)]
+
+    def growths(self, linked: Linked) -> tuple[list[SectionGrowth], list[SectionEdit]]:
+        """Changes of .debug_info and .debug_abbrev: growth where they exist, else new sections."""
+        unit = self.synthetic
+        growths, edits = [], []
+        for name, tail, keep_bytes in (
+            (".debug_info", unit.info, unit.info_keep_bytes),
+            (".debug_abbrev", unit.abbrev, unit.abbrev_keep_bytes),
+        ):
+            present = linked.image.section(name)
+            if present is None:
+                if tail:
+                    edits.append(SectionEdit(name, tail))
+            elif linked.image.contents(present)[keep_bytes:] != tail:
+                growths.append(SectionGrowth(present.name, tail, keep_bytes))
+        return growths, edits
+
+
+def build_tables(linked: Linked, collected: Collected) -> Tables:
+    """Lay out all tables of the image."""
+    records, reach = collected.records, collected.reach
+    open_jumps = {(key, Place(target, idx)) for key, target in collected.open_jumps for idx in _indices(linked, target)}
+    jumps = {(key, callee) for key, (callee, _) in records.jumps.items()} | open_jumps
+    listed = set(linked.folds)
+    listed |= {callee.vaddr for callee, _ in records.calls.values()}
+    listed |= {place.vaddr for (_, caller), callee in jumps for place in (caller, callee)}
+
+    # a DIE for every function that is named
+    places = {caller for _, caller in records.calls} | {Place(v, i) for v in listed for i in _indices(linked, v)}
+    missing = sorted(place for place in places if not linked.member(place).die)
+    synthetic = make_synthetic_unit(linked.image, linked.debug, [linked.member(place).name for place in missing])
+    die = {place: linked.member(place).die for place in places}
+    die.update(zip(missing, synthetic.dies, strict=True))
+
+    # classes
+    incomplete = {target for _, target in collected.open_jumps}
+    if collected.open_calls:
+        target_of = dict(zip(reach.call_end.tolist(), reach.call_target.tolist(), strict=True))
+        incomplete |= {target_of[end] for end, _ in collected.open_calls}
+    vaddrs = sorted(listed)
+    class_idx = {vaddr: idx for idx, vaddr in enumerate(vaddrs)}
+    classes = [_fold_class(linked, vaddr, die, vaddr in incomplete) for vaddr in vaddrs]
+
+    def ref(place: Place) -> MemberRef:
+        return MemberRef(class_idx[place.vaddr], place.member)
+
+    jump_size = dict(zip(reach.jump_end.tolist(), reach.jump_size.tolist(), strict=True))
+    tail_calls = [
+        TailCall(Vaddr(end - jump_size[end]), ref(caller), ref(callee)) for (end, caller), callee in sorted(jumps)
+    ]
+
+    # records
+    rows = sorted(
+        (end, die[callee], die[caller], int(evidence)) for (end, caller), (callee, evidence) in records.calls.items()
+    )
+    units = linked.debug.units
+    starts, ends = units[:, OFFSET].copy(), units[:, END].copy()
+    if synthetic.info_keep_bytes < len(linked.debug.info):  # the unit of an earlier run
+        starts, ends = starts[:-1], ends[:-1]
+    if synthetic.info:
+        starts = np.append(starts, np.uint64(synthetic.info_keep_bytes))
+        ends = np.append(ends, np.uint64(synthetic.info_keep_bytes + len(synthetic.info)))
+    calls = DirectCalls.of([row[:3] for row in rows])
+    dcall_bytes, order = encode_dcall(calls, starts, ends)
+    evidence = bytes(rows[row][3] for row in order.tolist())
+    table = IcfTable(classes, tail_calls, evidence)
+    written = DirectCalls(calls.call_site[order], calls.callee_die[order], calls.caller_die[order])
+    return Tables(table, written, dcall_bytes, encode_icf(table, linked.finder.str_offsets), synthetic)
+
+
+def _indices(linked: Linked, vaddr: int) -> range:
+    return range(len(linked.members(vaddr)))
+
+
+def _fold_class(linked: Linked, vaddr: int, die: dict[Place, int], incomplete: bool) -> FoldClass:
+    fold = linked.folds.get(vaddr)
+    flags = ClassFlag.NONE if incomplete else ClassFlag.CALLS_COMPLETE
+    if fold is None or fold.complete:
+        flags |= ClassFlag.MEMBERS_COMPLETE
+    if fold is not None and fold.fragment:
+        flags |= ClassFlag.FRAGMENT
+    row = int(np.searchsorted(linked.bodies.start, vaddr))
+    members = []
+    for idx, member in enumerate(linked.members(vaddr)):
+        offset = die[Place(vaddr, idx)]
+        member_flags = MemberFlag.NONE
+        if member.kept:
+            member_flags |= MemberFlag.KEPT
+        if member.local:
+            member_flags |= MemberFlag.LOCAL
+        if not member.die:
+            member_flags |= MemberFlag.SYNTHETIC
+        members.append(Member(member.name, DieOffset(offset), member_flags, tuple(member.aliases)))
+    return FoldClass(Vaddr(vaddr), int(linked.bodies.end[row]) - vaddr, tuple(members), flags)
+
+
+def evidence_counts(table: IcfTable) -> dict[str, int]:
+    """How many records rest on each kind of evidence."""
+    return {kind.name.lower(): count for kind in Evidence if (count := table.evidence.count(kind))}
