@@ -140,6 +140,8 @@ class LineProgram:
 
     def sequences_at(self, vaddr: int) -> NDArray[np.int64]:
         """All live sequences that cover `vaddr`, in the order of the table."""
+        if not 0 <= vaddr < 1 << 64:
+            return np.array([], dtype=np.int64)
         order, starts, reach = self._by_start
         i = int(np.searchsorted(starts, np.uint64(vaddr), side="right"))
         found = []
@@ -151,6 +153,8 @@ class LineProgram:
 
     def row_at(self, vaddr: int, sequence_idx: int) -> int | None:
         """The row of a sequence that holds for `vaddr`: the last at or before it."""
+        if not 0 <= vaddr < 1 << 64:
+            return None
         row_start, row_end = int(self.sequences.row_start[sequence_idx]), int(self.sequences.row_end[sequence_idx])
         address = self.address[row_start:row_end]
         if self.sequences.marks[sequence_idx] & np.uint64(SequenceMark.UNORDERED):
