@@ -1,7 +1,7 @@
 """The line tables of many units as columns: groups of units, a thread each, through the two kernels.
 
 The kernels need columns that are large enough, not counts: no row and no table entry takes less than a byte,
-and a unit's own length, cut to the section, bounds its bytes. Room that is not used is never touched, and given back.
+and a unit's own length, cut to the section, bounds its bytes. Room that is not used is mostly never touched, and what is used is copied out.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[s
     row_count = run_programs(line, state, special, units, view["sequences"], view["defined"], *rows)
     del view, units, entries, rows
     for name in _ROW_COLUMNS:
-        columns[name].resize(row_count, refcheck=False)  # gives the unused part back; most was never touched
+        columns[name] = columns[name][:row_count].copy()  # as fast as shrinking in place, and two thirds of its memory
     last = columns["units"][-1].tolist() if offsets else [0] * 23
     for name, count in (("entries", last[12]), ("sequences", last[19]), ("defined", last[22])):
         columns[name] = columns[name][:, :count].copy()
