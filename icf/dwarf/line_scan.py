@@ -1,7 +1,8 @@
 """The line tables of many units as columns: groups of units, a thread each, through the two kernels.
 
 The kernels need columns that are large enough, not counts: no row and no table entry takes less than a byte,
-and a unit's own length, cut to the section, bounds its bytes. Room that is not used is mostly never touched, and what is used is copied out.
+and a unit's own length, within the section, bounds its bytes. Room that is not used is mostly never touched,
+and what is used is copied out.
 """
 
 from __future__ import annotations
