@@ -178,7 +178,8 @@ def _renumber(image: Image, entries: list[Entry]) -> None:
             link, info = resolve(entry, section.link, "sh_link"), section.info
             if section.flags & SHF_INFO_LINK or section.type in (SHT_RELA, SHT_REL):
                 info = resolve(entry, section.info, "sh_info")
-        entry.section = replace(section, index=index, link=link, info=info)
+        if (section.index, section.link, section.info) != (index, link, info):
+            entry.section = replace(section, index=index, link=link, info=info)
     if any(old != new for old, new in new_index.items()) or len(new_index) < len(image.sections):
         from linkpass.rewrite_symbols import renumber_contents
 

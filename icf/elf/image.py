@@ -59,8 +59,8 @@ class Image:
     def __init__(self, path: str, fd: int, data: memoryview, *, allow_rel: bool = False) -> None:
         self.path = path
         self.data = data
-        self._fd = fd
         self.headers = parse_headers(data, path, allow_rel=allow_rel)
+        self._fd = fd  # ours from here on
         self.machine: Machine = self.headers.machine
         self.elf_type = self.headers.elf_type
         self.entry = self.headers.entry
