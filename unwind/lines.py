@@ -52,14 +52,15 @@ class Lines:
         return (row.file, row.line) if row and row.file and row.line else None
 
     def _member_row(self, body: Body, member_idx: int, vaddr: int) -> LineRow | None:
-        key = (body.start, member_idx)
+        die = body.members[member_idx].die
+        key = (body.start, die)
         if key not in self._choices:
-            self._choices[key] = self._choose(body, member_idx)
+            self._choices[key] = self._choose(body.start, die)
         choice = self._choices[key]
         return choice[0].lookup(vaddr, choice[1]) if choice else None
 
-    def _choose(self, body: Body, member_idx: int) -> tuple[LineProgram, int] | None:
-        die = body.members[member_idx].die
+    def _choose(self, start: int, die: int) -> tuple[LineProgram, int] | None:
+        """The sequence at the body `start` of the function that `die` describes."""
         debug = self._debug
         if not die or debug is None:
             return None
@@ -72,7 +73,7 @@ class Lines:
         program = self._program(unit_idx)
         if program is None:
             return None
-        sequence_idx = choose_sequence(program, body.start, int(identity.decl_file[0]), int(identity.decl_line[0]))
+        sequence_idx = choose_sequence(program, start, int(identity.decl_file[0]), int(identity.decl_line[0]))
         return None if sequence_idx is None else (program, sequence_idx)
 
     def _unmerged_row(self, body: Body, vaddr: int) -> LineRow | None:

@@ -68,7 +68,7 @@ class Relation:
 
 
 class Relations:
-    """The relations of a program, each worked out once and kept until told to forget."""
+    """The relations of a program, each worked out once."""
 
     def __init__(self, program: Program, graph: CallGraph | None = None) -> None:
         self._program = program
@@ -82,9 +82,6 @@ class Relations:
         if relation is None:
             relation = self._known[key] = self._relate(return_address, caller, callee)
         return relation
-
-    def forget(self) -> None:
-        self._known.clear()
 
     def _relate(self, return_address: int, caller: Body, callee: Body) -> Relation:
         groups: dict[tuple[int, Evidence | None], int] = {}

@@ -254,7 +254,7 @@ def test_functions_of_one_name_are_listed_once_and_not_called_unique() -> None:
 
 def test_answers_are_remembered_and_bounded() -> None:
     program = Program([fold(0, 2), fold(1, 1)], [call((1, 0), (0, 1))])
-    resolver = Resolver(program, kept_addresses=8)
+    resolver = Resolver(program, step_limit=2, address_limit=8)
     first = resolver.resolve((pc(0), ret(1)))
     assert resolver.resolve((pc(0), ret(1))) is first
     resolver.resolve((pc(0), ret(1), None, None))

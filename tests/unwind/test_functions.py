@@ -1,0 +1,83 @@
+"""Functions from a symbol table: sizes that are missing, ranges that nest, symbols that share an address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from icf.elf.image import Image
+from icf.model import ClassFlag
+from tests.support.link import compile_object, link
+from unwind.functions import SymbolFunctions
+
+SOURCE = """
+    .text
+    .globl _start, sized, weak_alias, global_alias, unsized, inner, last
+    .weak weak_alias
+    .type _start,@function; .type sized,@function; .type weak_alias,@function; .type global_alias,@function
+    .type local_alias,@function; .type unsized,@function; .type inner,@function; .type last,@function
+_start: nop; ret
+    .size _start, .-_start
+    int3; int3
+local_alias:
+weak_alias:
+global_alias:
+sized: nop; nop
+inner: nop
+    .size inner, .-inner
+    nop; ret
+    .size sized, .-sized
+    .size weak_alias, .-sized
+    .size global_alias, .-sized
+    .size local_alias, .-sized
+unsized: nop; nop; ret
+last: nop; ret
+    .type _ZN1aC2Ev,@function; .type _ZN1aC1Ev,@function; .type _ZN1bC1Ev,@function; .type _Z2C1v,@function
+    .type _Z2C2v,@function
+    .globl _ZN1aC1Ev, _ZN1aC2Ev, _ZN1bC1Ev, _Z2C1v, _Z2C2v
+_ZN1aC1Ev: _ZN1aC2Ev: _ZN1bC1Ev: _Z2C1v: _Z2C2v: ret
+    .size _ZN1aC1Ev, 1
+"""
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    path = tmp_path_factory.mktemp("functions") / "image"
+    with Image.open(link(path, "lld", compile_object(SOURCE, suffix=".s"), "-nostdlib", "-static")) as opened:
+        yield opened
+
+
+def test_the_innermost_range_counts(image: Image) -> None:
+    functions = SymbolFunctions(image, folds_known=True)
+    sized = functions.vaddr_of("sized")
+    assert sized is not None
+    found = [functions.find(sized + offset) for offset in range(-2, 5)]
+    names = [fold.members[0].name if fold else None for fold in found]
+    assert names == [None, None, "global_alias", "global_alias", "inner", "global_alias", "global_alias"]
+    assert functions.find(0) is None and functions.find(2**64) is None and functions.find(-1) is None
+
+
+def test_a_symbol_without_a_size_reaches_to_the_next(image: Image) -> None:
+    functions = SymbolFunctions(image, folds_known=True)
+    unsized, last = functions.vaddr_of("unsized"), functions.vaddr_of("last")
+    assert unsized is not None and last is not None
+    found = functions.find(last - 1)
+    assert found is not None and (found.vaddr, found.size_bytes) == (unsized, 3)
+    assert functions.vaddr_of("nothing") is None
+
+
+def test_where_the_pass_has_been_the_best_symbol_names_the_function(image: Image) -> None:
+    functions = SymbolFunctions(image, folds_known=True)
+    fold = functions.find(functions.vaddr_of("weak_alias") or 0)
+    assert fold is not None and fold.flags & ClassFlag.MEMBERS_COMPLETE
+    (member,) = fold.members
+    assert (member.name, member.aliases) == ("global_alias", ("sized", "weak_alias", "local_alias"))
+
+
+def test_elsewhere_each_symbol_is_a_candidate_but_variants_of_a_constructor_are_one(image: Image) -> None:
+    functions = SymbolFunctions(image, folds_known=False)
+    fold = functions.find(functions.vaddr_of("_ZN1aC1Ev") or 0)
+    assert fold is not None and not fold.flags & ClassFlag.MEMBERS_COMPLETE
+    members = {member.name: member.aliases for member in fold.members}
+    assert members == {"_ZN1aC1Ev": ("_ZN1aC2Ev",), "_ZN1bC1Ev": (), "_Z2C1v": (), "_Z2C2v": ()}

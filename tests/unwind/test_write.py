@@ -1,0 +1,85 @@
+"""What people read and what scripts read."""
+
+from __future__ import annotations
+
+import json
+
+from icf.model import ClassFlag, Evidence, FoldClass, Member, Vaddr
+from tests.unwind.support import call, die, fold, pc, ret
+from unwind.answer import FrameAnswer
+from unwind.program import CallRecord, CallSite, ListedCode, Program, SiteKind
+from unwind.resolver import Resolver
+from unwind.stack import Stack
+from unwind.write_json import JsonWriter
+from unwind.write_text import TextWriter
+
+CLASSES = [
+    FoldClass(Vaddr(0x1000), 0x1000, tuple(map(Member, ("_ZN3fir4leftEv", "_ZN3fir5rightEv"))), ClassFlag(1)),
+    fold(1, 1),
+    fold(2, 2),
+    fold(3, 3),
+]
+RECORDS = [
+    CallRecord(ret(1), die(1, 0), die(2, 1), Evidence.ALIGNED),
+    *(call((2, member), (3, member)) for member in range(2)),
+]
+PROGRAM = Program(CLASSES, RECORDS, code=ListedCode({ret(1, 1): CallSite(SiteKind.INDIRECT)}))
+
+
+def place(answer: FrameAnswer) -> tuple[str, int] | None:
+    return ("src/main.cc", 40) if answer.linkage_name == "b1m0" else None
+
+
+def test_text_is_a_block_for_each_stack() -> None:
+    resolver, writer = Resolver(PROGRAM), TextWriter(place)
+    blocks = ""
+    for stack in (
+        Stack((pc(0), ret(1, 1), None), 1200),
+        Stack((pc(2), ret(1))),
+        Stack((pc(3), ret(2), ret(1, 1))),
+        Stack((0x99999999,)),
+    ):
+        blocks += writer.block(stack, resolver.resolve(stack.addresses))
+    assert blocks == (
+        "stack 1, seen 1,200 times\n"
+        "#0  0x0000000000001008  one of 2  [ambiguous: indirect call before 0x2020]\n"
+        "        fir::left()\n"
+        "        fir::right()\n"
+        "#1  0x0000000000002020  b1m0 (src/main.cc:40)\n"
+        "#2                   ?  [unknown: outside of the image]\n"
+        "\n"
+        "stack 2\n"
+        "#0  0x0000000000003008  b2m1  [unique, aligned]\n"
+        "#1  0x0000000000002010  b1m0 (src/main.cc:40)\n"
+        "\n"
+        "stack 3\n"
+        "#0  0x0000000000004008  one of 2 left  [narrowed, table: its caller is one of several]\n"
+        "        b3m0\n"
+        "        b3m1\n"
+        "#1  0x0000000000003010  one of 2  [ambiguous: indirect call before 0x2020]\n"
+        "        b2m0\n"
+        "        b2m1\n"
+        "#2  0x0000000000002020  b1m0 (src/main.cc:40)\n"
+        "\n"
+        "stack 4\n"
+        "#0  0x0000000099999999  [unknown: in no function of the image]\n"
+        "\n"
+    )
+
+
+def test_long_lists_of_candidates_are_cut_in_text_and_whole_in_json() -> None:
+    program = Program([fold(0, 30)])
+    stack = Stack((pc(0),))
+    answers = Resolver(program).resolve(stack.addresses)
+    assert TextWriter(place).block(stack, answers).endswith("        b0m15\n        and 14 more\n\n")
+    assert len(json.loads(JsonWriter(place).line(stack, answers))["frames"][0]["candidates"]) == 30
+
+
+def test_json_keeps_the_order_of_keys_and_has_no_spaces() -> None:
+    stack = Stack((pc(2), ret(1)), 7)
+    assert JsonWriter(place).line(stack, Resolver(PROGRAM).resolve(stack.addresses)) == (
+        '{"frames":[{"address":"0x3008","verdict":"unique","name":"b2m1","linkage_name":"b2m1","candidates":[],'
+        '"file":null,"line":null,"inlines":[],"evidence":"aligned"},'
+        '{"address":"0x2010","verdict":"unmerged","name":"b1m0","linkage_name":"b1m0","candidates":[],'
+        '"file":"src/main.cc","line":40,"inlines":[],"evidence":""}],"weight":7}\n'
+    )

@@ -1,0 +1,159 @@
+"""One frame in the light of what called it: the steps of the sweep from the outermost frame inwards.
+
+A step is a frame and the candidates that are possible for it, given those of its caller. It depends on its
+caller's address and candidates and on nothing further out, so the steps of all stacks together form a small
+automaton: state = (address, possible candidates), input = the next address inwards.
+
+    (root) --0x4011f0--> main {main} --0x401180--> 0x401180 {a, b} --0x401136--> 0x401136 {p, q}
+
+A step that has been taken once is a dictionary look-up, and it carries the frame's answer for the case that
+nothing further in says more, which `plain` steps never do: most stacks need no other work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from icf.model import Evidence, Verdict
+from unwind.answer import NO_FUNCTION, OUTSIDE, FrameAnswer
+from unwind.program import Body, Program, SiteKind
+from unwind.relations import Relation, Relations
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """A frame after its caller; `possible` are the candidates that some possible caller allows."""
+
+    address: int | None
+    vaddr: int = 0
+    body: Body | None = None
+    possible: int = 0
+    caller: Step | None = None  # None: whatever called it, the frame is the same
+    relation: Relation | None = None  # to the caller; None: there is nothing to know
+    broken: bool = False  # no possible caller allows anything, so the pair was cut
+    plain: bool = True  # it says nothing new about its caller
+    answer: FrameAnswer = field(default_factory=lambda: FrameAnswer(None, Verdict.UNKNOWN, reason=OUTSIDE))
+    inwards: dict[int | None, Step] = field(default_factory=dict)  # by return address
+    innermost: dict[int | None, Step] = field(default_factory=dict)  # by program counter
+
+
+class Chains:
+    """Makes the steps of one program, each once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._relations = Relations(program)
+        self._steps: dict[tuple[int, bool, int | None, int], Step] = {}
+        self._answers: dict[tuple[object, ...], FrameAnswer] = {}
+        self.root = Step(None)
+        self._outside = Step(None)
+
+    def __len__(self) -> int:
+        return len(self._steps) + len(self._answers)
+
+    def step(self, caller: Step, address: int | None, is_pc: bool) -> Step:
+        """The step from `caller` to a frame at `address` that it called."""
+        known = caller.innermost if is_pc else caller.inwards
+        step = known.get(address)
+        if step is None:
+            step = known[address] = self._outside if address is None else self._intern(caller, address, is_pc)
+        return step
+
+    def _intern(self, caller: Step, address: int, is_pc: bool) -> Step:
+        vaddr, body = self._look_up(address, is_pc)
+        depends = body is not None and not body.settled and caller.body is not None
+        key = (address, is_pc, caller.address, caller.possible) if depends else (address, is_pc, None, 0)
+        step = self._steps.get(key)
+        if step is None:
+            step = self._make(caller if depends else None, address, vaddr, body)
+            self._steps[key] = step
+        return step
+
+    def _make(self, caller: Step | None, address: int, vaddr: int, body: Body | None) -> Step:
+        if body is None:
+            unknown = FrameAnswer(address, Verdict.UNKNOWN, reason=NO_FUNCTION, vaddr=vaddr)
+            return Step(address, vaddr, answer=unknown)
+        if body.settled:
+            name = body.members[0].name
+            settled = FrameAnswer(address, Verdict.UNMERGED, name, vaddr=vaddr, body=body, member_idx=0)
+            return Step(address, vaddr, body, body.domain, answer=settled)
+        step = Step(address, vaddr, body, body.domain, caller)
+        if caller is not None and caller.body is not None and caller.address is not None:
+            step.relation = self._relations.between(caller.address, caller.body, body)
+            allowed = step.relation.forward(caller.possible)
+            step.broken = not allowed
+            step.possible = allowed or body.domain
+            step.plain = allowed != 0 and step.relation.backward(caller.possible, allowed) == caller.possible
+        step.answer = self.answer(step, step.possible, caller.possible if caller else 0, None)
+        return step
+
+    def answer(self, step: Step, left: int, callers: int, inner: tuple[Step, int] | None) -> FrameAnswer:
+        """The answer for a merged frame with the candidates `left` and its caller's `callers`.
+
+        `inner` is the frame that it called, with what is left of it, if that frame made the difference.
+        """
+        key = (step.address, step.vaddr, left, step.relation, callers, inner and (inner[0].relation, inner[1]))
+        answer = self._answers.get(key)
+        if answer is None:
+            if inner is not None and inner[0].relation is not None:
+                evidence = inner[0].relation.evidence(left, inner[1])
+            else:
+                evidence = step.relation.evidence(callers, left) if step.relation else None
+            answer = self._answers[key] = _answer(step, left, evidence, _why_open(step.relation, callers))
+        return answer
+
+    def contradiction(self, step: Step, callee: Step) -> FrameAnswer:
+        """The answer for `step`, which is `callee` or the frame that called it: this pair fits nothing."""
+        caller = callee.caller
+        key = ("contradicted", step.address, step.vaddr, callee.address, caller and caller.address)
+        answer = self._answers.get(key)
+        if answer is None:
+            where = f"{caller.address:#x}" if caller is not None and caller.address is not None else "?"
+            reason = f"nothing possible at {where} calls a function at {callee.address:#x}"
+            answer = self._answers[key] = _answer(step, 0, None, reason)
+        return answer
+
+    def _look_up(self, address: int, is_pc: bool) -> tuple[int, Body | None]:
+        """Where a frame is, and its body: a return address is looked up inside of the call before it."""
+        if is_pc or not address:
+            return address, self._program.body_at(address)
+        body = self._program.body_at(address - 1)
+        if body is None or address >= body.end:
+            # no return address, but a function that a signal interrupted at its first instruction?
+            next_body = self._program.body_at(address)
+            if next_body is not None and next_body.start == address:
+                if self._program.code.call_site(address).kind is SiteKind.NONE:
+                    return address, next_body
+        return address - 1, body
+
+
+def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> FrameAnswer:
+    """The words for the candidates `left` of a merged frame; none left: contradicted."""
+    body = step.body
+    assert body is not None
+    listed = left & body.listed
+    if not left:
+        verdict, listed = Verdict.CONTRADICTED, body.listed
+    elif left == listed and not left & (left - 1):
+        verdict = Verdict.UNIQUE
+    else:
+        verdict = Verdict.AMBIGUOUS if listed == body.listed else Verdict.NARROWED
+    limited = verdict in (Verdict.UNIQUE, Verdict.NARROWED)
+    word = evidence.name.lower() if limited and evidence is not None else ""
+    if verdict is Verdict.UNIQUE:
+        idx = left.bit_length() - 1
+        return FrameAnswer(step.address, verdict, body.members[idx].name, (), word, "", step.vaddr, body, idx)
+    names = (member.name for idx, member in enumerate(body.members) if listed >> idx & 1)
+    candidates = tuple(dict.fromkeys(names))  # functions of one name, from different files, are possible
+    if left and (not listed or (left != listed and len(candidates) == 1)):
+        reason = f"the tables may not list every function at {body.start:#x}"
+    return FrameAnswer(step.address, verdict, None, candidates, word, reason, step.vaddr, body)
+
+
+def _why_open(outer: Relation | None, callers: int) -> str:
+    """Why the caller does not settle a frame: the first cause there is."""
+    if outer is None:
+        return "its caller is not known"
+    if outer.why and any(group.evidence is None and group.callers & callers for group in outer.groups):
+        return outer.why
+    return "its caller is one of several"
