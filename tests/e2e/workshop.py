@@ -44,14 +44,9 @@ GOLD = Toolchain("gcc", "gold")
 LLD = Toolchain("clang", "lld", ("-Wl,--emit-relocs",))  # it overwrites addresses of folded functions in debug info
 LLD_ALONE = Toolchain("clang", "lld")
 MOLD = Toolchain("clang", "mold")
+GCC_MOLD = replace(MOLD, compiler="gcc")
 USUAL = (GOLD, LLD)
-ALL = (
-    *USUAL,
-    MOLD,
-    replace(GOLD, compiler="clang"),
-    replace(LLD, compiler="gcc"),
-    replace(MOLD, compiler="gcc"),
-)
+ALL = (*USUAL, MOLD, GCC_MOLD, replace(GOLD, compiler="clang"), replace(LLD, compiler="gcc"))
 
 
 @dataclass(frozen=True, slots=True)
