@@ -3,19 +3,22 @@
 Jumps matter only where the recorded calls do not explain a stack, so a body is decoded when first asked
 about. It is decoded straight through from its start. Where that stops early (data among the code) nothing
 is known of its jumps, and the resolver rules nothing out. The same holds for a jump through the procedure
-linkage table: another module may come back. A switch's jump table looks like any other indirect jump.
+linkage table: another module may come back. A switch's jump table looks like any other indirect jump. Most runs
+decode nothing, so capstone, whose import takes longer than they do, is left for those that do.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-
-import capstone
+from typing import TYPE_CHECKING
 
 from icf.code.calls import CallKind, call_ending_at
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from unwind.program import CallSite, Jumps, SiteKind
+
+if TYPE_CHECKING:
+    import capstone
 
 _LONGEST_BODY_BYTES = 1 << 20
 
@@ -60,17 +63,17 @@ class ImageCode:
         code = self._image.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else b""
         if len(code) < size_bytes or not size_bytes:
             return None
+        from capstone import CS_GRP_CALL, CS_GRP_JUMP
+
         direct = []
         indirect = False
         reached = start
         for insn in self._disassembler.disasm(bytes(code), start):
             reached = insn.address + insn.size
-            if not insn.group(capstone.CS_GRP_JUMP) or insn.group(capstone.CS_GRP_CALL):
+            if not insn.group(CS_GRP_JUMP) or insn.group(CS_GRP_CALL):
                 continue
-            target = self._target(insn)
-            if target is None:
-                indirect = True
-            elif target in self._image.plt_stubs:
+            target = _target(insn)
+            if target is None or target in self._image.plt_stubs:
                 indirect = True
             elif not start <= target < end or target == start:
                 direct.append((insn.address, target))
@@ -78,6 +81,8 @@ class ImageCode:
 
     @cached_property
     def _disassembler(self) -> capstone.Cs:
+        import capstone
+
         if self._image.machine is Machine.X86_64:
             disassembler = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         else:
@@ -85,8 +90,11 @@ class ImageCode:
         disassembler.detail = True
         return disassembler
 
-    def _target(self, insn: capstone.CsInsn) -> int | None:
-        """Where a jump goes; None if a register or memory says it."""
-        if insn.operands and insn.operands[-1].type == capstone.CS_OP_IMM:
-            return int(insn.operands[-1].imm) & (1 << 64) - 1
-        return None
+
+def _target(insn: capstone.CsInsn) -> int | None:
+    """Where a jump goes; None if a register or memory says it."""
+    from capstone import CS_OP_IMM
+
+    if insn.operands and insn.operands[-1].type == CS_OP_IMM:
+        return int(insn.operands[-1].imm) & (1 << 64) - 1
+    return None

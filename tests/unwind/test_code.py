@@ -1,0 +1,54 @@
+"""Jumps out of a function, as both machines have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from icf.elf.image import Image
+from tests.support.link import compile_object, link, tool
+from unwind.code import ImageCode
+from unwind.program import Jumps, SiteKind
+
+X86_64 = """
+    .text
+    .globl _start, out, call_far
+_start: test %eax, %eax; je out; jmp 1f; 1: call out
+call_far: call *8(%rax); ret; jmp out
+    .size _start, .-_start
+through: jmp *%rax
+out: ret; .byte 0x06
+"""
+AARCH64 = """
+    .text
+    .globl _start, out, call_far
+_start: cbz x0, out; tbz w0, 3, out; b.eq 1f; 1: bl out
+call_far: blr x1; ret; b out
+    .size _start, .-_start
+through: br x16
+out: ret; .word 0xffffffff
+"""
+
+
+@pytest.mark.parametrize(("arch", "source"), [("x86_64", X86_64), ("aarch64", AARCH64)])
+def test_jumps_that_leave_are_found(arch: str, source: str, tmp_path: Path) -> None:
+    tool("clang++-19", "clang++")
+    path = link(tmp_path / "image", "lld", compile_object(source, arch=arch, suffix=".s"), "-nostdlib", arch=arch)
+    with Image.open(path) as image:
+        symbols = image.symbols
+        at = {symbols.name(row): int(symbols.value[row]) for row in range(symbols.count)}
+        code = ImageCode(image)
+        start, through, out = at["_start"], at["through"], at["out"]
+        jumps = code.jumps(start, through)
+        assert jumps is not None and not jumps.indirect
+        assert {target for _, target in jumps.direct} == {out}
+        assert len(jumps.direct) == (2 if arch == "x86_64" else 3)
+        assert code.jumps(through, out) == Jumps(indirect=True)
+        assert code.jumps(out, out + (1 if arch == "x86_64" else 4)) == Jumps()
+        # data among the code, a body that is not in the file, an empty one
+        assert code.jumps(out, out + (2 if arch == "x86_64" else 8)) is None
+        assert code.jumps(1 << 40, (1 << 40) + 16) is None and code.jumps(start, start) is None
+        site = code.call_site(at["call_far"])
+        assert (site.kind, site.target) == (SiteKind.DIRECT, out)
+        assert code.call_site(at["call_far"] + (3 if arch == "x86_64" else 4)).kind is SiteKind.INDIRECT
