@@ -2,7 +2,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bytes = bytes | memoryview
+U64 = NDArray[np.uint64] | memoryview
 
-def hash_references(
-    info: Bytes, str_: Bytes, line_str: Bytes, references: NDArray[np.uint64], out: NDArray[np.uint64]
-) -> int: ...
+def hash_references(info: Bytes, str_: Bytes, line_str: Bytes, references: U64, out: U64) -> int: ...

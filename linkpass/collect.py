@@ -54,11 +54,7 @@ def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
     for end, symbol in reach.stub_symbol.items():
         row = rows[end]
         target = int(reach.call_target[row])
-        named = [
-            Place(target, idx)
-            for idx, member in enumerate(linked.members(target))
-            if symbol == member.name or symbol in member.aliases
-        ]
+        named = [Place(target, idx) for idx, member in enumerate(linked.members(target)) if member.is_named(symbol)]
         if len(named) == 1:
             for caller in linked.places(int(reach.call_from[row])):
                 records.calls[end, caller] = (named[0], Evidence.RELOCATION)

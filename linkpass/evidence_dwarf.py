@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.dwarf.dies import resolve
 from icf.dwarf.scan import AT_INSTRUCTION, NO_CALLER, TAIL_CALL, CallSites
 from icf.elf.types import Machine
 from icf.folds.aliases import base_name, same_function
 from icf.folds.classes import Fold
+from icf.folds.identity import Described
 from icf.model import Evidence
 from icf.tables.dcall import DirectCalls
 from linkpass.linked import Linked, Place
@@ -60,7 +60,7 @@ class _Reader:
         self.linked = linked
         self.reach = reach
         self.statements = statements
-        self.callees: dict[int, tuple[str, str, int]] = {}  # DIE -> linkage name, name, root
+        self.callees: dict[int, Described] = {}
         self.matches: dict[tuple[int, int], Place | None] = {}
 
     def read(self, rows: NDArray[np.int64], key: U64, sites: CallSites, branch_keys: U64, *, is_jump: bool) -> None:
@@ -76,7 +76,7 @@ class _Reader:
         sources = self.reach.jump_from if is_jump else self.reach.call_from
         targets = self.reach.jump_target if is_jump else self.reach.call_target
         out = self.statements.jumps if is_jump else self.statements.calls
-        self._learn(sites.origin[rows])
+        self._learn(np.unique(sites.origin[rows]).tolist())
         columns = (sites.caller[rows], sites.origin[rows], ends[branches], sources[branches], targets[branches])
         for die, origin, end, source, target in zip(*(column.tolist() for column in columns), strict=True):
             caller = self.linked.place_of_die(source, die)
@@ -89,16 +89,10 @@ class _Reader:
             else:
                 out.setdefault((end, caller), set()).add(callee)
 
-    def _learn(self, origins: U64) -> None:
-        new = np.array([die for die in np.unique(origins).tolist() if die not in self.callees], np.uint64)
-        if not len(new):
-            return
-        debug = self.linked.debug
-        identity = resolve(debug, new)
-        for row, die in enumerate(new.tolist()):
-            linkage = debug.string(int(identity.linkage_name[row])).decode("utf-8", "surrogateescape")
-            name = debug.string(int(identity.name[row])).decode("utf-8", "surrogateescape")
-            self.callees[die] = (linkage, name, int(identity.root[row]))
+    def _learn(self, origins: list[int]) -> None:
+        identities = self.linked.finder.identities
+        assert identities is not None
+        self.callees.update(zip(origins, identities.of(origins), strict=True))
 
     def _callee(self, target: int, origin: int) -> Place | None:
         fold = self.linked.folds.get(target)
@@ -106,17 +100,18 @@ class _Reader:
             return Place(target, 0)
         key = (target, origin)
         if key not in self.matches:
-            idx = _member_of(fold, origin, *self.callees[origin])
+            idx = _member_of(fold, origin, self.callees[origin])
             self.matches[key] = None if idx is None else Place(target, idx)
         return self.matches[key]
 
 
-def _member_of(fold: Fold, die: int, linkage: str, name: str, root: int) -> int | None:
+def _member_of(fold: Fold, die: int, callee: Described) -> int | None:
     """The one member that a callee DIE can mean."""
+    linkage, root = callee.linkage, callee.root
     by_root = [idx for idx, member in enumerate(fold.members) if die in member.roots or root in member.roots]
     if by_root:
         return by_root[0] if len(by_root) == 1 else None
-    wanted = linkage or name
+    wanted = linkage or callee.name
     by_name = []
     for idx, member in enumerate(fold.members):
         if member.nameless:

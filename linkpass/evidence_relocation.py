@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from icf.elf.relocations import Relocations
 from icf.elf.types import SHF_EXECINSTR, SHT_RELA, Machine
-from icf.folds.classes import FoldMember
+from icf.folds.members import FoldMember
 from icf.model import Evidence
 from linkpass.linked import Linked, Place
 from linkpass.reach import Reach
@@ -105,7 +105,7 @@ def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, 
     symbols = relocations.symbols
     if int(symbols.type[symbol]) != _STT_SECTION:
         name = symbols.name(symbol)
-        named = [idx for idx, member in enumerate(fold.members) if name == member.name or name in member.aliases]
+        named = [idx for idx, member in enumerate(fold.members) if member.is_named(name)]
     else:
         local = [idx for idx, member in enumerate(fold.members) if member.local]
         named = [idx for idx in local if _may_share_file(linked, caller, fold.members[idx])]

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from icf.dwarf.scan import CallSites, Functions, scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
-from icf.folds.classes import Fold, FoldFinder, FoldMember
+from icf.folds.classes import Fold, FoldFinder
 from icf.folds.functions import Bodies, find_bodies
+from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections
 
 U64 = NDArray[np.uint64]

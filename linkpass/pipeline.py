@@ -60,6 +60,11 @@ def run_pass(path: str, options: Options) -> Summary:
     with Image.open(path) as image:
         if image.section(".debug_icf") is not None and not report:
             return _already_done(image, out)
+        if image.linker == "mold" and not report:
+            raise IcfError(
+                f"{path}: mold leaves no trace of many functions that it folds, so its image alone is not enough",
+                hint="link with -Wl,--print-icf-sections, keep what it prints, and give it with --icf-report",
+            )
         linked = Linked.read(image, report, options.threads)
         collected = collect(linked)
         tables = build_tables(linked, collected)

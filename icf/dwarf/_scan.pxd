@@ -21,7 +21,7 @@ cdef u64 as_u64(u64 value) noexcept nogil
                high=u64, origin=u64, flags=u64)
 cpdef int scan(const unsigned char[::1] info, const unsigned char[::1] addr, const unsigned char[::1] str_offsets,
                u64[:, ::1] units, u64[:, ::1] tables, u64[:, ::1] decls, const unsigned int[::1] ops,
-               u64[::1] consts, const unsigned int[::1] forms, size_t first, size_t last, bint unit_only, u64[:, ::1] picks, int[::1] stack,
+               u64[::1] consts, const unsigned int[::1] forms, size_t first, size_t last, int mode, u64[:, ::1] picks, int[::1] stack,
                u64[:, ::1] subprograms, u64[:, ::1] sites, u64[::1] result) except -1
 
 cdef u64 string_ref(u64 value, u64 cls, const unsigned char[::1] str_offsets, u64 str_base,

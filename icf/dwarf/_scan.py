@@ -134,7 +134,7 @@ def scan(
     forms,
     first,
     last,
-    unit_only,
+    mode,
     picks,
     stack,
     subprograms,
@@ -147,7 +147,8 @@ def scan(
                  10 stmt_list, 11 name, 12 comp_dir, 13 str_offsets_base, 14 addr_base, 15 rnglists_base,
                  16 low_pc, 17 language, 18 dwo name, 19 flags (1 has stmt_list, 2 skeleton or split)
     forms        u32[512]: the operation of each form, for DW_FORM_indirect (see units.indirect_forms)
-    unit_only    read the unit DIEs and no more: what names and addresses of other DIEs are relative to
+    mode         0 functions with code and call sites; 1 the unit DIEs and no more: what names and addresses of other
+                 DIEs are relative to; 2 every subprogram that is no declaration, as with picks
     picks        u64[n, 2]: offset of a DIE, its unit's row; n = 0: scan units
     stack        i32 scratch, its length bounds the nesting
     subprograms  u64[n, 6]: DIE, low, high, ranges, flags | unit << 32, origin; flags: 1 has low, 2 has ranges as
@@ -410,7 +411,7 @@ def scan(
                                 err = 11
                                 break
                         units[unit, 16] = value
-                        if unit_only != 0:
+                        if mode == 1:
                             break
                 elif kind == 1 or kind == 2 or pick_mode:
                     # addresses: low_pc or return pc, call pc
@@ -455,7 +456,7 @@ def scan(
                             flags |= 2
                         elif val[32 + 5] == 12:
                             flags |= 4
-                        if flags != 0 or pick_mode:
+                        if flags != 0 or pick_mode or (mode == 2 and val[32 + 7] == 0):
                             if n_subs >= subprograms.shape[0]:
                                 full = 1
                                 break
@@ -464,7 +465,7 @@ def scan(
                             subprograms[n_subs, 2] = high
                             subprograms[n_subs, 3] = val[5] if val[32 + 5] != 0 else 0
                             subprograms[n_subs, 5] = origin
-                            if pick_mode:
+                            if pick_mode or mode == 2:
                                 if val[32 + 7] != 0 and val[7] != 0:
                                     flags |= 8
                                 if val[32 + 8] != 0 and val[8] != 0:
@@ -488,7 +489,7 @@ def scan(
                             n_subs += 1
                             if pick_mode:
                                 break
-                    elif origin != 0 and depth > 0:
+                    elif origin != 0 and depth > 0 and mode == 0:
                         flags = 0
                         if val[32 + 7] != 0 and val[7] != 0:
                             flags |= 1

@@ -17,7 +17,7 @@ def scan(
     forms: NDArray[np.uint32],
     first: int,
     last: int,
-    unit_only: bool,
+    mode: int,
     picks: U64,
     stack: NDArray[np.int32],
     subprograms: U64,

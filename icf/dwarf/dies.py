@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.units import END, MAX_DEPTH, OFFSET, DebugInfo
 
 U64 = NDArray[np.uint64]
 
@@ -56,6 +56,23 @@ def read_dies(debug: DebugInfo, offsets: U64) -> Dies:
         debug.run(0, count, picks, rows, np.empty((0, 3), np.uint64), np.empty(0, np.int32), result)
     elif count:
         rows[:, 4] = FAILED
+    return _columns(rows)
+
+
+def defined_subprograms(debug: DebugInfo, unit_idx: int) -> Dies:
+    """All subprograms of a unit that are no declarations, with or without code; none of a corrupt unit."""
+    none, stack, result = np.empty((0, 2), np.uint64), np.empty(MAX_DEPTH, np.int32), np.zeros(3 + 64, np.uint64)
+    no_sites = np.empty((0, 3), np.uint64)
+    rows = np.empty((1 << 12, 12), np.uint64)
+    unit_bytes = int(debug.units[unit_idx, END] - debug.units[unit_idx, OFFSET])
+    while True:
+        debug.run(unit_idx, unit_idx + 1, none, rows, no_sites, stack, result, mode=2)
+        if result[0] > unit_idx or len(rows) > unit_bytes:
+            return _columns(rows[: int(result[1])])
+        rows = np.empty((4 * len(rows), 12), np.uint64)
+
+
+def _columns(rows: U64) -> Dies:
     column = rows.T
     return Dies(
         offset=column[0],

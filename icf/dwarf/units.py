@@ -162,7 +162,7 @@ class DebugInfo:
         sites: U64,
         stack: NDArray[np.int32],
         result: U64,
-        unit_only: bool = False,
+        mode: int = 0,
     ) -> None:
         """One call of the kernel on these sections; see `icf.dwarf._scan.scan`."""
         scan(
@@ -177,7 +177,7 @@ class DebugInfo:
             memoryview(self.forms),
             first,
             last,
-            unit_only,
+            mode,
             memoryview(picks),
             memoryview(stack),
             memoryview(subprograms),

@@ -16,7 +16,7 @@ may be missing; the numbers then differ and nothing is matched.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from icf.demangle import demangle
 
@@ -62,8 +62,3 @@ def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple
             matched[at] = idx
             for others in choices.values():
                 others.discard(idx)
-
-
-def source_files(unit_names: Iterable[str]) -> frozenset[str]:
-    """File names of units, as STT_FILE symbols spell them."""
-    return frozenset(name.rsplit("/", 1)[-1] for name in unit_names)

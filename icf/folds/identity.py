@@ -1,0 +1,80 @@
+"""Which source function a DIE describes: its names, and the declaration it goes back to.
+
+Strings are decoded for the few DIEs that matter; all others are compared by hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf._strings import hash_references
+from icf.dwarf.constants import DW_LANG_C_names
+from icf.dwarf.dies import Identity, resolve
+from icf.dwarf.units import LANGUAGE, NAME, DebugInfo
+
+U64 = NDArray[np.uint64]
+
+
+class Described(NamedTuple):
+    """What DWARF says of a function."""
+
+    linkage: str  # linkage name, "" if DWARF has none; for C the name
+    name: str
+    external: bool
+    root: int  # the DIE at the end of the chain of origins
+    decl_line: int
+
+
+class Identities:
+    """The described functions of one image, read once each."""
+
+    def __init__(self, debug: DebugInfo) -> None:
+        self.debug = debug
+        self.str_offsets: dict[str, int] = {}  # linkage name -> its offset in .debug_str
+        self._known: dict[int, Described] = {}
+        self._texts: dict[int, str] = {0: ""}
+
+    def of(self, dies: Iterable[int]) -> list[Described]:
+        """What the DIEs describe, in their order."""
+        dies = list(dies)
+        unknown = np.array(sorted({die for die in dies if die not in self._known}), np.uint64)
+        if len(unknown):
+            self.learn(unknown, resolve(self.debug, unknown))
+        return [self._known[die] for die in dies]
+
+    def learn(self, dies: U64, identity: Identity) -> None:
+        """Remember DIEs whose identities are known as references already."""
+        languages = self.debug.units[self.debug.unit_of(dies), LANGUAGE].tolist()
+        columns = (identity.linkage_name, identity.name, identity.external, identity.root, identity.decl_line)
+        rows = zip(dies.tolist(), languages, *(column.tolist() for column in columns), strict=True)
+        for die, language, linkage_reference, name_reference, external, root, line in rows:
+            name = self._text(name_reference)
+            linkage = self._text(linkage_reference)
+            if linkage_reference >> 60 == 2:
+                self.str_offsets[linkage] = linkage_reference & (1 << 60) - 1
+            if not linkage and language in DW_LANG_C_names:
+                linkage = name
+            self._known[die] = Described(linkage, name, external, root, line)
+
+    def hashes(self, references: U64) -> U64:
+        """A hash of each referenced string, 0 for none."""
+        out = np.empty(len(references), np.uint64)
+        debug = self.debug
+        hash_references(debug.info, debug.str_, debug.line_str, np.ascontiguousarray(references).data, out.data)
+        return out
+
+    def files_of(self, dies: Iterable[int]) -> frozenset[str]:
+        """File names of the units that hold the DIEs, as STT_FILE symbols spell them."""
+        units = self.debug.unit_of(np.array(list(dies), np.uint64))
+        names = (self.debug.string(int(self.debug.units[unit, NAME])) for unit in units)
+        return frozenset(name.decode("utf-8", "replace").rsplit("/", 1)[-1] for name in names)
+
+    def _text(self, reference: int) -> str:
+        text = self._texts.get(reference)
+        if text is None:
+            text = self._texts[reference] = self.debug.string(reference).decode("utf-8", "surrogateescape")
+        return text

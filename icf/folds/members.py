@@ -1,0 +1,223 @@
+"""The source functions at one address: DIEs and symbols put together.
+
+    symbols at A        _ZN3CatC1Ev  _ZN3CatC2Ev  _Z4moo_v
+    DIEs at A           <Cat::Cat> of a.cc, the same of b.cc (a discarded copy, redirected), <moo_>
+    groups of DIEs      {Cat::Cat: 2 DIEs}  {moo_}
+    members             {Cat::Cat: C1, C2}  {moo_}
+
+DIEs are grouped into source functions first: a function with external linkage is one function however many
+units describe it; a local one is one for each declaration. Then symbols are matched to groups by linkage
+name. A symbol without a group is a variant of a member, or else a member without debug information. Doubt
+makes more members, never fewer: a superfluous candidate costs an answer, a missing one would make a wrong
+one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from icf.folds.aliases import base_name, same_function
+from icf.folds.identity import Identities
+from icf.folds.nameless import assign
+
+
+@dataclass(slots=True)
+class FoldMember:
+    """One source function at a body, while classes are being made."""
+
+    name: str
+    aliases: list[str] = field(default_factory=list)
+    symbols: list[int] = field(default_factory=list)  # rows of the symbol table
+    dies: list[int] = field(default_factory=list)  # concrete DIEs at this body
+    roots: set[int] = field(default_factory=set)  # DIEs that declare it
+    linkage: str = ""  # DW_AT_linkage_name, empty if DWARF has none
+    local: bool = False
+    kept: bool | None = None  # None: not known
+    files: frozenset[str] = frozenset()  # source files of its local symbols
+    nameless: bool = False  # `name` is not a linkage name: the image has none
+
+    @property
+    def die(self) -> int:
+        """The DIE that stands for this member in the tables, 0 if it has none."""
+        return min(self.dies, default=0)
+
+    def is_named(self, name: str) -> bool:
+        """Whether a symbol name is one of its own."""
+        return bool(name) and not self.nameless and name in (self.name, self.linkage, *self.aliases)
+
+
+class Named(NamedTuple):
+    """A symbol at a body."""
+
+    name: str
+    row: int
+    local: bool
+    file: str  # source file of a local symbol, where known
+
+
+@dataclass(slots=True)
+class Group:
+    """The DIEs at one body that are one source function."""
+
+    linkage: str
+    name: str
+    external: bool
+    dies: list[int] = field(default_factory=list)
+    roots: set[int] = field(default_factory=set)
+    kept: bool = False  # an address of it stands in the image as it was linked
+
+
+def group_dies(identities: Identities, dies: list[int], lost: frozenset[int], global_names: set[str]) -> list[Group]:
+    """Group the DIEs at one body; `lost` are those whose address was a tombstone."""
+    groups: dict[tuple[object, ...], Group] = {}
+    for die, described in zip(dies, identities.of(dies), strict=True):
+        linkage, name, external, root, line = described
+        external |= (linkage or name) in global_names
+        if external and (linkage or name in global_names):
+            key: tuple[object, ...] = (linkage or name,)
+        elif linkage:
+            key = (linkage, root)
+        else:
+            key = (name, root, line)
+        group = groups.setdefault(key, Group(linkage, name, external))
+        group.dies.append(die)
+        group.roots.update((die, root))
+        group.kept |= die not in lost
+    return _unite_variants(list(groups.values()))
+
+
+def _unite_variants(groups: list[Group]) -> list[Group]:
+    """clang describes C1 and C2 of a constructor by a DIE each; they are one source function."""
+    united: list[Group] = []
+    for group in groups:
+        for other in united:
+            if group.linkage and group.external and other.external and same_function(group.linkage, other.linkage):
+                other.dies += group.dies
+                other.roots |= group.roots
+                other.kept |= group.kept
+                break
+        else:
+            united.append(group)
+    return united
+
+
+def match(
+    identities: Identities | None, groups: list[Group], named: list[Named], reported: list[str], knows_kept: bool
+) -> list[FoldMember]:
+    """Members from groups of DIEs, the symbols at the same body, and the names in the linker's report."""
+    members: list[FoldMember] = []
+    nameless: list[Group] = []
+    rest = list(named)
+    for group in groups:
+        assert identities is not None
+        mine = [entry for entry in rest if _names(group, entry.name)]
+        if not mine and not group.linkage and named:
+            nameless.append(group)
+            continue
+        if not group.external and len(mine) > 1:
+            mine = _from_unit(mine, identities.files_of(group.dies))
+        clones = _by_function(mine)
+        if len(clones) > 1:  # foo.constprop.0 and foo.isra.0: which DIE is whose cannot be told
+            members += [_member(entries) for entries in clones.values()]
+        else:
+            member = _member(mine) if mine else FoldMember(group.linkage or group.name, local=not group.external)
+            member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
+            member.kept = group.kept if knows_kept else None
+            members.append(member)
+        rest = [entry for entry in rest if entry not in mine]
+    for entry in rest:
+        _add_symbol(members, entry)
+    for name in reported:
+        if not any(_is_known_as(member, name) for member in members):
+            members.append(FoldMember(name))
+    if nameless:
+        assert identities is not None
+        _attach_nameless(identities, members, nameless, knows_kept)
+    if knows_kept:
+        _deduce_kept(members)
+    return members
+
+
+def _member(entries: list[Named]) -> FoldMember:
+    return FoldMember(
+        entries[0].name,
+        aliases=sorted({entry.name for entry in entries} - {entries[0].name}),
+        symbols=[entry.row for entry in entries],
+        local=entries[0].local,
+        files=frozenset(entry.file for entry in entries if entry.file),
+    )
+
+
+def _is_known_as(member: FoldMember, name: str) -> bool:
+    if member.is_named(name):
+        return True
+    return any(same_function(base_name(known), base_name(name)) for known in (member.name, *member.aliases))
+
+
+def _names(group: Group, symbol: str) -> bool:
+    """Whether a symbol is one of the group's function."""
+    name = group.linkage or group.name
+    if symbol == name:
+        return True
+    base = base_name(symbol)
+    return base == name or (bool(group.linkage) and same_function(base, name))
+
+
+def _by_function(entries: list[Named]) -> dict[str, list[Named]]:
+    """Entries by source function: variants of one constructor stay together."""
+    by_name: dict[str, list[Named]] = {}
+    for entry in entries:
+        known = next((name for name in by_name if same_function(name, entry.name)), entry.name)
+        by_name.setdefault(known, []).append(entry)
+    return by_name
+
+
+def _from_unit(entries: list[Named], files: frozenset[str]) -> list[Named]:
+    """Of several local symbols of one name, one that stems from the files."""
+    here = [entry for entry in entries if entry.file in files]
+    return here[:1] if len({entry.name for entry in here}) == 1 else entries[:1]
+
+
+def _add_symbol(members: list[FoldMember], entry: Named) -> None:
+    for member in members:
+        at_home = entry.file in member.files or not (entry.file or member.files)
+        if at_home and same_function(member.name, entry.name):
+            member.symbols.append(entry.row)
+            if entry.name != member.name:
+                member.aliases = sorted({*member.aliases, entry.name})
+            return
+    members.append(_member([entry]))
+
+
+def _attach_nameless(identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool) -> None:
+    """Give DIEs without linkage name to the symbols they belong to; what cannot be told stays without."""
+    bare = [member for member in members if not member.dies]
+    if len(bare) == 1 and len({group.name for group in groups}) == 1 and not bare[0].local:
+        matched = dict.fromkeys(range(len(groups)), 0)  # copies of one function, redirected to the one body
+    else:
+        described = [(group.name, identities.files_of(group.dies)) for group in groups]
+        matched = assign(described, [(member.name, min(member.files, default="")) for member in bare])
+    for at, idx in matched.items():
+        bare[idx].dies = bare[idx].dies + groups[at].dies
+        bare[idx].roots |= groups[at].roots
+        if knows_kept:
+            bare[idx].kept = bool(bare[idx].kept) or groups[at].kept
+    if len(groups) > len(bare) and not matched:
+        names = sorted({group.name for group in groups})
+        members += [FoldMember(name, local=True, nameless=True) for name in names]
+
+
+def _deduce_kept(members: list[FoldMember]) -> None:
+    """Exactly one member was kept; where DWARF does not say so clearly nothing is claimed."""
+    kept = [member for member in members if member.kept]
+    if not kept:
+        unsaid = [member for member in members if member.kept is None]
+        if len(unsaid) == 1:
+            unsaid[0].kept = True
+    elif len(kept) > 1:
+        for member in kept:
+            member.kept = None
+    if sum(member.kept is True for member in members) == 1:
+        for member in members:
+            member.kept = member.kept is True

@@ -1,0 +1,129 @@
+"""Functions that DWARF describes but whose address the linker has overwritten (lld and mold without relocations).
+
+Their DIEs have names. So a folded symbol finds its DIE by name, and a C symbol whose name no DIE
+has, in an image where all else is described, is found to be no function of its own but an alias (attribute
+`alias`): neither gcc nor clang describes those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.dies import defined_subprograms, resolve
+from icf.dwarf.scan import Functions
+from icf.elf.image import Image
+from icf.folds.aliases import is_cold_part
+from icf.folds.functions import Bodies
+from icf.folds.identity import Identities
+from icf.folds.members import FoldMember
+
+U64 = NDArray[np.uint64]
+
+# parts of the C runtime, which come without debug information and fold with nothing
+_RUNTIME = frozenset(
+    "_start _init _fini deregister_tm_clones register_tm_clones __do_global_dtors_aux frame_dummy call_weak_fn"
+    " _dl_relocate_static_pie __libc_csu_init __libc_csu_fini __clang_call_terminate atexit at_quick_exit stat fstat"
+    " lstat mknod stat64 fstat64 lstat64 fstatat fstatat64 mknodat __stack_chk_fail_local pthread_atfork".split()
+)
+
+
+class Tombstoned:
+    """Looks functions up by name, whatever their address."""
+
+    def __init__(self, identities: Identities, functions: Functions, bodies: Bodies) -> None:
+        self._identities = identities
+        self._functions = functions
+        self._bodies = bodies
+        self._coverage: bool | None = None
+
+    def describe(self, members: Sequence[FoldMember]) -> None:
+        """Give members without a DIE the one of their name, if all DIEs of that name are one function."""
+        members = [member for member in members if not member.nameless]
+        if not members or len(self._bodies.dwarf_rows) == len(self._functions.die):
+            return
+        hashes, dies, roots, external = self._by_name
+        alive = self._functions.die[self._bodies.dwarf_rows]
+        for member in members:
+            first, last = np.searchsorted(hashes, _range_of(_hash(member.name)))
+            mine = [row for row in range(first, last) if dies[row] not in alive]
+            if not mine or (not external[mine].all() and len(set(roots[mine].tolist())) > 1):
+                continue
+            described = self._identities.of([int(dies[row]) for row in mine])
+            if all(known.linkage == member.name for known in described):
+                member.dies = [int(dies[row]) for row in mine]
+                member.roots = {*member.dies, *(known.root for known in described)}
+                member.linkage = member.name
+
+    def join_aliases(self, image: Image, members: list[FoldMember], unfolded: bool) -> list[FoldMember]:
+        """Make symbols that cannot be functions of their own aliases of the one that is.
+
+        `unfolded`: the linker is known to have folded nothing here. gcc folds, too (-fipa-icf), within a unit,
+        and turns one function into an alias of the other; then the unit still defines both, one without code.
+        """
+        described = [member for member in members if member.dies]
+        suspects = [member for member in members if not member.dies and not member.nameless]
+        if len(described) != 1 or len(suspects) != len(members) - 1:
+            return members
+        if not unfolded and not (all(self._is_undescribed(member) for member in suspects) and self._covers(image)):
+            return members
+        if any(member.name in self._defined_beside(described[0]) for member in suspects):
+            return members
+        target = described[0]
+        names = {name for member in suspects for name in (member.name, *member.aliases)}
+        target.aliases = sorted({*target.aliases, *names} - {target.name})
+        target.symbols += [row for member in suspects for row in member.symbols]
+        return [target]
+
+    def _is_undescribed(self, member: FoldMember) -> bool:
+        """Whether no function with code has the name, and it is of a kind that compilers describe: not a thunk."""
+        if member.name.startswith("_Z") or "." in member.name:
+            return False
+        hashes = self._by_name[0]
+        first, last = np.searchsorted(hashes, _range_of(_hash(member.name)))
+        return bool(first == last)
+
+    def _defined_beside(self, member: FoldMember) -> set[str]:
+        """Names of all functions that the units of a member define."""
+        debug = self._identities.debug
+        names: set[str] = set()
+        for unit in set(debug.unit_of(np.array(member.dies, np.uint64)).tolist()):
+            identity = resolve(debug, defined_subprograms(debug, unit).offset)
+            references = set(identity.linkage_name.tolist()) | set(identity.name.tolist())
+            names |= {debug.string(reference).decode("utf-8", "surrogateescape") for reference in references}
+        return names
+
+    @cached_property
+    def _by_name(self) -> tuple[U64, U64, U64, NDArray[np.bool_]]:
+        """Hash of the (linkage) name, DIE, root, external: all functions with code, by hash."""
+        dies = np.unique(self._functions.die)
+        identity = resolve(self._identities.debug, dies)
+        names = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+        hashes = self._identities.hashes(names)
+        order = np.argsort(hashes, kind="stable")
+        return hashes[order], dies[order], identity.root[order], identity.external[order]
+
+    def _covers(self, image: Image) -> bool:
+        """Whether every function with code is described: then one that is not is no function."""
+        if self._coverage is None:
+            bare = ~np.isin(self._bodies.symbol_value, self._bodies.dwarf_low)
+            names = image.symbols.names(self._bodies.symbol_rows[bare].tolist())
+            self._coverage = all(
+                name in _RUNTIME or name.startswith(("_ZT", "_GLOBAL__", "__cxx_global")) or is_cold_part(name)
+                for name in names
+            )
+        return self._coverage
+
+
+def _hash(name: str) -> int:
+    value = 0xCBF29CE484222325
+    for byte in name.encode("utf-8", "surrogateescape"):
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def _range_of(value: int) -> NDArray[np.uint64]:
+    return np.array([value, min(value + 1, 0xFFFFFFFFFFFFFFFF)], np.uint64)
