@@ -39,7 +39,7 @@ def main() -> int:
         program = checked_in()
         program = Recording(Path(shutil.copy2(program.image, WORK / "shop")), program.stacks, program.truth)
 
-    title("Today: each sampled allocation as a symbolizer names it")
+    title("Today: the stack of each sampled allocation, as addr2line names it")
     today = [symbolized(program.image, stack) for stack in program.stacks]
     wrong_today = show(program, today)
 
@@ -47,7 +47,7 @@ def main() -> int:
     print(run(["icf", "pass", "shop"]), end="")
     excerpt(run(["icf", "dump", "shop"]), 24)
 
-    title("Now: the same stacks, the same program")
+    title("Now: the same stacks of the same program")
     (WORK / "stacks").write_text("\n".join(program.stacks) + "\n")
     answers = run(["icf", "resolve", "-e", "shop", "--out", "json", "stacks"])
     resolved = [[frame["linkage_name"] for frame in json.loads(line)["frames"]] for line in answers.splitlines()]
