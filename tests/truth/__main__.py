@@ -72,7 +72,6 @@ def _as_json(result: Measurement) -> dict[str, object]:
                 "merged": dict(score.merged),
                 "direct": dict(score.direct),
                 "direct_known": dict(score.known),
-                "direct_anchored": dict(score.anchored),
                 "other": dict(score.other),
                 "findings": dict(score.findings.most_common(50)),
             }

@@ -13,9 +13,10 @@ Many samples have the same stack. They become one `Stack` with a weight.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.truth.folding import Folding
+from tests.truth.names import plain_name
 from tests.truth.record import TICK_ENTRY, Module, Recording, Sample
 from tests.truth.symbols import base_name
 
@@ -32,7 +33,6 @@ class Frame:
     candidates: tuple[str, ...]  # names of all members; () if the body is not merged
     is_exact: bool  # pc is a program counter
     is_direct: bool = False  # its caller holds a direct call to it
-    is_anchored: bool = False  # direct, and so is each merged caller up to an unmerged one
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Projector:
         names = tuple(dict.fromkeys(base_name(name) for name in folding.originals.keys_at[original]))
         members = folding.members[body]
         candidates: tuple[str, ...] = ()
-        if len(members) > 1:
+        if len({plain_name(folding.originals.keys_at[start][0]) for start in members}) > 1:
             every = {base_name(name) for start in members for name in folding.originals.keys_at[start]}
             candidates = tuple(sorted(every))
         return Frame(pc, original_pc, original, body, names, candidates, is_exact)
@@ -97,25 +97,11 @@ class _Projector:
 
 
 def _mark_calls(folding: Folding, frames: list[Frame | None]) -> tuple[Frame | None, ...]:
-    """Decode the call at each return address of the unfolded image, outermost caller first."""
-    marked: list[Frame | None] = list(frames)
-    for row in range(len(frames) - 2, -1, -1):
-        frame, caller = frames[row], marked[row + 1]
-        if frame is None or caller is None:
-            continue
-        if folding.originals.call_target(caller.original_pc) == frame.original:
-            is_anchored = not caller.candidates or caller.is_anchored
-            marked[row] = Frame(
-                frame.pc,
-                frame.original_pc,
-                frame.original,
-                frame.body,
-                frame.names,
-                frame.candidates,
-                frame.is_exact,
-                True,
-                is_anchored,
-            )
+    """Decode the call at each return address of the unfolded image."""
+    marked = list(frames)
+    for row, (frame, caller) in enumerate(zip(frames, frames[1:], strict=False)):
+        if frame and caller and folding.originals.call_target(caller.original_pc) == frame.original:
+            marked[row] = replace(frame, is_direct=True)
     return tuple(marked)
 
 

@@ -5,42 +5,22 @@ A frame in a merged function is
     narrowed   several names, the true one among them, fewer than the body has
     no claim   all of them
     wrong      one name that is not the true one, or several without it
-The bar is set for *direct* frames: their caller holds a direct call to them. Names are compared without what tells
-local symbols or clones (`.part.0`, `.cold`) apart, and as demangled text, so that the two symbols of one constructor
-are equal.
+The bar is set for *direct* frames: their caller holds a direct call to them. With relocations each of them is *known*.
+Without, known are those whose call site DWARF has with its callee, if the caller is not merged or known itself.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-
-import cxxfilt
 
 from tests.truth.align import Frame, Stack
+from tests.truth.names import is_same
 from tests.truth.peers import Names, lookup_vaddr
 from tests.truth.tool import Answer
 
-CLONE = re.compile(r"\.(part|cold|constprop|isra|lto_priv|llvm|__uniq)(\.\d+)*")
 KINDS = ("right", "narrowed", "no claim", "wrong")
-
-
-@cache
-def plain_name(name: str) -> str:
-    """Demangled, without clone suffixes."""
-    name = CLONE.sub("", name.split("@", 1)[0])
-    try:
-        return str(cxxfilt.demangle(name))
-    except cxxfilt.InvalidName:
-        return name
-
-
-def is_same(name: str, names: Iterable[str]) -> bool:
-    names = tuple(names)
-    return name in names or plain_name(name) in {plain_name(true_name) for true_name in names}
 
 
 @dataclass
@@ -49,8 +29,7 @@ class Score:
 
     merged: Counter[str] = field(default_factory=Counter)
     direct: Counter[str] = field(default_factory=Counter)
-    known: Counter[str] = field(default_factory=Counter)  # direct, and the call is in a relocation or DWARF call site
-    anchored: Counter[str] = field(default_factory=Counter)  # direct, all merged callers up to an unmerged one as well
+    known: Counter[str] = field(default_factory=Counter)
     other: Counter[str] = field(default_factory=Counter)
     findings: Counter[str] = field(default_factory=Counter)
 
@@ -60,8 +39,6 @@ class Score:
             self.direct[kind] += weight
             if is_known:
                 self.known[kind] += weight
-            if frame.is_anchored:
-                self.anchored[kind] += weight
         if kind == "wrong" or (is_known and kind != "right"):
             how = "direct" if frame.is_direct else "not direct"
             at = f"{caller.pc:#x} (unfolded {caller.original_pc:#x}) in {caller.names[0]}" if caller else "?"
@@ -85,14 +62,28 @@ def _kind(frame: Frame, answer: Answer) -> str:
     return "no claim"
 
 
+def _known_frames(frames: Sequence[Frame | None], known_sites: frozenset[int] | None) -> list[bool]:
+    """Outermost first: a merged caller that is not known leaves its callees unknown."""
+    known = [False] * len(frames)
+    for row in range(len(frames) - 2, -1, -1):
+        frame, caller = frames[row], frames[row + 1]
+        if frame is not None and caller is not None and frame.is_direct:
+            is_sited = known_sites is not None and caller.original_pc in known_sites
+            known[row] = known_sites is None or (is_sited and (not caller.candidates or known[row + 1]))
+    return known
+
+
 def score_answers(
     stacks: Mapping[Stack, int], answers: Sequence[Sequence[Answer]], known_sites: frozenset[int] | None
 ) -> Score:
     """`known_sites`: return addresses, in the unfolded image, of calls that a tool can know; None for all."""
     score = Score()
+    known_of: dict[tuple[Frame | None, ...], list[bool]] = {}
     for (stack, weight), answer in zip(stacks.items(), answers, strict=True):
         if len(answer) != len(stack.frames):
             raise ValueError(f"{len(answer)} answers for {len(stack.frames)} frames")
+        if stack.frames not in known_of:
+            known_of[stack.frames] = _known_frames(stack.frames, known_sites)
         for row, (frame, said) in enumerate(zip(stack.frames, answer, strict=True)):
             if frame is None:
                 continue
@@ -110,9 +101,7 @@ def score_answers(
                 score.other["merged, taken for unmerged"] += weight
                 score.findings[f"taken for unmerged: {frame.pc:#x} truth {frame.names[0]} said {said.name}"] += weight
             caller = stack.frames[row + 1] if row + 1 < len(stack.frames) else None
-            is_known = frame.is_direct and caller is not None
-            if known_sites is not None and caller is not None:
-                is_known = is_known and caller.original_pc in known_sites
+            is_known = known_of[stack.frames][row]
             kind = _kind(frame, said)
             shown = said.name or f"{said.verdict} of {len(said.candidates)}"
             score.judge(frame, caller, kind, weight, is_known, shown)

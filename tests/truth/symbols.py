@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SHT_SYMTAB = 2
+SHF_ALLOC = 2
 STT_FILE = 4
 FUNCTION_TYPES = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
 PT_LOAD = 1
@@ -45,6 +46,7 @@ class FunctionTable:
     functions: list[Function]
     section_names: list[str]
     segments: list[Segment]
+    sections: list[tuple[int, int]]  # vaddr ranges; empty for what is not loaded
     data: bytes
     keys_at: dict[int, list[str]] = field(default_factory=dict)
     size_at: dict[int, int] = field(default_factory=dict)
@@ -69,7 +71,16 @@ class FunctionTable:
             return None
         start = self._starts[row]
         size_bytes = self.size_at[start]
-        return start if not size_bytes or vaddr < start + size_bytes else None
+        if size_bytes:
+            return start if vaddr < start + size_bytes else None
+        return start if self.section_at(start) == self.section_at(vaddr) else None  # assembly code has no sizes
+
+    def section_at(self, vaddr: int) -> int | None:
+        """Index of the loaded section that holds `vaddr`."""
+        for row, (low, high) in enumerate(self.sections):
+            if low <= vaddr < high:
+                return row
+        return None
 
     def read(self, vaddr: int, size_bytes: int) -> bytes:
         """Bytes of the loaded image; empty where nothing is mapped from the file."""
@@ -125,4 +136,5 @@ def read_functions(path: Path) -> FunctionTable:
             is_local = info >> 4 == 0
             key = text(strings + name) + (f"@{file}" if is_local else "")
             functions.append(Function(value, size_bytes, key, shndx))
-    return FunctionTable(path, functions, names, segments, data)
+    spans = [(section[3], section[3] + section[5]) if section[2] & SHF_ALLOC else (0, 0) for section in sections]
+    return FunctionTable(path, functions, names, segments, spans, data)

@@ -1,0 +1,81 @@
+"""The generated program, linked twice and sampled: no name may be wrong, and every direct call must be named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.truth.align import Alignment, align
+from tests.truth.folding import match_images, read_folds
+from tests.truth.measure import measure
+from tests.truth.names import is_same
+from tests.truth.programs import SMALL, Unavailable, build
+from tests.truth.record import Sampling, build_sampler, record
+from tests.truth.tool import default_command
+
+REPORTS = {
+    "gold": "ld.gold: ICF folding section '.text.b' in file 'x.o' into '.text.a' in file 'lib y.a(y.o)'\n",
+    "lld": "selected section lib y.a(y.o):(.text.a)\n  removing identical section x.o:(.text.b)\n",
+}
+
+
+@pytest.mark.parametrize("linker", sorted(REPORTS))
+def test_folds_are_read_from_the_linkers_report(linker: str) -> None:
+    assert list(read_folds(REPORTS[linker])) == [(("lib y.a(y.o)", ".text.a"), ("x.o", ".text.b"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "true_name", "expected"),
+    [
+        ("_ZN1AC2Ev", "_ZN1AC1Ev", True),
+        ("_Z1fv.part.0", "_Z1fv", True),
+        ("helper", "_ZN12_GLOBAL__N_16helperEj", True),
+        ("run", "_ZN3BoxI3FooIiEE3runEv.constprop.0", True),
+        ("_Z1fv", "_Z1gv", False),
+        ("f", "_Z1gv", False),
+    ],
+)
+def test_names_of_one_function_are_the_same(name: str, true_name: str, expected: bool) -> None:
+    assert is_same(name, [true_name]) is expected
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("truth")
+
+
+def test_both_links_give_the_same_samples(cache: Path, tmp_path: Path) -> None:
+    try:
+        built = build(SMALL, "clang", "lldr", cache)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    library = build_sampler(cache)
+    folding = match_images(built.unfolded, built.folded, built.report.read_text())
+    assert len(folding.groups()) > 20
+    sampling = Sampling(gap=5, steps=100)
+    recordings = [
+        record(library, image, [], tmp_path / image.name, sampling) for image in (built.unfolded, built.folded)
+    ]
+    alignment = Alignment()
+    align(folding, recordings[0], recordings[1], alignment)
+    assert alignment.counts["aligned"] == alignment.counts["samples"] > 100
+    assert any(frame and frame.candidates for stack in alignment.stacks for frame in stack.frames)
+
+
+@pytest.mark.parametrize("linker", ["lldr", "gold"])
+@pytest.mark.parametrize("compiler", ["clang", "gcc"])
+def test_no_name_is_wrong_and_direct_calls_are_named(compiler: str, linker: str, cache: Path, tmp_path: Path) -> None:
+    try:
+        built = build(SMALL, compiler, linker, cache)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    result = measure(built, default_command(), tmp_path, cache, with_vptr=False, peers=False)
+    assert not result.problem
+    score = result.scores["icf"]
+    bad = [finding for finding, _ in score.findings.most_common(5)]
+    assert score.merged["wrong"] == 0, bad
+    assert score.other["unmerged, wrong"] == 0, bad
+    assert score.other["contradicted"] == 0, bad
+    assert sum(score.known.values()) > 500
+    assert score.share(score.known, "right") == 100, bad
