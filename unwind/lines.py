@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from icf.dwarf.dies import resolve
+from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.line import LineProgram, LineRow, LineSections, choose_sequence, read_line_program
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.units import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST, DebugInfo
@@ -36,6 +36,7 @@ class Lines:
         self._image = image
         self._programs: dict[int, LineProgram | None] = {}
         self._choices: dict[tuple[int, int], tuple[LineProgram, int] | None] = {}
+        self._declared: dict[int, dict[int, Place]] = {}
 
     def place(self, answer: FrameAnswer) -> Place | None:
         """File and line; None where they are not certain."""
@@ -60,21 +61,39 @@ class Lines:
         return choice[0].lookup(vaddr, choice[1]) if choice else None
 
     def _choose(self, start: int, die: int) -> tuple[LineProgram, int] | None:
-        """The sequence at the body `start` of the function that `die` describes."""
+        """The sequence at the body `start` of the function that `die` defines."""
         debug = self._debug
         if not die or debug is None:
             return None
-        offsets = np.array([die], np.uint64)
-        identity = resolve(debug, offsets)
-        unit_idx = int(debug.unit_of(offsets)[0])
-        # the declaration's file number is one of its own unit's table
-        if unit_idx < 0 or int(debug.unit_of(identity.declared)[0]) != unit_idx:
-            return None
-        program = self._program(unit_idx)
+        unit_idx = int(debug.unit_of(np.array([die], np.uint64))[0])
+        program = self._program(unit_idx) if unit_idx >= 0 else None
         if program is None:
             return None
-        sequence_idx = choose_sequence(program, start, int(identity.decl_file[0]), int(identity.decl_line[0]))
+        defined = self._declared_lines(unit_idx, program)
+        decl_file, decl_line = defined.get(die, ("", 0))
+        if not decl_line:
+            return None
+        function_lines = sorted({line for file, line in defined.values() if file == decl_file})
+        file_idx = program.files.index(decl_file)
+        sequence_idx = choose_sequence(program, start, file_idx, decl_line, function_lines)
         return None if sequence_idx is None else (program, sequence_idx)
+
+    def _declared_lines(self, unit_idx: int, program: LineProgram) -> dict[int, Place]:
+        """Where the functions that a unit defines are declared, inlined ones too, by DIE."""
+        places = self._declared.get(unit_idx)
+        if places is None:
+            places = self._declared[unit_idx] = {}
+            debug = self._debug
+            assert debug is not None
+            dies = defined_subprograms(debug, unit_idx).offset.copy()
+            identity = resolve(debug, dies)
+            # a file number is one of the table of the unit that holds the declaration
+            here = debug.unit_of(identity.declared) == unit_idx
+            columns = dies[here], identity.decl_file[here], identity.decl_line[here]
+            for die, file_idx, line in zip(*(column.tolist() for column in columns), strict=True):
+                if file := program.file(file_idx):
+                    places[die] = (file, line)
+        return places
 
     def _unmerged_row(self, body: Body, vaddr: int) -> LineRow | None:
         if self._debug is None:
@@ -85,7 +104,9 @@ class Lines:
         found: LineRow | None = None
         for unit_idx in sorted(set(units[first:last].tolist())):
             program = self._program(unit_idx)
-            row = program.lookup(vaddr) if program else None
+            if program is None or not len(program.sequences_at(vaddr)):
+                continue  # a copy that the linker discarded
+            row = program.lookup(vaddr)
             if row is None or (found and (found.file, found.line) != (row.file, row.line)):
                 return None
             found = row
