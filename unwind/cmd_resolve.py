@@ -1,7 +1,8 @@
 """`icf resolve`: which function each frame of each stack really is.
 
 Stacks are read, resolved and written one after the other, so that a pipe of any length needs no memory of its
-length. Standard output is written in large pieces unless a person is waiting at it. What the resolver remembers
+length. Output is written in large pieces, but never held back while the input has nothing more: a program that
+sends one stack through a pipe and waits for the answer gets it. What the resolver remembers
 is a few large dictionaries: the garbage collector, which would walk them over and over and finds nothing, is
 asked to come rarely, which makes all of it a third faster.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -60,15 +62,18 @@ def run(args: argparse.Namespace) -> int:
         write = _writer(args.out, _placer(image, args.no_lines))
         with _opened(args.stacks) as lines:
             progress = _Progress(lines)
+            more_waits = _more_waits(lines)
             written: list[str] = []
-            together = 1 if sys.stdout.isatty() else _WRITTEN_TOGETHER
             try:
                 for stack in read_pcs(lines, args.stacks):
                     written.append(write(stack, resolver.resolve(stack.addresses)))
-                    if len(written) >= together:
-                        sys.stdout.write("".join(written))
-                        written.clear()
-                        progress.step(together)
+                    if len(written) < _WRITTEN_TOGETHER and more_waits():
+                        continue
+                    sys.stdout.write("".join(written))
+                    progress.step(len(written))
+                    written.clear()
+                    if not more_waits():
+                        sys.stdout.flush()
             finally:  # a bad line does not take back the answers above it
                 sys.stdout.write("".join(written))
                 progress.done()
@@ -94,6 +99,14 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         return
     with open(path, "rb") as file:
         yield file
+
+
+def _more_waits(lines: BinaryIO) -> Callable[[], bool]:
+    """Whether reading on would give something at once; a file always does."""
+    if lines.seekable():
+        return lambda: True
+    fd = lines.fileno()
+    return lambda: bool(select.select([fd], [], [], 0)[0])
 
 
 class _Progress:

@@ -207,17 +207,22 @@ class Program:
             body = self._found[fold.vaddr] = self._add(fold)
         return body
 
-    def callees(self, return_address: int, node: int) -> list[tuple[int, Evidence]]:
-        """What the records say that candidate `node` calls before `return_address`; none for an unlisted callee."""
-        body, idx = self.candidates[node]
-        if idx >= len(body.members):
-            return []
-        die = body.members[idx].die
-        found: list[tuple[int, Evidence]] = []
-        for record in self._records.at(return_address):
+    def callees(self, return_address: int, caller: Body) -> dict[int, list[tuple[int, Evidence]]]:
+        """What the records say is called before `return_address`, by the caller's place in its class.
+
+        A callee that no class lists is left out: then the code has to say what is called.
+        """
+        records = self._records.at(return_address)
+        if not records:
+            return {}
+        idx_of_die = {member.die: idx for idx, member in enumerate(caller.members) if member.die}
+        found: dict[int, list[tuple[int, Evidence]]] = {}
+        for record in records:
             # a function that is not merged is the only caller there can be, whatever DIE of it the record names
-            if body.settled or (record.caller and record.caller == die):
-                found.extend((callee, record.evidence) for callee in self.nodes_of_die(record.callee))
+            idx = 0 if caller.settled else idx_of_die.get(record.caller)
+            callees = self.nodes_of_die(record.callee)
+            if idx is not None and callees:
+                found.setdefault(idx, []).extend((callee, record.evidence) for callee in callees)
         return found
 
     def nodes_of_die(self, die: int) -> list[int]:

@@ -85,14 +85,11 @@ class Relations:
 
     def _relate(self, return_address: int, caller: Body, callee: Body) -> Relation:
         groups: dict[tuple[int, Evidence | None], int] = {}
-        unrecorded = 0
-        for idx, node in enumerate(caller.nodes):
-            callees = self._program.callees(return_address, node)
-            if callees:
-                limit = self._from_record(callees, callee)
-                groups[limit] = groups.get(limit, 0) | 1 << idx
-            else:
-                unrecorded |= 1 << idx
+        unrecorded = caller.domain
+        for idx, callees in self._program.callees(return_address, caller).items():
+            limit = self._from_record(callees, callee)
+            groups[limit] = groups.get(limit, 0) | 1 << idx
+            unrecorded &= ~(1 << idx)
         why = ""
         if unrecorded:
             limit, why = self._from_code(return_address, callee)

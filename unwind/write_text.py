@@ -70,7 +70,8 @@ class TextWriter:
         more = len(answer.candidates) - len(shown)
         if more > 0:
             shown.append(f"and {more} more")
-        return "\n        ".join(["  ".join(words), *shown])
+        text = "\n        ".join(["  ".join(words), *shown])
+        return text.encode("utf-8", "backslashreplace").decode()  # a name is whatever bytes the image has
 
 
 _COUNTED = {

@@ -6,6 +6,8 @@ main -> a -> p, main -> b -> q; a = b and p = q after folding; t jumps on to a. 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -189,3 +191,27 @@ def test_an_image_without_tables_is_resolved_with_a_hint(
     captured = capsys.readouterr()
     assert "one of 2" in captured.out
     assert captured.err.endswith(f"hint: run 'icf pass {plain}'\n")
+
+
+def test_a_program_that_waits_for_an_answer_gets_it(annotated: Path, at: dict[str, int]) -> None:
+    command = [sys.executable, "-m", "icf", "resolve", "-e", str(annotated), "--out", "json"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for name, inner in (("a", "p"), ("b", "q")):
+            process.stdin.write(f"{at['p']:#x} {at['in_a']:#x} {at[f'after_{name}']:#x}\n".encode())
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+            assert [frame["name"] for frame in answer["frames"]] == [inner, name, "main"]
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
+
+
+def test_a_reader_that_leaves_is_no_error(annotated: Path, at: dict[str, int], tmp_path: Path) -> None:
+    stacks = tmp_path / "stacks.txt"
+    stacks.write_text(f"{at['p']:#x}\n" * 20_000)
+    command = [sys.executable, "-m", "icf", "resolve", "-e", str(annotated), str(stacks)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""

@@ -83,3 +83,12 @@ def test_json_keeps_the_order_of_keys_and_has_no_spaces() -> None:
         '{"address":"0x2010","verdict":"unmerged","name":"b1m0","linkage_name":"b1m0","candidates":[],'
         '"file":"src/main.cc","line":40,"inlines":[],"evidence":""}],"weight":7}\n'
     )
+
+
+def test_names_that_are_no_text_are_shown() -> None:
+    name = b"odd\xff".decode("utf-8", "surrogateescape")
+    program = Program([FoldClass(Vaddr(0x1000), 16, (Member(name),), ClassFlag.MEMBERS_COMPLETE)])
+    stack = Stack((pc(0),))
+    answers = Resolver(program).resolve(stack.addresses)
+    assert "odd\\udcff" in TextWriter(place).block(stack, answers)
+    assert json.loads(JsonWriter(place).line(stack, answers))["frames"][0]["name"] == name
