@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from icf.model import Evidence
 from icf.tables.dcall import parse_dcall
 from linkpass.evidence_dwarf import from_call_sites, from_table
@@ -36,6 +38,7 @@ class Collected:
 def collect(linked: Linked) -> Collected:
     """Ask every kind of evidence about every branch into the reach of a merged body."""
     reach = find_reach(linked)
+    linked.finder.prepare(np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target]))
     records = Records()
     _stub_calls(linked, reach, records)
     table = linked.image.contents(".debug_dcall")

@@ -71,6 +71,7 @@ def run_pass(path: str, options: Options) -> Summary:
         problems = check_tables(image, tables.icf, tables.calls)
         if problems:  # a mistake of ours: every record was made from the code
             raise IcfError(f"{path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
+        image.release()  # what follows reads files, not memory
         growths, edits = tables.growths(linked)
         edits += tables.edits()
         rewrite(image, out, edits, growths)

@@ -17,6 +17,7 @@ from icf.elf.types import (
     SHF_INFO_LINK,
     SHT_DYNSYM,
     SHT_GROUP,
+    SHT_NOBITS,
     SHT_NULL,
     SHT_REL,
     SHT_RELA,
@@ -25,7 +26,7 @@ from icf.elf.types import (
     Section,
 )
 from icf.errors import IcfError
-from linkpass.rewrite_file import same_bytes
+from linkpass.rewrite_file import same_bytes, same_ranges
 from linkpass.rewrite_layout import loaded_end
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _check_loaded(image: Image, out: Image, *, renumbered: bool) -> None:
         if renumbered and section.type == SHT_DYNSYM and section.is_alloc:
             ranges = [(start, section.offset), (section.end, end)]
     for start, end in ranges:
-        if not same_bytes(image.data[start:end], out.data[start:end]):
+        if not same_ranges(image.fileno(), start, out.fileno(), start, end - start):
             raise IcfError(f"{out.path}: loaded bytes between {start:#x} and {end:#x} differ from {image.path}")
 
 
@@ -101,20 +102,23 @@ def _check_contents(
     growth: SectionGrowth | None,
 ) -> None:
     if growth is not None:
-        old, new = image.contents(before), out.contents(after)
-        keep_bytes = len(old) if growth.keep_bytes is None else growth.keep_bytes
-        same = same_bytes(old[:keep_bytes], new[:keep_bytes])
-        same = same and same_bytes(new[keep_bytes:], memoryview(growth.tail).cast("B"))
+        keep_bytes = len(image.contents(before)) if growth.keep_bytes is None else growth.keep_bytes
+        if image.is_compressed(before):
+            same = same_bytes(image.contents(before)[:keep_bytes], out.contents(after)[:keep_bytes])
+        else:
+            same = same_ranges(image.fileno(), before.offset, out.fileno(), after.offset, keep_bytes)
+        same = same and same_bytes(out.contents(after)[keep_bytes:], memoryview(growth.tail).cast("B"))
     elif before.index == image.headers.shstrndx:
         same = same_bytes(image.stored(before), out.stored(after)[: before.size_bytes])
     elif len(new_index) < len(image.sections) and before.type in (SHT_SYMTAB, SHT_DYNSYM):
         same = _same_symbols(image, out, before, after, new_index)
     elif len(new_index) < len(image.sections) and before.type in (SHT_GROUP, SHT_SYMTAB_SHNDX):
         same = True  # the latter is compared with its symbols
-    elif before.type == SHT_NULL:
+    elif before.type in (SHT_NULL, SHT_NOBITS):
         same = True
     else:
-        same = same_bytes(image.stored(before), out.stored(after))
+        same = before.size_bytes == after.size_bytes
+        same = same and same_ranges(image.fileno(), before.offset, out.fileno(), after.offset, before.size_bytes)
     if not same:
         raise IcfError(f"{out.path}: contents of section {before.name} differ from {image.path}")
 

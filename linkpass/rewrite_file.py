@@ -56,6 +56,22 @@ def same_bytes(left: memoryview, right: memoryview) -> bool:
     )
 
 
+def same_ranges(left_fd: int, left_offset: int, right_fd: int, right_offset: int, size_bytes: int) -> bool:
+    """Whether two files hold the same bytes there. They are read, not mapped: mapped pages would all stay in memory."""
+    left, right = bytearray(_COMPARE_SIZE_BYTES), bytearray(_COMPARE_SIZE_BYTES)
+    done = 0
+    while done < size_bytes:
+        count = min(_COMPARE_SIZE_BYTES, size_bytes - done)
+        left_view, right_view = memoryview(left)[:count], memoryview(right)[:count]
+        got = os.preadv(left_fd, [left_view], left_offset + done)
+        if got <= 0 or os.preadv(right_fd, [right_view[:got]], right_offset + done) != got:
+            return False
+        if left_view[:got].tobytes() != right_view[:got].tobytes():
+            return False
+        done += got
+    return True
+
+
 def _write_piece(fd: int, piece: Piece, source_fd: int, source: memoryview) -> None:
     if piece.content is not None:
         _write(fd, memoryview(piece.content).cast("B"), piece.offset)

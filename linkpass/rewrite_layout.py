@@ -82,7 +82,11 @@ def plan_layout(
             entry.section = replace(section, offset=_align_up(tail_start, align))
             continue
         offset = _align_up(offset, align)
-        pieces.append(Piece(offset, section.size_bytes, entry.content, section.offset))
+        tail_bytes = len(entry.tail) if entry.tail is not None else 0
+        kept_bytes = section.size_bytes - tail_bytes
+        pieces.append(Piece(offset, kept_bytes, entry.content, section.offset))
+        if tail_bytes:
+            pieces.append(Piece(offset + kept_bytes, tail_bytes, entry.tail))
         entry.section = replace(section, offset=offset)
         offset += section.size_bytes
     table = _pack_table(entries)
@@ -99,7 +103,7 @@ def _tail_in_file_order(image: Image, entries: Sequence[Entry], names: Entry, ta
         section, before = entry.section, entry.before
         if before is None or entry.edit is not None or entry is names or section.is_alloc or section.type == SHT_NULL:
             continue
-        if entry.content is None and section.offset < tail_start:
+        if entry.content is None and entry.tail is None and section.offset < tail_start:
             if tail_start < section.end:
                 raise UnsupportedError(f"{image.path}: section {section.name} is loaded in part")
             continue

@@ -40,6 +40,7 @@ class Entry:
     name_offset: int
     content: bytes | memoryview | None = None
     edit: SectionEdit | None = None
+    tail: bytes | memoryview | None = None  # follows so much of the old contents that the size comes out right
 
 
 def build_table(
@@ -124,13 +125,15 @@ def _grow(image: Image, entry: Entry, growth: SectionGrowth) -> None:
     keep_bytes = len(old) if growth.keep_bytes is None else growth.keep_bytes
     if not 0 <= keep_bytes <= len(old):
         raise IcfError(f"{image.path}: {keep_bytes} bytes of {growth.name} are to stay, it has {len(old)}")
-    content = b"".join((old[:keep_bytes], growth.tail))
+    tail = memoryview(growth.tail).cast("B")
     if image.is_compressed(section):
         gnu = not section.flags & SHF_COMPRESSED
         header = compression.parse_header(image.stored(section), image.path, section.name, gnu=gnu)
-        content = compression.compress(content, header)
-    entry.content = content
-    entry.section = replace(section, size_bytes=len(content))
+        entry.content = compression.compress(b"".join((old[:keep_bytes], tail)), header)
+        entry.section = replace(section, size_bytes=len(entry.content))
+    else:
+        entry.tail = tail
+        entry.section = replace(section, size_bytes=keep_bytes + len(tail))
 
 
 def _name_offset(names: bytearray, name: str) -> int:

@@ -47,6 +47,7 @@ PROBLEMS = {
 }
 MAX_DEPTH = 1 << 15
 _ABSOLUTE64 = {Machine.X86_64: 1, Machine.AARCH64: 257}
+_RESTORE_ROWS = 1 << 19  # relocations read at a time, 12 MB
 _ADDRESS_SECTIONS = (".debug_info", ".debug_addr", ".debug_rnglists", ".debug_ranges")
 
 
@@ -169,20 +170,20 @@ class DebugInfo:
             self.info,
             self.addr,
             self.str_offsets,
-            memoryview(self.units),
-            memoryview(self.tables),
-            memoryview(self.decls),
-            memoryview(self.ops),
-            memoryview(self.consts),
-            memoryview(self.forms),
+            self.units.data,
+            self.tables.data,
+            self.decls.data,
+            self.ops.data,
+            self.consts.data,
+            self.forms.data,
             first,
             last,
             mode,
-            memoryview(picks),
-            memoryview(stack),
-            memoryview(subprograms),
-            memoryview(sites),
-            memoryview(result),
+            picks.data,
+            stack.data,
+            subprograms.data,
+            sites.data,
+            result.data,
         )
 
     def errors(self) -> list[FormatError]:
@@ -241,31 +242,36 @@ class DebugInfo:
 
 
 def _restore_addresses(image: Image, name: str, views: dict[str, memoryview], restored: dict[str, U64]) -> None:
+    """Patch one section by its relocations, a piece at a time: there may be more of them than of anything else."""
     relocations = image.relocations(".rela" + name)
-    section = image.section(name)
-    if relocations is None or section is None or relocations.count == 0:
+    section, rela = image.section(name), image.section(".rela" + name)
+    if relocations is None or section is None or rela is None or relocations.count == 0:
         return
-    rela = image.section(".rela" + name)
-    assert rela is not None
     raw = image.contents(rela)
-    raw = raw[: len(raw) // 24 * 24]
-    entries = np.frombuffer(raw, np.uint64).reshape(-1, 3)
-    view = image.private_copy(section) if not image.is_compressed(section) else memoryview(bytearray(views[name]))
-    offsets = np.empty(min(len(entries), len(view) // 8 + 1), np.uint64)
+    view = image.private_copy(section)
     values = np.ascontiguousarray(relocations.symbols.value, np.uint64)
-    count = patch_tombstones(view, entries, _ABSOLUTE64[image.machine], values, offsets)
-    if count:
+    room = np.empty(_RESTORE_ROWS, np.uint64)
+    found = []
+    for first in range(0, relocations.count, _RESTORE_ROWS):
+        piece = raw[first * 24 : (first + _RESTORE_ROWS) * 24]
+        entries = np.frombuffer(piece[: len(piece) // 24 * 24], np.uint64).reshape(-1, 3)
+        count = patch_tombstones(view, memoryview(entries), _ABSOLUTE64[image.machine], values.data, room.data)
+        found.append(room[:count].copy())
+        if not image.is_compressed(rela):
+            image.release(rela.offset + first * 24, len(piece))
+    offsets = np.sort(np.concatenate(found))
+    if len(offsets):
         views[name] = view
-        restored[name] = np.sort(offsets[:count])
+        restored[name] = offsets
 
 
 def _read_unit_headers(info: memoryview, path: str) -> U64:
     capacity = 1024
     while True:
-        units = np.zeros((min(capacity, len(info) // 11 + 2), 20), np.uint64)
-        count = unit_headers(info, units)
-        if count < len(units) or count == 0 or len(units) < capacity:
-            return np.ascontiguousarray(units[:count])
+        units = np.zeros((capacity, 20), np.uint64)
+        count = unit_headers(info, units.data)
+        if count < capacity:
+            return units[:count].copy()
         capacity *= 8
 
 
@@ -283,9 +289,9 @@ def _compile_abbreviations(abbrev: memoryview, units: U64) -> tuple[U64, U64, ND
     decls = np.empty((size_bytes // 2 + 64, 4), np.uint64)
     consts = np.empty(size_bytes // 2 + 64, np.uint64)
     used = np.zeros(3, np.uint64)
-    compile_tables(abbrev, tables, ops, decls, consts, used)
+    compile_tables(abbrev, tables.data, ops.data, decls.data, consts.data, used.data)
     decls = decls[: int(used[1])]
-    for table in tables[(tables[:, 6] == 0) & (tables[:, 7] == 0)]:  # codes out of order: sorted for bisection
+    for table in tables[(tables[:, 6] & np.uint64(1) == 0) & (tables[:, 7] == 0)]:  # codes out of order: sorted for bisection
         part = slice(int(table[4]), int(table[4] + table[5]))
         decls[part] = decls[part][np.argsort(decls[part, 0], kind="stable")]
     if len(units):

@@ -184,6 +184,15 @@ class Image:
         )
         return memoryview(mapping)[lead_bytes:]
 
+    def release(self, start: int = 0, size_bytes: int | None = None) -> None:
+        """Give the memory of mapped pages back; the next access reads them from the file again."""
+        mapping = self.data.obj
+        if isinstance(mapping, mmap.mmap):
+            first = start // mmap.PAGESIZE * mmap.PAGESIZE
+            end = len(self.data) if size_bytes is None else min(start + size_bytes, len(self.data))
+            if end > first:
+                mapping.madvise(mmap.MADV_DONTNEED, first, end - first)
+
     # Addresses
 
     @cached_property

@@ -80,6 +80,12 @@ class FoldFinder:
             self._tombstoned.describe([member for fold in folds for member in fold.members if not member.dies])
         return folds
 
+    def prepare(self, vaddrs: U64) -> None:
+        """Read all that `member_at` will need for these bodies: together it is much cheaper."""
+        if self.identities is not None and self.functions is not None:
+            rows = self.bodies.dwarf_rows[np.isin(self.bodies.dwarf_low, vaddrs)]
+            self.identities.of(np.unique(self.functions.die[rows]).tolist())
+
     def member_at(self, vaddr: int) -> FoldMember:
         """The one source function at a body that is not merged."""
         fold = self._fold_at(vaddr)
