@@ -35,14 +35,15 @@ class Program:
     unfolded: Path
     report: Path  # what the linker said it folded
     loaders: tuple[Path, Path] | None = None  # the programs to run when the images are shared objects
+    emulator: tuple[str, ...] = ()  # what runs programs of another machine
 
     def stacks(self) -> list[str]:
         """What the folded program prints."""
-        return _run(self.loaders[0] if self.loaders else self.folded, self.folded.name if self.loaders else "")
+        return self._run(self.folded, self.loaders[0] if self.loaders else None)
 
     def truth(self) -> list[list[Names]]:
         """The true function of each frame of each stack."""
-        stacks = _run(self.loaders[1] if self.loaders else self.unfolded, self.unfolded.name if self.loaders else "")
+        stacks = self._run(self.unfolded, self.loaders[1] if self.loaders else None)
         functions = _Functions(self.unfolded)
         return [[functions.at(frame) for frame in stack.split()] for stack in stacks]
 
@@ -82,6 +83,13 @@ class Program:
                     seen[frame].add(truth)
         return {function for functions in seen.values() if len(functions) > 1 for function in functions}
 
+    def _run(self, image: Path, loader: Path | None) -> list[str]:
+        env = {**os.environ, "SAMPLE_MODULE": image.name if loader else "", "LD_LIBRARY_PATH": str(image.parent)}
+        command = [*self.emulator, str(loader or image)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
 
 class _Functions:
     """The function symbols of an image by address."""
@@ -106,13 +114,6 @@ class _Functions:
 def _source_name(symbol: str) -> str:
     """The function that `f.cold`, `f.constprop.0` or `f.isra.0` is a part or a clone of."""
     return symbol.partition(".")[0]
-
-
-def _run(program: Path, module: str) -> list[str]:
-    env = {**os.environ, "SAMPLE_MODULE": module, "LD_LIBRARY_PATH": str(program.parent)}
-    done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 def icf(*args: str | Path, status: int = 0) -> str:

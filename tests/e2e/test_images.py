@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.e2e.program import Program, icf
-from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain, Workshop
+from tests.e2e.workshop import AARCH64, GOLD, LLD, LLD_ALONE, Toolchain, Workshop
 from tests.support.link import run, tool
 
 FRUIT = """
@@ -61,6 +61,65 @@ def assert_all_named(program: Program) -> None:
 )
 def test_every_kind_of_executable(workshop: Workshop, flags: list[str], link_flags: list[str]) -> None:
     assert_all_named(workshop.build_with_tables(FRUIT, flags, link_flags))
+
+
+@toolchains(AARCH64)
+def test_aarch64(workshop: Workshop) -> None:
+    assert_all_named(workshop.build_with_tables(FRUIT))
+
+
+def test_safe_folding_leaves_functions_whose_address_is_taken(workshop: Workshop) -> None:
+    part = """
+        extern int total;
+        struct %(name)s {};
+        template <class T> struct List { NOINLINE void grow() { SAMPLE(); ++total; } };
+        void %(name)s_grow() { List<%(name)s>().grow(); total += %(line)d; }
+    """
+    main = "int total; void Apple_grow(); void Pear_grow(); int main() { Apple_grow(); Pear_grow(); return 0; }"
+    parts = {f"{name}.cpp": part % {"name": name, "line": line} for line, name in enumerate(("Apple", "Pear"), 3)}
+    program = workshop.build({"main.cpp": main, **parts}, folding="safe")
+    program.add_tables()
+    verdicts = program.check()
+    expected = "unique" if program.merged() else "unmerged"
+    assert verdicts["_ZN4ListI5AppleE4growEv"] == verdicts["_ZN4ListI4PearE4growEv"] == {expected}
+
+
+@toolchains(GOLD)
+def test_an_image_that_dwz_has_packed(workshop: Workshop) -> None:
+    # dwz moves what two units share into a partial unit
+    more = "struct Crate { int count; Crate *next; long weight[9]; } %s;"
+    program = workshop.build({"main.cpp": FRUIT + more % "first", "more.cpp": more % "second"})
+    run(tool("dwz"), program.folded)
+    program.add_tables()
+    assert_all_named(program)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["objcopy", "objcopy --compress-debug-sections=zlib", "llvm-objcopy-19 --compress-debug-sections=zstd"],
+)
+def test_the_tables_outlive_a_copy(workshop: Workshop, command: str) -> None:
+    program = workshop.build_with_tables(FRUIT)
+    name, *options = command.split()
+    run(tool(name), *options, program.folded)
+    assert_all_named(program)
+
+
+@pytest.mark.parametrize("command", ["strip -g", "strip", "llvm-strip-19 -g"])
+def test_without_its_tables_an_image_gives_no_wrong_name(workshop: Workshop, command: str) -> None:
+    program = workshop.build_with_tables(FRUIT)
+    name, *options = command.split()
+    run(tool(name), *options, program.folded)
+    verdicts = program.check()
+    assert verdicts["_Z6applesv"] <= {"ambiguous", "unknown"}
+
+
+def test_tables_whose_strings_were_stripped_are_refused(workshop: Workshop, capsys: pytest.CaptureFixture[str]) -> None:
+    # eu-strip leaves sections that it does not know, and removes the strings they point to
+    program = workshop.build_with_tables(FRUIT)
+    run(tool("eu-strip"), "-g", program.folded)
+    icf("dump", program.folded, status=1)
+    assert capsys.readouterr().err.startswith(f"icf: error: {program.folded}: .debug_icf+0x")
 
 
 @pytest.mark.parametrize("level", ["-g1", "-g0"])

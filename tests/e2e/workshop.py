@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 _COMPILERS = {
     "gcc": ("g++",),
     "clang": ("clang++-19", "clang++"),
+    "clang-aarch64": ("clang++-19", "clang++"),
 }
 _LINKERS = {
     "gold": ("ld.gold",),
@@ -25,7 +26,11 @@ _LINKERS = {
     "mold": ("mold", "ld.mold"),
 }
 # gcc folds identical functions of one file by itself; here that is the linker's part
-_FLAGS = {"gcc": ("-fno-ipa-icf",), "clang": ()}
+_FLAGS = {
+    "gcc": ("-fno-ipa-icf",),
+    "clang": (),
+    "clang-aarch64": ("--target=aarch64-linux-gnu", "-Wno-unused-command-line-argument"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,9 @@ GOLD = Toolchain("gcc", "gold")
 LLD = Toolchain("clang", "lld", ("-Wl,--emit-relocs",))  # it overwrites addresses of folded functions in debug info
 LLD_ALONE = Toolchain("clang", "lld")
 MOLD = Toolchain("clang", "mold")
+AARCH64 = Toolchain(
+    "clang-aarch64", "lld", ("-Wl,--emit-relocs", "-static")
+)  # linked so that it needs no sysroot to run
 GCC_MOLD = replace(MOLD, compiler="gcc")
 USUAL = (GOLD, LLD)
 ALL = (*USUAL, MOLD, GCC_MOLD, replace(GOLD, compiler="clang"), replace(LLD, compiler="gcc"))
@@ -70,13 +78,21 @@ class Workshop:
         return objects
 
     def build(
-        self, sources: str | Mapping[str, str], flags: Sequence[str] = (), link_flags: Sequence[str] = ()
+        self,
+        sources: str | Mapping[str, str],
+        flags: Sequence[str] = (),
+        link_flags: Sequence[str] = (),
+        folding: str = "all",
     ) -> Program:
-        """A program with and without folding."""
+        """A program with and without folding; `folding` may also be "safe"."""
+        emulator: tuple[str, ...] = ()
+        if self.toolchain.compiler == "clang-aarch64":
+            tool("aarch64-linux-gnu-g++")  # for its libraries
+            emulator = (tool("qemu-aarch64"),)
         objects = [*self.compile(sources, *flags), self.sampler(*(flag for flag in flags if flag.startswith("-f")))]
-        folded, report = self.link("program", objects, "all", link_flags)
+        folded, report = self.link("program", objects, folding, link_flags)
         unfolded, _ = self.link("program.unfolded", objects, "none", link_flags)
-        return Program(folded, unfolded, report)
+        return Program(folded, unfolded, report, emulator=emulator)
 
     def link(
         self, name: str, objects: Sequence[Path], icf_option: str, link_flags: Sequence[str] = ()
@@ -88,7 +104,7 @@ class Workshop:
             tools.mkdir()
             (tools / f"ld.{linker}").symlink_to(tool(*_LINKERS[linker]))
         options = (f"-fuse-ld={linker}", f"-B{tools}", "-Wl,--build-id=sha1", f"-Wl,--icf={icf_option}")
-        says = ("-Wl,--print-icf-sections",) if icf_option == "all" else ()
+        says = ("-Wl,--print-icf-sections",) if icf_option != "none" else ()
         image = self.folder / name
         done = self._compiler(*options, *says, *self.toolchain.link_flags, *link_flags, *objects, "-o", image)
         report = self.folder / f"{name}.icf"
