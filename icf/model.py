@@ -50,6 +50,7 @@ class MemberFlag(IntFlag):
     VIRTUAL = 4  # `slot` is its vtable slot
     LOCAL = 8  # internal linkage: the name need not be unique in the image
     SYNTHETIC = 16  # its DIE is a declaration that the pass wrote
+    NAMELESS = 32  # the image has no linkage name for it: `name` is the DW_AT_name
 
 
 class ClassFlag(IntFlag):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from icf.dwarf.scan import AT_INSTRUCTION, NO_CALLER, TAIL_CALL, CallSites
 from icf.elf.types import Machine
-from icf.folds.aliases import base_name, same_function
+from icf.folds.aliases import same_function
 from icf.folds.classes import Fold
 from icf.folds.identity import Described
 from icf.model import Evidence
@@ -61,7 +61,7 @@ class _Reader:
         self.reach = reach
         self.statements = statements
         self.callees: dict[int, Described] = {}
-        self.matches: dict[tuple[int, int], Place | None] = {}
+        self.matches: dict[tuple[int, int], list[Place]] = {}
 
     def read(self, rows: NDArray[np.int64], key: U64, sites: CallSites, branch_keys: U64, *, is_jump: bool) -> None:
         """Match sites to branches by address; `branch_keys` ascend but for jumps of unlike sizes."""
@@ -83,41 +83,41 @@ class _Reader:
             if caller is None:
                 self.statements.dropped["caller is none of the functions at the call"] += 1
                 continue
-            callee = self._callee(target, origin)
-            if callee is None:
-                self.statements.dropped["callee is none of the functions that the code calls"] += 1
+            callees = self._callees(target, origin)
+            if len(callees) == 1:
+                out.setdefault((end, caller), set()).add(callees[0])
             else:
-                out.setdefault((end, caller), set()).add(callee)
+                which = "several" if callees else "none"
+                self.statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
 
     def _learn(self, origins: list[int]) -> None:
         identities = self.linked.finder.identities
         assert identities is not None
         self.callees.update(zip(origins, identities.of(origins), strict=True))
 
-    def _callee(self, target: int, origin: int) -> Place | None:
+    def _callees(self, target: int, origin: int) -> list[Place]:
         fold = self.linked.folds.get(target)
         if fold is None:
-            return Place(target, 0)
+            return [Place(target, 0)]
         key = (target, origin)
         if key not in self.matches:
-            idx = _member_of(fold, origin, self.callees[origin])
-            self.matches[key] = None if idx is None else Place(target, idx)
+            self.matches[key] = [Place(target, idx) for idx in _members_of(fold, origin, self.callees[origin])]
         return self.matches[key]
 
 
-def _member_of(fold: Fold, die: int, callee: Described) -> int | None:
-    """The one member that a callee DIE can mean."""
-    linkage, root = callee.linkage, callee.root
-    by_root = [idx for idx, member in enumerate(fold.members) if die in member.roots or root in member.roots]
+def _members_of(fold: Fold, die: int, callee: Described) -> list[int]:
+    """The members that a callee DIE can mean.
+
+    A clone (foo.isra.0) is local to its unit, where a DIE with code describes it. So in a unit that has none
+    at this body, a call of foo means foo itself.
+    """
+    by_root = [idx for idx, member in enumerate(fold.members) if die in member.roots or callee.root in member.roots]
     if by_root:
-        return by_root[0] if len(by_root) == 1 else None
-    wanted = linkage or callee.name
+        return by_root
+    wanted = callee.linkage or callee.name
     by_name = []
     for idx, member in enumerate(fold.members):
-        if member.nameless:
-            continue
-        names = {member.name, *member.aliases, *((member.linkage,) if member.linkage else ())}
-        bases = {base_name(known) for known in names}
-        if wanted in names or wanted in bases or (linkage and any(same_function(linkage, known) for known in bases)):
+        names = {member.name, *member.aliases} - {""} if not member.nameless else set()
+        if wanted in names or (callee.linkage and any(same_function(callee.linkage, name) for name in names)):
             by_name.append(idx)
-    return by_name[0] if len(by_name) == 1 else None
+    return by_name

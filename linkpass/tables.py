@@ -124,6 +124,8 @@ def _fold_class(linked: Linked, vaddr: int, die: dict[Place, int], incomplete: b
             member_flags |= MemberFlag.KEPT
         if member.local:
             member_flags |= MemberFlag.LOCAL
+        if member.nameless:
+            member_flags |= MemberFlag.NAMELESS
         if not member.die:
             member_flags |= MemberFlag.SYNTHETIC
         members.append(Member(member.name, DieOffset(offset), member_flags, tuple(member.aliases)))

@@ -25,8 +25,9 @@ class FrameAnswer:
     vaddr: int = 0  # where the frame was looked up: the program counter, or a byte inside the call
     body: Body | None = None
     member_idx: int = -1  # the member of `body` that it is, if that is known
+    source_name: str | None = None  # instead of a linkage name that the image does not have
 
     @property
     def name(self) -> str | None:
         """The demangled name."""
-        return None if self.linkage_name is None else demangle(self.linkage_name)
+        return self.source_name if self.linkage_name is None else demangle(self.linkage_name)

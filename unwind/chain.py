@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from icf.model import Evidence, Verdict
+from icf.model import Evidence, MemberFlag, Verdict
 from unwind.answer import NO_FUNCTION, OUTSIDE, FrameAnswer
 from unwind.program import Body, Program, SiteKind
 from unwind.relations import Relation, Relations
@@ -142,9 +142,14 @@ def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> Fr
     word = evidence.name.lower() if limited and evidence is not None else ""
     if verdict is Verdict.UNIQUE:
         idx = left.bit_length() - 1
-        return FrameAnswer(step.address, verdict, body.members[idx].name, (), word, "", step.vaddr, body, idx)
-    names = (member.name for idx, member in enumerate(body.members) if listed >> idx & 1)
-    candidates = tuple(dict.fromkeys(names))  # functions of one name, from different files, are possible
+        member = body.members[idx]
+        name, source_name = (None, member.name) if member.flags & MemberFlag.NAMELESS else (member.name, None)
+        return FrameAnswer(step.address, verdict, name, (), word, "", step.vaddr, body, idx, source_name)
+    possible = [member for idx, member in enumerate(body.members) if listed >> idx & 1]
+    candidates = tuple(dict.fromkeys(member.name for member in possible))
+    if left and left == listed and len(candidates) == 1 and not possible[0].flags & MemberFlag.NAMELESS:
+        # functions of one name, from different files: which one is open, but not what it is called
+        return FrameAnswer(step.address, Verdict.UNIQUE, candidates[0], (), word, "", step.vaddr, body)
     if left and (not listed or (left != listed and len(candidates) == 1)):
         reason = f"the tables may not list every function at {body.start:#x}"
     return FrameAnswer(step.address, verdict, None, candidates, word, reason, step.vaddr, body)

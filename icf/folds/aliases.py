@@ -42,6 +42,26 @@ def _unified(name: str, places: list[int], *, keep: bool = False) -> str:
     return "".join(chars)
 
 
+def is_abstract(linkage: str) -> bool:
+    """Whether a linkage name is gcc's for a constructor or destructor as such: C4, D4.
+
+    Its code is named C1 or C2; a DIE with code that has only this name describes a clone (foo.constprop.0).
+
+    >>> is_abstract("_ZN3FooC4Ev"), is_abstract("_ZN3FooC2Ev"), is_abstract("_ZN2C4C2Ev")
+    (True, False, False)
+    """
+    return any(
+        linkage[at + 1] == "4" and same_function(linkage, f"{linkage[: at + 1]}2{linkage[at + 2 :]}")
+        for at in range(2, len(linkage) - 1)
+        if linkage[at] in "CD"
+    )
+
+
+def is_clone(symbol: str) -> bool:
+    """Whether a compiler made the function from another: foo.isra.0, foo.constprop.0, foo.part.0."""
+    return base_name(symbol) != symbol and not is_cold_part(symbol)
+
+
 def base_name(symbol: str) -> str:
     """The linkage name without what a compiler appended: foo.cold, foo.constprop.0, foo.llvm.123."""
     dot = symbol.find(".", 1)

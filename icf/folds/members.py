@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from icf.folds.aliases import base_name, same_function
+from icf.folds.aliases import base_name, is_abstract, is_clone, same_function
 from icf.folds.identity import Identities
 from icf.folds.nameless import assign
 
@@ -92,7 +92,7 @@ def _unite_variants(groups: list[Group]) -> list[Group]:
     united: list[Group] = []
     for group in groups:
         for other in united:
-            if group.linkage and group.external and other.external and same_function(group.linkage, other.linkage):
+            if group.linkage and group.external and other.external and _same_code(group.linkage, other.linkage):
                 other.dies += group.dies
                 other.roots |= group.roots
                 other.kept |= group.kept
@@ -100,6 +100,10 @@ def _unite_variants(groups: list[Group]) -> list[Group]:
         else:
             united.append(group)
     return united
+
+
+def _same_code(linkage: str, other: str) -> bool:
+    return same_function(linkage, other) and is_abstract(linkage) == is_abstract(other)
 
 
 def match(
@@ -118,8 +122,11 @@ def match(
         if not group.external and len(mine) > 1:
             mine = _from_unit(mine, identities.files_of(group.dies))
         clones = _by_function(mine)
-        if len(clones) > 1:  # foo.constprop.0 and foo.isra.0: which DIE is whose cannot be told
-            members += [_member(entries) for entries in clones.values()]
+        if len(clones) > 1:  # foo and foo.constprop.0: which DIE is whose cannot be told
+            made = [_member(entries) for entries in clones.values()]
+            for member in made:
+                member.roots = set(group.roots)
+            members += made
         else:
             member = _member(mine) if mine else FoldMember(group.linkage or group.name, local=not group.external)
             member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
@@ -161,7 +168,9 @@ def _names(group: Group, symbol: str) -> bool:
     if symbol == name:
         return True
     base = base_name(symbol)
-    return base == name or (bool(group.linkage) and same_function(base, name))
+    if base == name:
+        return True
+    return bool(group.linkage) and same_function(base, name) and is_clone(symbol) == is_abstract(name)
 
 
 def _by_function(entries: list[Named]) -> dict[str, list[Named]]:
@@ -191,21 +200,33 @@ def _add_symbol(members: list[FoldMember], entry: Named) -> None:
 
 
 def _attach_nameless(identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool) -> None:
-    """Give DIEs without linkage name to the symbols they belong to; what cannot be told stays without."""
+    """Give DIEs without linkage name to the symbols they belong to; others are members without linkage name."""
     bare = [member for member in members if not member.dies]
-    if len(bare) == 1 and len({group.name for group in groups}) == 1 and not bare[0].local:
-        matched = dict.fromkeys(range(len(groups)), 0)  # copies of one function, redirected to the one body
-    else:
-        described = [(group.name, identities.files_of(group.dies)) for group in groups]
-        matched = assign(described, [(member.name, min(member.files, default="")) for member in bare])
-    for at, idx in matched.items():
-        bare[idx].dies = bare[idx].dies + groups[at].dies
-        bare[idx].roots |= groups[at].roots
-        if knows_kept:
-            bare[idx].kept = bool(bare[idx].kept) or groups[at].kept
-    if len(groups) > len(bare) and not matched:
-        names = sorted({group.name for group in groups})
-        members += [FoldMember(name, local=True, nameless=True) for name in names]
+    described = [(group.name, identities.files_of(group.dies)) for group in groups]
+    choices = assign(described, [(member.name, min(member.files, default="")) for member in bare])
+    matched: set[int] = set()
+    for idx, fitting in choices.items():
+        others = [left for other, left in choices.items() if other != idx]
+        mine = fitting if not any(fitting & left for left in others) else set()
+        # several units describe one function with external linkage, and gold leads all of them to the one body
+        if len(mine) == 1 or (mine and not bare[idx].local and len({groups[at].name for at in mine}) == 1):
+            for at in sorted(mine):
+                bare[idx].dies = bare[idx].dies + groups[at].dies
+                bare[idx].roots |= groups[at].roots
+                if knows_kept:
+                    bare[idx].kept = bool(bare[idx].kept) or groups[at].kept
+            matched |= mine
+    open_choices = [left - matched for idx, left in choices.items() if not bare[idx].dies]
+    wanted = set[int]().union(*open_choices)
+    surplus = len(wanted) > sum(bool(left) for left in open_choices)
+    for at, group in enumerate(groups):
+        if at in matched or (at in wanted and not surplus):
+            continue
+        member = FoldMember(group.name, local=True, nameless=True)
+        if at not in wanted:
+            member.dies, member.roots = group.dies, group.roots
+            member.kept = group.kept if knows_kept else None
+        members.append(member)
 
 
 def _deduce_kept(members: list[FoldMember]) -> None:

@@ -8,9 +8,9 @@ belong together:
 * the file of the symbol is the unit's, and
 * every identifier of the DIE's name occurs in the demangled symbol.
 
-This never excludes the true symbol. So where as many DIEs as symbols are left, and each step has only one
-choice for some DIE, the choice is right. Where a linker leaves out folded local symbols (gold) the true one
-may be missing; the numbers then differ and nothing is matched.
+This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it. The
+converse would not hold: gold leaves out the symbols of folded local functions, and a DIE whose symbol is missing
+may fit another's.
 """
 
 from __future__ import annotations
@@ -33,32 +33,27 @@ def identifiers(name: str) -> frozenset[str]:
     return frozenset(_IDENTIFIER.findall(name)) - _COMMON
 
 
-def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]]) -> dict[int, int]:
-    """Match DIEs, given as (name, source files), to symbols, given as (name, source file or "").
+def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]]) -> dict[int, set[int]]:
+    """For each symbol, given as (name, source file or ""), the DIEs, given as (name, files), that may be its own.
 
-    Gives index of DIE -> index of symbol, for those that can be told.
+    A DIE that is the only one left for some symbol is left for no other.
     """
-    if len(groups) != len(symbols):
-        return {}
     words = [frozenset(_IDENTIFIER.findall(demangle(symbol))) for symbol, _ in symbols]
     choices = {
-        at: {
-            idx
-            for idx, (_, file) in enumerate(symbols)
+        idx: {
+            at
+            for at, (name, files) in enumerate(groups)
             if (not file or file in files) and identifiers(name) <= words[idx]
         }
-        for at, (name, files) in enumerate(groups)
+        for idx, (_, file) in enumerate(symbols)
     }
-    matched: dict[int, int] = {}
+    settled: set[int] = set()
     while True:
-        decided = [at for at, left in choices.items() if len(left) == 1]
+        decided = [idx for idx, left in choices.items() if len(left) == 1 and idx not in settled]
         if not decided:
-            return matched
-        for at in decided:
-            left = choices.pop(at)
-            if not left:  # taken by another of this round: the facts do not fit
-                return {}
-            idx = left.pop()
-            matched[at] = idx
-            for others in choices.values():
-                others.discard(idx)
+            return choices
+        for idx in decided:
+            settled.add(idx)
+            for other, left in choices.items():
+                if other not in settled:
+                    left -= choices[idx]
