@@ -12,7 +12,7 @@ One operation is one 32-bit word:
     bits  0..3   encoding: how many bytes there are and how their value is found (ENC_*)
     bits  4..8   slot that receives the value, 0 = none (SLOT_*)
     bits  9..13  class of the value (CLASS_*)
-    bits 14..31  argument: size in bytes, or index of an implicit constant
+    bits 14..31  argument: size in bytes, or index of an implicit constant among those of its table
 
 Sizes of some forms depend on the unit, so a table is compiled for one combination of offset
 size, address size and version. Which attributes are of interest depends on the tag only.
@@ -29,7 +29,8 @@ def compile_tables(abbrev, tables, ops, decls, consts, out):
 
     abbrev  the bytes of .debug_abbrev
     tables  u64[n, 8]: in: offset, offset_size, address_size, version; out: first declaration, count,
-            1 if codes are 1, 2, 3 ..., error (0 or an ERR_ number; then column 0 is where)
+            1 if codes are 1, 2, 3 ... | first constant << 32, error (0 or 1 cut short, 2 breaks a rule,
+            3 too large, 4 unknown form; then column 0 is where)
     ops     u32 output; decls  u64[m, 4] output: code, first op | op end << 32,
             DIE kind | has children << 8, tag; consts  i64 output
     out     u64[3]: number of ops, declarations and constants used
@@ -38,6 +39,7 @@ def compile_tables(abbrev, tables, ops, decls, consts, out):
     n_ops = 0
     n_decls = 0
     n_consts = 0
+    budget = 16 * abbrev.shape[0] + 64  # tables may overlap, but not so that reading them takes forever
     with cython.nogil:
         t = 0
         while t < table_count:
@@ -47,6 +49,7 @@ def compile_tables(abbrev, tables, ops, decls, consts, out):
             address_size = tables[t, 2]
             version = tables[t, 3]
             first = n_decls
+            first_const = n_consts
             dense = 1
             err = 0
             while True:
@@ -110,7 +113,13 @@ def compile_tables(abbrev, tables, ops, decls, consts, out):
                     kind = 4  # a type: no code below it, skipped by DW_AT_sibling
                 first_op = n_ops
                 skip = 0  # bytes of a pending fixed skip
+                start = pos
+                attributes = 0
                 while True:
+                    attributes += 1
+                    if attributes > 4096:  # some take no bytes of a DIE, so this bounds the time for a DIE
+                        err = 2
+                        break
                     # -- attribute
                     value = 0
                     shift = 0
@@ -194,16 +203,20 @@ def compile_tables(abbrev, tables, ops, decls, consts, out):
                     if slot != 0 and enc == 0:
                         op |= 1  # a fixed read instead of a skip
                     if enc == 8:
-                        if n_consts >= consts.shape[0] or n_consts > 0x3FFF0:
+                        if n_consts >= consts.shape[0] or n_consts - first_const > 0x3FFF0:
                             err = 3
                             break
                         consts[n_consts] = const
-                        op |= n_consts << 14
+                        op |= (n_consts - first_const) << 14
                         n_consts += 1
                     ops[n_ops] = op | slot << 4
                     n_ops += 1
                 if err != 0:
                     break
+                if pos - start > budget:
+                    err = 3
+                    break
+                budget -= pos - start
                 if skip != 0:
                     if n_ops >= ops.shape[0]:
                         err = 3
@@ -219,7 +232,7 @@ def compile_tables(abbrev, tables, ops, decls, consts, out):
                 n_decls += 1
             tables[t, 4] = first
             tables[t, 5] = n_decls - first
-            tables[t, 6] = dense
+            tables[t, 6] = dense | first_const << 32
             tables[t, 7] = err
             if err != 0:
                 tables[t, 0] = pos

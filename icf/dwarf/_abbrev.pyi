@@ -1,12 +1,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
+U64 = NDArray[np.uint64] | memoryview
+
 def compile_tables(
     abbrev: bytes | memoryview,
-    tables: NDArray[np.uint64],
-    ops: NDArray[np.uint32],
-    decls: NDArray[np.uint64],
-    consts: NDArray[np.uint64],
-    out: NDArray[np.uint64],
+    tables: U64,
+    ops: NDArray[np.uint32] | memoryview,
+    decls: U64,
+    consts: U64,
+    out: U64,
 ) -> int: ...
 def form_op(form: int, offset_size: int, address_size: int, version: int) -> int: ...

@@ -19,11 +19,14 @@ def expand(rows, units, ranges, rnglists, addr, out):
     rows   u64[n, 4]: row to report, value of DW_AT_ranges, 2 = offset or 4 = index, unit
     units  as the scan leaves them
     out    u64[m, 4]: row, low, high, position in the list. Empty ranges are left out.
-    Returns the number of ranges stored; a list that is cut short or runs out of `out` ends there.
+    Returns the number of ranges stored; a list that is cut short or runs out of `out` ends there. Lists of
+    different functions do not overlap, so all of them together have no more entries than their sections have bytes;
+    hostile ones that do are read up to some such number.
     """
     n = rows.shape[0]
     count = 0
     limit = out.shape[0]
+    entries = 4 * (ranges.shape[0] + rnglists.shape[0]) + 64
     with cython.nogil:
         i = 0
         while i < n:
@@ -38,7 +41,8 @@ def expand(rows, units, ranges, rnglists, addr, out):
             if version < 5:
                 size = ranges.shape[0]
                 ones = ALL_ONES >> (64 - 8 * address_size)
-                while count < limit and pos <= size and size - pos >= 2 * address_size:
+                while count < limit and entries > 0 and pos <= size and size - pos >= 2 * address_size:
+                    entries -= 1
                     low = word(ranges, pos, address_size)
                     high = word(ranges, pos + address_size, address_size)
                     pos += 2 * address_size
@@ -49,8 +53,8 @@ def expand(rows, units, ranges, rnglists, addr, out):
                         continue
                     if low < high:
                         out[count, 0] = rows[i, 0]
-                        out[count, 1] = base + low
-                        out[count, 2] = base + high
+                        out[count, 1] = (base + low) & ALL_ONES
+                        out[count, 2] = (base + high) & ALL_ONES
                         out[count, 3] = index
                         count += 1
                         index += 1
@@ -58,11 +62,12 @@ def expand(rows, units, ranges, rnglists, addr, out):
                 size = rnglists.shape[0]
                 if rows[i, 2] == 4:
                     list_base = units[unit, 15]
-                    if pos >> 32 == 0 and list_base + (pos + 1) * offset_size <= size:
-                        pos = list_base + word(rnglists, list_base + pos * offset_size, offset_size)
-                    else:
-                        pos = size
-                while count < limit and pos < size:
+                    pos = entry_at(rnglists, list_base, pos, offset_size)
+                    if pos < size:
+                        second = word(rnglists, pos, offset_size)
+                        pos = list_base + second if second < size - list_base else size
+                while count < limit and entries > 0 and pos < size:
+                    entries -= 1
                     kind = rnglists[pos]
                     pos += 1
                     operands = 0
@@ -115,23 +120,25 @@ def expand(rows, units, ranges, rnglists, addr, out):
                     if bad != 0:
                         break
                     if kind <= 3:  # the first operand is an index into .debug_addr
-                        if first >> 40 != 0 or addr_base + (first + 1) * address_size > addr.shape[0]:
+                        first = entry_at(addr, addr_base, first, address_size)
+                        if first >= addr.shape[0]:
                             break
-                        first = word(addr, addr_base + first * address_size, address_size)
+                        first = word(addr, first, address_size)
                         if kind == 1:
                             base = first
                             continue
                         if kind == 2:
-                            if second >> 40 != 0 or addr_base + (second + 1) * address_size > addr.shape[0]:
+                            second = entry_at(addr, addr_base, second, address_size)
+                            if second >= addr.shape[0]:
                                 break
-                            second = word(addr, addr_base + second * address_size, address_size)
+                            second = word(addr, second, address_size)
                         else:
-                            second += first
+                            second = (second + first) & ALL_ONES
                     elif kind == 4:
-                        first += base
-                        second += base
+                        first = (first + base) & ALL_ONES
+                        second = (second + base) & ALL_ONES
                     elif kind == 7:
-                        second += first
+                        second = (second + first) & ALL_ONES
                     if first < second:
                         out[count, 0] = rows[i, 0]
                         out[count, 1] = first
@@ -141,6 +148,14 @@ def expand(rows, units, ranges, rnglists, addr, out):
                         index += 1
             i += 1
     return count
+
+
+def entry_at(table, base, index, size):
+    """Where entry `index` of `size` bytes lies in a table that begins at `base`; the table's end if outside."""
+    limit = table.shape[0]
+    if base > limit or index >> 40 != 0 or (index + 1) * size > limit - base:
+        return limit
+    return base + index * size
 
 
 def word(buf, pos, size):

@@ -2,12 +2,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bytes = bytes | memoryview
+U64 = NDArray[np.uint64] | memoryview
 
 def expand(
-    rows: NDArray[np.uint64],
-    units: NDArray[np.uint64],
+    rows: U64,
+    units: U64,
     ranges: Bytes,
     rnglists: Bytes,
     addr: Bytes,
-    out: NDArray[np.uint64],
+    out: U64,
 ) -> int: ...

@@ -2,6 +2,8 @@ cimport cython
 
 ctypedef unsigned long long u64
 
+cdef u64 MASK
+
 @cython.locals(pos=size_t, count=size_t, size=size_t, start=size_t, offset_size=u64, err=u64, length=u64, end=size_t,
                version=u64, unit_type=u64, address_size=u64, abbrev=u64, extra=u64)
 cpdef Py_ssize_t unit_headers(const unsigned char[::1] info, u64[:, ::1] units) except -1
@@ -11,10 +13,13 @@ cdef u64 word(const unsigned char[::1] buf, size_t pos, size_t size) noexcept no
 
 cdef u64 as_u64(u64 value) noexcept nogil
 
+@cython.locals(limit=u64)
+cdef u64 entry_at(const unsigned char[::1] table, u64 base, u64 index, u64 size) noexcept nogil
+
 @cython.locals(pick_mode=bint, n_subs=size_t, n_sites=size_t, i=size_t, val="unsigned long long[::1]", unit=u64,
                unit_offset=u64, end=size_t,
                pos=size_t, version=u64, address_size=u64, offset_size=u64, unit_type=u64, table=size_t,
-               decl_first=size_t, decl_count=size_t, dense=u64, str_base=u64, addr_base=u64, err=u64,
+               decl_first=size_t, decl_count=size_t, dense=u64, const_first=size_t, str_base=u64, addr_base=u64, err=u64,
                start_subs=size_t, start_sites=size_t, depth=size_t, full=int, die=u64, b=u64, code=u64, shift=u64,
                decl=size_t, lo=size_t, hi=size_t, mid=size_t, op_i=size_t, op_end=size_t, kind=u64, children=u64,
                slot=u64, op=u64, enc=u64, arg=u64, cls=u64, form=u64, slot_form=u64, value=u64, row="long long", low=u64,

@@ -18,13 +18,16 @@ try:
 except ImportError:
     from icf import _nocython as cython
 
+MASK = 0xFFFFFFFFFFFFFFFF
+
 
 def unit_headers(info, units):
     """Fill `units` (u64[n, 20]) from the unit headers in `info`; gives how many there are.
 
     Columns: 0 offset, 1 end, 2 offset of the unit's DIE, 3 version, 4 address size, 5 offset size,
     6 abbreviation offset, 7 unit type, 8 error, 9 where. A length that does not fit ends the walk
-    with an error in the last unit.
+    with an error in the last unit. Zero bytes between units are padding. Every row takes 5 bytes or more; as many
+    rows as fit means that there may be further units.
     """
     pos = 0
     count = 0
@@ -32,6 +35,14 @@ def unit_headers(info, units):
     with cython.nogil:
         while pos < size and count < units.shape[0]:
             start = pos
+            while pos < size and size - pos < 4 and info[pos] == 0:
+                pos += 1
+            if pos == size:
+                break
+            if size - pos >= 4 and word(info, pos, 4) == 0:
+                pos += 4
+                continue
+            pos = start
             offset_size = 4
             err = 0
             length = 0
@@ -122,6 +133,14 @@ def as_u64(value):
     return value
 
 
+def entry_at(table, base, index, size):
+    """Where entry `index` of `size` bytes lies in a table that begins at `base`; the table's end if outside."""
+    limit = table.shape[0]
+    if base > limit or index >> 40 != 0 or (index + 1) * size > limit - base:
+        return limit
+    return base + index * size
+
+
 def scan(
     info,
     addr,
@@ -178,7 +197,8 @@ def scan(
             table = units[unit, 6]
             decl_first = tables[table, 4]
             decl_count = tables[table, 5]
-            dense = tables[table, 6]
+            dense = tables[table, 6] & 1
+            const_first = tables[table, 6] >> 32
             str_base = units[unit, 13]
             addr_base = units[unit, 14]
             err = units[unit, 8]
@@ -186,7 +206,7 @@ def scan(
             start_sites = n_sites
             if n_subs >= subprograms.shape[0]:
                 break
-            if not pick_mode and (unit_type == 2 or unit_type == 6) and err == 0:
+            if not pick_mode and mode != 1 and (unit_type == 2 or unit_type == 6) and err == 0:
                 i += 1
                 continue  # type units hold no code
             if err == 0 and tables[table, 7] != 0:
@@ -209,12 +229,12 @@ def scan(
                     code = b & 0x7F
                     shift = 7
                     while True:
-                        if pos >= end or shift > 56:
+                        if pos >= end or shift > 63:
                             err = 1
                             break
                         b = info[pos]
                         pos += 1
-                        code |= (b & 0x7F) << shift
+                        code |= (b & (1 if shift == 63 else 0x7F)) << shift
                         shift += 7
                         if b < 0x80:
                             break
@@ -250,7 +270,7 @@ def scan(
                 op_end = decls[decl, 1] >> 32
                 kind = decls[decl, 2] & 0xFF
                 children = decls[decl, 2] >> 8
-                if kind != 0:
+                if kind != 0 or pick_mode:
                     slot = 0
                     while slot < 14:
                         val[32 + slot] = 0
@@ -327,6 +347,8 @@ def scan(
                                 break
                         if err != 0:
                             break
+                        if enc == 3 and b & 0x40 and shift < 64:
+                            value |= (MASK << shift) & MASK
                         if enc == 6:
                             if value > end - pos:
                                 err = 1
@@ -361,7 +383,7 @@ def scan(
                     elif enc == 7:
                         value = 1
                     else:
-                        value = consts[arg]
+                        value = consts[const_first + arg]
                     if slot != 0:
                         val[slot] = value
                         val[32 + slot] = cls
@@ -369,8 +391,14 @@ def scan(
                     break
                 # -- what it is
                 row = -1
-                if kind == 4:
-                    if children != 0 and val[32 + 31] == 8 and not pick_mode:
+                if pick_mode:
+                    slot = 4 if kind != 1 else 14  # of other kinds these mean something else
+                    while slot < 14:
+                        if slot != 6 or kind != 2:
+                            val[32 + slot] = 0
+                        slot += 1
+                elif kind == 4:
+                    if children != 0 and val[32 + 31] == 8 and (depth == 0 or stack[depth - 1] == -2):
                         value = unit_offset + val[31]
                         if value <= pos or value > end:
                             err = 10
@@ -380,7 +408,7 @@ def scan(
                             break
                         continue
                 elif kind == 3:
-                    if depth == 0 and not pick_mode:
+                    if depth == 0:
                         if val[32 + 6] != 0:
                             str_base = val[6]
                         elif version >= 5:
@@ -388,10 +416,12 @@ def scan(
                         if val[32 + 7] != 0:
                             addr_base = val[7]
                         elif version >= 5:
-                            addr_base = 8
+                            addr_base = 8 if offset_size == 4 else 16
                         units[unit, 13] = str_base
                         units[unit, 14] = addr_base
-                        units[unit, 15] = val[8] if val[32 + 8] != 0 else (12 if version >= 5 else 0)
+                        units[unit, 15] = val[8] if val[32 + 8] != 0 else 0
+                        if val[32 + 8] == 0 and version >= 5:
+                            units[unit, 15] = 12 if offset_size == 4 else 20
                         units[unit, 10] = val[4] if val[32 + 4] != 0 else 0
                         units[unit, 17] = val[9] if val[32 + 9] != 0 else 0
                         units[unit, 19] = (1 if val[32 + 4] != 0 else 0) | (
@@ -404,39 +434,36 @@ def scan(
                         if val[32 + 3] == 2:
                             value = val[3]
                         elif val[32 + 3] == 3:
-                            value = val[3] * address_size
-                            if value >> 40 == 0 and addr_base + value + address_size <= addr.shape[0]:
-                                value = word(addr, addr_base + value, address_size)
-                            else:
+                            value = entry_at(addr, addr_base, val[3], address_size)
+                            if value >= addr.shape[0]:
                                 err = 11
                                 break
+                            value = word(addr, value, address_size)
                         units[unit, 16] = value
                         if mode == 1:
                             break
-                elif kind == 1 or kind == 2 or pick_mode:
+                if kind == 1 or kind == 2 or pick_mode:
                     # addresses: low_pc or return pc, call pc
                     low = 0
                     if val[32 + 3] == 2:
                         low = val[3]
                     elif val[32 + 3] == 3:
-                        value = val[3] * address_size
-                        if val[3] >> 40 == 0 and addr_base + value + address_size <= addr.shape[0]:
-                            low = word(addr, addr_base + value, address_size)
-                        else:
+                        value = entry_at(addr, addr_base, val[3], address_size)
+                        if value >= addr.shape[0]:
                             err = 11
                             break
-                    high = 0
+                        low = word(addr, value, address_size)
+                    high = low
                     if val[32 + 4] == 2:
                         high = val[4]
                     elif val[32 + 4] == 3:
-                        value = val[4] * address_size
-                        if val[4] >> 40 == 0 and addr_base + value + address_size <= addr.shape[0]:
-                            high = word(addr, addr_base + value, address_size)
-                        else:
+                        value = entry_at(addr, addr_base, val[4], address_size)
+                        if value >= addr.shape[0]:
                             err = 11
                             break
+                        high = word(addr, value, address_size)
                     elif val[32 + 4] != 0:
-                        high = low + val[4]
+                        high = (low + val[4]) & MASK
                     origin = 0
                     if val[32 + 6] == 8:
                         origin = unit_offset + val[6]
@@ -513,9 +540,15 @@ def scan(
                     if depth >= stack.shape[0]:
                         err = 13
                         break
-                    # code in here belongs to this function, or to the one around; a type has none
-                    if kind == 1 or kind == 4 or depth == 0:
+                    # Code in here belongs to this function, or to the one around: its row, -1 if it has none, -2
+                    # outside of functions. gcc puts the methods of a function's own classes inside of the class, so
+                    # only a type outside of all functions may be stepped over.
+                    if kind == 1:
                         stack[depth] = row
+                    elif depth == 0:
+                        stack[depth] = -2
+                    elif kind == 4 and stack[depth - 1] >= 0:
+                        stack[depth] = -1
                     else:
                         stack[depth] = stack[depth - 1]
                     depth += 1
@@ -548,6 +581,14 @@ def scan(
 
 def string_ref(value, cls, str_offsets, str_base, offset_size):
     """A string attribute as kind << 60 | offset; 0 for none, or an index outside of its table."""
+    if cls == 7:
+        value = entry_at(str_offsets, str_base, value, offset_size)
+        if value >= str_offsets.shape[0]:
+            return 0
+        value = word(str_offsets, value, offset_size)
+        cls = 5
+    if value >> 60 != 0:
+        return 0
     if cls == 4:
         return value | as_u64(1) << 60
     if cls == 5:
@@ -556,9 +597,6 @@ def string_ref(value, cls, str_offsets, str_base, offset_size):
         return value | as_u64(3) << 60
     if cls == 13:
         return value | as_u64(4) << 60
-    if cls == 7:
-        if value >> 40 == 0 and str_base + value * offset_size + offset_size <= str_offsets.shape[0]:
-            return word(str_offsets, str_base + value * offset_size, offset_size) | as_u64(2) << 60
     return 0
 
 

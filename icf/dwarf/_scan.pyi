@@ -2,7 +2,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bytes = bytes | memoryview
-U64 = NDArray[np.uint64]
+U64 = NDArray[np.uint64] | memoryview
+U32 = NDArray[np.uint32] | memoryview
 
 def unit_headers(info: Bytes, units: U64) -> int: ...
 def scan(
@@ -12,14 +13,14 @@ def scan(
     units: U64,
     tables: U64,
     decls: U64,
-    ops: NDArray[np.uint32],
+    ops: U32,
     consts: U64,
-    forms: NDArray[np.uint32],
+    forms: U32,
     first: int,
     last: int,
     mode: int,
     picks: U64,
-    stack: NDArray[np.int32],
+    stack: NDArray[np.int32] | memoryview,
     subprograms: U64,
     sites: U64,
     result: U64,

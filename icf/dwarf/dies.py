@@ -40,7 +40,7 @@ class Dies:
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        return (self.flags & FAILED) != 0
+        return np.asarray((self.flags & np.uint64(FAILED)) != 0)
 
 
 def read_dies(debug: DebugInfo, offsets: U64) -> Dies:

@@ -158,13 +158,13 @@ def _expand_ranges(debug: DebugInfo, subs: U64) -> Functions:
     """Replace each function that has a range list by its ranges."""
     flags = subs[:, 4] & np.uint64(0xFFFFFFFF)
     unit = subs[:, 4] >> np.uint64(32)
-    listed = (flags & np.uint64(1)) == 0
+    listed = (flags & np.uint64(6)) != 0
     rows = np.flatnonzero(listed)
     ask = np.stack([rows.astype(np.uint64), subs[rows, 3], flags[rows] & np.uint64(6), unit[rows]], axis=1)
     capacity = 4 * len(rows) + 64
     while True:
         out = np.empty((capacity, 4), np.uint64)
-        count = _ranges.expand(ask, debug.units, debug.ranges, debug.rnglists, debug.addr, out)
+        count = _ranges.expand(ask.data, debug.units.data, debug.ranges, debug.rnglists, debug.addr, out.data)
         # every range takes two bytes or more, but hostile lists may be shared: their functions lose ranges
         if count < capacity or capacity > len(debug.ranges) + len(debug.rnglists):
             break

@@ -255,7 +255,7 @@ def _restore_addresses(image: Image, name: str, views: dict[str, memoryview], re
     for first in range(0, relocations.count, _RESTORE_ROWS):
         piece = raw[first * 24 : (first + _RESTORE_ROWS) * 24]
         entries = np.frombuffer(piece[: len(piece) // 24 * 24], np.uint64).reshape(-1, 3)
-        count = patch_tombstones(view, memoryview(entries), _ABSOLUTE64[image.machine], values.data, room.data)
+        count = patch_tombstones(view, entries.data, _ABSOLUTE64[image.machine], values.data, room.data)
         found.append(room[:count].copy())
         if not image.is_compressed(rela):
             image.release(rela.offset + first * 24, len(piece))
@@ -291,7 +291,8 @@ def _compile_abbreviations(abbrev: memoryview, units: U64) -> tuple[U64, U64, ND
     used = np.zeros(3, np.uint64)
     compile_tables(abbrev, tables.data, ops.data, decls.data, consts.data, used.data)
     decls = decls[: int(used[1])]
-    for table in tables[(tables[:, 6] & np.uint64(1) == 0) & (tables[:, 7] == 0)]:  # codes out of order: sorted for bisection
+    is_sparse = (tables[:, 6] & np.uint64(1) == 0) & (tables[:, 7] == 0)
+    for table in tables[is_sparse]:  # sorted for bisection
         part = slice(int(table[4]), int(table[4] + table[5]))
         decls[part] = decls[part][np.argsort(decls[part, 0], kind="stable")]
     if len(units):
