@@ -3,7 +3,9 @@
 
 On x86-64 each byte is tried as the start of an instruction: a call or jump with a 32-bit displacement that
 lands exactly on a wanted address. So none is missed; a coincidence (bytes that are no instruction) is
-possible and rare, and callers treat what is found as "may jump there". On AArch64 instructions are words.
+possible and rare, and callers treat what is found as "may jump there". Jumps with an 8-bit displacement are left
+out: they lead to another function only inside of one input section, which linkers fold as a whole, and as
+single bytes they would be found where there are none. On AArch64 instructions are words.
 """
 
 try:
@@ -13,6 +15,7 @@ except ImportError:
 
 
 SIGN = 1 << 32  # what a displacement with its top bit set is too large by
+MASK = 0xFFFFFFFFFFFFFFFF  # addresses wrap
 
 
 def find_x86_64(text, text_vaddr, low, call_bits, jump_bits, start, out, result):
@@ -43,19 +46,20 @@ def find_x86_64(text, text_vaddr, low, call_bits, jump_bits, start, out, result)
                 target = text[at] | text[at + 1] << 8 | text[at + 2] << 16
                 top = text[at + 3]
                 # sign extension: the displacement is a signed 32-bit number
-                target = text_vaddr + at + 4 + target + (top << 24) - (SIGN if top >= 128 else 0) - low
+                end = (text_vaddr + at + 4) & MASK
+                target = (end + target + (top << 24) - (SIGN if top >= 128 else 0) - low) & MASK
                 if kind == 1:
-                    if target >= 0 and target < call_limit and call_bits[target >> 3] >> (target & 7) & 1:
+                    if target < call_limit and call_bits[target >> 3] >> (target & 7) & 1:
                         if count >= out.shape[0]:
                             break
-                        out[count, 0] = text_vaddr + at + 4
+                        out[count, 0] = end
                         out[count, 1] = target + low
                         out[count, 2] = kind
                         count += 1
-                elif target >= 0 and target < jump_limit and jump_bits[target >> 3] >> (target & 7) & 1:
+                elif target < jump_limit and jump_bits[target >> 3] >> (target & 7) & 1:
                     if count >= out.shape[0]:
                         break
-                    out[count, 0] = text_vaddr + at + 4
+                    out[count, 0] = end
                     out[count, 1] = target + low
                     out[count, 2] = kind
                     count += 1
@@ -88,17 +92,17 @@ def find_aarch64(text, text_vaddr, low, call_bits, jump_bits, start, out, result
                 target = text[i] | text[i + 1] << 8 | text[i + 2] << 16
                 target = (target >> 5) * 4 - (1 << 21 if text[i + 2] & 0x80 else 0)
             if kind != 0:
-                target = text_vaddr + i + target - low
+                target = (text_vaddr + i + target - low) & MASK
                 wanted = 0
                 if kind == 1:
-                    if target >= 0 and target < call_limit:
+                    if target < call_limit:
                         wanted = call_bits[target >> 3] >> (target & 7) & 1
-                elif target >= 0 and target < jump_limit:
+                elif target < jump_limit:
                     wanted = jump_bits[target >> 3] >> (target & 7) & 1
                 if wanted != 0:
                     if count >= out.shape[0]:
                         break
-                    out[count, 0] = text_vaddr + i + 4
+                    out[count, 0] = (text_vaddr + i + 4) & MASK
                     out[count, 1] = target + low
                     out[count, 2] = kind
                     count += 1

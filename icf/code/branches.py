@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from icf.code._branches import find_aarch64, find_x86_64
 from icf.elf.image import Image
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine, Section
+from icf.errors import FormatError
 
 U64 = NDArray[np.uint64]
 
 CALL, JUMP, CONDITIONAL_JUMP = 1, 2, 3
+_REACH_BYTES = {Machine.X86_64: 1 << 31, Machine.AARCH64: 1 << 27}  # of a call or jump, both ways
+_LAST_VADDR = (1 << 64) - 1
 
 
 @dataclass(slots=True)
@@ -37,28 +40,52 @@ def executable_sections(image: Image) -> Iterator[Section]:
 def find_branches(image: Image, call_targets: U64, jump_targets: U64) -> Branches:
     """Direct calls to `call_targets` and direct jumps to `jump_targets`, anywhere in the code."""
     find = find_x86_64 if image.machine is Machine.X86_64 else find_aarch64
-    rows: list[U64] = []
-    both = [t for t in (call_targets, jump_targets) if len(t)]
-    if both:
-        low = int(min(t.min() for t in both))
-        high = int(max(t.max() for t in both)) + 1
-        call_bits, jump_bits = _bitmap(call_targets, low, high), _bitmap(jump_targets, low, high)
-        out = np.empty((1 << 15, 3), np.uint64)
-        result = np.zeros(2, np.uint64)
-        for section in executable_sections(image):
-            text = image.contents(section)
-            start = 0
-            while start < len(text):
-                find(text, section.vaddr, low, call_bits, jump_bits, start, out, result)
-                rows.append(out[: int(result[0])].copy())
-                start = int(result[1])
-                if result[0] == 0 and start < len(text):
-                    break
-                if int(result[0]) < len(out):
-                    break
-    found = np.concatenate(rows) if rows else np.empty((0, 3), np.uint64)
+    reach_bytes = _REACH_BYTES[image.machine]
+    rows: list[U64] = [np.empty((0, 3), np.uint64)]
+    out = np.empty((1 << 15, 3), np.uint64)
+    result = np.zeros(2, np.uint64)
+    wanted = _Wanted(call_targets, jump_targets)
+    scanned_bytes = 0
+    for section in executable_sections(image):
+        text = image.contents(section)
+        scanned_bytes += len(text)
+        if scanned_bytes > len(image.data):
+            raise FormatError(image.path, section.name, 0, "sections with code overlap in the file")
+        if not wanted.choose(section.vaddr - reach_bytes, section.vaddr + len(text) + reach_bytes):
+            continue
+        call_bits, jump_bits = wanted.call_bits.data, wanted.jump_bits.data
+        start = 0
+        while start < len(text):
+            find(text, section.vaddr, wanted.low, call_bits, jump_bits, start, out.data, result.data)
+            rows.append(out[: int(result[0])].copy())
+            start = int(result[1])
+    found = np.concatenate(rows)
     found = found[np.argsort(found[:, 0], kind="stable")]
     return Branches(found[:, 0].copy(), found[:, 1].copy(), found[:, 2].astype(np.uint8))
+
+
+class _Wanted:
+    """Bitmaps of those targets that one section can reach: how large they get is then no matter of the file."""
+
+    def __init__(self, call_targets: U64, jump_targets: U64) -> None:
+        self._calls, self._jumps = np.unique(call_targets), np.unique(jump_targets)
+        self._rows: tuple[int, ...] = ()
+        self.low = 0
+        self.call_bits = self.jump_bits = np.zeros(0, np.uint8)
+
+    def choose(self, first: int, last: int) -> bool:
+        """Take the targets in first..last; False if there are none."""
+        bounds = np.array([max(first, 0), min(last, _LAST_VADDR)], np.uint64)
+        call_first, call_last = np.searchsorted(self._calls, bounds).tolist()
+        jump_first, jump_last = np.searchsorted(self._jumps, bounds).tolist()
+        calls, jumps = self._calls[call_first:call_last], self._jumps[jump_first:jump_last]
+        both = [targets for targets in (calls, jumps) if len(targets)]
+        if both and self._rows != (call_first, call_last, jump_first, jump_last):
+            self._rows = (call_first, call_last, jump_first, jump_last)
+            self.low = min(int(targets[0]) for targets in both)
+            high = max(int(targets[-1]) for targets in both) + 1
+            self.call_bits, self.jump_bits = _bitmap(calls, self.low, high), _bitmap(jumps, self.low, high)
+        return bool(both)
 
 
 def _bitmap(targets: U64, low: int, high: int) -> NDArray[np.uint8]:

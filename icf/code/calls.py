@@ -3,7 +3,9 @@
 A return address is the key of a call site, so the question is always asked backwards: which call ends
 here? On x86-64 a direct call is `e8 rel32`, whatever prefix it has; an indirect one is `ff /2` with an
 operand of 0 to 5 further bytes. Reading backwards can meet bytes that merely look like a call, so an answer
-is used to check a statement that came from elsewhere ("this site calls f"), never to make one.
+is used to check a statement that came from elsewhere ("this site calls f"), never to make one. Bytes that
+can be read both ways do occur: `4c 39 e8 74 ce ff d0` is cmp, je and `call *%rax`, and ends in an
+`e8 rel32` as well. Then it is a direct call only if it goes to where a function starts.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from icf.elf.image import Image
-from icf.elf.types import Machine
+from icf.elf.types import PT_LOAD, Machine
 
 
 class CallKind(Enum):
@@ -31,6 +33,8 @@ class CallInsn:
 
 
 _NONE = CallInsn(CallKind.NONE)
+_LAST_VADDR = (1 << 64) - 1
+_PF_X = 1
 _LONGEST = 7  # ff /2 with SIB and disp32; a REX or segment prefix before it changes nothing
 
 
@@ -40,22 +44,39 @@ def call_ending_at(image: Image, return_address: int) -> CallInsn:
         return _aarch64(bytes(image.read(return_address - 4, 4)), return_address)
     for size_bytes in (_LONGEST, 5, 2):
         code = bytes(image.read(return_address - size_bytes, size_bytes))
-        if code:
-            return _x86_64(code, return_address)
-    return _NONE
+        if len(code) == size_bytes:
+            break
+    else:
+        return _NONE
+    indirect = _x86_64_indirect(code, return_address)
+    if len(code) < 5 or code[-5] != 0xE8:
+        return indirect
+    target = (return_address + int.from_bytes(code[-4:], "little", signed=True)) & _LAST_VADDR
+    if indirect.kind is CallKind.NONE or _may_start_function(image, target):
+        return CallInsn(CallKind.DIRECT, target=target)
+    return indirect
 
 
-def _x86_64(code: bytes, end: int) -> CallInsn:
-    if len(code) >= 5 and code[-5] == 0xE8:
-        displacement = int.from_bytes(code[-4:], "little", signed=True)
-        return CallInsn(CallKind.DIRECT, target=(end + displacement) & (1 << 64) - 1)
+def _x86_64_indirect(code: bytes, end: int) -> CallInsn:
     for size_bytes in range(2, len(code) + 1):
         insn = code[-size_bytes:]
         if insn[0] == 0xFF and insn[1] >> 3 & 7 == 2 and _operand_size(insn) == size_bytes - 2:
             if insn[1] == 0x15:  # call *disp32(%rip)
-                return CallInsn(CallKind.INDIRECT, slot=end + int.from_bytes(insn[2:], "little", signed=True))
+                displacement = int.from_bytes(insn[2:], "little", signed=True)
+                return CallInsn(CallKind.INDIRECT, slot=(end + displacement) & _LAST_VADDR)
             return CallInsn(CallKind.INDIRECT)
     return _NONE
+
+
+def _may_start_function(image: Image, vaddr: int) -> bool:
+    """Whether a function may start there: certain with a symbol table, else wherever there is code."""
+    if not any(
+        segment.type == PT_LOAD and segment.flags & _PF_X and 0 <= vaddr - segment.vaddr < segment.filesz
+        for segment in image.segments
+    ):
+        return False
+    symbols = image.symbols
+    return not len(symbols.functions) or bool((symbols.value == vaddr).any()) or vaddr in image.plt_stubs
 
 
 def _operand_size(insn: bytes) -> int:
@@ -80,7 +101,7 @@ def _aarch64(code: bytes, end: int) -> CallInsn:
         displacement = (word & 0x3FFFFFF) << 2
         if displacement >> 27:
             displacement -= 1 << 28
-        return CallInsn(CallKind.DIRECT, target=(end - 4 + displacement) & (1 << 64) - 1)
+        return CallInsn(CallKind.DIRECT, target=(end - 4 + displacement) & _LAST_VADDR)
     # blr, and blraa and its kind with pointer authentication
     if word & 0xFFFFFC1F == 0xD63F0000 or word & 0xFEFFF800 == 0xD63F0800:
         return CallInsn(CallKind.INDIRECT)

@@ -10,11 +10,13 @@ def jump_at(image: Image, vaddr: int) -> int | None:
     """The target of the direct jump, conditional or not, at `vaddr`; None if there is none."""
     if image.machine is Machine.AARCH64:
         return _aarch64(bytes(image.read(vaddr, 4)), vaddr)
-    code = bytes(image.read(vaddr, 6)) or bytes(image.read(vaddr, 5))
+    code = bytes(image.read(vaddr, 6))
     if len(code) >= 5 and code[0] == 0xE9:
         return (vaddr + 5 + int.from_bytes(code[1:5], "little", signed=True)) & (1 << 64) - 1
     if len(code) >= 6 and code[0] == 0x0F and code[1] >> 4 == 8:
         return (vaddr + 6 + int.from_bytes(code[2:6], "little", signed=True)) & (1 << 64) - 1
+    if len(code) >= 2 and (code[0] == 0xEB or code[0] >> 4 == 7):  # within a section that holds several functions
+        return (vaddr + 2 + int.from_bytes(code[1:2], "little", signed=True)) & (1 << 64) - 1
     return None
 
 
