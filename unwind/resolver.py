@@ -11,8 +11,8 @@ so evidence flows both ways. Where the first sweep comes to a pair that allows n
 `contradicted`, the pair is cut, and both sides are resolved without it. The second sweep is left out where
 no step says anything about its caller, which is known from the first.
 
-Measured on one core of a busy machine, 21 frames of which half are merged: 30,000 stacks/s (700,000 frames/s)
-where no two are alike, 200,000 to 400,000 where 5,000 of them recur.
+Measured on one core of a busy machine, 16,436 distinct stacks of cppcheck, 21 frames each: 23,000 stacks/s from
+cold, 210,000 (4.5 million frames/s) once the steps are known, 2.5 million where whole stacks recur.
 """
 
 from __future__ import annotations
