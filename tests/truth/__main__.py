@@ -13,6 +13,7 @@ import argparse
 import json
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.truth.measure import Measurement, measure
@@ -98,13 +99,19 @@ def main(arguments: list[str] | None = None) -> int:
     for program in programs:
         for compiler in compilers:
             for linker in linkers:
-                work = args.cache / program / compiler / linker / "work"
+                kept = args.cache / program / compiler / linker / "work"
                 try:
                     built = build(PROGRAMS[program], compiler, linker, args.cache)
                 except Unavailable as reason:
                     print(f"{program} {compiler} {linker}: left out: {reason}", file=sys.stderr)
                     continue
-                result = measure(built, command, work, args.cache, with_vptr=args.vptr, peers=not args.no_peers)
+                kept.mkdir(exist_ok=True)
+                with tempfile.TemporaryDirectory(dir=kept) as folder:  # two runs at once do not meet
+                    work = Path(folder)
+                    result = measure(built, command, work, args.cache, with_vptr=args.vptr, peers=not args.no_peers)
+                    for name in (f"{built.folded.name}.stacks", built.folded.name):  # for a look, and for tests.bench
+                        if (work / name).exists():
+                            (work / name).replace(kept / name)
                 results.append(result)
                 failed |= bool(result.problem) or any(
                     _misses_bar(score) for tool, score in result.scores.items() if tool.startswith("icf")

@@ -37,7 +37,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Innermost first; None is a frame outside of the image."""
+    """Innermost first; None is a frame outside of the image or in a PLT stub."""
 
     frames: tuple[Frame | None, ...]
     vptr: int  # link-time vtable address that the first argument of the innermost frame holds, or 0
@@ -74,8 +74,9 @@ class _Projector:
         folding = self.folding
         back = 0 if is_exact else 1
         original = folding.originals.start_of(original_pc - back)
-        if original is None:
-            return "in no function"
+        if original is None:  # a PLT stub has no symbol: as little known as what is outside
+            is_stub = is_exact and folding.bodies.start_of(pc) is None
+            return None if is_stub else "in no function"
         body = pc - (original_pc - original)
         if body not in folding.bodies_of[original]:
             return "other function or offset"

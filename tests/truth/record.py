@@ -59,7 +59,7 @@ class Sampling:
     steps: int = 0
     sample_max: int = 20000
     first: int = 40
-    limit: int = 1500
+    limit: int = 700
 
 
 def build_sampler(cache: Path) -> Path:
