@@ -113,10 +113,10 @@ def match(
     members: list[FoldMember] = []
     nameless: list[Group] = []
     rest = list(named)
-    for group in groups:
+    for group in sorted(groups, key=lambda group: not is_abstract(group.linkage)):  # clones first: fewer names fit them
         assert identities is not None
         mine = [entry for entry in rest if _names(group, entry.name)]
-        if not mine and not group.linkage and named:
+        if not mine and named and (not group.linkage or is_abstract(group.linkage)):
             nameless.append(group)
             continue
         if not group.external and len(mine) > 1:
