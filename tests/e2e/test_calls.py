@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from tests.e2e.program import Names
-from tests.e2e.workshop import ALL, GCC_MOLD, GOLD, USUAL, Toolchain, Workshop
+from tests.e2e.workshop import ALL, GCC_MOLD, Toolchain, Workshop
 
 every_toolchain = pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
 NOT_ALIGNED = (
@@ -83,17 +83,6 @@ def test_templates_over_pointers(workshop: Workshop) -> None:
     assert [found for name, found in verdicts.items() if name.startswith("_ZN4List")] == 4 * [{"unique"}]
 
 
-@pytest.mark.parametrize(
-    "toolchain",
-    [
-        pytest.param(each, marks=pytest.mark.xfail(reason="gcc gives a static function's DIE no linkage name"))
-        if each.compiler == "gcc"
-        else each
-        for each in USUAL
-    ],
-    ids=str,
-    indirect=True,
-)
 def test_static_functions_of_one_name_are_told_apart_by_file(workshop: Workshop) -> None:
     part = """
         extern int total;
@@ -113,7 +102,7 @@ def test_static_functions_of_one_name_are_told_apart_by_file(workshop: Workshop)
     assert [frames[1]["line"] for frames in program.resolve()] == [3, 3]
 
 
-@toolchains_but([GOLD, GCC_MOLD], "gcc gives a static function's DIE no linkage name, and the linker drops the symbol")
+@toolchains_but([GCC_MOLD], "gcc gives a static function's DIE no linkage name, and mold overwrites its address")
 def test_static_functions_of_different_names(workshop: Workshop) -> None:
     program = workshop.build_with_tables("""
         int total;
