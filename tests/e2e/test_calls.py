@@ -183,6 +183,39 @@ def test_a_tail_call_of_a_merged_function(workshop: Workshop) -> None:
     assert verdicts["_Z6applesv"] == verdicts["_Z5pearsv"] == {"unique"}
 
 
+def test_a_chain_of_tail_calls_through_merged_functions(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE int apples(int n) { SAMPLE(); return n + total++; }
+        NOINLINE int pears(int n) { SAMPLE(); return n + total++; }
+        NOINLINE int wash_apples(int n) { return apples(n + 1); }
+        NOINLINE int wash_pears(int n) { return pears(n + 1); }
+        NOINLINE int pack_apples(int n) { return wash_apples(n + 2); }
+        NOINLINE int pack_pears(int n) { return wash_pears(n + 2); }
+        NOINLINE int sell_apples(int n) { return pack_apples(n) + 1; }
+        NOINLINE int sell_pears(int n) { return pack_pears(n) + 1; }
+        int main() { return sell_apples(0) + sell_pears(0) != 9; }
+    """)
+    assert len(program.merged()) == 4
+    verdicts = program.check()
+    assert verdicts["_Z6applesi"] == verdicts["_Z5pearsi"] == {"unique"}
+    assert verdicts["_Z11sell_applesi"] == verdicts["_Z10sell_pearsi"] == {"unique"}
+
+
+def test_a_function_that_jumps_to_either_of_two_members_leaves_both(workshop: Workshop) -> None:
+    program = workshop.build_with_tables("""
+        int total;
+        NOINLINE int apples(int n) { SAMPLE(); return n + total++; }
+        NOINLINE int pears(int n) { SAMPLE(); return n + total++; }
+        NOINLINE int pick(int n) { if (n & 1) return apples(n); return pears(n); }
+        NOINLINE int sell(int n) { return pick(n) + 1; }
+        int main() { return sell(1) + sell(2) != 6; }
+    """)
+    assert len(program.merged()) == 2
+    verdicts = program.check()
+    assert verdicts["_Z6applesi"] == verdicts["_Z5pearsi"] == {"ambiguous"}
+
+
 def test_an_indirect_call_is_never_guessed(workshop: Workshop) -> None:
     program = workshop.build_with_tables("""
         int total;
