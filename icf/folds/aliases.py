@@ -8,8 +8,17 @@ texts have the last word.
 
 from __future__ import annotations
 
+import re
+
 from icf.demangle import demangle
 
+# what gcc and clang append to the name of a function when they copy, split or promote it. Other dots are part of
+# the name: _GLOBAL__sub_I_a.pb.cc, __cxx_global_var_init.1 (of another variable), main._omp_fn.0 (another region)
+_APPENDED = re.compile(
+    r"\.(?:cold|constprop|isra|part|__part|lto_priv|localalias|llvm|__uniq|specialized|argprom|argelim|retelim|memprof"
+    r"|actor|resume|destroy|cleanup|warm|hot)(?![^.])"
+)
+_COLD = re.compile(r"\.cold(?![^.])")
 _VARIANTS = {"C": "12345", "D": "1245"}
 
 
@@ -63,11 +72,15 @@ def is_clone(symbol: str) -> bool:
 
 
 def base_name(symbol: str) -> str:
-    """The linkage name without what a compiler appended: foo.cold, foo.constprop.0, foo.llvm.123."""
-    dot = symbol.find(".", 1)
-    return symbol if dot < 0 else symbol[:dot]
+    """The linkage name without what a compiler appended: foo.cold, foo.constprop.0, foo.llvm.123.
+
+    >>> base_name("_Z3foov.isra.0.cold"), base_name("_GLOBAL__sub_I_a.pb.cc")
+    ('_Z3foov', '_GLOBAL__sub_I_a.pb.cc')
+    """
+    appended = _APPENDED.search(symbol, 1)
+    return symbol if appended is None else symbol[: appended.start()]
 
 
 def is_cold_part(symbol: str) -> bool:
     """Whether the symbol names the outlined part of a function, which is entered by jumps."""
-    return ".cold" in symbol
+    return _COLD.search(symbol, 1) is not None

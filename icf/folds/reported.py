@@ -31,7 +31,7 @@ class Reported:
         classes = [folded for folded in report if folded.kept.has_function_name]
         self.given = bool(classes)
         self._names_at: dict[int, list[str]] = {}  # the first name is the kept one
-        self._mentioned: set[str] = set()
+        self._mentioned: set[str] = set()  # without what compilers append
         if classes:
             self._locate(image, bodies, classes)
 
@@ -45,7 +45,7 @@ class Reported:
         by_name = _addresses_of(image, bodies, wanted)
         for folded in classes:
             refs = [ref for ref in (folded.kept, *folded.removed) if ref.has_function_name]
-            self._mentioned.update(ref.function_name for ref in refs)
+            self._mentioned.update(base_name(ref.function_name) for ref in refs)
             choices = [(name, by_name[name]) for name in _symbols_of(folded.kept) if name in by_name]
             if not choices or len(choices[0][1]) != 1:
                 continue  # not to be told from its namesakes, or its symbol is gone
