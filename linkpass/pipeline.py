@@ -1,23 +1,24 @@
 """The pass, as a list of steps. Nothing is written before the tables have been checked.
 
-    read image -> classes -> records (collect, merge, check) -> prune and lay out -> verify -> write -> check
+    read image -> classes -> records (collect, merge, check) -> prune and lay out -> verify -> write -> check -> replace
 
 Pruning needs no step of its own: only calls that can end in a merged body are ever looked at.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from icf.elf.image import Image
+from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
 from icf.folds.report import parse_icf_report
 from icf.tables.load import load_tables
 from linkpass.collect import collect
 from linkpass.linked import Linked
-from linkpass.rewrite import check_rewrite, rewrite
+from linkpass.rewrite import rewrite
 from linkpass.tables import build_tables, evidence_counts
 from linkpass.verify import check_tables, verify_image
 
@@ -50,13 +51,15 @@ class Options:
 
     out: str | None = None  # None: over the image
     icf_report: str | None = None
+    objects: tuple[str, ...] = ()  # inputs of the link: objects, archives, lib.a(member.o), @response
+    drop_relocations: bool = False  # take the sections of --emit-relocs out again
     threads: int | None = None
 
 
 def run_pass(path: str, options: Options) -> Summary:
     """Put the tables into the image at `path`. The input is not touched if anything fails."""
     out = options.out if options.out is not None else path
-    report = parse_icf_report(_path(options.icf_report)) if options.icf_report else []
+    report = parse_icf_report(Path(options.icf_report)) if options.icf_report else []
     with Image.open(path) as image:
         if image.section(".debug_icf") is not None and not report:
             return _already_done(image, out)
@@ -74,8 +77,7 @@ def run_pass(path: str, options: Options) -> Summary:
         image.release()  # what follows reads files, not memory
         growths, edits = tables.growths(linked)
         edits += tables.edits()
-        rewrite(image, out, edits, growths)
-        check_rewrite(image, out, edits, growths)
+        rewrite(image, out, edits, growths, check=True)
         folds = linked.folds.values()
         return Summary(
             image=path,
@@ -96,13 +98,18 @@ def run_pass(path: str, options: Options) -> Summary:
         )
 
 
+def emitted_relocations(image: Image) -> list[str]:
+    """The sections that --emit-relocs has put into an image: relocations that nothing loads."""
+    return [section.name for section in image.sections if section.type == SHT_RELA and not section.is_alloc]
+
+
 def _already_done(image: Image, out: str) -> Summary:
     """The tables of an earlier run stay as they are, if they fit the code."""
     tables = load_tables(image)
     problems = verify_image(image)
     if problems:
         raise IcfError(f"{image.path}: its tables do not fit its code: {problems[0]}", hint="link the program again")
-    rewrite(image, out, [])
+    rewrite(image, out, [], check=True)
     merged = [fold for fold in tables.icf.classes if fold.merged]
     return Summary(
         image=image.path,
@@ -118,8 +125,3 @@ def _already_done(image: Image, out: str) -> Summary:
         already_done=True,
     )
 
-
-def _path(path: str) -> os.PathLike[str]:
-    from pathlib import Path
-
-    return Path(path)

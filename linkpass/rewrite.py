@@ -1,8 +1,9 @@
 """Put sections into a linked image, without touching a byte that gets loaded.
 
     edits = [SectionEdit(".debug_dcall", table)]
-    rewrite(image, "a.out", edits)             # atomically, also over the image itself
-    check_rewrite(image, "a.out", edits)       # everything else is as it was
+    rewrite(image, "b.out", edits)             # atomically, also over the image itself
+    check_rewrite(image, "b.out", edits)       # everything else is as it was
+    rewrite(image, "a.out", edits, check=True) # both, and over "a.out" only if nothing is wrong
 
 What is loaded stays where it is: the headers, segments and allocated sections come first in a file
 that a linker wrote, and are copied as one block. Behind it lie the sections that are not loaded;
@@ -66,14 +67,20 @@ def rewrite(
     edits: Sequence[SectionEdit],
     growths: Sequence[SectionGrowth] = (),
     removals: Sequence[str] = (),
+    *,
+    check: bool = False,
 ) -> None:
     """Write the image with these changes to `out_path`, which may be the image's own path.
 
     Removals that name no section are ignored. The file appears complete or not at all, with mode and owner of
-    the input.
+    the input; with `check`, not before it has passed `check_rewrite`.
     """
     layout = plan_layout(image, edits, growths, removals)  # from here on no size changes
-    replace_file(out_path, image.fileno(), image.data, layout)
+
+    def check_written(temporary: str) -> None:
+        _check(image, temporary, os.fspath(out_path), edits, growths, removals)
+
+    replace_file(out_path, image.fileno(), image.data, layout, check_written if check else None)
 
 
 def check_rewrite(
@@ -84,8 +91,21 @@ def check_rewrite(
     removals: Sequence[str] = (),
 ) -> None:
     """Raise IcfError unless `out_path` is `image` with exactly these changes."""
+    _check(image, out_path, os.fspath(out_path), edits, growths, removals)
+
+
+def _check(
+    image: Image,
+    written: str | os.PathLike[str],
+    name: str,
+    edits: Sequence[SectionEdit],
+    growths: Sequence[SectionGrowth],
+    removals: Sequence[str],
+) -> None:
+    """Check the file `written`, which errors are to call `name`."""
     from icf.elf.image import Image
     from linkpass.rewrite_check import check_images
 
-    with Image.open(out_path, allow_rel=image.elf_type == ET_REL) as out:
+    with Image.open(written, allow_rel=image.elf_type == ET_REL) as out:
+        out.path = name
         check_images(image, out, edits, growths, removals)

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
@@ -22,10 +23,17 @@ _COMPARE_SIZE_BYTES = 1 << 20
 _NO_KERNEL_COPY = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY}
 
 
-def replace_file(path: str | os.PathLike[str], source_fd: int, source: memoryview, layout: Layout) -> None:
+def replace_file(
+    path: str | os.PathLike[str],
+    source_fd: int,
+    source: memoryview,
+    layout: Layout,
+    check: Callable[[str], None] | None = None,
+) -> None:
     """Make `path`, or what the symbolic link there points to, the file that `layout` describes.
 
-    Mode and owner are those of the source; without the right to keep the owner, set-id bits go too.
+    Mode and owner are those of the source; without the right to keep the owner, set-id bits go too. `check` is
+    called with the temporary file: if it raises, `path` stays as it is.
     """
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
@@ -40,6 +48,8 @@ def replace_file(path: str | os.PathLike[str], source_fd: int, source: memoryvie
             _keep_attributes(fd, os.fstat(source_fd))
         finally:
             os.close(fd)
+        if check is not None:
+            check(temporary)
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
