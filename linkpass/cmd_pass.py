@@ -27,15 +27,21 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(
             f"icf: warning: {summary.image}: {summary.split_units} units have their DIEs in .dwo files: not read\n"
         )
+    if summary.undescribed:
+        sys.stderr.write(
+            f"icf: warning: {summary.image}: {summary.undescribed} functions have no debug information; gold leaves no"
+            " trace of static functions that it folded with them: they are named only with --icf-report\n"
+        )
     if args.json:
         document = asdict(summary) | {"unread_units": [str(error) for error in summary.unread_units]}
         print(json.dumps(document))
     elif not args.quiet:
-        print("\n".join(_lines(summary)))
+        print("\n".join(summary_lines(summary)))
     return 0
 
 
-def _lines(summary: Summary) -> list[str]:
+def summary_lines(summary: Summary) -> list[str]:
+    """What a run found, for people."""
     if summary.already_done:
         counts = f"{summary.records} call sites, {summary.merged_bodies} merged bodies"
         return [f"{summary.out}: has its tables already: {counts}"]

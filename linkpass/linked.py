@@ -44,11 +44,12 @@ class Linked:
     folds: dict[int, Fold]  # merged bodies by address
     vaddrs: U64  # their addresses, ascending
     place_of_symbol: dict[int, Place]  # rows of the symbol table that name members of merged bodies
+    undescribed: list[int]  # bodies that local functions may share without a trace
     _single: dict[int, FoldMember] = field(default_factory=dict)
     _by_die: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, image: Image, report: Iterable[FoldedSections] = (), threads: int | None = None) -> Linked:
+    def read(cls, image: Image, report: Iterable[FoldedSections] | None = None, threads: int | None = None) -> Linked:
         """Scan the image and find its fold classes."""
         debug = DebugInfo.open(image)
         scan = scan_functions(debug, threads)
@@ -71,6 +72,7 @@ class Linked:
             folds,
             np.array(sorted(folds), np.uint64),
             places,
+            finder.undescribed() if image.linker == "gold" and report is None else [],
         )
         for fold in folds.values():
             for idx, member in enumerate(fold.members):

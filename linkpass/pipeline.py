@@ -42,6 +42,7 @@ class Summary:
     debug_info_bytes: int = 0
     unread_units: list[FormatError] = field(default_factory=list)
     split_units: int = 0
+    undescribed: int = 0  # bodies where folded static functions may have left no trace (gold, without a report)
     already_done: bool = False  # the tables were there; nothing but a copy was made
 
 
@@ -59,11 +60,11 @@ class Options:
 def run_pass(path: str, options: Options) -> Summary:
     """Put the tables into the image at `path`. The input is not touched if anything fails."""
     out = options.out if options.out is not None else path
-    report = parse_icf_report(Path(options.icf_report)) if options.icf_report else []
+    report = parse_icf_report(Path(options.icf_report)) if options.icf_report is not None else None
     with Image.open(path) as image:
-        if image.section(".debug_icf") is not None and not report:
+        if image.section(".debug_icf") is not None and report is None:
             return _already_done(image, out)
-        if image.linker == "mold" and not report:
+        if image.linker == "mold" and report is None:
             raise IcfError(
                 f"{path}: mold leaves no trace of many functions that it folds, so its image alone is not enough",
                 hint="link with -Wl,--print-icf-sections, keep what it prints, and give it with --icf-report",
@@ -94,6 +95,7 @@ def run_pass(path: str, options: Options) -> Summary:
             table_bytes=len(tables.dcall_bytes) + len(tables.icf_bytes),
             debug_info_bytes=tables.synthetic.info_keep_bytes,
             unread_units=linked.debug.errors(),
+            undescribed=len(linked.undescribed),
             split_units=linked.debug.split_unit_count(),
         )
 
@@ -124,4 +126,3 @@ def _already_done(image: Image, out: str) -> Summary:
         debug_info_bytes=len(image.contents(".debug_info")),
         already_done=True,
     )
-

@@ -59,6 +59,7 @@ def build_tables(linked: Linked, collected: Collected) -> Tables:
     jumps = {(key, callee) for key, (callee, _) in records.jumps.items()} | open_jumps
     listed = set(linked.folds)
     listed |= {callee.vaddr for callee, _ in records.calls.values()}
+    listed.update(linked.undescribed)
     listed |= {place.vaddr for (_, caller), callee in jumps for place in (caller, callee)}
 
     # a DIE for every function that is named
@@ -111,7 +112,7 @@ def _indices(linked: Linked, vaddr: int) -> range:
 def _fold_class(linked: Linked, vaddr: int, die: dict[Place, int], incomplete: bool) -> FoldClass:
     fold = linked.folds.get(vaddr)
     flags = ClassFlag.NONE if incomplete else ClassFlag.CALLS_COMPLETE
-    if fold is None or fold.complete:
+    if fold.complete if fold is not None else vaddr not in linked.undescribed:
         flags |= ClassFlag.MEMBERS_COMPLETE
     if fold is not None and fold.fragment:
         flags |= ClassFlag.FRAGMENT

@@ -29,7 +29,7 @@ from icf.folds.members import FoldMember, Named, group_dies, match
 from icf.folds.original import lost_addresses
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported
-from icf.folds.tombstoned import Tombstoned
+from icf.folds.tombstoned import Tombstoned, is_runtime
 
 U64 = NDArray[np.uint64]
 _STB_LOCAL = 0
@@ -55,7 +55,7 @@ class FoldFinder:
         bodies: Bodies,
         debug: DebugInfo | None = None,
         functions: Functions | None = None,
-        report: Iterable[FoldedSections] = (),
+        report: Iterable[FoldedSections] | None = None,
     ) -> None:
         self.image = image
         self.bodies = bodies
@@ -90,6 +90,17 @@ class FoldFinder:
         """The one source function at a body that is not merged."""
         fold = self._fold_at(vaddr)
         return fold.members[0] if fold.members else FoldMember(f"sub_{vaddr:x}")
+
+    def undescribed(self) -> list[int]:
+        """Bodies of functions without debug information.
+
+        gold drops the symbols of folded local functions. Where DWARF describes them they are found all the
+        same; here one may be missing.
+        """
+        bare = ~np.isin(self.bodies.symbol_value, self.bodies.dwarf_low)
+        names = self.image.symbols.names(self.bodies.symbol_rows[bare].tolist())
+        values = self.bodies.symbol_value[bare].tolist()
+        return sorted({vaddr for vaddr, name in zip(values, names, strict=True) if not is_runtime(name)})
 
     def _shared_addresses(self) -> U64:
         """Addresses that may be merged bodies."""

@@ -27,9 +27,9 @@ _STR = 2 << 60  # the kind of a string reference into the table that is passed s
 class Reported:
     """What a report says about the addresses of one image."""
 
-    def __init__(self, image: Image, bodies: Bodies, report: Iterable[FoldedSections]) -> None:
-        classes = [folded for folded in report if folded.kept.has_function_name]
-        self.given = bool(classes)
+    def __init__(self, image: Image, bodies: Bodies, report: Iterable[FoldedSections] | None) -> None:
+        classes = [folded for folded in report or () if folded.kept.has_function_name]
+        self.given = report is not None
         self._names_at: dict[int, list[str]] = {}  # the first name is the kept one
         self._mentioned: set[str] = set()  # without what compilers append
         if classes:

@@ -111,11 +111,13 @@ class Tombstoned:
         if self._coverage is None:
             bare = ~np.isin(self._bodies.symbol_value, self._bodies.dwarf_low)
             names = image.symbols.names(self._bodies.symbol_rows[bare].tolist())
-            self._coverage = all(
-                name in _RUNTIME or name.startswith(("_ZT", "_GLOBAL__", "__cxx_global")) or is_cold_part(name)
-                for name in names
-            )
+            self._coverage = all(map(is_runtime, names))
         return self._coverage
+
+
+def is_runtime(name: str) -> bool:
+    """Whether a function never has debug information: C runtime, thunks, what a compiler adds of its own."""
+    return name in _RUNTIME or name.startswith(("_ZT", "_GLOBAL__", "__cxx_global")) or is_cold_part(name)
 
 
 def _hash(name: str) -> int:

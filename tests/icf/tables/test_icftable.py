@@ -127,7 +127,7 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
         ("class_members", "03 00", 1, "class has no member"),
         ("class_members", "04 01", 0, "class has more than the 3 members there are"),
         ("class_members", "02 02", 0, "classes have 4 members, the header says 3"),
-        ("member_flags", "01 06 28", 2, "member_flags has unknown bits: 0x28"),
+        ("member_flags", "01 06 48", 2, "member_flags has unknown bits: 0x48"),
         ("member_die", "00 01 00", 1, "member_die is negative or exceeds 63 bits"),
         ("member_die", "feffffffffffffffff01 02 00", 10, "member_die is negative or exceeds 63 bits"),
         ("member_name", "14 20 00", 1, "member_name is beyond the pool and .debug_str"),
