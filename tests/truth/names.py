@@ -27,17 +27,32 @@ def plain_name(name: str) -> str:
 
 
 @cache
-def short_name(name: str) -> str:
-    """The identifier alone, without scope, template arguments and parameters."""
+def identifier(name: str) -> tuple[str, tuple[str, ...]]:
+    """The last part of a name, without scope and parameters, and its template arguments."""
     text = plain_name(name).replace("(anonymous namespace)::", "")
-    depth, begin = 0, 0
+    depth, begin, arguments_begin = 0, 0, 0
+    arguments: list[str] = []
+    end = len(text)
     for position, character in enumerate(text):
-        if character == "(" and depth == 0:
-            return text[begin:position]
-        depth += (character == "<") - (character == ">")
-        if depth == 0 and character in ": ":
-            begin = position + 1
-    return text[begin:]
+        if character == "<":
+            depth += 1
+            if depth == 1:
+                arguments, arguments_begin = [], position + 1
+        elif character == ">" or (character == "," and depth == 1):
+            if depth == 1:
+                arguments.append(_const_last(text[arguments_begin:position].strip()))
+                arguments_begin = position + 1
+            depth -= character == ">"
+        elif depth == 0 and character == "(":
+            end = position
+            break
+        elif depth == 0 and character in ": ":
+            begin, arguments = position + 1, []
+    return text[begin:end].split("<", 1)[0], tuple(arguments)
+
+
+def _const_last(argument: str) -> str:
+    return f"{argument.removeprefix('const ')} const" if argument.startswith("const ") else argument
 
 
 def is_same(name: str, names: Iterable[str]) -> bool:
@@ -45,5 +60,8 @@ def is_same(name: str, names: Iterable[str]) -> bool:
     names = tuple(names)
     if name in names or plain_name(name) in {plain_name(true_name) for true_name in names}:
         return True
-    is_short = name.isidentifier() and not name.startswith("_Z")
-    return is_short and name in {short_name(true_name) for true_name in names}
+    if name.startswith("_Z") or "(" in name or "::" in name:
+        return False
+    word, arguments = identifier(name)  # defaulted template arguments are not in DWARF's names
+    found = (identifier(true_name) for true_name in names)
+    return any(word == true_word and arguments == every[: len(arguments)] for true_word, every in found)
