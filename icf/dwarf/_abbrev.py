@@ -23,6 +23,8 @@ try:
 except ImportError:
     from icf import _nocython as cython
 
+MASK = 0xFFFFFFFFFFFFFFFF
+
 
 def compile_tables(abbrev, tables, ops, decls, consts, out):
     """Compile abbreviation tables.
@@ -245,7 +247,7 @@ def compile_tables(abbrev, tables, ops, decls, consts, out):
 
 def _sign_bits(shift):
     """64 bits that are ones from bit `shift` up."""
-    return ((1 << (64 - shift)) - 1) << shift
+    return (MASK << shift) & MASK
 
 
 def form_op(form, offset_size, address_size, version):
