@@ -477,7 +477,7 @@ def scan(
                             break
                     if kind == 1 or pick_mode:
                         flags = 0
-                        if val[32 + 3] != 0:
+                        if val[32 + 3] == 2 or val[32 + 3] == 3:
                             flags |= 1
                         if val[32 + 5] == 10 or val[32 + 5] == 1:
                             flags |= 2
@@ -520,10 +520,10 @@ def scan(
                         flags = 0
                         if val[32 + 7] != 0 and val[7] != 0:
                             flags |= 1
-                        if val[32 + 3] == 0:
+                        if val[32 + 3] != 2 and val[32 + 3] != 3:
                             low = high  # clang's tail calls: DW_AT_call_pc is the jump itself
                             flags |= 2
-                        if val[32 + 3] != 0 or val[32 + 4] != 0:
+                        if flags & 2 == 0 or val[32 + 4] == 2 or val[32 + 4] == 3:
                             if n_sites >= sites.shape[0]:
                                 full = 1
                                 break
