@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from icf.dwarf.units import NAME as UNIT_NAME
@@ -100,10 +102,10 @@ def test_each_form_is_skipped(version: int, dwarf64: bool, address_size: int) ->
     assert [low for _, _, low, *_ in found.functions] == list(range(2, len(declarations) + 1))
 
 
-def one_function(attributes: list[tuple[int, ...]], data: bytes, version: int = 5, **sections: bytes) -> Reading:
+def one_function(attributes: Sequence[tuple[int, ...]], data: bytes, **sections: bytes) -> Reading:
     """A unit of one function with code at 0x1000 that has these attributes besides."""
     declarations = table((1, CU, True, []), (2, SUBPROGRAM, False, [(LOW_PC, 0x01), *attributes]))
-    body = unit(b"\x01\x02" + u64(0x1000) + data + b"\0", version)
+    body = unit(b"\x01\x02" + u64(0x1000) + data + b"\0")
     return read({".debug_info": body, ".debug_abbrev": declarations, **{f".{k}": v for k, v in sections.items()}})
 
 
