@@ -3,6 +3,7 @@
     evidence, best first            what it covers
     table                           an earlier .debug_dcall
     relocation                      kept code, all of it
+    object                          all code, where the objects of the link are at hand
     dwarf                           kept and folded code, as far as compilers wrote call sites
     the code itself (decoded)       calls and jumps whose target is not merged: there is no choice
 
@@ -19,8 +20,11 @@ import numpy as np
 from icf.model import Evidence
 from icf.tables.dcall import parse_dcall
 from linkpass.evidence_dwarf import from_call_sites, from_table
+from linkpass.evidence_object import from_objects
 from linkpass.evidence_relocation import from_relocations
 from linkpass.linked import Linked, Place
+from linkpass.object_aliases import join_aliases
+from linkpass.objects import LinkObjects
 from linkpass.reach import Reach, find_reach, fragment_owners
 from linkpass.records import Key, Records
 
@@ -35,9 +39,10 @@ class Collected:
     open_jumps: list[tuple[Key, int]]  # and jumps, with their target
 
 
-def collect(linked: Linked) -> Collected:
+def collect(linked: Linked, objects: LinkObjects | None = None) -> Collected:
     """Ask every kind of evidence about every branch into the reach of a merged body."""
     reach = find_reach(linked)
+    _outlined_functions(linked, reach)
     linked.finder.prepare(np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target]))
     records = Records()
     _stub_calls(linked, reach, records)
@@ -47,8 +52,19 @@ def collect(linked: Linked) -> Collected:
     relocations = from_relocations(linked, reach)
     if relocations is not None:
         records.merge(relocations)
+    if objects is not None:
+        join_aliases(linked, objects)
+        for _ in range(2):  # the first round may find functions that the image does not name, which call others
+            records.merge(from_objects(linked, reach, objects, records))
     records.merge(from_call_sites(linked, reach, linked.sites))
     return Collected(reach, records, _complete_calls(linked, reach, records), _complete_jumps(linked, reach, records))
+
+
+def _outlined_functions(linked: Linked, reach: Reach) -> None:
+    """LLVM outlines cold code as functions (foo.cold.1): what is called is none of the parts that jumps enter."""
+    for vaddr in np.unique(reach.call_target).tolist():
+        if vaddr in linked.folds:
+            linked.folds[vaddr].fragment = False
 
 
 def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:

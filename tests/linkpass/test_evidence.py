@@ -1,0 +1,166 @@
+"""Relocations and DWARF are independent witnesses: where both speak of a call, they name the same function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from icf.elf.image import Image
+from icf.model import ClassFlag, Evidence
+from icf.tables.load import Tables, load_tables
+from linkpass.collect import collect
+from linkpass.evidence_dwarf import from_call_sites
+from linkpass.evidence_relocation import from_relocations
+from linkpass.linked import Linked, Place
+from linkpass.pipeline import Options, run_pass
+from linkpass.reach import find_reach
+from linkpass.records import Key, Statements
+from tests.e2e.workshop import AARCH64, GOLD, LLD, Toolchain
+from tests.linkpass.programs import BASE, CLANG_GOLD, FOUR, GCC_LLD, MARKET, WITH_RELOCATIONS, build
+
+SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+
+
+def both_witnesses(linked: Linked) -> tuple[Statements, Statements]:
+    reach = find_reach(linked)
+    linked.finder.prepare(np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target]))
+    relocations = from_relocations(linked, reach)
+    assert relocations is not None
+    return relocations, from_call_sites(linked, reach, linked.sites)
+
+
+def shared_keys(one: dict[Key, set[Place]], other: dict[Key, set[Place]]) -> int:
+    """How many branches both know, after a check that they agree on each."""
+    shared = one.keys() & other.keys()
+    assert {key: one[key] for key in shared} == {key: other[key] for key in shared}
+    return len(shared)
+
+
+def records(path: Path) -> tuple[Tables, set[tuple[str, str, Evidence]]]:
+    """Tables of an image, and its records as (caller, callee, evidence)."""
+    with Image.open(path) as image:
+        tables = load_tables(image)
+        columns = (tables.direct.caller_die.tolist(), tables.direct.callee_die.tolist(), tables.icf.evidence)
+        named = {
+            (tables.die_name(caller), tables.die_name(callee), Evidence(evidence))
+            for caller, callee, evidence in zip(*columns, strict=True)
+        }
+    return tables, named
+
+
+@pytest.mark.parametrize("toolchain", [*WITH_RELOCATIONS, AARCH64], ids=str)
+@pytest.mark.parametrize("flags", [(), ("-O1",), ("-O3", "-fPIC"), ("-gdwarf-4",)], ids=" ".join)
+def test_relocations_and_dwarf_name_the_same_callees(
+    toolchain: Toolchain, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    link_flags = ("-nostdlib", "-Wl,--unresolved-symbols=ignore-all") if toolchain is AARCH64 else ()
+    program = build(tmp_path, toolchain, flags=flags, link_flags=link_flags)
+    with Image.open(program.image) as image:
+        linked = Linked.read(image)
+        relocations, dwarf = both_witnesses(linked)
+    assert shared_keys(relocations.calls, dwarf.calls) >= 12
+    shared_keys(relocations.jumps, dwarf.jumps)
+    for statements in (relocations, dwarf):  # nor does either contradict itself
+        assert all(len(callees) == 1 for callees in (*statements.calls.values(), *statements.jumps.values()))
+
+
+def test_relocations_and_dwarf_agree_on_the_shop() -> None:
+    with Image.open(SHOP / "shop.lld") as image:
+        relocations, dwarf = both_witnesses(Linked.read(image))
+    assert shared_keys(relocations.calls, dwarf.calls) == 2
+    assert shared_keys(relocations.jumps, dwarf.jumps) == 1
+
+
+@pytest.mark.parametrize("toolchain", FOUR, ids=str)
+def test_each_caller_has_its_own_record_for_a_shared_call(toolchain: Toolchain, tmp_path: Path) -> None:
+    program = build(tmp_path, toolchain)
+    run_pass(str(program.image), Options())
+    _, found = records(program.image)
+    pairs = {(caller, callee) for caller, callee, _ in found}
+    for fruit, length in (("apples", 11), ("pears", 10)):
+        pack, sell = f"_Z{length}pack_{fruit}v", f"_Z{length}sell_{fruit}v"
+        wash = f"_Z{length}wash_{fruit}v"
+        assert {(pack, wash), (sell, pack), ("main", sell)} <= pairs
+    assert ("_Z10from_otheri", "_Z10wash_plumsv") in pairs
+    assert ("_Z10from_otheri", "_Z10sell_pearsv") in pairs
+    assert ("_Z11pack_applesv", "_Z10wash_pearsv") not in pairs
+    assert {callee for caller, callee in pairs if caller.startswith("_ZN4List")} == {
+        "_ZN4ListI5AppleE4growEPS0_", "_ZN4ListI4PearE4growEPS0_",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("toolchain", FOUR, ids=str)
+def test_a_tail_call_is_recorded_for_each_caller(toolchain: Toolchain, tmp_path: Path) -> None:
+    program = build(tmp_path, toolchain)
+    run_pass(str(program.image), Options())
+    tables, found = records(program.image)
+    with Image.open(program.image) as image:
+        icf = load_tables(image).icf
+    names = {
+        tuple(icf.classes[ref.class_idx].members[ref.member_idx].name for ref in (tail.caller, tail.callee))
+        for tail in icf.tail_calls
+    }
+    assert {("_Z11pass_applesv", "_Z11wash_applesv"), ("_Z10pass_pearsv", "_Z10wash_pearsv")} <= names
+    assert ("_Z11pass_applesv", "_Z10wash_pearsv") not in names
+    # what is called here is not merged with nothing but a jump into a merged body
+    assert ("main", "_Z11pass_applesv") in {(caller, callee) for caller, callee, _ in found}
+
+
+@pytest.mark.parametrize("toolchain", FOUR, ids=str)
+def test_recursion_is_a_call_of_oneself(toolchain: Toolchain, tmp_path: Path) -> None:
+    source = (
+        MARKET
+        + """
+        NOINLINE int *apples(int n) { int *p = n ? apples(n - 1) : 0; count(n); return p ? p : &total; }
+        NOINLINE int *pears(int n) { int *p = n ? pears(n - 1) : 0; count(n); return p ? p : &total; }
+        int main(int c, char **) { return *apples(c) + *pears(c + 1); }
+    """
+    )
+    program = build(tmp_path, toolchain, {"main.cpp": source, "base.cpp": BASE})
+    run_pass(str(program.image), Options())
+    pairs = {(caller, callee) for caller, callee, _ in records(program.image)[1]}
+    folded = {("main", "_Z6applesi"), ("main", "_Z5pearsi")}
+    itself = {("_Z6applesi", "_Z6applesi"), ("_Z5pearsi", "_Z5pearsi")}
+    assert folded <= pairs <= folded | itself  # linkers differ in whether they fold functions that name themselves
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, CLANG_GOLD, GCC_LLD, LLD], ids=str)
+def test_a_weaker_witness_does_not_change_what_a_better_one_said(toolchain: Toolchain, tmp_path: Path) -> None:
+    program = build(tmp_path, toolchain)
+    with Image.open(program.image) as image:
+        linked = Linked.read(image)
+        collected = collect(linked)
+        reach = find_reach(linked)
+        relocations = from_relocations(linked, reach)
+    kinds = {evidence for _, evidence in collected.records.calls.values()}
+    if relocations is None:
+        assert toolchain.linker == "gold" and kinds <= {Evidence.DWARF, Evidence.DECODED}
+    else:
+        assert kinds <= {Evidence.DWARF, Evidence.RELOCATION, Evidence.DECODED}
+        for key, callees in relocations.calls.items():
+            assert collected.records.calls[key] == (next(iter(callees)), Evidence.RELOCATION)
+
+
+@pytest.mark.parametrize("toolchain", FOUR, ids=str)
+def test_called_cold_functions_are_functions(toolchain: Toolchain, tmp_path: Path) -> None:
+    # LLVM's hot-cold splitting makes functions of such names, which are called, unlike gcc's parts
+    source = (
+        MARKET
+        + """
+        int apples_cold(int) __asm__("_Z6applesi.cold.1"); int pears_cold(int) __asm__("_Z5pearsi.cold.1");
+        NOINLINE int apples_cold(int n) { count(n); return total + 1; }
+        NOINLINE int pears_cold(int n) { count(n); return total + 1; }
+        NOINLINE int apples(int n) { if (n > 9) return apples_cold(n) + 1; return total * 2; }
+        NOINLINE int pears(int n) { if (n > 9) return pears_cold(n) + 1; return total * 3; }
+        int main(int c, char **) { return apples(c) + pears(c + 1); }
+    """
+    )
+    program = build(tmp_path, toolchain, {"main.cpp": source, "base.cpp": BASE})
+    run_pass(str(program.image), Options())
+    tables, found = records(program.image)
+    assert {(caller, callee) for caller, callee, _ in found} == {
+        ("_Z6applesi", "_Z6applesi.cold.1"), ("_Z5pearsi", "_Z5pearsi.cold.1"),
+    }  # fmt: skip
+    assert not any(fold.flags & ClassFlag.FRAGMENT for fold in tables.icf.classes)
