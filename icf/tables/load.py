@@ -12,6 +12,7 @@ import numpy as np
 
 from icf.elf.image import Image
 from icf.errors import FormatError
+from icf.model import ClassFlag
 from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
 from icf.tables.vcall import VirtualCalls, parse_vcall
@@ -48,9 +49,12 @@ class Tables:
 
     def _read_names(self) -> dict[int, str]:
         names: dict[int, str] = {0: ""}
-        for row, die in enumerate(self.icf.member_die.tolist()):
-            if die not in names:
-                names[die] = self.icf.member_name(row)
+        icf = self.icf
+        part = np.repeat(icf.class_flags & np.uint8(ClassFlag.FRAGMENT), np.diff(icf.member_start).astype(np.intp))
+        dies = icf.member_die.tolist()
+        for row in np.argsort(part, kind="stable").tolist():  # a cold part shares the DIE of its function
+            if dies[row] not in names:
+                names[dies[row]] = icf.member_name(row)
         used = np.unique(np.concatenate([self.direct.callee_die, self.direct.caller_die]))
         unnamed = np.array([die for die in used.tolist() if die not in names], np.uint64)
         if len(unnamed):
