@@ -18,6 +18,7 @@ def hash_references(info, str_, line_str, references, out):
     A reference is kind << 60 | offset, see icf.dwarf._scan. An unterminated string ends with its section.
     """
     n = references.shape[0]
+    info_size, str_size, line_str_size = len(info), len(str_), len(line_str)
     with cython.nogil:
         i = 0
         while i < n:
@@ -25,15 +26,15 @@ def hash_references(info, str_, line_str, references, out):
             pos = references[i] & OFFSET
             value = BASIS
             if kind == 2:
-                while pos < str_.shape[0] and str_[pos] != 0:
+                while pos < str_size and str_[pos] != 0:
                     value = ((value ^ str_[pos]) * PRIME) & MASK
                     pos += 1
             elif kind == 1:
-                while pos < info.shape[0] and info[pos] != 0:
+                while pos < info_size and info[pos] != 0:
                     value = ((value ^ info[pos]) * PRIME) & MASK
                     pos += 1
             elif kind == 3:
-                while pos < line_str.shape[0] and line_str[pos] != 0:
+                while pos < line_str_size and line_str[pos] != 0:
                     value = ((value ^ line_str[pos]) * PRIME) & MASK
                     pos += 1
             else:

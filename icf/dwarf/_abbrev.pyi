@@ -4,7 +4,7 @@ from numpy.typing import NDArray
 U64 = NDArray[np.uint64] | memoryview
 
 def compile_tables(
-    abbrev: bytes | memoryview,
+    abbrev: memoryview,
     tables: U64,
     ops: NDArray[np.uint32] | memoryview,
     decls: U64,

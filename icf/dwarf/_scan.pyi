@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Bytes = bytes | memoryview
+Bytes = memoryview
 U64 = NDArray[np.uint64] | memoryview
 U32 = NDArray[np.uint32] | memoryview
 
