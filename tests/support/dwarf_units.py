@@ -11,13 +11,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -27,6 +23,7 @@ from icf.dwarf.dies import read_dies, resolve
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from tests.support.builds import uncompiled
 from tests.support.elf import Elf, Part
 from tests.support.line_tables import sleb, uleb
 
@@ -90,16 +87,7 @@ def image_of(sections: Mapping[str, bytes]) -> Image:
     )
 
 
-def _uncompiled(kernel: ModuleType) -> Any:
-    source = Path(kernel.__file__ or "").with_name(f"{kernel.__name__.rpartition('.')[2]}.py")
-    spec = importlib.util.spec_from_file_location(f"uncompiled{source.stem}", source)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_PURE = {kernel: _uncompiled(kernel) for kernel in (_abbrev, _ranges, _scan)}
+_PURE = {kernel: uncompiled(kernel) for kernel in (_abbrev, _ranges, _scan)}
 
 
 @contextmanager
