@@ -49,7 +49,7 @@ class Headers:
 def parse_headers(data: memoryview, path: str, *, allow_rel: bool = False) -> Headers:
     """Read the headers of the ELF file `data`."""
     reader = Reader(data, path, HEADERS)
-    machine, elf_type = _parse_kind(reader, path, allow_rel)
+    machine, elf_type = parse_kind(reader, path, allow_rel)
     reader.pos = 0
     fields = EHDR.unpack(reader.take(EHDR.size))
     _, _, _, _, entry, phoff, shoff, _, ehsize, phentsize, phnum, shentsize, shnum, shstrndx = fields
@@ -58,7 +58,7 @@ def parse_headers(data: memoryview, path: str, *, allow_rel: bool = False) -> He
     if shoff:
         if shentsize != SHDR.size:
             raise reader.error(f"e_shentsize is {shentsize}, must be {SHDR.size}", 58)
-        first = SHDR.unpack(_table(data, path, SECTION_HEADERS, shoff, 1, SHDR.size))
+        first = SHDR.unpack(table_bytes(data, path, SECTION_HEADERS, shoff, 1, SHDR.size))
         shnum = shnum or first[5]
         shstrndx = first[6] if shstrndx == SHN_XINDEX_16 else shstrndx
         phnum = first[7] if phnum == PN_XNUM and first[7] else phnum
@@ -69,14 +69,14 @@ def parse_headers(data: memoryview, path: str, *, allow_rel: bool = False) -> He
     segments = tuple(
         Segment(type_, flags, offset, vaddr, filesz, memsz, align)
         for type_, flags, offset, vaddr, _, filesz, memsz, align in PHDR.iter_unpack(
-            _table(data, path, "program headers", phoff, phnum, PHDR.size)
+            table_bytes(data, path, "program headers", phoff, phnum, PHDR.size)
         )
     )
     sections = _parse_sections(data, path, shoff, shnum, shstrndx) if shnum else ()
     return Headers(machine, elf_type, entry, phoff, shoff, shstrndx, sections, segments)
 
 
-def _parse_kind(reader: Reader, path: str, allow_rel: bool) -> tuple[Machine, int]:
+def parse_kind(reader: Reader, path: str, allow_rel: bool) -> tuple[Machine, int]:
     """Check what kind of file it is: the parts of the header that say whether to read on."""
     magic = bytes(reader.take(4))
     if magic != b"\x7fELF":
@@ -105,7 +105,7 @@ def _parse_kind(reader: Reader, path: str, allow_rel: bool) -> tuple[Machine, in
     return Machine(machine), elf_type
 
 
-def _table(data: memoryview, path: str, what: str, offset: int, count: int, entry_size_bytes: int) -> memoryview:
+def table_bytes(data: memoryview, path: str, what: str, offset: int, count: int, entry_size_bytes: int) -> memoryview:
     """The bytes of a header table, checked to lie inside of the file."""
     if count == 0:
         return data[:0]
@@ -120,7 +120,7 @@ def _table(data: memoryview, path: str, what: str, offset: int, count: int, entr
 def _parse_sections(data: memoryview, path: str, shoff: int, shnum: int, shstrndx: int) -> tuple[Section, ...]:
     """Read the section headers and their names."""
     reader = Reader(data, path, SECTION_HEADERS)
-    raw = list(SHDR.iter_unpack(_table(data, path, SECTION_HEADERS, shoff, shnum, SHDR.size)))
+    raw = list(SHDR.iter_unpack(table_bytes(data, path, SECTION_HEADERS, shoff, shnum, SHDR.size)))
     if shstrndx >= shnum:
         raise reader.error(f"e_shstrndx is {shstrndx}, must be below the section count {shnum}", shoff)
     names = b""

@@ -1,0 +1,212 @@
+"""The objects of a link, one after the other, whatever way they are named.
+
+    for obj in open_inputs(["main.o", "libx.a", "liby.a(member.o)", "@link.rsp", *parse_link_map("a.map")]):
+        ...
+
+An object is named as linkers print it, so that their reports can be matched: by its path as given, or
+`lib.a(member.o)`. They agree but for details: mold drops a leading "./", gold and mold show a thin archive's
+member with the directory of the archive before it. `canonical_name` takes these away, on both sides.
+
+An input that is no object is skipped and not an error, since link maps and response files name those as well:
+LLVM bitcode (its code was compiled during the link, into temporary objects that are gone), shared objects,
+linker scripts, resource files. `skipped` says which and why. A file that does not exist is an error, all of
+them in one, before the first object is read; with `missing_ok` they are listed in `missing`. A corrupt object
+is an error: the link that is asked about did not read that.
+
+A whole archive stands for all its members, the linked ones and the others; a link map names exactly those that
+were linked. An input that is named twice comes once, where it is named first.
+
+Objects are made while iterating, and each keeps its file mapped for as long as it lives: look at one, take what
+is needed, let it go.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
+
+from icf.elf.archive import Archive, Member, MissingFileError, is_archive, map_file
+from icf.elf.objectfile import ObjectFile, is_bitcode
+from icf.elf.types import ET_CORE, ET_DYN, ET_EXEC
+from icf.errors import IcfError
+from icf.linkinputs.commandline import input_words
+from icf.linkinputs.responsefile import expand
+
+_MEMBER = re.compile(r"(.+)\((.+)\)", re.DOTALL)
+_LISTED_COUNT = 5
+_ELF_TYPES = {ET_EXEC: "an executable", ET_DYN: "a shared object", ET_CORE: "a core dump"}
+
+
+class Skipped(NamedTuple):
+    """An input that is not read."""
+
+    name: str
+    reason: str
+
+
+class _Input(NamedTuple):
+    """One file, or one member of the archive `path`."""
+
+    name: str
+    path: str
+    member: str
+
+
+class LinkInputs(Iterator[ObjectFile]):
+    """The objects, in the order of the inputs; `missing` and `skipped` are complete at the end."""
+
+    def __init__(self, paths: Sequence[str], *, directory: str = "", missing_ok: bool = False) -> None:
+        self.missing: list[str] = []
+        self.skipped: list[Skipped] = []
+        self._directory = directory
+        self._missing_ok = missing_ok
+        self._archives: dict[str, tuple[Archive, dict[str, list[Member]]]] = {}
+        self._seen: set[str] = set()
+        self._plan = self._expand(paths)
+        self._refuse_missing()
+        self._objects = self._open()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ObjectFile:
+        return next(self._objects)
+
+    # Names
+
+    def _expand(self, paths: Sequence[str]) -> list[_Input]:
+        """The files and members that are named; what does not exist goes to `missing`."""
+        words: list[str] = []
+        for path in paths:
+            if path.startswith("@"):
+                inputs, libraries = input_words(expand([path], self._directory))
+                words += inputs
+                self.skipped += [Skipped(word, "a library by its option; name the file") for word in libraries]
+            else:
+                words.append(path)
+        plan = []
+        exists: dict[str, bool] = {}
+        for word in words:
+            match = _MEMBER.fullmatch(word)
+            for name, member in ((word, ""), match.groups() if match else ("", "")):
+                path = os.path.join(self._directory, name)
+                if path not in exists:
+                    exists[path] = bool(name) and os.path.exists(path)
+                if exists[path]:
+                    plan.append(_Input(word, path, member))
+                    break
+            else:
+                self.missing.append(word)
+        return plan
+
+    def _refuse_missing(self) -> None:
+        if not self.missing or self._missing_ok:
+            return
+        listed = ", ".join(self.missing[:_LISTED_COUNT])
+        more = len(self.missing) - _LISTED_COUNT
+        raise IcfError(
+            f"{len(self.missing)} inputs of the link do not exist: {listed}{f' and {more} more' * (more > 0)}",
+            hint="paths are relative to the directory that the link ran in",
+        )
+
+    # Files
+
+    def _open(self) -> Iterator[ObjectFile]:
+        for name, path, member in self._plan:
+            if member:
+                yield from self._one_member(name, path, member)
+                continue
+            file = os.path.abspath(path)
+            if file in self._seen:
+                continue
+            self._seen.add(file)
+            try:
+                buffer = map_file(path)
+            except MissingFileError:  # gone since
+                self._note_missing(name)
+                continue
+            if is_archive(buffer):
+                yield from self._all_members(name, Archive(buffer, path))
+            else:
+                yield from self._objects_in(buffer, name)
+
+    def _one_member(self, name: str, path: str, member: str) -> Iterator[ObjectFile]:
+        """The members that `lib.a(member.o)` stands for; several may have the name."""
+        key = _member_key(path, member)
+        file = os.path.abspath(path)
+        if key in self._seen or file in self._seen:
+            return
+        self._seen.add(key)
+        if path not in self._archives:
+            archive = Archive(map_file(path), path)
+            index: dict[str, list[Member]] = {}
+            for entry in archive:
+                index.setdefault(_member_key(path, entry.name), []).append(entry)
+            self._archives[path] = archive, index
+        archive, index = self._archives[path]
+        if key not in index:
+            self._note_missing(name)
+        for entry in index.get(key, ()):
+            yield from self._member(name, archive, entry)
+
+    def _all_members(self, name: str, archive: Archive) -> Iterator[ObjectFile]:
+        for entry in archive:
+            if _member_key(archive.path, entry.name) not in self._seen:
+                yield from self._member(f"{name}({entry.name})", archive, entry)
+
+    def _member(self, name: str, archive: Archive, entry: Member) -> Iterator[ObjectFile]:
+        try:
+            _, buffer = archive.contents(entry)
+        except MissingFileError:
+            self._note_missing(name)
+            return
+        yield from self._objects_in(buffer, name)
+
+    def _note_missing(self, name: str) -> None:
+        self.missing.append(name)
+        self._refuse_missing()
+
+    def _objects_in(self, buffer: memoryview, name: str) -> Iterator[ObjectFile]:
+        """The object, or none and a note why."""
+        reason = _not_an_object(buffer)
+        if reason:
+            self.skipped.append(Skipped(name, reason))
+            return
+        yield ObjectFile.parse(buffer, name)
+
+
+def open_inputs(paths: Sequence[str], *, directory: str = "", missing_ok: bool = False) -> LinkInputs:
+    """The objects that `paths` name: objects, archives, `lib.a(member.o)`, `@response`.
+
+    Relative paths, those in response files too, are looked up in `directory`; objects are named as given.
+    """
+    return LinkInputs(paths, directory=directory, missing_ok=missing_ok)
+
+
+def canonical_name(name: str) -> str:
+    """The name of an input in the one form that all linkers' spellings of it come to."""
+    match = _MEMBER.fullmatch(name)
+    if match is None:
+        return os.path.normpath(name)
+    archive, member = os.path.normpath(match[1]), os.path.normpath(match[2])
+    directory = os.path.dirname(archive)
+    return f"{archive}({member.removeprefix(os.path.join(directory, '')) if directory else member})"
+
+
+def _member_key(path: str, member: str) -> str:
+    return canonical_name(f"{os.path.abspath(path)}({member})")
+
+
+def _not_an_object(buffer: memoryview) -> str:
+    """Why the bytes are no relocatable object; "" if they are one, or a damaged one."""
+    if is_bitcode(buffer):
+        return "LLVM bitcode, compiled during the link"
+    if len(buffer) == 0:
+        return "an empty file"
+    if bytes(buffer[:4]) != b"\x7fELF":
+        return "not an ELF file"
+    if len(buffer) >= 18:
+        return _ELF_TYPES.get(int.from_bytes(buffer[16:18], "little"), "")
+    return ""
