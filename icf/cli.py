@@ -33,6 +33,7 @@ class Verb(NamedTuple):
 
 VERBS: dict[str, Verb] = {
     "pass": Verb("linkpass.cmd_pass", "write the call-site tables into a linked image"),
+    "link": Verb("linkpass.cmd_link", "link, and let the pass follow"),
     "verify": Verb("linkpass.cmd_verify", "check the tables of an image against its machine code"),
     "dump": Verb("icf.cmd_dump", "print the tables of an image"),
     "resolve": Verb("unwind.cmd_resolve", "say which function each frame of a stack really is"),

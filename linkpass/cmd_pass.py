@@ -14,13 +14,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object, linked with --icf")
     parser.add_argument("-o", dest="out", metavar="OUT", help="where to write it; without it IMAGE is replaced")
     parser.add_argument("--icf-report", metavar="FILE", help="what the linker said with --print-icf-sections")
+    parser.add_argument(
+        "--objects",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="objects and archives of the link, in its order; @FILE reads a response file",
+    )
+    parser.add_argument("--link-map", metavar="FILE", help="the linker's -Map: names the objects of the link")
     parser.add_argument("--threads", type=int, metavar="N", help="default: one for each processor")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing if all went well")
 
 
 def run(args: argparse.Namespace) -> int:
-    summary = run_pass(args.image, Options(args.out, args.icf_report, args.threads))
+    objects = list(args.objects)
+    if args.link_map is not None:
+        from icf.linkinputs.linkmap import parse_link_map
+
+        objects += parse_link_map(args.link_map)
+    options = Options(out=args.out, icf_report=args.icf_report, objects=tuple(objects), threads=args.threads)
+    summary = run_pass(args.image, options)
     for error in summary.unread_units:
         sys.stderr.write(f"icf: warning: {error}: this unit gives no evidence\n")
     if summary.split_units:

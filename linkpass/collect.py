@@ -5,6 +5,7 @@
     relocation                      kept code, all of it
     object                          all code, where the objects of the link are at hand
     dwarf                           kept and folded code, as far as compilers wrote call sites
+    aligned                         folded code whose call sites have lost their addresses
     the code itself (decoded)       calls and jumps whose target is not merged: there is no choice
 
 What stays open after that is a call that reaches a merged body, in a caller for which nobody says which function is
@@ -19,6 +20,7 @@ import numpy as np
 
 from icf.model import Evidence
 from icf.tables.dcall import parse_dcall
+from linkpass.evidence_aligned import from_folded_callers
 from linkpass.evidence_dwarf import from_call_sites, from_table
 from linkpass.evidence_object import from_objects
 from linkpass.evidence_relocation import from_relocations
@@ -41,6 +43,8 @@ class Collected:
 
 def collect(linked: Linked, objects: LinkObjects | None = None) -> Collected:
     """Ask every kind of evidence about every branch into the reach of a merged body."""
+    if objects is not None:
+        join_aliases(linked, objects)
     reach = find_reach(linked)
     _outlined_functions(linked, reach)
     linked.finder.prepare(np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target]))
@@ -53,10 +57,10 @@ def collect(linked: Linked, objects: LinkObjects | None = None) -> Collected:
     if relocations is not None:
         records.merge(relocations)
     if objects is not None:
-        join_aliases(linked, objects)
         for _ in range(2):  # the first round may find functions that the image does not name, which call others
             records.merge(from_objects(linked, reach, objects, records))
     records.merge(from_call_sites(linked, reach, linked.sites))
+    records.merge(from_folded_callers(linked, reach, records))
     return Collected(reach, records, _complete_calls(linked, reach, records), _complete_jumps(linked, reach, records))
 
 

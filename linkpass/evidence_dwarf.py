@@ -101,11 +101,11 @@ class _Reader:
             return [Place(target, 0)]
         key = (target, origin)
         if key not in self.matches:
-            self.matches[key] = [Place(target, idx) for idx in _members_of(fold, origin, self.callees[origin])]
+            self.matches[key] = [Place(target, idx) for idx in members_of(fold, origin, self.callees[origin])]
         return self.matches[key]
 
 
-def _members_of(fold: Fold, die: int, callee: Described) -> list[int]:
+def members_of(fold: Fold, die: int, callee: Described) -> list[int]:
     """The members that a callee DIE can mean.
 
     A clone (foo.isra.0) is local to its unit, where a DIE with code describes it. So in a unit that has none

@@ -42,9 +42,9 @@ class Linked:
     bodies: Bodies
     finder: FoldFinder
     folds: dict[int, Fold]  # merged bodies by address
-    vaddrs: U64  # their addresses, ascending
-    place_of_symbol: dict[int, Place]  # rows of the symbol table that name members of merged bodies
-    undescribed: list[int]  # bodies that local functions may share without a trace
+    undescribed: frozenset[int]  # bodies that local functions may share without a trace
+    vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
+    place_of_symbol: dict[int, Place] = field(default_factory=dict)  # rows of the symbol table -> merged members
     _single: dict[int, FoldMember] = field(default_factory=dict)
     _by_die: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -55,13 +55,6 @@ class Linked:
         scan = scan_functions(debug, threads)
         bodies = find_bodies(image, scan.functions)
         finder = FoldFinder(image, bodies, debug, scan.functions, report)
-        folds = {fold.vaddr: fold for fold in finder.find()}
-        places = {
-            row: Place(fold.vaddr, idx)
-            for fold in folds.values()
-            for idx, member in enumerate(fold.members)
-            for row in member.symbols
-        }
         linked = cls(
             image,
             debug,
@@ -69,16 +62,24 @@ class Linked:
             scan.sites,
             bodies,
             finder,
-            folds,
-            np.array(sorted(folds), np.uint64),
-            places,
-            finder.undescribed() if image.linker == "gold" and report is None else [],
+            {fold.vaddr: fold for fold in finder.find()},
+            frozenset(finder.undescribed()) if image.linker == "gold" and report is None else frozenset(),
         )
-        for fold in folds.values():
-            for idx, member in enumerate(fold.members):
-                for die in member.dies:
-                    linked._by_die[fold.vaddr, die] = idx
+        linked.index()
         return linked
+
+    def index(self) -> None:
+        """Make the ways back to members; again when members have been united. A fold left with one is none."""
+        self.folds = {vaddr: fold for vaddr, fold in self.folds.items() if len(fold.members) > 1}
+        self.vaddrs = np.array(sorted(self.folds), np.uint64)
+        self.place_of_symbol.clear()
+        self._by_die.clear()
+        self._single.clear()
+        for fold in self.folds.values():
+            for idx, member in enumerate(fold.members):
+                place = Place(fold.vaddr, idx)
+                self.place_of_symbol.update(dict.fromkeys(member.symbols, place))
+                self._by_die.update(((fold.vaddr, die), idx) for die in member.dies)
 
     def members(self, vaddr: int) -> list[FoldMember]:
         """The members of a body, merged or not."""

@@ -18,6 +18,7 @@ from icf.folds.report import parse_icf_report
 from icf.tables.load import load_tables
 from linkpass.collect import collect
 from linkpass.linked import Linked
+from linkpass.objects import LinkObjects
 from linkpass.rewrite import rewrite
 from linkpass.tables import build_tables, evidence_counts
 from linkpass.verify import check_tables, verify_image
@@ -62,7 +63,7 @@ def run_pass(path: str, options: Options) -> Summary:
     out = options.out if options.out is not None else path
     report = parse_icf_report(Path(options.icf_report)) if options.icf_report is not None else None
     with Image.open(path) as image:
-        if image.section(".debug_icf") is not None and report is None:
+        if image.section(".debug_icf") is not None and report is None and not options.objects:
             return _already_done(image, out)
         if image.linker == "mold" and report is None:
             raise IcfError(
@@ -70,7 +71,7 @@ def run_pass(path: str, options: Options) -> Summary:
                 hint="link with -Wl,--print-icf-sections, keep what it prints, and give it with --icf-report",
             )
         linked = Linked.read(image, report, options.threads)
-        collected = collect(linked)
+        collected = collect(linked, _open_objects(options))
         tables = build_tables(linked, collected)
         problems = check_tables(image, tables.icf, tables.calls)
         if problems:  # a mistake of ours: every record was made from the code
@@ -98,6 +99,15 @@ def run_pass(path: str, options: Options) -> Summary:
             undescribed=len(linked.undescribed),
             split_units=linked.debug.split_unit_count(),
         )
+
+
+def _open_objects(options: Options) -> LinkObjects | None:
+    """The objects of the link, if any were given."""
+    if not options.objects:
+        return None
+    from icf.linkinputs.inputs import open_inputs
+
+    return LinkObjects(open_inputs(options.objects))
 
 
 def emitted_relocations(image: Image) -> list[str]:

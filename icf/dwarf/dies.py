@@ -102,6 +102,7 @@ class Identity:
     declared: U64  # the first DIE met that has a DW_AT_decl_line, 0 if none
     decl_line: U64
     decl_file: U64  # index in the line table of the unit of `declared`
+    from_abstract: NDArray[np.bool_]  # its origin is an abstract instance, not a mere declaration
 
 
 def resolve(debug: DebugInfo, offsets: U64) -> Identity:
@@ -109,10 +110,10 @@ def resolve(debug: DebugInfo, offsets: U64) -> Identity:
     distinct, inverse = np.unique(offsets, return_inverse=True)
     count = len(distinct)
     name, linkage, declared, line, file = (np.zeros(count, np.uint64) for _ in range(5))
-    external = np.zeros(count, np.bool_)
+    external, from_abstract = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     root = distinct.copy()
     at, rows = distinct, np.arange(count)
-    for _ in range(_MAX_CHAIN):
+    for depth in range(_MAX_CHAIN):
         if not len(rows):
             break
         unique, back = np.unique(at, return_inverse=True)
@@ -126,8 +127,19 @@ def resolve(debug: DebugInfo, offsets: U64) -> Identity:
         file[rows] = np.where((file[rows] == 0) & (dies.decl_file[back] != 0), dies.decl_file[back], file[rows])
         external[rows] |= (dies.flags[back] & EXTERNAL) != 0
         root[rows] = at
+        if depth == 1:
+            from_abstract[rows] = (dies.flags[back] & DECLARATION) == 0
         origin = dies.origin[back]
         more = (origin != 0) & ~dies.failed[back]
         at, rows = origin[more], rows[more]
     back = inverse.reshape(-1)
-    return Identity(name[back], linkage[back], external[back], root[back], declared[back], line[back], file[back])
+    return Identity(
+        name[back],
+        linkage[back],
+        external[back],
+        root[back],
+        declared[back],
+        line[back],
+        file[back],
+        from_abstract[back],
+    )

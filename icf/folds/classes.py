@@ -136,7 +136,8 @@ class FoldFinder:
             global_names = {entry.name for entry in named if not entry.local}
             groups = group_dies(self.identities, dies, self._lost, global_names)
         reported = self.reported.names_at(vaddr)
-        members = match(self.identities, groups, named, reported, self._knows_kept)
+        drops_names = self.image.linker in ("gold", "mold")
+        members = match(self.identities, groups, named, reported, self._knows_kept, drops_names)
         self.reported.mark_kept(vaddr, members)
         if len(members) > 1 and self._tombstoned is not None and not reported:
             members = self._tombstoned.join_aliases(self.image, members, self.reported.excludes(members))
@@ -169,6 +170,7 @@ def _rows_of(identity: Identity, rows: NDArray[np.intp]) -> Identity:
         identity.declared[rows],
         identity.decl_line[rows],
         identity.decl_file[rows],
+        identity.from_abstract[rows],
     )
 
 

@@ -27,6 +27,7 @@ class Described(NamedTuple):
     external: bool
     root: int  # the DIE at the end of the chain of origins
     decl_line: int
+    from_abstract: bool  # code of an abstract instance: of the function itself, or of a clone that gcc made
 
 
 class Identities:
@@ -49,16 +50,23 @@ class Identities:
     def learn(self, dies: U64, identity: Identity) -> None:
         """Remember DIEs whose identities are known as references already."""
         languages = self.debug.units[self.debug.unit_of(dies), LANGUAGE].tolist()
-        columns = (identity.linkage_name, identity.name, identity.external, identity.root, identity.decl_line)
+        columns = (
+            identity.linkage_name,
+            identity.name,
+            identity.external,
+            identity.root,
+            identity.decl_line,
+            identity.from_abstract,
+        )
         rows = zip(dies.tolist(), languages, *(column.tolist() for column in columns), strict=True)
-        for die, language, linkage_reference, name_reference, external, root, line in rows:
+        for die, language, linkage_reference, name_reference, external, root, line, from_abstract in rows:
             name = self._text(name_reference)
             linkage = self._text(linkage_reference)
             if linkage_reference >> 60 == 2:
                 self.str_offsets[linkage] = linkage_reference & (1 << 60) - 1
             if not linkage and language in DW_LANG_C_names:
                 linkage = name
-            self._known[die] = Described(linkage, name, external, root, line)
+            self._known[die] = Described(linkage, name, external, root, line, from_abstract)
 
     def hashes(self, references: U64) -> U64:
         """A hash of each referenced string, 0 for none."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from icf.demangle import demangle
 from icf.folds.aliases import base_name, is_abstract, is_clone, same_function
 from icf.folds.identity import Identities
 from icf.folds.nameless import assign
@@ -66,13 +67,22 @@ class Group:
     dies: list[int] = field(default_factory=list)
     roots: set[int] = field(default_factory=set)
     kept: bool = False  # an address of it stands in the image as it was linked
+    from_abstract: bool = False
+
+    @property
+    def may_be_clone(self) -> bool:
+        """Whether its symbol may be foo.isra.0 where DWARF says foo: gcc makes clones, clang does not.
+
+        gcc gives local functions no linkage name, so one that has it and is local is clang's.
+        """
+        return self.from_abstract and (self.external or not self.linkage.startswith("_Z"))
 
 
 def group_dies(identities: Identities, dies: list[int], lost: frozenset[int], global_names: set[str]) -> list[Group]:
     """Group the DIEs at one body; `lost` are those whose address was a tombstone."""
     groups: dict[tuple[object, ...], Group] = {}
     for die, described in zip(dies, identities.of(dies), strict=True):
-        linkage, name, external, root, line = described
+        linkage, name, external, root, line, from_abstract = described
         external |= (linkage or name) in global_names
         if external and (linkage or name in global_names):
             key: tuple[object, ...] = (linkage or name,)
@@ -84,6 +94,7 @@ def group_dies(identities: Identities, dies: list[int], lost: frozenset[int], gl
         group.dies.append(die)
         group.roots.update((die, root))
         group.kept |= die not in lost
+        group.from_abstract |= from_abstract
     return _unite_variants(list(groups.values()))
 
 
@@ -107,9 +118,17 @@ def _same_code(linkage: str, other: str) -> bool:
 
 
 def match(
-    identities: Identities | None, groups: list[Group], named: list[Named], reported: list[str], knows_kept: bool
+    identities: Identities | None,
+    groups: list[Group],
+    named: list[Named],
+    reported: list[str],
+    knows_kept: bool,
+    drops_names: bool,
 ) -> list[FoldMember]:
-    """Members from groups of DIEs, the symbols at the same body, and the names in the linker's report."""
+    """Members from groups of DIEs, the symbols at the same body, and the names in the linker's report.
+
+    `drops_names`: the linker leaves out symbols of folded functions, so that a group may have lost its own.
+    """
     members: list[FoldMember] = []
     nameless: list[Group] = []
     rest = list(named)
@@ -128,8 +147,10 @@ def match(
                 member.roots = set(group.roots)
             members += made
         else:
-            member = _member(mine) if mine else FoldMember(group.linkage or group.name, local=not group.external)
+            member = _member(mine) if mine else _unsymbolized(group, reported, drops_names and bool(named))
             member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
+            if member.local:  # copies of it in other units may have lost their symbols
+                member.files |= identities.files_of(group.dies)
             member.kept = group.kept if knows_kept else None
             members.append(member)
         rest = [entry for entry in rest if entry not in mine]
@@ -144,6 +165,17 @@ def match(
     if knows_kept:
         _deduce_kept(members)
     return members
+
+
+def _unsymbolized(group: Group, reported: list[str], is_lost: bool) -> FoldMember:
+    """The member for DIEs without a symbol; `is_lost`: they had one that the linker left out."""
+    name = group.linkage or group.name
+    if is_lost and group.may_be_clone:
+        known = sorted({symbol for symbol in reported if _names(group, symbol)})
+        if len(known) != 1:  # the function is known, its symbol is not
+            return FoldMember(demangle(name), local=True, nameless=True)
+        name = known[0]
+    return FoldMember(name, local=not group.external)
 
 
 def _member(entries: list[Named]) -> FoldMember:
@@ -222,7 +254,7 @@ def _attach_nameless(identities: Identities, members: list[FoldMember], groups: 
     for at, group in enumerate(groups):
         if at in matched or (at in wanted and not surplus):
             continue
-        member = FoldMember(group.name, local=True, nameless=True)
+        member = FoldMember(group.name, local=True, nameless=True, files=identities.files_of(group.dies))
         if at not in wanted:
             member.dies, member.roots = group.dies, group.roots
             member.kept = group.kept if knows_kept else None

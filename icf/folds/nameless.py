@@ -28,9 +28,14 @@ _COMMON = frozenset(
 )
 
 
+def identifiers_of(text: str) -> frozenset[str]:
+    """All identifiers of a demangled name."""
+    return frozenset(_IDENTIFIER.findall(text))
+
+
 def identifiers(name: str) -> frozenset[str]:
     """The identifiers of a DW_AT_name that its mangled name must have, too."""
-    return frozenset(_IDENTIFIER.findall(name)) - _COMMON
+    return identifiers_of(name) - _COMMON
 
 
 def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]]) -> dict[int, set[int]]:
@@ -38,7 +43,7 @@ def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple
 
     A DIE that is the only one left for some symbol is left for no other.
     """
-    words = [frozenset(_IDENTIFIER.findall(demangle(symbol))) for symbol, _ in symbols]
+    words = [identifiers_of(demangle(symbol)) for symbol, _ in symbols]
     choices = {
         idx: {
             at

@@ -1,0 +1,106 @@
+"""Whether a callee that DWARF names can be the function at an address.
+
+Asked where a branch is not known to belong to the call site, so the question is put the cautious way: what cannot be
+ruled out is possible.
+
+    what is there            possible if
+    merged body              the callee is a member
+    body of one function     same DIE, same declaration, or a name in common; nameless code may be anything local
+    PLT stub, GOT slot       it is the symbol that is imported
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+
+from icf.folds.aliases import base_name, same_function
+from icf.folds.identity import Described
+from icf.folds.members import FoldMember
+from linkpass.evidence_dwarf import members_of
+from linkpass.linked import Linked, Place
+
+_BUILTIN = "__builtin_"  # gcc's declarations: __builtin_memcpy is memcpy
+
+
+class Callees:
+    """Callees by their DIE."""
+
+    def __init__(self, linked: Linked) -> None:
+        self._linked = linked
+        self._described: dict[int, Described] = {}
+        self._possible: dict[tuple[int, int], bool] = {}
+        self._members: dict[tuple[int, int], frozenset[Place]] = {}
+
+    def learn(self, origins: Iterable[int], targets: Iterable[int]) -> None:
+        """Read all that will be asked for: together it is much cheaper."""
+        identities = self._linked.finder.identities
+        assert identities is not None
+        known = sorted(set(origins))
+        self._described.update(zip(known, identities.of(known), strict=True))
+        self._linked.finder.prepare(np.array(sorted(set(targets)), np.uint64))
+
+    def targets(self, origin: int, targets: frozenset[int], slots: frozenset[int]) -> set[int]:
+        """Those of the targets, and of the words that hold one, that a callee may be meant by."""
+        found = {target for target in targets if self._is_possible(origin, target)}
+        return found | {slot for slot in slots if self._is_slot_of(self._described[origin], slot)}
+
+    def members(self, target: int, origin: int) -> frozenset[Place]:
+        """The members of a merged body that a callee can mean."""
+        key = (target, origin)
+        if key not in self._members:
+            members = members_of(self._linked.folds[target], origin, self._described[origin])
+            self._members[key] = frozenset(Place(target, idx) for idx in members)
+        return self._members[key]
+
+    def _is_possible(self, origin: int, target: int) -> bool:
+        key = (origin, target)
+        if key not in self._possible:
+            callee = self._described[origin]
+            if target in self._linked.folds:
+                fold = self._linked.folds[target]
+                self._possible[key] = bool(self.members(target, origin)) or not (fold.complete or callee.external)
+            elif target in self._linked.image.plt_stubs:
+                self._possible[key] = _is_symbol(callee, self._linked.image.plt_stubs[target])
+            else:
+                self._possible[key] = self._is_body_of(origin, callee, target)
+        return self._possible[key]
+
+    def _is_body_of(self, origin: int, callee: Described, target: int) -> bool:
+        if target not in self._starts:
+            return False  # chance bytes, or code without any name
+        member = self._linked.member(Place(target, 0))
+        if origin in member.roots or callee.root in member.roots:
+            return True
+        names = _names(member)
+        return any(_is_symbol(callee, name) for name in names) or (not names and not callee.external)
+
+    def _is_slot_of(self, callee: Described, slot: int) -> bool:
+        image = self._linked.image
+        if slot in image.got_imports:
+            return _is_symbol(callee, image.got_imports[slot])
+        return any(low <= slot < high for low, high in self._got)
+
+    @cached_property
+    def _starts(self) -> frozenset[int]:
+        return frozenset(self._linked.bodies.start.tolist())
+
+    @cached_property
+    def _got(self) -> list[tuple[int, int]]:
+        sections = [section for section in self._linked.image.sections if section.name.startswith(".got")]
+        return [(section.vaddr, section.vaddr + section.size_bytes) for section in sections]
+
+
+def _names(member: FoldMember) -> set[str]:
+    names = {member.name, member.linkage, *member.aliases} - {""}
+    return set() if not member.symbols and not member.dies else names
+
+
+def _is_symbol(callee: Described, symbol: str) -> bool:
+    """Whether a symbol may be that of the callee, or of a clone or variant of it."""
+    base = base_name(symbol.partition("@")[0])
+    if base in (callee.linkage, callee.name, callee.name.removeprefix(_BUILTIN)):
+        return True
+    return bool(callee.linkage) and same_function(base, callee.linkage)
