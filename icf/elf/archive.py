@@ -98,20 +98,28 @@ class Archive:
         """The members in file order; names may repeat."""
         return _entries(self._buffer, self.path)
 
-    def contents(self, member: Member) -> tuple[str, memoryview]:
-        """A member's own name and bytes; MissingFileError for a thin archive's member that is no longer there."""
-        if member.stored is not None:
-            return member.name, member.stored
-        path = os.path.join(os.path.dirname(self.path), member.name)
-        if member.origin is None:
-            return member.name, map_file(path)
+    def name(self, member: Member) -> str:
+        """The name that a linker prints; MissingFileError where that is in an archive that is no longer there."""
+        return member.name if member.origin is None else self._inner(member).name
+
+    def contents(self, member: Member) -> memoryview:
+        """A member's bytes; MissingFileError for a thin archive's member that is no longer there."""
+        if member.origin is not None:
+            member = self._inner(member)
+        return map_file(self._file(member)) if member.stored is None else member.stored
+
+    def _file(self, member: Member) -> str:
+        return os.path.join(os.path.dirname(self.path), member.name)
+
+    def _inner(self, member: Member) -> Member:
+        """The member of another archive that a member of this one stands for."""
+        path = self._file(member)
         inner = self._nested.get(path)
         if inner is None:
             inner = self._nested[path] = _by_offset(path)
-        found = inner.get(member.origin)
-        if found is None or found.stored is None:
+        if member.origin not in inner:
             raise FormatError(self.path, _PLACE, member.offset, f"{path} has no member at offset {member.origin}")
-        return found.name, found.stored
+        return inner[member.origin]
 
 
 def members(path: str | os.PathLike[str]) -> Iterator[tuple[str, memoryview]]:
@@ -119,7 +127,7 @@ def members(path: str | os.PathLike[str]) -> Iterator[tuple[str, memoryview]]:
     path = os.fspath(path)
     archive = Archive(map_file(path), path)
     for member in archive:
-        yield archive.contents(member)
+        yield archive.name(member), archive.contents(member)
 
 
 def _entries(buffer: memoryview, path: str) -> Iterator[Member]:

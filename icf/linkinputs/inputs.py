@@ -140,10 +140,14 @@ class LinkInputs(Iterator[ObjectFile]):
             return
         self._seen.add(key)
         if path not in self._archives:
-            archive = Archive(map_file(path), path)
+            try:
+                archive = Archive(map_file(path), path)
+            except MissingFileError:  # gone since
+                self._note_missing(name)
+                return
             index: dict[str, list[Member]] = {}
             for entry in archive:
-                index.setdefault(_member_key(path, entry.name), []).append(entry)
+                index.setdefault(_member_key(path, self._member_name(archive, entry)), []).append(entry)
             self._archives[path] = archive, index
         archive, index = self._archives[path]
         if key not in index:
@@ -153,12 +157,19 @@ class LinkInputs(Iterator[ObjectFile]):
 
     def _all_members(self, name: str, archive: Archive) -> Iterator[ObjectFile]:
         for entry in archive:
-            if _member_key(archive.path, entry.name) not in self._seen:
-                yield from self._member(f"{name}({entry.name})", archive, entry)
+            member = self._member_name(archive, entry)
+            if _member_key(archive.path, member) not in self._seen:
+                yield from self._member(f"{name}({member})", archive, entry)
+
+    def _member_name(self, archive: Archive, entry: Member) -> str:
+        try:
+            return archive.name(entry)
+        except MissingFileError:
+            return entry.name
 
     def _member(self, name: str, archive: Archive, entry: Member) -> Iterator[ObjectFile]:
         try:
-            _, buffer = archive.contents(entry)
+            buffer = archive.contents(entry)
         except MissingFileError:
             self._note_missing(name)
             return
