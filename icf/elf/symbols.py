@@ -63,12 +63,15 @@ class Symbols:
         raw: npt.NDArray[np.void],
         strtab: memoryview,
         extended: npt.NDArray[np.uint32] | None = None,
+        *,
+        made_local_last: bool = False,
     ) -> None:
         self.path, self.section = path, section
         self.strtab = strtab
         self.count = len(raw)
         self._raw = raw
         self._extended = extended
+        self._made_local_last = made_local_last
 
     def __len__(self) -> int:
         return self.count
@@ -165,10 +168,18 @@ class Symbols:
     def _file_rows(self) -> npt.NDArray[np.int64]:
         """For each row the nearest STT_FILE row at or before it, -1 if there is none."""
         rows = np.where(self.type == STT_FILE, np.arange(self.count, dtype=np.int64), np.int64(-1))
-        return np.maximum.accumulate(rows) if self.count else rows
+        if not self.count:
+            return rows
+        rows = np.maximum.accumulate(rows)
+        if self._made_local_last:
+            rows[int(rows[-1]) + 1 :] = -1
+        return rows
 
     def file_name(self, row: int) -> str:
-        """The source file of a local symbol, as the nearest preceding STT_FILE names it."""
+        """The source file of a local symbol, as the nearest preceding STT_FILE names it; "" if that is not known.
+
+        gold puts what it makes local (hidden symbols, version scripts) behind the symbols of all files.
+        """
         if self.bind[row] != STB_LOCAL:
             return ""
         file_row = int(self._file_rows[row])
@@ -207,4 +218,5 @@ def read_symbols(image: Image, section_idx: int) -> Symbols:
             indices = image.contents(other)
             extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
     strtab = image.contents(image.sections[section.link])
-    return Symbols(path, section.name, np.frombuffer(stored, dtype=SYM), strtab, extended)
+    raw = np.frombuffer(stored, dtype=SYM)
+    return Symbols(path, section.name, raw, strtab, extended, made_local_last=image.linker == "gold")

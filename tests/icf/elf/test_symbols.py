@@ -11,7 +11,7 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from icf.elf.image import Image
-from icf.elf.types import SHN_ABS, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX
+from icf.elf.types import SHN_ABS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX
 from icf.errors import FormatError, UnsupportedError
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 from tests.support.link import LINKERS, compile_object, link
@@ -97,6 +97,21 @@ def test_file_names_are_of_local_symbols_only(tmp_path: Path) -> None:
         ],
     ).symbols
     assert [symbols.file_name(row) for row in (1, 3, 5, 7, 8)] == ["", "a.c", "b.c", "", ""]
+
+
+def test_what_gold_made_local_is_of_no_known_file(tmp_path: Path) -> None:
+    symbols = elf_of(
+        tmp_path,
+        [
+            Sym("a.c", 4, 0, 0xFFF1),
+            Sym("in_a", 2, 0, 1),
+            Sym("crtstuff.c", 4, 0, 0xFFF1),
+            Sym("hidden", 2, 0, 1),
+            Sym("everywhere", 2, 1, 1),
+        ],
+        Part(".note.gnu.gold-version", SHT_NOTE, 0, pack("<3I4s8s", 4, 8, 4, b"GNU", b"gold 1.1")),
+    ).symbols
+    assert [symbols.file_name(row) for row in (2, 4, 5)] == ["a.c", "", ""]
 
 
 def test_section_indices_past_sixteen_bits(tmp_path: Path) -> None:
