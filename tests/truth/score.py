@@ -5,8 +5,9 @@ A frame in a merged function is
     narrowed   several names, the true one among them, fewer than the body has
     no claim   all of them
     wrong      one name that is not the true one, or several without it
-The bar is set for *direct* frames: their caller holds a direct call to them. With relocations each of them is *known*.
-Without, known are those whose call site DWARF has with its callee, if the caller is not merged or known itself.
+*Direct* frames are those whose caller holds a direct call to them. The bar is set for *known* ones: direct, the callee
+is in a relocation or in a call site in DWARF, and the caller is not merged or known itself. (A caller that was reached
+through a pointer may be any of its members, and then so may what it calls.)
 """
 
 from __future__ import annotations
@@ -68,15 +69,15 @@ def _known_frames(frames: Sequence[Frame | None], known_sites: frozenset[int] | 
     for row in range(len(frames) - 2, -1, -1):
         frame, caller = frames[row], frames[row + 1]
         if frame is not None and caller is not None and frame.is_direct:
-            is_sited = known_sites is not None and caller.original_pc in known_sites
-            known[row] = known_sites is None or (is_sited and (not caller.candidates or known[row + 1]))
+            is_sited = known_sites is None or caller.original_pc in known_sites
+            known[row] = is_sited and (not caller.candidates or known[row + 1])
     return known
 
 
 def score_answers(
     stacks: Mapping[Stack, int], answers: Sequence[Sequence[Answer]], known_sites: frozenset[int] | None
 ) -> Score:
-    """`known_sites`: return addresses, in the unfolded image, of calls that a tool can know; None for all."""
+    """`known_sites`: return addresses, in the unfolded image, of calls whose callee is on record; None for all."""
     score = Score()
     known_of: dict[tuple[Frame | None, ...], list[bool]] = {}
     for (stack, weight), answer in zip(stacks.items(), answers, strict=True):
