@@ -20,8 +20,8 @@ cdef u64 entry_at(const unsigned char[::1] table, u64 base, u64 index, u64 size)
                unit_offset=u64, end=size_t,
                pos=size_t, version=u64, address_size=u64, offset_size=u64, unit_type=u64, table=size_t,
                decl_first=size_t, decl_count=size_t, dense=u64, const_first=size_t, str_base=u64, addr_base=u64, err=u64,
-               start_subs=size_t, start_sites=size_t, depth=size_t, full=int, die=u64, b=u64, code=u64, shift=u64,
-               decl=size_t, lo=size_t, hi=size_t, mid=size_t, op_i=size_t, op_end=size_t, kind=u64, children=u64,
+               start_subs=size_t, start_sites=size_t, depth=size_t, room=size_t, scopes=int, full=int, die=u64, b=u64,
+               code=u64, shift=u64, decl=size_t, lo=size_t, hi=size_t, mid=size_t, op_i=size_t, op_end=size_t, kind=u64, children=u64,
                slot=u64, op=u64, enc=u64, arg=u64, cls=u64, form=u64, slot_form=u64, value=u64, row="long long", low=u64,
                high=u64, origin=u64, flags=u64)
 cpdef int scan(const unsigned char[::1] info, const unsigned char[::1] addr, const unsigned char[::1] str_offsets,

@@ -167,9 +167,11 @@ def scan(
                  16 low_pc, 17 language, 18 dwo name, 19 flags (1 has stmt_list, 2 skeleton or split)
     forms        u32[512]: the operation of each form, for DW_FORM_indirect (see units.indirect_forms)
     mode         0 functions with code and call sites; 1 the unit DIEs and no more: what names and addresses of other
-                 DIEs are relative to; 2 every subprogram that is no declaration, as with picks
+                 DIEs are relative to; 2 every subprogram that is no declaration, as with picks; 3 as 0, but of the
+                 functions `picks` only, and `sites` is u64[n, 4]: the last column tells apart, within a function, the
+                 scopes (DIEs) that sites are children of
     picks        u64[n, 2]: offset of a DIE, its unit's row; n = 0: scan units
-    stack        i32 scratch, its length bounds the nesting
+    stack        i32 scratch, its length (in mode 3: half of it) bounds the nesting
     subprograms  u64[n, 6]: DIE, low, high, ranges, flags | unit << 32, origin; flags: 1 has low, 2 has ranges as
                  an offset, 4 as an index. With picks u64[n, 12]: DIE, low, high, ranges, flags | unit << 32,
                  origin, name, linkage name, decl_line, decl_file, decl_column, tag; further flags: 8 declaration,
@@ -179,17 +181,18 @@ def scan(
     result       u64[3]: next unit (or pick), rows in subprograms, rows in sites; next < last means an
                  output was full before that unit: make it larger or go on with a fresh one
     """
-    pick_mode = picks.shape[0] > 0
+    pick_mode = picks.shape[0] > 0 and mode != 3
+    room = stack.shape[0] >> 1 if mode == 3 else stack.shape[0]
     n_subs = 0
     n_sites = 0
     i = first
     val = result[3:]  # scratch: 32 values, then 32 classes
     with cython.nogil:
         while i < last:
-            unit = picks[i, 1] if pick_mode else i
+            unit = picks[i, 1] if pick_mode or mode == 3 else i
             unit_offset = units[unit, 0]
             end = units[unit, 1]
-            pos = picks[i, 0] if pick_mode else units[unit, 2]
+            pos = picks[i, 0] if pick_mode or mode == 3 else units[unit, 2]
             version = units[unit, 3]
             address_size = units[unit, 4]
             offset_size = units[unit, 5]
@@ -211,9 +214,10 @@ def scan(
                 continue  # type units hold no code
             if err == 0 and tables[table, 7] != 0:
                 err = 6
-            if pick_mode and (pos < units[unit, 2] or pos >= end):
+            if (pick_mode or mode == 3) and (pos < units[unit, 2] or pos >= end):
                 err = 9
             depth = 0
+            scopes = 0
             full = 0
             while err == 0:
                 # -- abbreviation code
@@ -516,7 +520,7 @@ def scan(
                             n_subs += 1
                             if pick_mode:
                                 break
-                    elif origin != 0 and depth > 0 and mode == 0:
+                    elif origin != 0 and depth > 0 and (mode == 0 or mode == 3):
                         flags = 0
                         if val[32 + 7] != 0 and val[7] != 0:
                             flags |= 1
@@ -535,11 +539,16 @@ def scan(
                             sites[n_sites, 0] = low
                             sites[n_sites, 1] = origin
                             sites[n_sites, 2] = value | flags << 32
+                            if mode == 3:
+                                sites[n_sites, 3] = stack[room + depth - 1]
                             n_sites += 1
                 if children != 0:
-                    if depth >= stack.shape[0]:
+                    if depth >= room:
                         err = 13
                         break
+                    if mode == 3:
+                        stack[room + depth] = scopes
+                        scopes = (scopes + 1) & 0x7FFFFFFF
                     # Code in here belongs to this function, or to the one around: its row, -1 if it has none, -2
                     # outside of functions. gcc puts the methods of a function's own classes inside of the class, so
                     # only a type outside of all functions may be stepped over.
@@ -569,7 +578,7 @@ def scan(
                         value += 1
                     subprograms[n_subs, 4] = 128 | unit << 32
                     n_subs += 1
-                elif units[unit, 8] == 0:
+                elif units[unit, 8] == 0 and mode != 3:
                     units[unit, 8] = err
                     units[unit, 9] = pos
             i += 1
