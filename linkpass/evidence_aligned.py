@@ -21,8 +21,8 @@ The parts of a function (hot and cold) have an order of their own; there only th
 
 The calls are counted in a superset (see body_branches): a byte sequence that only looks like a call of T makes
 the count too high and costs a record. It cannot make one. A function may be described by several DIEs, a copy in
-each unit, of which one is the copy that was folded. Nobody knows which, so all of them have to agree. A DIE one of
-whose sites fits no branch of the body is not the folded copy's, and nothing is concluded.
+each unit, of which one is the copy that was folded. A DIE with a site that fits no branch of the body is not that
+copy's: inlining differs from unit to unit. Nobody knows which of the others is, so these have to agree.
 """
 
 from __future__ import annotations
@@ -65,21 +65,22 @@ def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> State
     bodies = list(_open_bodies(linked, reach, records))
     if not bodies:
         return statements
-    dies = {die for body in bodies for place in body.callers for die in linked.member(place).dies}
-    sites = read_sites(linked.debug, dies.union(*(body.kept_dies for body in bodies)))
+    silent = {die for body in bodies for place in body.callers for die in linked.member(place).dies}
+    sites = read_sites(linked.debug, silent.union(*(body.kept_dies for body in bodies)))
     callees = Callees(linked)
     callees.learn(
-        {site.origin for die in dies for site in sites[die]},
+        {site.origin for die in silent for site in sites[die]},
         {target for body in bodies for targets in body.targets.values() for target in targets},
     )
     for body in bodies:
         in_order = not body.several_parts and all(_ascend(sites[die]) for die in body.kept_dies)
         for caller in body.callers:
-            copies = [_align(body, sites[die], callees, in_order) for die in linked.member(caller).dies]
-            if any(copy is None for copy in copies):
+            dies = linked.member(caller).dies
+            copies = [copy for die in dies if (copy := _align(body, sites[die], callees, in_order)) is not None]
+            if not copies:
                 statements.dropped["call sites do not fit the code of the function"] += 1
                 continue
-            for key, choices in _agreed([copy for copy in copies if copy is not None]).items():
+            for key, choices in _agreed(copies).items():
                 is_jump, end = key
                 (statements.jumps if is_jump else statements.calls)[end, caller] = set(choices)
     return statements
