@@ -21,13 +21,13 @@ CLANG_MOLD = Toolchain("clang", "mold")
 FOUR = (GOLD, CLANG_GOLD, GCC_LLD, LLD)
 WITH_RELOCATIONS = (GCC_LLD, LLD)
 
-# what folds in every way: nested calls, recursion, tail calls, templates, constructors, thunks, lambdas, local functions
+# what folds in every way: nested calls, recursion, tail calls, templates, constructors, thunks, lambdas, statics
 MARKET = """
 #define NOINLINE __attribute__((noinline))
 #pragma GCC visibility push(hidden)
 extern int total;
 extern "C" void count(int);
-extern "C" [[noreturn]] void leave(int);
+extern "C" [[noreturn, gnu::cold]] void leave(int);
 """
 FRUIT = (
     MARKET
@@ -90,9 +90,15 @@ OTHER = (
     + """
 void wash_pears(); void sell_pears();
 static NOINLINE void helper() { count(8); ++total; }
-namespace { NOINLINE void hidden() { count(10); ++total; } struct Box { NOINLINE void hidden() { count(10); ++total; } }; }
+namespace {
+NOINLINE void hidden() { count(10); ++total; }
+struct Box { NOINLINE void hidden() { count(10); ++total; } };
+}
 NOINLINE void wash_plums() { count(1); ++total; }
-int from_other(int n) { helper(); wash_plums(); wash_pears(); sell_pears(); hidden(); Box().hidden(); return n + total; }
+int from_other(int n) {
+    helper(); wash_plums(); wash_pears(); sell_pears(); hidden(); Box().hidden();
+    return n + total;
+}
 """
 )
 BASE = (
