@@ -81,7 +81,9 @@ def _pass(output: str, report: list[str], inputs: list[str], *, drop_relocations
         path = os.path.join(folder, "icf-report")
         with open(path, "w", errors="surrogateescape") as file:
             file.write("".join(f"{line}\n" for line in report))
-        options = Options(icf_report=path, objects=tuple(inputs), drop_relocations=drop_relocations)
+        options = Options(
+            icf_report=path, objects=tuple(inputs), missing_objects_ok=True, drop_relocations=drop_relocations
+        )
         found = run_pass(output, options)
     if summary:
         sys.stderr.write("".join(f"{line}\n" for line in summary_lines(found)))

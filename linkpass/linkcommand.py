@@ -14,9 +14,8 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from icf.linkinputs.responsefile import expand_response_files
-
 from icf.errors import IcfError
+from icf.linkinputs.responsefile import expand
 
 _LINKERS = {"lld": "LLD ", "gold": "GNU gold", "mold": "mold ", "bfd": "GNU ld"}
 _DIRECT_NAMES = ("ld", "lld", "gold", "mold")
@@ -64,7 +63,7 @@ def parse_link_command(command: Sequence[str]) -> LinkCommand:
     stem = base.removesuffix(".exe")
     direct = any(stem == name or stem.startswith((f"{name}.", f"{name}-")) for name in _DIRECT_NAMES)
     direct |= stem.endswith(("-ld", "-ld.gold", "-ld.bfd", "-ld.lld", "-ld.mold"))  # aarch64-linux-gnu-ld
-    arguments = list(expand_response_files(command[1:]))
+    arguments = expand(command[1:])
     options = tuple(arguments) if direct else tuple(_linker_options(arguments))
     output = _output(arguments, options)
     relocatable = any(option in ("-r", "-i", "--relocatable") for option in (*arguments, *options))
@@ -116,7 +115,7 @@ def find_linker(command: LinkCommand) -> str:
 
 
 def _choosing(arguments: Sequence[str], prefixes: tuple[str, ...]) -> Iterator[str]:
-    following = iter(expand_response_files(arguments))
+    following = iter(expand(list(arguments)))
     for argument in following:
         if argument.startswith(prefixes):
             yield argument

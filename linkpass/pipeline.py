@@ -54,6 +54,7 @@ class Options:
     out: str | None = None  # None: over the image
     icf_report: str | None = None
     objects: tuple[str, ...] = ()  # inputs of the link: objects, archives, lib.a(member.o), @response
+    missing_objects_ok: bool = False  # temporary objects of the link (LTO) are gone after it
     drop_relocations: bool = False  # take the sections of --emit-relocs out again
     threads: int | None = None
 
@@ -79,7 +80,8 @@ def run_pass(path: str, options: Options) -> Summary:
         image.release()  # what follows reads files, not memory
         growths, edits = tables.growths(linked)
         edits += tables.edits()
-        rewrite(image, out, edits, growths, check=True)
+        removals = emitted_relocations(image) if options.drop_relocations else []
+        rewrite(image, out, edits, growths, removals, check=True)
         folds = linked.folds.values()
         return Summary(
             image=path,
@@ -107,7 +109,7 @@ def _open_objects(options: Options) -> LinkObjects | None:
         return None
     from icf.linkinputs.inputs import open_inputs
 
-    return LinkObjects(open_inputs(options.objects))
+    return LinkObjects(open_inputs(options.objects, missing_ok=options.missing_objects_ok))
 
 
 def emitted_relocations(image: Image) -> list[str]:

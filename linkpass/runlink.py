@@ -20,6 +20,7 @@ _REPORT_WORDS = (
     b"removing identical section ",
     b"ICF stopped after ",
     b"ICF Converged after ",
+    b"ICF saved ",
 )
 _TRACE_WORD = b"trace: "  # mold's
 
