@@ -24,16 +24,22 @@ class Records:
     jumps: dict[Key, tuple[Place, Evidence]] = field(default_factory=dict)
     not_calls: set[Key] = field(default_factory=set)  # jumps that are known to stay inside their function
     dropped: Counter[str] = field(default_factory=Counter)  # statements that did not hold, by reason
+    _disputed_calls: set[Key] = field(default_factory=set)
+    _disputed_jumps: set[Key] = field(default_factory=set)
 
     def merge(self, statements: Statements) -> None:
-        """Take over what is not known yet."""
-        for mine, theirs in ((self.calls, statements.calls), (self.jumps, statements.jumps)):
+        """Take over what is neither known yet nor disputed."""
+        for mine, disputed, theirs in (
+            (self.calls, self._disputed_calls, statements.calls),
+            (self.jumps, self._disputed_jumps, statements.jumps),
+        ):
             for key, callees in theirs.items():
-                if key in mine:
+                if key in mine or key in disputed:
                     continue
                 if len(callees) == 1:
                     mine[key] = (next(iter(callees)), statements.evidence)
                 else:
+                    disputed.add(key)
                     statements.dropped["contradict each other"] += 1
         self.not_calls |= statements.not_calls
         for reason, count in statements.dropped.items():
