@@ -123,9 +123,8 @@ def _already_done(image: Image, out: str) -> Summary:
     problems = verify_image(image)
     if problems:
         raise IcfError(f"{image.path}: its tables do not fit its code: {problems[0]}", hint="link the program again")
-    rewrite(image, out, [], check=True)
     merged = [fold for fold in tables.icf.classes if fold.merged]
-    return Summary(
+    summary = Summary(
         image=image.path,
         out=out,
         functions=len(image.symbols.functions),
@@ -138,3 +137,5 @@ def _already_done(image: Image, out: str) -> Summary:
         debug_info_bytes=len(image.contents(".debug_info")),
         already_done=True,
     )
+    rewrite(image, out, [], check=True)  # last: from here on nothing fails
+    return summary

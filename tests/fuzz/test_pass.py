@@ -1,0 +1,90 @@
+"""2,000 mutated programs through the whole pass: tables or one line of refusal, never more, never a hang.
+
+A byte is changed anywhere: every section is hit about as often as any other, headers and small ones more often
+for their size than large ones. One input has its tables already: there `icf verify` has them to read.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from icf.elf.image import Image
+from icf.elf.types import EHDR, PHDR, SHT_NOBITS
+from icf.errors import IcfError
+from linkpass.pipeline import Options, run_pass
+from linkpass.verify import verify_image
+from tests.fuzz.test_elf import peak_memory, reset_peak_memory
+
+SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+MUTATION_COUNT = 500  # of each input
+LONGEST_S = 10
+
+
+def regions(path: Path) -> list[tuple[int, int]]:
+    """Where headers and sections start and end in the file."""
+    with Image.open(path) as image:
+        found = [(section.offset, section.end) for section in image.sections if section.type != SHT_NOBITS]
+        found += [(0, EHDR.size), (EHDR.size, EHDR.size + PHDR.size * len(image.segments))]
+        found += [(image.headers.shoff, len(image.data))] * 3
+    return [(start, end) for start, end in found if start < end]
+
+
+def mutations(path: Path, count: int, rng: random.Random) -> Iterator[bytes]:
+    content, places = path.read_bytes(), regions(path)
+    for index in range(count):
+        changed = bytearray(content)
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            at = rng.randrange(*rng.choice(places))
+            changed[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            if rng.random() < 0.1:
+                changed[at : at + 8] = b"\xff" * len(changed[at : at + 8])
+        yield bytes(changed[: rng.randrange(len(changed))] if index % 40 == 0 else changed)
+
+
+@pytest.mark.parametrize("name", ["shop.gold", "shop.lld"])
+@pytest.mark.parametrize("done", [False, True], ids=["fresh", "with-tables"])
+def test_mutated_programs_are_passed_or_refused(name: str, done: bool, tmp_path: Path) -> None:
+    seed = Path(shutil.copy(SHOP / name, tmp_path / "seed"))
+    if done:
+        run_pass(str(seed), Options())
+    folder = tmp_path / "work"
+    folder.mkdir()
+    path, out = folder / "in", folder / "out"
+    refusals: set[str] = set()
+    passed = 0
+    start_bytes = 0
+
+    def too_long(*_: object) -> None:
+        raise TimeoutError
+
+    previous = signal.signal(signal.SIGALRM, too_long)
+    try:
+        for index, mutation in enumerate(mutations(seed, MUTATION_COUNT, random.Random(name))):
+            if index == 50:  # everything lazy is imported
+                start_bytes = reset_peak_memory()
+            path.write_bytes(mutation)
+            out.unlink(missing_ok=True)
+            signal.alarm(LONGEST_S)
+            try:
+                run_pass(str(path), Options(out=str(out), threads=1))
+                with Image.open(out) as image:
+                    assert not verify_image(image)
+                passed += 1
+            except IcfError as error:
+                refusals.add(str(error))
+                assert not out.exists() and "\n" not in str(error) and str(error).startswith(str(folder))
+            signal.alarm(0)
+            assert path.read_bytes() == mutation
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+    assert set(os.listdir(folder)) <= {"in", "out"}  # no temporary file is left
+    assert passed > MUTATION_COUNT // 4 and len(refusals) > MUTATION_COUNT // 50
+    assert peak_memory() - start_bytes < 64 << 20
