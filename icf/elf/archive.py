@@ -60,15 +60,24 @@ def map_file(path: str) -> memoryview:
         raise IcfError(f"{path}: {error.strerror}") from error
     try:
         size_bytes = os.fstat(fd).st_size
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if size_bytes == 0 or (limit != resource.RLIM_INFINITY and fd >= limit // 2):  # the lowest free one: a count
-            with open(fd, "rb", closefd=False) as file:
-                return memoryview(file.read())
-        return memoryview(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_READ))
+        if size_bytes and not _are_descriptors_short(fd):
+            return memoryview(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_READ))
+        with open(fd, "rb", closefd=False) as file:
+            return memoryview(file.read())
     except (OSError, ValueError) as error:  # a directory, a device
         raise IcfError(f"{path}: cannot be read: {error}") from error
     finally:
         os.close(fd)
+
+
+def _are_descriptors_short(fd: int) -> bool:
+    """Whether the descriptor that a mapping would get lies in the upper half: it is the lowest one, so a count."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return False
+    duplicate = os.dup(fd)
+    os.close(duplicate)
+    return duplicate >= limit // 2
 
 
 def is_archive(buffer: memoryview) -> bool:

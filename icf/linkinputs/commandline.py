@@ -12,7 +12,7 @@ from collections.abc import Sequence
 # Of compiler drivers and of linkers; single letters may have their argument in the same word.
 _LETTERS_WITH_ARGUMENT = frozenset("-" + letter for letter in "oLlITuxezmhRyYaAbcfFGD")
 _WITH_ARGUMENT = frozenset(
-    "Map Tbss Tdata Ttext Xassembler Xclang Xlinker arch architecture auxiliary defsym dynamic-linker dynamic-list "
+    "Map Tbss Tdata Ttext Xassembler Xclang arch architecture auxiliary defsym dynamic-linker dynamic-list "
     "entry exclude-libs filter fini format image-base include init isysroot isystem just-symbols library library-path "
     "max-page-size mllvm oformat output param plugin plugin-opt print-map-to retain-symbols-file rpath rpath-link "
     "script section-start soname symbol-ordering-file sysroot target undefined version-script wrap MF MQ MT".split()
@@ -24,14 +24,13 @@ def input_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     inputs: list[str] = []
     libraries: list[str] = []
     flat = [part for word in words for part in (word[4:].split(",") if word.startswith("-Wl,") else (word,))]
+    flat = [word for word in flat if word not in ("-Xlinker", "-")]  # what follows the first is a word for the linker
     position = 0
     while position < len(flat):
         word = flat[position]
         position += 1
-        if not word.startswith("-") or word == "-":
+        if not word.startswith("-"):
             inputs.append(word)
-        elif word == "-Xlinker" and position < len(flat) and not flat[position].startswith("-"):
-            pass  # the next word may be an input: -Xlinker a.o
         elif word in ("-l", "--library", "-library"):
             libraries += [f"-l{name}" for name in flat[position : position + 1]]
             position += 1

@@ -49,8 +49,9 @@ class Skipped(NamedTuple):
 class _Input(NamedTuple):
     """One file, or one member of the archive `path`."""
 
-    name: str
+    name: str  # as given
     path: str
+    archive: str  # as it stands in `name`
     member: str
 
 
@@ -95,7 +96,7 @@ class LinkInputs(Iterator[ObjectFile]):
                 if path not in exists:
                     exists[path] = bool(name) and os.path.exists(path)
                 if exists[path]:
-                    plan.append(_Input(word, path, member))
+                    plan.append(_Input(word, path, name, member))
                     break
             else:
                 self.missing.append(word)
@@ -114,9 +115,9 @@ class LinkInputs(Iterator[ObjectFile]):
     # Files
 
     def _open(self) -> Iterator[ObjectFile]:
-        for name, path, member in self._plan:
+        for name, path, archive, member in self._plan:
             if member:
-                yield from self._one_member(name, path, member)
+                yield from self._one_member(name, path, archive, member)
                 continue
             file = os.path.abspath(path)
             if file in self._seen:
@@ -132,13 +133,12 @@ class LinkInputs(Iterator[ObjectFile]):
             else:
                 yield from self._objects_in(buffer, name)
 
-    def _one_member(self, name: str, path: str, member: str) -> Iterator[ObjectFile]:
+    def _one_member(self, name: str, path: str, archive_name: str, member: str) -> Iterator[ObjectFile]:
         """The members that `lib.a(member.o)` stands for; several may have the name."""
-        key = _member_key(path, member)
-        file = os.path.abspath(path)
-        if key in self._seen or file in self._seen:
+        member, file = _canonical_member(archive_name, member), os.path.abspath(path)
+        if file in self._seen or f"{file}({member})" in self._seen:
             return
-        self._seen.add(key)
+        self._seen.add(f"{file}({member})")
         if path not in self._archives:
             try:
                 archive = Archive(map_file(path), path)
@@ -147,18 +147,20 @@ class LinkInputs(Iterator[ObjectFile]):
                 return
             index: dict[str, list[Member]] = {}
             for entry in archive:
-                index.setdefault(_member_key(path, self._member_name(archive, entry)), []).append(entry)
+                member_name = _canonical_member(archive_name, self._member_name(archive, entry))
+                index.setdefault(member_name, []).append(entry)
             self._archives[path] = archive, index
         archive, index = self._archives[path]
-        if key not in index:
+        if member not in index:
             self._note_missing(name)
-        for entry in index.get(key, ()):
+        for entry in index.get(member, ()):
             yield from self._member(name, archive, entry)
 
     def _all_members(self, name: str, archive: Archive) -> Iterator[ObjectFile]:
+        file = os.path.abspath(archive.path)
         for entry in archive:
             member = self._member_name(archive, entry)
-            if _member_key(archive.path, member) not in self._seen:
+            if f"{file}({_canonical_member(name, member)})" not in self._seen:
                 yield from self._member(f"{name}({member})", archive, entry)
 
     def _member_name(self, archive: Archive, entry: Member) -> str:
@@ -201,13 +203,13 @@ def canonical_name(name: str) -> str:
     match = _MEMBER.fullmatch(name)
     if match is None:
         return os.path.normpath(name)
-    archive, member = os.path.normpath(match[1]), os.path.normpath(match[2])
-    directory = os.path.dirname(archive)
-    return f"{archive}({member.removeprefix(os.path.join(directory, '')) if directory else member})"
+    return f"{os.path.normpath(match[1])}({_canonical_member(match[1], match[2])})"
 
 
-def _member_key(path: str, member: str) -> str:
-    return canonical_name(f"{os.path.abspath(path)}({member})")
+def _canonical_member(archive: str, member: str) -> str:
+    """A member's name without the directory of the archive, as that is printed."""
+    directory, member = os.path.dirname(os.path.normpath(archive)), os.path.normpath(member)
+    return member.removeprefix(os.path.join(directory, "")) if directory else member
 
 
 def _not_an_object(buffer: memoryview) -> str:
