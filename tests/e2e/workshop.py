@@ -7,6 +7,7 @@ does for the compiler, so it does not become a jump.
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,6 +111,16 @@ class Workshop:
         report = self.folder / f"{name}.icf"
         report.write_text(done.stdout + done.stderr)
         return image, report
+
+    def link_with_pass(
+        self, program: Program, objects: Sequence[Path], *options: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Link again over `program`, by `icf link` in front of the command; `options` are those of the linker."""
+        compiler, linker = self.toolchain.compiler, self.toolchain.linker
+        command = [tool(*_COMPILERS[compiler]), *_FLAGS[compiler], f"-fuse-ld={linker}", f"-B{self.folder / 'tools'}"]
+        command += ["-Wl,--build-id=sha1", *options, *map(str, objects), "-o", str(program.folded)]
+        launcher = [sys.executable, "-m", "icf", "link"]
+        return subprocess.run([*launcher, "--", *command], cwd=self.folder, capture_output=True, text=True)
 
     def pass_options(self, program: Program) -> tuple[str | Path, ...]:
         """What this linker needs `icf pass` to be told: mold drops symbols of what it folds, so its report."""
