@@ -165,8 +165,9 @@ class ObjectFile:
     @cached_property
     def relocation_section(self) -> Rows:
         """For each section the one that holds its relocations, 0 if it has none."""
-        holders = np.flatnonzero(np.isin(self.sections.type, (SHT_RELA, SHT_REL, _SHT_CREL)))
-        holders = holders[self.sections.info[holders] != 0]
+        types = self.sections.type
+        is_holder = (types == SHT_RELA) | (types == SHT_REL) | (types == _SHT_CREL)
+        holders = np.flatnonzero(is_holder & (self.sections.info != 0))
         targets = self.sections.info[holders]
         result = np.zeros(self.sections.count, dtype=np.int64)
         if len(holders) and int(targets.max()) >= self.sections.count:
