@@ -231,7 +231,7 @@ def test_references(form: int, data: bytes, attribute: int) -> None:
     assert found.errors == []
     assert found.functions == [(0x12, 0, 0x1000, 0x1000, 0x0D, 0)]
     assert found.sites == [(0x1005, 0x0D, 0x12, 0)]
-    name, linkage, external, root, declared, line, file = found.identities[1]
+    name, linkage, external, root, declared, line, file = found.identities[1][:7]
     assert found.debug.string(name) == b"f" and linkage == 0 and external
     assert (root, declared, line, file) == (0x0D, 0x0D, 5, 6)
 
