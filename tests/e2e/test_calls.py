@@ -10,9 +10,6 @@ from tests.e2e.program import Names
 from tests.e2e.workshop import ALL, GCC_MOLD, Toolchain, Workshop
 
 every_toolchain = pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
-NOT_ALIGNED = (
-    "call sites of a folded caller whose addresses the linker overwrote are not yet aligned with the kept body's"
-)
 
 
 def toolchains_but(failing: Collection[Toolchain], reason: str) -> pytest.MarkDecorator:
@@ -40,7 +37,7 @@ def test_a_direct_call_names_the_folded_callee(workshop: Workshop) -> None:
     assert verdicts["main"] == {"unmerged"}
 
 
-@toolchains_but([each for each in ALL if each.linker == "mold"], NOT_ALIGNED)
+@every_toolchain
 def test_merged_callers_of_merged_callees_are_told_apart_by_the_outermost_call(workshop: Workshop) -> None:
     program = workshop.build_with_tables("""
         int total;

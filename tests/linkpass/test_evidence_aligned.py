@@ -16,8 +16,8 @@ from icf.model import Evidence
 from linkpass.collect import collect
 from linkpass.linked import Linked
 from linkpass.reach import Reach
-from tests.e2e.workshop import GCC_MOLD, LLD_ALONE, MOLD, Toolchain
-from tests.linkpass.programs import BASE, GCC_LLD, LLD, MARKET, Link, build
+from tests.e2e.workshop import GCC_MOLD, LLD, LLD_ALONE, MOLD, Toolchain
+from tests.linkpass.programs import BASE, GCC_LLD, MARKET, Link, build
 
 GCC_LLD_ALONE = Toolchain("gcc", "lld")
 WITHOUT_RELOCATIONS = (LLD_ALONE, GCC_LLD_ALONE, MOLD, GCC_MOLD)
