@@ -1,0 +1,65 @@
+"""DIEs without linkage name and the symbols they may belong to."""
+
+from __future__ import annotations
+
+from icf.folds.nameless import assign, identifiers
+
+A, B = frozenset({"a.cc"}), frozenset({"b.cc"})
+
+
+def test_identifiers_are_words_that_the_symbol_must_have() -> None:
+    assert identifiers("ForEachField<List<int>, unsigned long>") == {"ForEachField", "List"}
+    assert identifiers("apply<main()::<lambda(const string&)> >") == {"apply", "main"}
+    assert identifiers("operator()") == frozenset()
+    assert identifiers("") == frozenset()
+
+
+def test_a_symbol_that_one_die_fits_has_found_it() -> None:
+    assert assign([("helper", A)], [("_ZL6helperv", "a.cc")]) == {0: {0}}
+
+
+def test_a_die_of_another_file_does_not_fit() -> None:
+    assert assign([("helper", B)], [("_ZL6helperv", "a.cc")]) == {0: set()}
+
+
+def test_any_file_fits_a_symbol_without_one() -> None:
+    assert assign([("helper", B)], [("_ZL6helperv", "")]) == {0: {0}}
+
+
+def test_namesakes_are_told_apart_by_file() -> None:
+    groups, symbols = [("helper", A), ("helper", B)], [("_ZL6helperv", "b.cc"), ("_ZL6helperv", "a.cc")]
+    assert assign(groups, symbols) == {0: {1}, 1: {0}}
+
+
+def test_namesakes_of_one_file_stay_open() -> None:
+    groups = [("hidden", A), ("hidden", A)]
+    symbols = [("_ZN12_GLOBAL__N_16hiddenEv", "a.cc"), ("_ZN12_GLOBAL__N_13Box6hiddenEv", "a.cc")]
+    assert assign(groups, symbols) == {0: {0, 1}, 1: {0, 1}}
+
+
+def test_the_only_die_of_one_symbol_is_left_for_no_other() -> None:
+    # `apply` alone fits both symbols, but the other symbol has nothing else
+    groups = [("apply", A), ("apply<Pear>", A)]
+    symbols = [("_Z5applyI4PearEvv", "a.cc"), ("_ZL5applyv", "a.cc")]
+    assert assign(groups, symbols) == {0: {1}, 1: {0}}
+
+
+def test_decisions_lead_to_further_ones() -> None:
+    groups = [("f", A), ("f<X>", A), ("f<X, Y>", A)]
+    symbols = [("_Z1fI1X1YEvv", "a.cc"), ("_Z1fI1XEvv", "a.cc"), ("_ZL1fv", "a.cc")]
+    assert assign(groups, symbols) == {0: {2}, 1: {1}, 2: {0}}
+
+
+def test_a_symbol_whose_die_is_missing_has_none() -> None:
+    assert assign([("pears", A)], [("_ZL6applesv", "a.cc"), ("_ZL5pearsv", "a.cc")]) == {0: set(), 1: {0}}
+
+
+def test_a_die_whose_symbol_is_missing_may_fit_another() -> None:
+    # gold leaves symbols of folded local functions out: both DIEs may be the one's that is left
+    assert assign([("helper", A), ("helper", A)], [("_ZL6helperv", "a.cc")]) == {0: {0, 1}}
+
+
+def test_nothing_to_assign() -> None:
+    assert assign([], []) == {}
+    assert assign([("f", A)], []) == {}
+    assert assign([], [("f", "a.cc")]) == {0: set()}
