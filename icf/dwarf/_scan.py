@@ -412,7 +412,7 @@ def scan(
                             break
                         continue
                 elif kind == 3:
-                    if depth == 0:
+                    if depth == 0 and mode != 3:
                         if val[32 + 6] != 0:
                             str_base = val[6]
                         elif version >= 5:

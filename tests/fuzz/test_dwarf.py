@@ -13,6 +13,7 @@ import pytest
 
 from icf.dwarf.dies import defined_subprograms, read_dies, resolve
 from icf.dwarf.scan import scan_functions
+from icf.dwarf.sites import read_sites
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.errors import FormatError
@@ -86,6 +87,9 @@ def exercise(sections: dict[str, bytes], rng: random.Random) -> DebugInfo:
         assert isinstance(error, FormatError) and error.offset <= size_bytes
     if debug.unit_count:
         defined_subprograms(debug, rng.randrange(debug.unit_count))
+    before = debug.units.copy()
+    read_sites(debug, [*functions.die.tolist()[:8], *random_offsets])
+    assert np.array_equal(before, debug.units)
     try:
         debug.die_at(random_offsets[0])
     except FormatError:
