@@ -153,7 +153,6 @@ def test_lld_without_relocations_is_never_a_wrong_name(workshop: Workshop) -> No
 
 
 @toolchains(LLD_ALONE)
-@pytest.mark.xfail(reason="call sites of a folded caller are not yet aligned with the kept body's")
 def test_debug_info_aligned_with_the_code_names_functions_without_relocations(workshop: Workshop) -> None:
     assert_all_named(workshop.build_with_tables(FRUIT))
 
