@@ -21,7 +21,7 @@ from typing import Any
 
 from icf.demangle import demangle
 from icf.elf.image import Image
-from icf.model import ClassFlag, Evidence, FoldClass, Member, MemberFlag
+from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, Member, MemberFlag
 from icf.tables.load import SECTIONS, Tables, load_tables
 
 _Json = dict[str, Any]
@@ -83,14 +83,18 @@ def _classes(tables: Tables, names: _Names) -> Iterator[_Json]:
     tail_calls: dict[int, list[_Json]] = {}
     classes = tables.icf.classes
     for call in tables.icf.tail_calls:
-        caller, callee = (classes[ref.class_idx].members[ref.member_idx].name for ref in (call.caller, call.callee))
+        caller, callee = (
+            None if ref.member_idx == ALL_MEMBERS else classes[ref.class_idx].members[ref.member_idx].name
+            for ref in (call.caller, call.callee)
+        )
         tail_calls.setdefault(call.caller.class_idx, []).append(
             {
                 "jump": _address(call.jump),
                 "caller": caller,
-                "caller_name": names.of(caller),
+                "caller_name": None if caller is None else names.of(caller),
                 "callee": callee,
-                "callee_name": names.of(callee),
+                "callee_name": None if callee is None else names.of(callee),
+                "target": _address(classes[call.callee.class_idx].vaddr),
             }
         )
     for class_idx, fold_class in enumerate(classes):
@@ -245,7 +249,9 @@ def _text_classes(classes: list[_Json]) -> Iterator[str]:
             for alias in member["aliases"]:
                 yield f"  {'':4}  {'':10}  = {_shown(alias)}"
         for call in entry["tail_calls"]:
-            yield f"  jump  {call['jump']}  {_shown(call['caller_name'])} -> {_shown(call['callee_name'])}"
+            caller = _shown(call["caller_name"]) if call["caller_name"] else "each of them"
+            callee = _shown(call["callee_name"]) if call["callee_name"] else f"any function at {call['target']}"
+            yield f"  jump  {call['jump']}  {caller} -> {callee}"
 
 
 def _text_direct_calls(records: list[_Json]) -> Iterator[str]:

@@ -88,6 +88,9 @@ class FoldClass:
         return len(self.members) > 1
 
 
+ALL_MEMBERS = -1  # a member index: each member of the class
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class MemberRef:
     """A member by its place: class index in address order, member index in that class."""
@@ -98,7 +101,11 @@ class MemberRef:
 
 @dataclass(frozen=True, slots=True)
 class TailCall:
-    """A jump at `jump` that, in `caller`, is a call of `callee`; it leaves no return address."""
+    """A jump at `jump` that, in `caller`, is a call of `callee`; it leaves no return address.
+
+    Where it means the same in every member of a class, `caller` has the member index ALL_MEMBERS. So has `callee`
+    where nothing says which member of its class is called.
+    """
 
     jump: Vaddr
     caller: MemberRef

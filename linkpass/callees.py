@@ -19,7 +19,7 @@ import numpy as np
 from icf.folds.aliases import base_name, same_function
 from icf.folds.identity import Described
 from icf.folds.members import FoldMember
-from linkpass.evidence_dwarf import members_of
+from linkpass.fold_index import FoldIndex
 from linkpass.linked import Linked, Place
 
 _BUILTIN = "__builtin_"  # gcc's declarations: __builtin_memcpy is memcpy
@@ -33,6 +33,7 @@ class Callees:
         self._described: dict[int, Described] = {}
         self._possible: dict[tuple[int, int], bool] = {}
         self._members: dict[tuple[int, int], frozenset[Place]] = {}
+        self._indexes: dict[int, FoldIndex] = {}
 
     def learn(self, origins: Iterable[int], targets: Iterable[int]) -> None:
         """Read all that will be asked for: together it is much cheaper."""
@@ -51,7 +52,9 @@ class Callees:
         """The members of a merged body that a callee can mean."""
         key = (target, origin)
         if key not in self._members:
-            members = members_of(self._linked.folds[target], origin, self._described[origin])
+            if target not in self._indexes:
+                self._indexes[target] = FoldIndex(self._linked.folds[target])
+            members = self._indexes[target].members_of(origin, self._described[origin])
             self._members[key] = frozenset(Place(target, idx) for idx in members)
         return self._members[key]
 

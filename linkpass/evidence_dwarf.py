@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from icf.dwarf.scan import AT_INSTRUCTION, NO_CALLER, TAIL_CALL, CallSites
 from icf.elf.types import Machine
-from icf.folds.aliases import same_function
-from icf.folds.classes import Fold
 from icf.folds.identity import Described
 from icf.model import Evidence
 from icf.tables.dcall import DirectCalls
+from linkpass.fold_index import FoldIndex
 from linkpass.linked import Linked, Place
 from linkpass.reach import Reach
 from linkpass.records import Statements
@@ -62,6 +61,7 @@ class _Reader:
         self.statements = statements
         self.callees: dict[int, Described] = {}
         self.matches: dict[tuple[int, int], list[Place]] = {}
+        self.indexes: dict[int, FoldIndex] = {}
 
     def read(self, rows: NDArray[np.int64], key: U64, sites: CallSites, branch_keys: U64, *, is_jump: bool) -> None:
         """Match sites to branches by address; `branch_keys` ascend but for jumps of unlike sizes."""
@@ -101,23 +101,8 @@ class _Reader:
             return [Place(target, 0)]
         key = (target, origin)
         if key not in self.matches:
-            self.matches[key] = [Place(target, idx) for idx in members_of(fold, origin, self.callees[origin])]
+            index = self.indexes.get(target)
+            if index is None:
+                index = self.indexes[target] = FoldIndex(fold)
+            self.matches[key] = [Place(target, idx) for idx in index.members_of(origin, self.callees[origin])]
         return self.matches[key]
-
-
-def members_of(fold: Fold, die: int, callee: Described) -> list[int]:
-    """The members that a callee DIE can mean.
-
-    A clone (foo.isra.0) is local to its unit, where a DIE with code describes it. So in a unit that has none
-    at this body, a call of foo means foo itself.
-    """
-    by_root = [idx for idx, member in enumerate(fold.members) if die in member.roots or callee.root in member.roots]
-    if by_root:
-        return by_root
-    wanted = callee.linkage or callee.name
-    by_name = []
-    for idx, member in enumerate(fold.members):
-        names = {member.name, *member.aliases} - {""} if not member.nameless else set()
-        if wanted in names or (callee.linkage and any(same_function(callee.linkage, name) for name in names)):
-            by_name.append(idx)
-    return by_name

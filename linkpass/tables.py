@@ -7,16 +7,29 @@ Everything is sorted by address before it is written, so the same input gives th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from icf.dwarf.units import END, OFFSET
-from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.model import (
+    ALL_MEMBERS,
+    ClassFlag,
+    DieOffset,
+    Evidence,
+    FoldClass,
+    Member,
+    MemberFlag,
+    MemberRef,
+    TailCall,
+    Vaddr,
+)
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from linkpass.collect import Collected
 from linkpass.linked import Linked, Place
+from linkpass.records import Key
 from linkpass.rewrite import SectionEdit, SectionGrowth
 from linkpass.synthetic import SyntheticUnit, make_synthetic_unit
 
@@ -83,7 +96,8 @@ def build_tables(linked: Linked, collected: Collected) -> Tables:
 
     jump_size = dict(zip(reach.jump_end.tolist(), reach.jump_size.tolist(), strict=True))
     tail_calls = [
-        TailCall(Vaddr(end - jump_size[end]), ref(caller), ref(callee)) for (end, caller), callee in sorted(jumps)
+        TailCall(Vaddr(end - jump_size[end]), ref(caller), ref(callee))
+        for end, caller, callee in _unite_callers(linked, jumps)
     ]
 
     # records
@@ -103,6 +117,29 @@ def build_tables(linked: Linked, collected: Collected) -> Tables:
     table = IcfTable(classes, tail_calls, evidence)
     written = DirectCalls(calls.call_site[order], calls.callee_die[order], calls.caller_die[order])
     return Tables(table, written, dcall_bytes, encode_icf(table, linked.finder.str_offsets), synthetic)
+
+
+def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterator[tuple[int, Place, Place]]:
+    """Jumps as (end, caller, callee), in order; one for all members of a body where it means the same in each.
+
+    Bodies of visitors have thousands of members that jump on to the same few functions.
+    """
+    callees_of: dict[int, dict[Place, set[Place]]] = {}
+    for (end, caller), callee in jumps:
+        callees_of.setdefault(end, {}).setdefault(caller, set()).add(callee)
+    for end, by_caller in sorted(callees_of.items()):
+        callers = sorted(by_caller)
+        first = by_caller[callers[0]]
+        count = len(linked.members(callers[0].vaddr))
+        if count > 1 and len(callers) == count and all(by_caller[caller] == first for caller in callers):
+            callers = [Place(callers[0].vaddr, ALL_MEMBERS)]
+            by_caller = {callers[0]: first}
+        for caller in callers:
+            callees = sorted(by_caller[caller])
+            if len(callees) > 1 and len(callees) == len(linked.members(callees[0].vaddr)):
+                callees = [Place(callees[0].vaddr, ALL_MEMBERS)]  # nothing says which
+            for callee in callees:
+                yield end, caller, callee
 
 
 def _indices(linked: Linked, vaddr: int) -> range:

@@ -44,6 +44,8 @@ class CallGraph:
         self._open: dict[int, Reach] = {}
         self._recorded = {(caller, jump) for jump, caller, _ in program.tail_calls}
         self._edges = [(caller, callee) for _, caller, callee in program.tail_calls]
+        hubs = {callee for _, callee in self._edges if callee < 0}
+        self._edges.extend((hub, node) for hub in sorted(hubs) for node in program.nodes_of_hub(hub))
         for body in program.bodies:
             if body.is_fragment:
                 self._edges.extend((whole, part) for part in body.nodes for whole in program.parts(part))
@@ -51,7 +53,7 @@ class CallGraph:
 
     @cached_property
     def tail_graph(self) -> nx.DiGraph[int]:
-        """Member to member, an edge for each tail call that is recorded and each outlined part."""
+        """Member to member, an edge for each recorded tail call and each outlined part; hubs in between."""
         import networkx as nx
 
         return nx.DiGraph(self._edges)
@@ -64,7 +66,7 @@ class CallGraph:
             if node in self._jumping:
                 from networkx import descendants
 
-                reach |= descendants(self.tail_graph, node)
+                reach |= {other for other in descendants(self.tail_graph, node) if other >= 0}
             self._known[node] = reach
         return reach
 
@@ -92,7 +94,9 @@ class CallGraph:
 
     def _jumps_from(self, node: int) -> Reach:
         body, _ = self._program.candidates[node]
-        nodes = set(self.tail_graph.successors(node)) if node in self._jumping else set()
+        nodes: set[int] = set()
+        for other in self.tail_graph.successors(node) if node in self._jumping else ():
+            nodes.update(self._program.nodes_of_hub(other) if other < 0 else (other,))
         jumps = self._program.code.jumps(body.start, body.end)
         if jumps is None or jumps.indirect:
             return Reach(frozenset(nodes), wild=True)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberRef, TailCall
+from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberRef, TailCall
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -184,7 +184,9 @@ class Program:
                     self._nodes_of_die.setdefault(member.die, []).append(node)
         self._nodes_of_name: dict[str, list[int]] | None = None
         self.tail_calls = [
-            (call.jump, self._node(call.caller), self._node(call.callee)) for call in tail_calls
+            (call.jump, caller, self._node(call.callee))
+            for call in tail_calls
+            for caller in self._nodes_of(call.caller)
         ]  # (address of the jump, caller node, callee node)
 
     @classmethod
@@ -265,6 +267,19 @@ class Program:
         body = Body(fold, first_node, listed, domain)
         self.candidates.extend((body, idx) for idx in range(domain.bit_length()))
         return body
+
+    @staticmethod
+    def hub(ref: MemberRef) -> int:
+        """A number below zero that stands for any function of a body: thousands times thousands would be too many."""
+        return -1 - ref.class_idx
+
+    def nodes_of_hub(self, hub: int) -> range:
+        """The candidates that a hub stands for."""
+        return self.bodies[-1 - hub].nodes
+
+    def _nodes_of(self, ref: MemberRef) -> range | list[int]:
+        body = self.bodies[ref.class_idx]
+        return body.nodes[: len(body.members)] if ref.member_idx == ALL_MEMBERS else [self._node(ref)]
 
     def _node(self, ref: MemberRef) -> int:
         body = self.bodies[ref.class_idx]

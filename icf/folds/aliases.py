@@ -9,6 +9,7 @@ texts have the last word.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from icf.demangle import demangle
 
@@ -19,6 +20,7 @@ _APPENDED = re.compile(
     r"|actor|resume|destroy|cleanup|warm|hot)(?![^.])"
 )
 _COLD = re.compile(r"\.cold(?![^.])")
+_VARIANT_DIGIT = re.compile("(?<=C)[1-5]|(?<=CI)[1-5]|(?<=D)[1245]")
 _VARIANTS = {"C": "12345", "D": "1245"}
 
 
@@ -64,6 +66,18 @@ def is_abstract(linkage: str) -> bool:
         for at in range(2, len(linkage) - 1)
         if linkage[at] in "CD"
     )
+
+
+@lru_cache(maxsize=1 << 16)
+def kin(name: str) -> str:
+    """What all variants and clones of a function have in common: only names of one kin can be one function.
+
+    Classes have thousands of members, so names are compared within a kin and not each with each.
+
+    >>> kin("_ZN3FooC1Ev") == kin("_ZN3FooC4Ev.isra.0"), kin("_ZN3FooD0Ev") == kin("_ZN3FooD1Ev")
+    (True, False)
+    """
+    return _VARIANT_DIGIT.sub("?", base_name(name))
 
 
 def is_clone(symbol: str) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from icf.demangle import demangle
-from icf.folds.aliases import base_name, is_abstract, is_clone, same_function
+from icf.folds.aliases import base_name, is_abstract, is_clone, kin, same_function
 from icf.folds.identity import Identities
 from icf.folds.nameless import assign
 
@@ -101,15 +101,18 @@ def group_dies(identities: Identities, dies: list[int], lost: frozenset[int], gl
 def _unite_variants(groups: list[Group]) -> list[Group]:
     """clang describes C1 and C2 of a constructor by a DIE each; they are one source function."""
     united: list[Group] = []
+    by_kin: dict[str, list[Group]] = {}
     for group in groups:
-        for other in united:
-            if group.linkage and group.external and other.external and _same_code(group.linkage, other.linkage):
+        relatives = by_kin.setdefault(kin(group.linkage), []) if group.linkage and group.external else []
+        for other in relatives:
+            if _same_code(group.linkage, other.linkage):
                 other.dies += group.dies
                 other.roots |= group.roots
                 other.kept |= group.kept
                 break
         else:
             united.append(group)
+            relatives.append(group)
     return united
 
 
@@ -131,10 +134,10 @@ def match(
     """
     members: list[FoldMember] = []
     nameless: list[Group] = []
-    rest = list(named)
+    rest = _ByKin(named)
     for group in sorted(groups, key=lambda group: not is_abstract(group.linkage)):  # clones first: fewer names fit them
         assert identities is not None
-        mine = [entry for entry in rest if _names(group, entry.name)]
+        mine = [entry for entry in rest.kin_of(group.linkage or group.name) if _names(group, entry.name)]
         if not mine and named and (not group.linkage or is_abstract(group.linkage)):
             nameless.append(group)
             continue
@@ -153,12 +156,9 @@ def match(
                 member.files |= identities.files_of(group.dies)
             member.kept = group.kept if knows_kept else None
             members.append(member)
-        rest = [entry for entry in rest if entry not in mine]
-    for entry in rest:
-        _add_symbol(members, entry)
-    for name in reported:
-        if not any(_is_known_as(member, name) for member in members):
-            members.append(FoldMember(name))
+        rest.remove(mine)
+    _add_symbols(members, rest.left())
+    _add_reported(members, reported)
     if nameless:
         assert identities is not None
         _attach_nameless(identities, members, nameless, knows_kept)
@@ -188,12 +188,6 @@ def _member(entries: list[Named]) -> FoldMember:
     )
 
 
-def _is_known_as(member: FoldMember, name: str) -> bool:
-    if member.is_named(name):
-        return True
-    return any(same_function(base_name(known), base_name(name)) for known in (member.name, *member.aliases))
-
-
 def _names(group: Group, symbol: str) -> bool:
     """Whether a symbol is one of the group's function."""
     name = group.linkage or group.name
@@ -220,15 +214,65 @@ def _from_unit(entries: list[Named], files: frozenset[str]) -> list[Named]:
     return here[:1] if len({entry.name for entry in here}) == 1 else entries[:1]
 
 
-def _add_symbol(members: list[FoldMember], entry: Named) -> None:
+class _ByKin:
+    """Symbols that are not taken yet, to be asked for by kin."""
+
+    def __init__(self, entries: list[Named]) -> None:
+        self._left = dict.fromkeys(entries)
+        self._by_kin: dict[str, list[Named]] = {}
+        for entry in entries:
+            self._by_kin.setdefault(kin(entry.name), []).append(entry)
+
+    def kin_of(self, name: str) -> list[Named]:
+        return [entry for entry in self._by_kin.get(kin(name), ()) if entry in self._left]
+
+    def remove(self, entries: list[Named]) -> None:
+        for entry in entries:
+            del self._left[entry]
+
+    def left(self) -> list[Named]:
+        return list(self._left)
+
+
+def _members_by_kin(members: list[FoldMember]) -> dict[str, list[FoldMember]]:
+    by_kin: dict[str, list[FoldMember]] = {}
     for member in members:
-        at_home = entry.file in member.files or not (entry.file or member.files)
-        if at_home and same_function(member.name, entry.name):
-            member.symbols.append(entry.row)
-            if entry.name != member.name:
-                member.aliases = sorted({*member.aliases, entry.name})
-            return
-    members.append(_member([entry]))
+        if not member.nameless:
+            by_kin.setdefault(kin(member.name), []).append(member)
+    return by_kin
+
+
+def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
+    """Symbols without a group: variants of members, or members of their own."""
+    by_kin = _members_by_kin(members)
+    for entry in entries:
+        relatives = by_kin.setdefault(kin(entry.name), [])
+        for member in relatives:
+            at_home = entry.file in member.files or not (entry.file or member.files)
+            if at_home and same_function(member.name, entry.name):
+                member.symbols.append(entry.row)
+                if entry.name != member.name:
+                    member.aliases = sorted({*member.aliases, entry.name})
+                break
+        else:
+            member = _member([entry])
+            members.append(member)
+            relatives.append(member)
+
+
+def _add_reported(members: list[FoldMember], names: list[str]) -> None:
+    """Functions that only the report knows."""
+    by_kin = _members_by_kin(members)
+    for name in names:
+        relatives = by_kin.setdefault(kin(name), [])
+        if not any(
+            member.is_named(name) or same_function(base_name(known), base_name(name))
+            for member in relatives
+            for known in (member.name, *member.aliases)
+        ):
+            member = FoldMember(name)
+            members.append(member)
+            relatives.append(member)
 
 
 def _attach_nameless(identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool) -> None:

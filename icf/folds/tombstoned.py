@@ -46,16 +46,19 @@ class Tombstoned:
         if not members or len(self._bodies.dwarf_rows) == len(self._functions.die):
             return
         hashes, dies, roots, external = self._by_name
-        alive = self._functions.die[self._bodies.dwarf_rows]
+        alive = frozenset(self._functions.die[self._bodies.dwarf_rows].tolist())
+        found: list[tuple[FoldMember, list[int]]] = []
         for member in members:
             first, last = np.searchsorted(hashes, _range_of(_hash(member.name)))
-            mine = [row for row in range(first, last) if dies[row] not in alive]
-            if not mine or (not external[mine].all() and len(set(roots[mine].tolist())) > 1):
-                continue
-            described = self._identities.of([int(dies[row]) for row in mine])
+            rows = [row for row in range(first, last) if int(dies[row]) not in alive]
+            if rows and (external[rows].all() or len(set(roots[rows].tolist())) == 1):
+                found.append((member, [int(dies[row]) for row in rows]))
+        self._identities.of({die for _, own in found for die in own})  # together
+        for member, own in found:
+            described = self._identities.of(own)
             if all(known.linkage == member.name for known in described):
-                member.dies = [int(dies[row]) for row in mine]
-                member.roots = {*member.dies, *(known.root for known in described)}
+                member.dies = own
+                member.roots = {*own, *(known.root for known in described)}
                 member.linkage = member.name
 
     def join_aliases(self, image: Image, members: list[FoldMember], unfolded: bool) -> list[FoldMember]:

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
 
 _U64 = NDArray[np.uint64]
 _U8 = NDArray[np.uint8]
@@ -39,8 +39,8 @@ class IcfColumns:
     alias_member: _U64  # member row; does not descend
     alias_name: _U64
     tail_jump: _U64  # does not descend
-    tail_caller: _U64  # member row
-    tail_callee: _U64
+    tail_caller: _U64  # member row + 1; 0: every member of the class at the jump
+    tail_callee: _U64  # 2 * member row; 2 * class + 1: any of its members
     pool: memoryview
     debug_str: memoryview
 
@@ -102,7 +102,14 @@ class IcfTable:
     def tail_calls(self) -> tuple[TailCall, ...]:
         """All tail calls, by jump address."""
         columns = self.columns
-        callers, callees = map(self._refs, (columns.tail_caller, columns.tail_callee))
+        is_any = columns.tail_callee & np.uint64(1) == 1
+        callees = self._refs(np.where(is_any, np.uint64(0), columns.tail_callee >> np.uint64(1)))
+        for at in np.flatnonzero(is_any).tolist():
+            callees[at] = MemberRef(int(columns.tail_callee[at]) >> 1, ALL_MEMBERS)
+        callers = self._refs(np.maximum(columns.tail_caller, np.uint64(1)) - np.uint64(1))
+        for at in np.flatnonzero(columns.tail_caller == 0).tolist():
+            class_idx = int(np.searchsorted(self.class_vaddr, columns.tail_jump[at], side="right")) - 1
+            callers[at] = MemberRef(class_idx, ALL_MEMBERS)
         jumps = map(Vaddr, columns.tail_jump.tolist())
         return tuple(map(TailCall, jumps, callers, callees))
 
@@ -196,8 +203,15 @@ def _columns_of(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) ->
         alias_member=_u64([row for row, _ in aliases]),
         alias_name=_u64([pool.add(alias) for _, alias in aliases]),
         tail_jump=_u64([call.jump for call in tail_calls]),
-        tail_caller=_u64([row_of(call.caller) for call in tail_calls]),
-        tail_callee=_u64([row_of(call.callee) for call in tail_calls]),
+        tail_caller=_u64(
+            [0 if call.caller.member_idx == ALL_MEMBERS else row_of(call.caller) + 1 for call in tail_calls]
+        ),
+        tail_callee=_u64(
+            [
+                2 * call.callee.class_idx + 1 if call.callee.member_idx == ALL_MEMBERS else 2 * row_of(call.callee)
+                for call in tail_calls
+            ]
+        ),
         pool=memoryview(bytes(pool.text)),
         debug_str=memoryview(b""),
     )

@@ -26,8 +26,8 @@ decoded by one loop of a kernel, and because neighbours of one kind are close: m
     alias_member    ULEB128, difference: the member that has this further name
     alias_name      signed difference: offset of the name
     tail_jump       ULEB128, difference: address of the jump
-    tail_caller     ULEB128, member whose call it is
-    tail_callee     ULEB128, member that is called
+    tail_caller     ULEB128, member whose call it is, plus 1; 0: every member of the class at the jump
+    tail_callee     ULEB128, twice the member that is called; or twice the class plus 1: any of its members
     evidence        1 byte for up to 32 records in a row, see below
     evidence_vcall  likewise
     pool            strings, each with its NUL
@@ -173,8 +173,14 @@ class _Parser:
         alias_member = self._members("alias_member", self._ascending("alias_member", alias_count), member_count)
         alias_name = self._names("alias_name", alias_count, pool_size_bytes)
         tail_jump = self._ascending("tail_jump", tail_count, address_max)
-        tail_caller = self._members("tail_caller", self._ulebs("tail_caller", tail_count), member_count)
-        tail_callee = self._members("tail_callee", self._ulebs("tail_callee", tail_count), member_count)
+        tail_caller = self._ulebs("tail_caller", tail_count)
+        self._check(tail_caller <= member_count, f"tail_caller names a member beyond the {member_count} there are")
+        at = np.searchsorted(class_vaddr, tail_jump, side="right")
+        homeless = (at == 0) | (tail_jump - class_vaddr[np.maximum(at, 1) - 1] >= class_size[np.maximum(at, 1) - 1])
+        self._check((tail_caller > 0) | ~homeless, "tail call of every member is in no class")
+        tail_callee = self._ulebs("tail_callee", tail_count)
+        limit = np.where(tail_callee & np.uint64(1) == 1, np.uint64(class_count), np.uint64(member_count))
+        self._check(tail_callee >> np.uint64(1) < limit, "tail_callee names a member or class that does not exist")
         evidence = self._evidence("evidence", run_count)
         vcall_evidence = self._evidence("evidence_vcall", vcall_run_count)
         pool = reader.take(pool_size_bytes)

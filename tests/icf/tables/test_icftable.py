@@ -7,7 +7,18 @@ import random
 import pytest
 
 from icf.errors import FormatError
-from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.model import (
+    ALL_MEMBERS,
+    ClassFlag,
+    DieOffset,
+    Evidence,
+    FoldClass,
+    Member,
+    MemberFlag,
+    MemberRef,
+    TailCall,
+    Vaddr,
+)
 from icf.tables.icftable import IcfTable, encode_icf, parse_icf
 
 DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
@@ -27,8 +38,8 @@ COLUMNS = {
     "alias_member": "00",
     "alias_name": "0a",  # pool 5
     "tail_jump": "a4a28002",  # 0x401124
-    "tail_caller": "01",  # second member of the first class
-    "tail_callee": "02",
+    "tail_caller": "02",  # second member of the first class, plus 1
+    "tail_callee": "04",  # twice the third member
     "evidence": "1a 04",  # RELOCATION 4 times, DWARF once
     "evidence_vcall": "fe",  # DECODED 32 times
     "pool": "6d61696e00 43314500",  # "main", "C1E"
@@ -65,6 +76,18 @@ def start_of(column: str) -> int:
 
 def test_written_bytes() -> None:
     assert encode_icf(TABLE, NAMES).hex(" ") == table().hex(" ")
+
+
+def test_a_tail_call_of_every_member_to_any_member_takes_one_entry() -> None:
+    call = TailCall(Vaddr(0x401124), MemberRef(0, ALL_MEMBERS), MemberRef(1, ALL_MEMBERS))
+    changed = IcfTable(TABLE.classes, (call,), TABLE.evidence, TABLE.vcall_evidence)
+    assert encode_icf(changed, NAMES) == table(tail_caller="00", tail_callee="03")
+    assert parse_icf(table(tail_caller="00", tail_callee="03"), "a.out", DEBUG_STR).tail_calls == (call,)
+
+
+def test_every_member_is_that_of_a_class_at_the_jump() -> None:
+    with pytest.raises(FormatError, match="tail call of every member is in no class"):
+        parse_icf(table(tail_caller="00", tail_jump="ffa18002"), "a.out", DEBUG_STR)
 
 
 def test_what_is_written_is_read() -> None:
@@ -133,8 +156,9 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
         ("member_name", "14 20 00", 1, "member_name is beyond the pool and .debug_str"),
         ("alias_member", "03", 0, "alias_member is not one of the 3 members"),
         ("alias_name", "34", 0, "alias_name is beyond the pool and .debug_str"),
-        ("tail_caller", "03", 0, "tail_caller is not one of the 3 members"),
-        ("tail_callee", "ff01", 0, "tail_callee is not one of the 3 members"),
+        ("tail_caller", "04", 0, "tail_caller names a member beyond the 3 there are"),
+        ("tail_callee", "fe01", 0, "tail_callee names a member or class that does not exist"),
+        ("tail_callee", "05", 0, "tail_callee names a member or class that does not exist"),
         ("evidence", "1a 00", 1, "evidence names evidence 0, which is not known"),
         ("evidence_vcall", "ff", 0, "evidence_vcall names evidence 7, which is not known"),
         ("pool", "6d61696e00 43314531", 8, "last name of the pool has no NUL"),
