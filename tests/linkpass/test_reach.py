@@ -1,0 +1,88 @@
+"""Which branches can end in a merged body."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from icf.elf.image import Image
+from linkpass.collect import collect
+from linkpass.linked import Linked
+from linkpass.reach import find_reach
+from tests.e2e.workshop import AARCH64, LLD, Toolchain
+from tests.linkpass.programs import BASE, FOUR, MARKET, build
+
+# apples and pears are merged; `second` jumps to `first`, that to apples; `other` and `leaf` are not concerned
+CHAIN = """
+    NOINLINE int apples(int n) { count(n); return total; }
+    NOINLINE int pears(int n) { count(n); return total; }
+    NOINLINE int first(int n) { total += 2; return apples(n); }
+    NOINLINE int second(int n) { total += 3; return first(n + 1); }
+    NOINLINE int leaf(int n) { return total * n; }
+    NOINLINE int other(int n) { total += 4; return leaf(n); }
+    NOINLINE int lopped(int n) { while (n--) count(n); return total; }
+    extern "C" int main() { int n = second(1); n += pears(2); n += other(3); n += lopped(4); return n + leaf(5); }
+"""
+
+
+def read(folder: Path, toolchain: Toolchain, source: str) -> Linked:
+    link_flags = ("-nostdlib", "-Wl,--unresolved-symbols=ignore-all") if toolchain is AARCH64 else ()
+    link = build(folder, toolchain, {"main.cpp": MARKET + source, "base.cpp": BASE}, link_flags=link_flags)
+    return Linked.read(Image.open(link.image))
+
+
+def names(linked: Linked, vaddrs: object) -> set[str]:
+    found = set()
+    for vaddr in vaddrs:  # type: ignore[attr-defined]
+        found |= {member.name for member in linked.members(int(vaddr))}
+    return found
+
+
+@pytest.mark.parametrize("toolchain", [*FOUR, AARCH64], ids=str)
+def test_bodies_that_jump_into_a_merged_one_matter(toolchain: Toolchain, tmp_path: Path) -> None:
+    linked = read(tmp_path, toolchain, CHAIN)
+    reach = find_reach(linked)
+    assert names(linked, reach.wanted) == {"_Z6applesi", "_Z5pearsi", "_Z5firsti", "_Z6secondi"}
+    assert names(linked, reach.call_target.tolist()) == {"_Z6secondi", "_Z6applesi", "_Z5pearsi"}
+    assert names(linked, reach.call_from.tolist()) == {"main"}
+    jumps = zip(reach.jump_from.tolist(), reach.jump_target.tolist(), strict=True)
+    assert [(names(linked, [source]), names(linked, [target])) for source, target in jumps if source != target] == [
+        ({"_Z5firsti"}, {"_Z6applesi", "_Z5pearsi"}),
+        ({"_Z6secondi"}, {"_Z5firsti"}),
+    ]
+
+
+@pytest.mark.parametrize("toolchain", [*FOUR, AARCH64], ids=str)
+def test_addresses_of_branches_are_where_the_code_has_them(toolchain: Toolchain, tmp_path: Path) -> None:
+    linked = read(tmp_path, toolchain, CHAIN)
+    reach = find_reach(linked)
+    assert (reach.call_end[1:] > reach.call_end[:-1]).all()
+    for end, size, source in zip(
+        reach.jump_end.tolist(), reach.jump_size.tolist(), reach.jump_from.tolist(), strict=True
+    ):
+        row = int(linked.bodies.at(reach.jump_end[:1] * 0 + end - size)[0])
+        assert int(linked.bodies.start[row]) == source
+
+
+def test_without_merged_bodies_nothing_matters(tmp_path: Path) -> None:
+    linked = read(tmp_path, LLD, "int main() { count(1); return total; }")
+    reach = find_reach(linked)
+    assert not reach.wanted and not len(reach.call_end) and not len(reach.jump_end)
+    collected = collect(linked)
+    assert not collected.records.calls and not collected.open_calls and not collected.open_jumps
+
+
+@pytest.mark.parametrize("toolchain", FOUR, ids=str)
+def test_a_loop_at_the_start_of_a_merged_body_is_no_call(toolchain: Toolchain, tmp_path: Path) -> None:
+    source = """
+        NOINLINE void apples() { again: __asm__ goto("cmpl $9, %0\\n\\tjl %l1" : : "m"(total) : : again); count(1); }
+        NOINLINE void pears() { again: __asm__ goto("cmpl $9, %0\\n\\tjl %l1" : : "m"(total) : : again); count(1); }
+        int main() { apples(); pears(); return total; }
+    """
+    linked = read(tmp_path, toolchain, source)
+    collected = collect(linked)
+    assert len(linked.folds) == 1
+    jumps = [(caller, callee) for (_, caller), (callee, _) in collected.records.jumps.items()]
+    assert not any(caller.vaddr == callee.vaddr for caller, callee in jumps)
+    assert not collected.open_calls
