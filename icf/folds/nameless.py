@@ -8,9 +8,11 @@ belong together:
 * the file of the symbol is the unit's, and
 * every identifier of the DIE's name occurs in the demangled symbol.
 
-This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it. The
-converse would not hold: gold leaves out the symbols of folded local functions, and a DIE whose symbol is missing
-may fit another's.
+This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it. Of several
+DIEs that fit, instances of one template, the one whose arguments consist of exactly the same words is taken, if
+no other symbol has these (`f<const T>` is `f<T const>(T const*)`, and not `f<T>(T*)`). The converse would
+not hold: gold leaves out the symbols of folded local functions, and a DIE whose symbol is missing may fit
+another's.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Sequence
 from icf.demangle import demangle
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_ARGUMENT_WORD = re.compile(r"\w+|[*&]")
 # words that a demangler spells otherwise, or not at all
 _COMMON = frozenset(
     "const volatile signed unsigned char short int long float double bool void struct class enum union lambda operator"
@@ -52,6 +55,7 @@ def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple
         }
         for idx, (_, file) in enumerate(symbols)
     }
+    _narrow_templates(groups, symbols, choices)
     settled: set[int] = set()
     while True:
         decided = [idx for idx, left in choices.items() if len(left) == 1 and idx not in settled]
@@ -62,3 +66,41 @@ def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple
             for other, left in choices.items():
                 if other not in settled:
                     left -= choices[idx]
+
+
+def _narrow_templates(
+    groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]], choices: dict[int, set[int]]
+) -> None:
+    """Leave a symbol the one DIE with exactly its template arguments, where no other symbol has the same."""
+    exact = {
+        idx: {at for at in left if _is_instance(demangle(symbols[idx][0]), groups[at][0])}
+        for idx, left in choices.items()
+        if len(left) > 1
+    }
+    for idx, own in exact.items():
+        rivals = [other for other, theirs in exact.items() if other != idx and theirs & own]
+        if len(own) == 1 and not rivals:
+            choices[idx] = own
+
+
+def _is_instance(text: str, name: str) -> bool:
+    """Whether a demangled symbol has the template arguments of a DIE, which leaves defaulted ones out."""
+    wanted, given = _arguments(name, name), _arguments(text, name)
+    return bool(wanted) and wanted == given[: len(wanted)]
+
+
+def _arguments(text: str, name: str) -> list[list[str]]:
+    """The template arguments that follow the head of `name` in a text, each as its words, sorted."""
+    head = name.partition("<")[0]
+    start = text.find(f"{head}<")
+    arguments = [""]
+    depth = 0
+    for char in text[start + len(head) :] if start >= 0 else "":
+        if depth == 1 and char == ",":
+            arguments.append("")
+        else:
+            arguments[-1] += char
+        depth += {"<": 1, "(": 1, "{": 1, ">": -1, ")": -1, "}": -1}.get(char, 0)
+        if depth == 0:
+            break
+    return [sorted(_ARGUMENT_WORD.findall(argument)) for argument in arguments]

@@ -118,6 +118,7 @@ def test_tables_whose_strings_were_stripped_are_refused(workshop: Workshop, caps
     # eu-strip leaves sections that it does not know, and removes the strings they point to
     program = workshop.build_with_tables(FRUIT)
     run(tool("eu-strip"), "-g", program.folded)
+    capsys.readouterr()
     icf("dump", program.folded, status=1)
     assert capsys.readouterr().err.startswith(f"icf: error: {program.folded}: .debug_icf+0x")
 

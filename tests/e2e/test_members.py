@@ -87,7 +87,6 @@ def test_a_program_without_merged_functions_gets_no_call_records(workshop: Works
 
 
 @pytest.mark.parametrize("toolchain", [MOLD], ids=str, indirect=True)
-@pytest.mark.xfail(reason="a report that names no fold is taken for none")
 def test_a_report_may_say_that_nothing_was_folded(workshop: Workshop) -> None:
     program = workshop.build("""
         int total;
