@@ -183,11 +183,12 @@ class Program:
                 if member.die:
                     self._nodes_of_die.setdefault(member.die, []).append(node)
         self._nodes_of_name: dict[str, list[int]] | None = None
-        self.tail_calls = [
-            (call.jump, caller, self._node(call.callee))
+        self.tail_calls = [  # (address of the jump, caller node, callee node or the hub of its body)
+            (call.jump, caller, callee)
             for call in tail_calls
+            for callee in [self.hub(call.callee) if call.callee.member_idx == ALL_MEMBERS else self._node(call.callee)]
             for caller in self._nodes_of(call.caller)
-        ]  # (address of the jump, caller node, callee node)
+        ]
 
     @classmethod
     def from_image(cls, image: Image) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Verdict
+from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, Verdict
 from tests.unwind.support import FRAGMENT, call, die, fold, pc, ret, start, tail
 from unwind.answer import FrameAnswer
 from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
@@ -88,6 +88,14 @@ def test_a_tail_call_leads_on_from_the_recorded_callee() -> None:
         ListedCode(jumps={start(1): Jumps(((start(1) + 0x800, start(0)),))}),
     )
     assert shown(resolve(program, pc(0), ret(2))) == ["b0m1", "b2m0"]
+
+
+def test_a_tail_call_of_every_member_to_any_member_leaves_all_of_them() -> None:
+    classes = [fold(0, 3), fold(1, 2), fold(2, 1)]
+    tails = [tail((1, ALL_MEMBERS), (0, ALL_MEMBERS)), tail((0, ALL_MEMBERS), (0, ALL_MEMBERS), 0x900)]
+    program = Program(classes, [call((2, 0), (1, 1))], tails)
+    assert shown(resolve(program, pc(0), ret(2))) == ["ambiguous:b0m0,b0m1,b0m2", "b2m0"]
+    assert shown(resolve(program, pc(1), ret(2))) == ["b1m1", "b2m0"]
 
 
 def test_tail_calls_in_a_circle_end() -> None:
