@@ -8,18 +8,16 @@ the places that a relocation fills in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from icf._strings import hash_references
 from icf.elf.image import Image
 from icf.elf.objectfile import Entries, ObjectFile
 from icf.elf.types import Machine
+from icf.strings import hash_names, hash_table
 
-_STR = 2 << 60  # the kind of a string reference into the table that is passed second
 _STB_LOCAL = 0
 # bytes before and after the start of a relocated field that a linker may rewrite: relaxed GOT loads turn into
 # other instructions, thread-local sequences into shorter ones
@@ -55,15 +53,13 @@ class LinkObjects:
 
     def define(self, names: set[str]) -> dict[str, list[Definition]]:
         """All functions of these names, in link order."""
-        wanted = _hashes_of(sorted(names))
+        wanted = hash_names(sorted(names))
         found: dict[str, list[Definition]] = {}
         for object_file in self._objects:
             symbols, rows = object_file.symbols, object_file.functions
             if not len(rows):
                 continue
-            references = symbols.name_offset[rows].astype(np.uint64) | np.uint64(_STR)
-            hashes = np.empty(len(rows), np.uint64)
-            hash_references(b"", symbols.strtab, b"", references.data, hashes.data)
+            hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
             for row in rows[np.isin(hashes, wanted)].tolist():
                 name = symbols.name(row)
                 if name in names:
@@ -107,15 +103,6 @@ def has_body(image: Image, vaddr: int, definition: Definition) -> bool:
         at = int(entry["offset"]) - definition.offset
         differs[max(at - before, 0) : at + after] = False
     return not bool(differs.any())
-
-
-def _hashes_of(names: Sequence[str]) -> NDArray[np.uint64]:
-    text = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in names)
-    lengths = np.array([len(name.encode("utf-8", "surrogateescape")) + 1 for name in names], np.uint64)
-    starts = (np.cumsum(lengths) - lengths).astype(np.uint64) | np.uint64(_STR)
-    hashes = np.empty(len(names), np.uint64)
-    hash_references(b"", text, b"", starts.data, hashes.data)
-    return hashes
 
 
 def definitions_of(

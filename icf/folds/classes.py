@@ -87,9 +87,22 @@ class FoldFinder:
             self.identities.of(np.unique(self.functions.die[rows]).tolist())
 
     def member_at(self, vaddr: int) -> FoldMember:
-        """The one source function at a body that is not merged."""
-        fold = self._fold_at(vaddr)
-        return fold.members[0] if fold.members else FoldMember(f"sub_{vaddr:x}")
+        """The one source function at a body that is not merged: all symbols and DIEs there are its own."""
+        named = self._named_at(vaddr)
+        if not named:
+            fold = self._fold_at(vaddr)
+            return fold.members[0] if fold.members else FoldMember(f"sub_{vaddr:x}")
+        member = FoldMember(
+            named[0].name,
+            aliases=sorted({entry.name for entry in named} - {named[0].name}),
+            symbols=[entry.row for entry in named],
+            local=named[0].local,
+            files=frozenset(entry.file for entry in named if entry.file),
+        )
+        if self.functions is not None and self.identities is not None:
+            member.dies = sorted(set(self.functions.die[self.bodies.dwarf_at(vaddr)].tolist()))
+            member.roots = {*member.dies, *(described.root for described in self.identities.of(member.dies))}
+        return member
 
     def undescribed(self) -> list[int]:
         """Bodies of functions without debug information.
@@ -124,12 +137,16 @@ class FoldFinder:
         self._lost = lost_addresses(self.identities.debug, self.image, self.functions, rows[np.isin(low, shared)])
         return shared
 
-    def _fold_at(self, vaddr: int) -> Fold:
+    def _named_at(self, vaddr: int) -> list[Named]:
         symbols = self.image.symbols
         named = []
         for row in self.bodies.symbols_at(vaddr).tolist():
             local = bool(symbols.bind[row] == _STB_LOCAL)
             named.append(Named(symbols.name(row), row, local, symbols.file_name(row) if local else ""))
+        return named
+
+    def _fold_at(self, vaddr: int) -> Fold:
+        named = self._named_at(vaddr)
         groups = []
         if self.functions is not None and self.identities is not None:
             dies = np.unique(self.functions.die[self.bodies.dwarf_at(vaddr)]).tolist()

@@ -13,15 +13,14 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from icf._strings import hash_references
 from icf.elf.image import Image
 from icf.folds.aliases import base_name, is_cold_part
 from icf.folds.functions import Bodies
 from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections, SectionRef
+from icf.strings import hash_names, hash_table
 
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
-_STR = 2 << 60  # the kind of a string reference into the table that is passed second
 
 
 class Reported:
@@ -82,12 +81,8 @@ def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, se
     """Addresses of the function symbols with these names."""
     symbols = image.symbols
     rows = bodies.symbol_rows
-    references = symbols.name_offset[rows].astype(np.uint64) | np.uint64(_STR)
-    hashes, wanted = np.empty(len(rows), np.uint64), np.empty(len(names), np.uint64)
-    hash_references(b"", symbols.strtab, b"", references.data, hashes.data)
-    text = b"\0".join(name.encode("utf-8", "surrogateescape") for name in sorted(names)) + b"\0"
-    starts = np.flatnonzero(np.frombuffer(b"\0" + text[:-1], np.uint8) == 0).astype(np.uint64) | np.uint64(_STR)
-    hash_references(b"", text, b"", starts.data, wanted.data)
+    hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
+    wanted = hash_names(sorted(names))
     found: dict[str, set[int]] = {}
     for at in np.flatnonzero(np.isin(hashes, wanted)).tolist():
         found.setdefault(symbols.name(int(rows[at])), set()).add(int(bodies.symbol_value[at]))

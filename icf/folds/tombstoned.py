@@ -20,6 +20,7 @@ from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember
+from icf.strings import hash_names
 
 U64 = NDArray[np.uint64]
 
@@ -48,8 +49,9 @@ class Tombstoned:
         hashes, dies, roots, external = self._by_name
         alive = frozenset(self._functions.die[self._bodies.dwarf_rows].tolist())
         found: list[tuple[FoldMember, list[int]]] = []
-        for member in members:
-            first, last = np.searchsorted(hashes, _range_of(_hash(member.name)))
+        names = hash_names([member.name for member in members])
+        firsts, lasts = (np.searchsorted(hashes, names, side=side).tolist() for side in ("left", "right"))
+        for member, first, last in zip(members, firsts, lasts, strict=True):
             rows = [row for row in range(first, last) if int(dies[row]) not in alive]
             if rows and (external[rows].all() or len(set(roots[rows].tolist())) == 1):
                 found.append((member, [int(dies[row]) for row in rows]))
@@ -86,8 +88,8 @@ class Tombstoned:
         if member.name.startswith("_Z") or "." in member.name:
             return False
         hashes = self._by_name[0]
-        first, last = np.searchsorted(hashes, _range_of(_hash(member.name)))
-        return bool(first == last)
+        name = hash_names([member.name])
+        return bool(np.searchsorted(hashes, name) == np.searchsorted(hashes, name, side="right"))
 
     def _defined_beside(self, member: FoldMember) -> set[str]:
         """Names of all functions that the units of a member define."""
@@ -121,14 +123,3 @@ class Tombstoned:
 def is_runtime(name: str) -> bool:
     """Whether a function never has debug information: C runtime, thunks, what a compiler adds of its own."""
     return name in _RUNTIME or name.startswith(("_ZT", "_GLOBAL__", "__cxx_global")) or is_cold_part(name)
-
-
-def _hash(name: str) -> int:
-    value = 0xCBF29CE484222325
-    for byte in name.encode("utf-8", "surrogateescape"):
-        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
-def _range_of(value: int) -> NDArray[np.uint64]:
-    return np.array([value, min(value + 1, 0xFFFFFFFFFFFFFFFF)], np.uint64)

@@ -1,0 +1,29 @@
+"""Hashes of names in bulk, to look many up in tables of hundreds of thousands without decoding those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf._strings import hash_references
+
+U64 = NDArray[np.uint64]
+_STR = np.uint64(2 << 60)  # the kind of a reference into the table that is passed second
+
+
+def hash_names(names: Sequence[str]) -> U64:
+    """The hash of each name."""
+    encoded = [name.encode("utf-8", "surrogateescape") + b"\0" for name in names]
+    ends = np.cumsum([len(name) for name in encoded], dtype=np.uint64)
+    starts = np.concatenate([np.zeros(1, np.uint64), ends[:-1]]) if len(names) else ends
+    return hash_table(memoryview(b"".join(encoded)), starts)
+
+
+def hash_table(table: memoryview, offsets: NDArray[np.uint64] | NDArray[np.uint32]) -> U64:
+    """The hash of each string of a string table."""
+    references = np.ascontiguousarray(offsets, np.uint64) | _STR
+    hashes = np.empty(len(references), np.uint64)
+    hash_references(b"", table, b"", references.data, hashes.data)
+    return hashes
