@@ -9,6 +9,7 @@ members it must be that.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,14 +108,14 @@ def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, 
         name = symbols.name(symbol)
         named = [idx for idx, member in enumerate(fold.members) if member.is_named(name)]
     else:
-        local = [idx for idx, member in enumerate(fold.members) if member.local]
-        named = [idx for idx in local if _may_share_file(linked, caller, fold.members[idx])]
+        own = linked.member(caller)
+        local = (idx for idx in linked.local_members(target) if _may_share_file(own, fold.members[idx]))
+        named = list(islice(local, 2))  # two are as many as several
     return [Place(target, idx) for idx in named]
 
 
-def _may_share_file(linked: Linked, caller: Place, member: FoldMember) -> bool:
+def _may_share_file(own: FoldMember, member: FoldMember) -> bool:
     """Whether a caller may stem from the object of a local function: only what is known to differ is ruled out."""
-    own = linked.member(caller)
     return not (own.files and member.files) or bool(own.files & member.files)
 
 

@@ -47,6 +47,7 @@ class Linked:
     place_of_symbol: dict[int, Place] = field(default_factory=dict)  # rows of the symbol table -> merged members
     _single: dict[int, FoldMember] = field(default_factory=dict)
     _by_die: dict[tuple[int, int], int] = field(default_factory=dict)
+    _locals: dict[int, list[int]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, image: Image, report: Iterable[FoldedSections] | None = None, threads: int | None = None) -> Linked:
@@ -74,6 +75,7 @@ class Linked:
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
         self.place_of_symbol.clear()
         self._by_die.clear()
+        self._locals.clear()
         self._single.clear()
         for fold in self.folds.values():
             for idx, member in enumerate(fold.members):
@@ -95,6 +97,12 @@ class Linked:
         if single is None:
             single = self._single[place.vaddr] = self.finder.member_at(place.vaddr)
         return single
+
+    def local_members(self, vaddr: int) -> list[int]:
+        """Indices of the members of a merged body that have local linkage."""
+        if vaddr not in self._locals:
+            self._locals[vaddr] = [idx for idx, member in enumerate(self.folds[vaddr].members) if member.local]
+        return self._locals[vaddr]
 
     def place_of_die(self, vaddr: int, die: int) -> Place | None:
         """The member of a body that a concrete DIE describes; None if the DIE is none of a merged body's."""

@@ -68,7 +68,7 @@ class Tables:
 def build_tables(linked: Linked, collected: Collected) -> Tables:
     """Lay out all tables of the image."""
     records, reach = collected.records, collected.reach
-    open_jumps = {(key, Place(target, idx)) for key, target in collected.open_jumps for idx in _indices(linked, target)}
+    open_jumps = {(key, Place(target, ALL_MEMBERS)) for key, target in collected.open_jumps}
     jumps = {(key, callee) for key, (callee, _) in records.jumps.items()} | open_jumps
     listed = set(linked.folds)
     listed |= {callee.vaddr for callee, _ in records.calls.values()}
@@ -122,6 +122,7 @@ def build_tables(linked: Linked, collected: Collected) -> Tables:
 def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterator[tuple[int, Place, Place]]:
     """Jumps as (end, caller, callee), in order; one for all members of a body where it means the same in each.
 
+    A callee with the index ALL_MEMBERS is one of which nothing says which it is.
     Bodies of visitors have thousands of members that jump on to the same few functions.
     """
     callees_of: dict[int, dict[Place, set[Place]]] = {}
@@ -135,10 +136,7 @@ def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterat
             callers = [Place(callers[0].vaddr, ALL_MEMBERS)]
             by_caller = {callers[0]: first}
         for caller in callers:
-            callees = sorted(by_caller[caller])
-            if len(callees) > 1 and len(callees) == len(linked.members(callees[0].vaddr)):
-                callees = [Place(callees[0].vaddr, ALL_MEMBERS)]  # nothing says which
-            for callee in callees:
+            for callee in sorted(by_caller[caller]):
                 yield end, caller, callee
 
 
