@@ -61,6 +61,8 @@ def is_abstract(linkage: str) -> bool:
     >>> is_abstract("_ZN3FooC4Ev"), is_abstract("_ZN3FooC2Ev"), is_abstract("_ZN2C4C2Ev")
     (True, False, False)
     """
+    if "C4" not in linkage and "D4" not in linkage:
+        return False
     return any(
         linkage[at + 1] == "4" and same_function(linkage, f"{linkage[: at + 1]}2{linkage[at + 2 :]}")
         for at in range(2, len(linkage) - 1)

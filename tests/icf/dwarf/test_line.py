@@ -16,7 +16,7 @@ def sections(line: bytes, line_str: bytes = b"", str_: bytes = b"") -> LineSecti
     return LineSections(line, line_str, str_, "a.out")
 
 
-def read(line: bytes, line_str: bytes = b"", str_: bytes = b"", comp_dir: str = "/work") -> LineProgram:
+def read(line: bytes, line_str: bytes = b"", str_: bytes = b"", comp_dir: str = "/build") -> LineProgram:
     return read_line_program(sections(line, line_str, str_), 0, comp_dir)
 
 
@@ -134,7 +134,7 @@ def test_every_truncation_is_refused_and_the_whole_is_read(version: int, dwarf64
     data = unit(AT + b"\x0a\x05\x02\x4b" + END, version, dwarf64=dwarf64)
     program = read(data)
     assert (program.version, rows(program)[0]) == (version, (0x1004, 1, 2, 2, STMT | PROLOGUE_END))
-    files = ("", "/work/a.c", "/work/inc/b.h") if version < 5 else ("/src/a.c", "/src/a.c", "/src/inc/b.h")
+    files = ("", "/build/a.c", "/build/inc/b.h") if version < 5 else ("/src/a.c", "/src/a.c", "/src/inc/b.h")
     assert program.files == files
     for size_bytes in range(len(data)):
         with pytest.raises(FormatError, match=r"a\.out: \.debug_line\+0x[0-9a-f]+: "):
@@ -253,7 +253,7 @@ def test_relative_first_directory_is_below_the_compilation_directory() -> None:
 def test_define_file_adds_a_file(version: int) -> None:
     define = b"\x03new.c\0\x01\x00\x00"  # DW_LNE_define_file: path, directory 1, time, size
     program = read(unit(AT + b"\0" + bytes([len(define)]) + define + b"\x04\x03\x01" + END, version))
-    assert program.file(3) == ("/work/inc/new.c" if version == 4 else "/src/inc/new.c")
+    assert program.file(3) == ("/build/inc/new.c" if version == 4 else "/src/inc/new.c")
     row = program.lookup(0x1000)
     assert row is None  # the sequence is empty
     with pytest.raises(FormatError, match="string has no terminating NUL"):
