@@ -90,7 +90,7 @@ def check_rewrite(
     growths: Sequence[SectionGrowth] = (),
     removals: Sequence[str] = (),
 ) -> None:
-    """Raise IcfError unless `out_path` is `image` with exactly these changes."""
+    """Raise IcfError unless `out_path` is `image` with these changes; of long unchanged pieces a sample is read."""
     _check(image, out_path, os.fspath(out_path), edits, growths, removals)
 
 

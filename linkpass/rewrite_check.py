@@ -44,7 +44,7 @@ def check_images(
     growths: Sequence[SectionGrowth],
     removals: Sequence[str],
 ) -> None:
-    """Raise IcfError unless `out` is `image` with exactly these changes."""
+    """Raise IcfError unless `out` is `image` with these changes; of long unchanged pieces a sample is read."""
     gone = {section.index for name in removals if (section := image.named(name)) is not None}
     new_index = {s.index: index for index, s in enumerate(s for s in image.sections if s.index not in gone)}
     added = [edit.name for edit in edits if image.named(edit.name) is None]
