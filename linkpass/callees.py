@@ -17,9 +17,9 @@ from functools import cached_property
 import numpy as np
 
 from icf.folds.aliases import base_name, same_function
+from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
 from icf.folds.members import FoldMember
-from linkpass.fold_index import FoldIndex
 from linkpass.linked import Linked, Place
 
 _BUILTIN = "__builtin_"  # gcc's declarations: __builtin_memcpy is memcpy

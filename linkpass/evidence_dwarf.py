@@ -1,10 +1,10 @@
 """Evidence `dwarf` and `table`: a call site, the DIE of its caller, the DIE of its callee.
 
 Compilers describe calls by DW_TAG_call_site; the callee is an origin, often a mere declaration. A
-`.debug_dcall` that is already there says the same in fewer bytes. Either is believed only where the machine
-code agrees: a direct call ends at that address, and its target is the body of exactly one member that the callee
-DIE can mean. As addresses of folded functions are restored (or, with gold, never lost), several callers speak
-for one return address, each for itself.
+`.debug_dcall` that is already there says the same in fewer bytes (`icf.folds.calltable` reads it). Either is
+believed only where the machine code agrees: a direct call ends at that address, and its target is the body of
+exactly one member that the callee DIE can mean. As addresses of folded functions are restored (or, with gold, never
+lost), several callers speak for one return address, each for itself.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.dwarf.scan import AT_INSTRUCTION, NO_CALLER, TAIL_CALL, CallSites
+from icf.dwarf.scan import AT_INSTRUCTION, TAIL_CALL, CallSites
 from icf.elf.types import Machine
+from icf.folds.calltable import CallTable, DirectBranches
+from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
 from icf.model import Evidence
 from icf.tables.dcall import DirectCalls
-from linkpass.fold_index import FoldIndex
 from linkpass.linked import Linked, Place
 from linkpass.reach import Reach
 from linkpass.records import Statements
@@ -42,15 +43,18 @@ def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statement
 
 def from_table(linked: Linked, reach: Reach, calls: DirectCalls) -> Statements:
     """What an existing direct-call table says of the calls."""
-    sites = CallSites(
-        pc=calls.call_site,
-        origin=calls.callee_die,
-        caller=calls.caller_die,
-        flags=np.where(calls.caller_die == 0, NO_CALLER, 0).astype(np.uint8),
-    )
     statements = Statements(Evidence.TABLE)
-    reader = _Reader(linked, reach, statements)
-    reader.read(np.arange(len(sites.pc)), sites.pc, sites, reach.call_end, is_jump=False)
+    identities = linked.finder.identities
+    assert identities is not None
+    branches = DirectBranches(reach.call_end, reach.call_from, reach.call_target)
+    table = CallTable(calls, branches, linked.folds, identities)
+    for call in table.statements():
+        if len(call.callees) == 1:
+            key = call.end, Place(call.source, call.caller)
+            statements.calls.setdefault(key, set()).add(Place(call.target, call.callees[0]))
+        else:
+            table.dropped["callee is several of the functions that the code calls"] += 1
+    statements.dropped = table.dropped
     return statements
 
 

@@ -9,9 +9,10 @@ that the callee reaches by tail calls. Two closures answer that:
 
     call f;  f: jmp g (recorded for f)  g: jmp *rax        known(f) = f g     open(f) = wild
 
-Both stop at nodes already seen, so functions that tail-call in a circle are as good as any others. `open`
-decodes code, so it is asked only where `known` does not explain a stack. networkx takes longer to import than
-most runs take, so it is imported when the first member that has tail calls is met.
+Where no tool has recorded tail calls, `known` follows the direct jumps of the code as well, into every member of
+the body they land in. Both stop at nodes already seen, so functions that tail-call in a circle are as good as any
+others. `open` decodes code, so it is asked only where `known` does not explain a stack. networkx takes longer to
+import than most runs take, so it is imported when the first member that has tail calls is met.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class CallGraph:
         """What `node` reaches by recorded tail calls, itself included."""
         reach = self._known.get(node)
         if reach is None:
-            reach = frozenset((node,))
+            reach = frozenset((node,)) if self._program.tail_calls_known else self.open(node).nodes
             if node in self._jumping:
                 from networkx import descendants
 
@@ -77,9 +78,9 @@ class CallGraph:
             seen = {node}
             todo = [node]
             wild = False
-            while todo and not wild:
+            while todo and not (wild and self._program.tail_calls_known):
                 step = self._step(todo.pop())
-                wild = step.wild
+                wild |= step.wild
                 todo.extend(step.nodes - seen)
                 seen |= step.nodes
             reach = self._open[node] = Reach(frozenset(seen), wild)
@@ -98,16 +99,20 @@ class CallGraph:
         for other in self.tail_graph.successors(node) if node in self._jumping else ():
             nodes.update(self._program.nodes_of_hub(other) if other < 0 else (other,))
         jumps = self._program.code.jumps(body.start, body.end)
-        if jumps is None or jumps.indirect:
+        if jumps is None:
             return Reach(frozenset(nodes), wild=True)
+        wild = jumps.indirect
         for jump, target in jumps.direct:
-            if body.start <= target < body.end or (node, jump) in self._recorded:
+            if (node, jump) in self._recorded:
                 continue
+            if body.start <= target < body.end and (target != body.start or self._program.tail_calls_known):
+                continue  # a loop, as far as anybody says
             landed = self._program.body_at(target)
             if landed is None:
-                return Reach(frozenset(nodes), wild=True)
-            nodes.update(self._landing(node, body, landed))
-        return Reach(frozenset(nodes))
+                wild = True
+            else:
+                nodes.update(self._landing(node, body, landed))
+        return Reach(frozenset(nodes), wild)
 
     def _landing(self, node: int, body: Body, landed: Body) -> list[int]:
         """The candidates of `landed` that an unrecorded jump of `node` enters."""

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from icf.elf.image import Image
 from unwind.answer import FrameAnswer
-from unwind.load import has_tables
+from unwind.load import has_only_records, has_tables
 from unwind.program import Program
 from unwind.read_pcs import read_pcs
 from unwind.resolver import Answers, Resolver
@@ -52,7 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     with Image.open(args.exe) as image:
-        if not has_tables(image):
+        if has_only_records(image):
+            print(
+                f"icf: {args.exe} has .debug_dcall alone: functions that share a body are found by symbols and debug"
+                f" information\nhint: 'icf pass {args.exe}' knows more",
+                file=sys.stderr,
+            )
+        elif not has_tables(image):
             print(
                 f"icf: {args.exe} has no call-site tables, so folded functions cannot be told apart\n"
                 f"hint: run 'icf pass {args.exe}'",

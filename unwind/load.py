@@ -1,8 +1,8 @@
 """The program of a linked image: its tables, its symbols and its code.
 
-With `.debug_icf` the fold classes, tail calls and evidence are those of the link pass. Without, several
-symbols at one address are candidates, and no record is believed: what a foreign `.debug_dcall` says is
-about DIEs, and which member a DIE is only the pass has worked out.
+With `.debug_icf` the fold classes, tail calls and evidence are those of the link pass. With nothing but a
+`.debug_dcall` the classes are worked out for its records (`unwind.foreign`). With no table at all, several symbols at
+one address are candidates.
 """
 
 from __future__ import annotations
@@ -61,8 +61,17 @@ def has_tables(image: Image) -> bool:
     return image.section(ICF) is not None
 
 
+def has_only_records(image: Image) -> bool:
+    """Whether the image has the proposal's table and not ours: what another tool or a compiler wrote."""
+    return image.section(ICF) is None and len(image.contents(DCALL)) > 0
+
+
 def load_program(image: Image) -> Program:
     """What the resolver needs of `image`; sections are parsed now, symbols and code when asked about."""
+    if has_only_records(image):
+        from unwind.foreign import load_foreign
+
+        return load_foreign(image)[0]
     functions = SymbolFunctions(image, folds_known=has_tables(image))
     code = ImageCode(image)
     if not has_tables(image):

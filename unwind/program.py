@@ -169,10 +169,13 @@ class Program:
         tail_calls: Iterable[TailCall] = (),
         code: Code | None = None,
         functions: Functions | None = None,
+        *,
+        tail_calls_known: bool = True,
     ) -> None:
         self.code: Code = code or ListedCode()
         self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
         self._functions = functions
+        self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
         self.candidates: list[tuple[Body, int]] = []  # node -> its body and its place there
         self.bodies = [self._add(fold) for fold in sorted(classes, key=lambda fold: fold.vaddr)]
         self._starts = [body.start for body in self.bodies]

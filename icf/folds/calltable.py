@@ -1,0 +1,145 @@
+"""What a `.debug_dcall` that another tool wrote says, in members: who calls whom at each return address.
+
+Such a table names DIEs: the callee's is often a mere declaration, the caller's may not be there at all. A record is
+believed only where the machine code agrees: a direct call ends at its call site, the callee is a function at
+the target, and the caller one at the source. Then three rules say which caller it speaks for:
+
+    the source is not merged       the one function there
+    a caller record precedes it    that function
+    none does                      code of the record's own unit: its members, if each of them has had its say
+
+A linker that overwrites references to folded functions (lld, mold) turns their records into what looks like caller
+records: call site 0, and the DIE of a callee. So in its output the only speaker at a call site is the kept function;
+another caller is believed where that one speaks, too, which a tool has seen to that ran after the link.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.folds.classes import Fold
+from icf.folds.fold_index import FoldIndex
+from icf.folds.identity import Identities
+from icf.tables.dcall import DirectCalls
+
+U64 = NDArray[np.uint64]
+
+
+class DirectBranches(NamedTuple):
+    """Calls of the machine code, by ascending return address: from one body to another, 0 for none."""
+
+    end: U64
+    source: U64
+    target: U64
+
+
+class TableCall(NamedTuple):
+    """One statement of the table: at `end` the member `caller` calls one of `callees`; members by index."""
+
+    end: int
+    source: int
+    caller: int
+    target: int
+    callees: tuple[int, ...]
+
+
+class CallTable:
+    """Reads the records of a table against the code and the fold classes of its image."""
+
+    def __init__(
+        self, calls: DirectCalls, branches: DirectBranches, folds: Mapping[int, Fold], identities: Identities
+    ) -> None:
+        self.dropped: Counter[str] = Counter()  # records that did not hold, by reason
+        self._calls, self._branches = calls, branches
+        self._folds, self._identities = folds, identities
+        self._indexes: dict[int, FoldIndex] = {}
+        self._callees: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._places: dict[int, dict[int, int]] = {}
+
+    def statements(self) -> Iterator[TableCall]:
+        """All that holds; `dropped` is complete at the end."""
+        calls, branches = self._calls, self._branches
+        at = np.searchsorted(branches.end, calls.call_site)
+        rows = np.flatnonzero(at < len(branches.end))
+        rows = rows[branches.end[at[rows]] == calls.call_site[rows]]
+        rows = rows[branches.source[at[rows]] != 0]
+        order = np.argsort(calls.call_site[rows], kind="stable")
+        rows = rows[order]
+        units = self._units_of(rows)
+        self._described = dict(zip(rows.tolist(), self._identities.of(calls.callee_die[rows].tolist()), strict=True))
+        ends = calls.call_site[rows]
+        firsts = np.flatnonzero(np.append(True, ends[1:] != ends[:-1])) if len(ends) else np.empty(0, np.int64)
+        for first, last in zip(firsts.tolist(), [*firsts.tolist()[1:], len(rows)], strict=True):
+            branch = int(at[rows[first]])
+            yield from self._at(rows[first:last].tolist(), units[first:last].tolist(), branch)
+
+    def _units_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The unit of .debug_info that each record belongs to."""
+        infos = np.array([unit.debug_info for unit in self._calls.units] or [0], np.uint64)
+        unit_rows = np.array(self._calls.unit_row or (0,))
+        return self._identities.debug.unit_of(infos[np.searchsorted(unit_rows, rows, side="right") - 1])
+
+    def _at(self, rows: list[int], units: list[int], branch: int) -> Iterator[TableCall]:
+        """The statements of the records at one return address."""
+        end, source, target = (int(column[branch]) for column in self._branches)
+        found: dict[int, set[int]] = {}
+        for row, unit in zip(rows, units, strict=True):
+            callees = self._members(target, row)
+            if not callees:
+                self.dropped["callee is none of the functions that the code calls"] += 1
+                continue
+            callers = self._callers(source, row, units, unit)
+            if not callers:
+                self.dropped["caller is none of the functions at the call"] += 1
+            for caller in callers:
+                found.setdefault(caller, set()).update(callees)
+        kept = self._kept(source)
+        if kept is not None and kept not in found and found:
+            self.dropped["caller is a function that the linker removed"] += len(rows)
+            return
+        for caller, members in sorted(found.items()):
+            yield TableCall(end, source, caller, target, tuple(sorted(members)))
+
+    def _members(self, target: int, row: int) -> tuple[int, ...]:
+        """The members of the called body that the record's DIE can mean."""
+        fold = self._folds.get(target)
+        if fold is None:
+            return (0,)
+        die = int(self._calls.callee_die[row])
+        if (target, die) not in self._callees:
+            index = self._indexes.get(target)
+            if index is None:
+                index = self._indexes[target] = FoldIndex(fold)
+            self._callees[target, die] = tuple(index.members_of(die, self._described[row]))
+        return self._callees[target, die]
+
+    def _callers(self, source: int, row: int, units: list[int], unit: int) -> list[int]:
+        """The members of the calling body for which the record speaks; `units` are those of all records there."""
+        fold = self._folds.get(source)
+        if fold is None:
+            return [0]
+        die = int(self._calls.caller_die[row])
+        if die:
+            if source not in self._places:
+                self._places[source] = {die: idx for idx, member in enumerate(fold.members) for die in member.dies}
+            idx = self._places[source].get(die)
+            return [] if idx is None else [idx]
+        kept = self._kept(source)
+        if kept is not None:
+            return [kept]
+        own = [
+            idx
+            for idx, member in enumerate(fold.members)
+            if unit >= 0 and unit in self._identities.debug.unit_of(np.array(member.dies, np.uint64))
+        ]
+        return own if units.count(unit) >= len(own) else []
+
+    def _kept(self, vaddr: int) -> int | None:
+        """The member whose code stands at a merged body, where the linker leaves that to be seen."""
+        fold = self._folds.get(vaddr)
+        return next((idx for idx, member in enumerate(fold.members) if member.kept is True), None) if fold else None
