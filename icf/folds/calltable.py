@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -68,15 +69,16 @@ class CallTable:
         rows = np.flatnonzero(at < len(branches.end))
         rows = rows[branches.end[at[rows]] == calls.call_site[rows]]
         rows = rows[branches.source[at[rows]] != 0]
-        order = np.argsort(calls.call_site[rows], kind="stable")
-        rows = rows[order]
-        units = self._units_of(rows)
+        described = self._identities.debug.unit_of(calls.callee_die[rows]) >= 0
+        if not described.all():
+            self.dropped["callee is outside of .debug_info"] += len(rows) - int(described.sum())
+        rows = rows[described]
+        rows = rows[np.argsort(calls.call_site[rows], kind="stable")]
         self._described = dict(zip(rows.tolist(), self._identities.of(calls.callee_die[rows].tolist()), strict=True))
-        ends = calls.call_site[rows]
-        firsts = np.flatnonzero(np.append(True, ends[1:] != ends[:-1])) if len(ends) else np.empty(0, np.int64)
-        for first, last in zip(firsts.tolist(), [*firsts.tolist()[1:], len(rows)], strict=True):
-            branch = int(at[rows[first]])
-            yield from self._at(rows[first:last].tolist(), units[first:last].tolist(), branch)
+        entries = zip(rows.tolist(), self._units_of(rows).tolist(), at[rows].tolist(), strict=True)
+        for branch, group in groupby(entries, key=lambda entry: entry[2]):
+            mine = list(group)
+            yield from self._at([row for row, _, _ in mine], [unit for _, unit, _ in mine], branch)
 
     def _units_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The unit of .debug_info that each record belongs to."""

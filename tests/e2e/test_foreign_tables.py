@@ -16,6 +16,7 @@ from icf.tables.load import load_tables
 from tests.e2e.program import Frame, Program, icf
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Workshop
 from tests.support.call_tables import compiler_table, install
+from tests.support.link import run, tool
 
 CLANG_GOLD = dataclasses.replace(GOLD, compiler="clang")
 LLDS = (LLD_ALONE, dataclasses.replace(LLD_ALONE, compiler="gcc"))
@@ -152,3 +153,15 @@ def test_the_pass_takes_the_table_as_evidence(workshop: Workshop, dialect: Diale
     verdicts = program.check()
     for name in merged(workshop):
         assert verdicts[name] == {"unique"}, name
+
+
+@pytest.mark.parametrize("toolchain", [CLANG_GOLD], ids=str, indirect=True)
+def test_a_table_whose_debug_information_is_gone_says_nothing(workshop: Workshop) -> None:
+    program = workshop.build(SOURCES)
+    install(program.folded, compiler_table(program.folded, Dialect.GCC), program.folded)
+    run(tool("objcopy"), *(f"--remove-section=.debug_{name}" for name in ("info", "abbrev", "line")), program.folded)
+    verdicts = program.check()
+    assert not any("unique" in found for found in verdicts.values())
+    summary = json.loads(icf("pass", "--json", program.folded))
+    assert summary["dropped"]["table: callee is outside of .debug_info"] > 0
+    program.check()
