@@ -9,9 +9,8 @@ never addresses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum, IntFlag
-from typing import NewType
+from typing import NamedTuple, NewType
 
 Vaddr = NewType("Vaddr", int)  # as linked; what readelf prints
 RuntimeAddr = NewType("RuntimeAddr", int)  # as sampled; meaningless without the module map
@@ -63,8 +62,7 @@ class ClassFlag(IntFlag):
     ADDRESS_TAKEN_KNOWN = 8  # the members' ADDRESS_TAKEN flags are complete
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One source function of a fold class."""
 
     name: str  # linkage name, as in the symbol table
@@ -74,8 +72,7 @@ class Member:
     slot: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FoldClass:
+class FoldClass(NamedTuple):
     """The functions that share the body at `vaddr`; merged if there are two members or more."""
 
     vaddr: Vaddr
@@ -91,16 +88,14 @@ class FoldClass:
 ALL_MEMBERS = -1  # a member index: each member of the class
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MemberRef:
+class MemberRef(NamedTuple):
     """A member by its place: class index in address order, member index in that class."""
 
     class_idx: int
     member_idx: int
 
 
-@dataclass(frozen=True, slots=True)
-class TailCall:
+class TailCall(NamedTuple):
     """A jump at `jump` that, in `caller`, is a call of `callee`; it leaves no return address.
 
     Where it means the same in every member of a class, `caller` has the member index ALL_MEMBERS. So has `callee`

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict
 
 from linkpass.pipeline import Options, Summary, run_pass
 
@@ -48,6 +46,9 @@ def run(args: argparse.Namespace) -> int:
             " trace of static functions that it folded with them: they are named only with --icf-report\n"
         )
     if args.json:
+        import json
+        from dataclasses import asdict
+
         document = asdict(summary) | {"unread_units": [str(error) for error in summary.unread_units]}
         print(json.dumps(document))
     elif not args.quiet:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
-from icf.folds.report import parse_icf_report
-from icf.tables.load import load_tables
 from linkpass.collect import collect
 from linkpass.linked import Linked
-from linkpass.objects import LinkObjects
 from linkpass.rewrite import rewrite
 from linkpass.tables import build_tables, evidence_counts
-from linkpass.verify import check_tables, verify_image
+from linkpass.verify import check_tables
+
+if TYPE_CHECKING:
+    from icf.folds.report import FoldedSections
+    from linkpass.objects import LinkObjects
 
 
 @dataclass(slots=True)
@@ -47,8 +48,7 @@ class Summary:
     already_done: bool = False  # the tables were there; nothing but a copy was made
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """What the command line decides."""
 
     out: str | None = None  # None: over the image
@@ -62,7 +62,7 @@ class Options:
 def run_pass(path: str, options: Options) -> Summary:
     """Put the tables into the image at `path`. The input is not touched if anything fails."""
     out = options.out if options.out is not None else path
-    report = parse_icf_report(Path(options.icf_report)) if options.icf_report is not None else None
+    report = _read_report(options)
     with Image.open(path) as image:
         if image.section(".debug_icf") is not None and report is None and not options.objects:
             return _already_done(image, out)
@@ -103,11 +103,23 @@ def run_pass(path: str, options: Options) -> Summary:
         )
 
 
+def _read_report(options: Options) -> list[FoldedSections] | None:
+    """What the linker said, if that is given."""
+    if options.icf_report is None:
+        return None
+    from pathlib import Path
+
+    from icf.folds.report import parse_icf_report
+
+    return parse_icf_report(Path(options.icf_report))
+
+
 def _open_objects(options: Options) -> LinkObjects | None:
     """The objects of the link, if any were given."""
     if not options.objects:
         return None
     from icf.linkinputs.inputs import open_inputs
+    from linkpass.objects import LinkObjects
 
     return LinkObjects(open_inputs(options.objects, missing_ok=options.missing_objects_ok))
 
@@ -119,6 +131,9 @@ def emitted_relocations(image: Image) -> list[str]:
 
 def _already_done(image: Image, out: str) -> Summary:
     """The tables of an earlier run stay as they are, if they fit the code."""
+    from icf.tables.load import load_tables
+    from linkpass.verify import verify_image
+
     tables = load_tables(image)
     problems = verify_image(image)
     if problems:

@@ -15,7 +15,7 @@ site says that it is a call.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ from linkpass.linked import Linked
 U64 = NDArray[np.uint64]
 
 
-@dataclass(slots=True)
-class Reach:
+class Reach(NamedTuple):
     """Direct calls and jumps to bodies from which a merged body is reached, that body included."""
 
     wanted: frozenset[int]  # addresses of those bodies

@@ -23,8 +23,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf.elf.types import ET_REL, SHT_PROGBITS
 from linkpass.rewrite_file import replace_file
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from icf.elf.image import Image
 
 
-@dataclass(frozen=True, slots=True)
-class SectionEdit:
+class SectionEdit(NamedTuple):
     """A section that is not loaded, to add or to replace."""
 
     name: str
@@ -48,8 +46,7 @@ class SectionEdit:
     info: str = ""  # the section that sh_info names
 
 
-@dataclass(frozen=True, slots=True)
-class SectionGrowth:
+class SectionGrowth(NamedTuple):
     """Bytes to put at the end of an existing section that is not loaded.
 
     A compressed section is inflated first and compressed again. With `keep_bytes` only that much of the old

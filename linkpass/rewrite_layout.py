@@ -12,9 +12,9 @@ An empty section takes no part in the layout: it points to the start of the tail
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from struct import pack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf.elf.headers import SECTION_HEADERS
 from icf.elf.types import EHDR, PHDR, SHDR, SHN_LORESERVE_16, SHN_XINDEX_16, SHT_NOBITS, SHT_NULL
@@ -29,8 +29,7 @@ _TABLE_ALIGN = 8
 _CHUNK_SIZE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Bytes of the output: new ones, or `size_bytes` of the input from `source_offset` on."""
 
     offset: int
@@ -39,8 +38,7 @@ class Piece:
     source_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The pieces of the output, in the order of writing."""
 
     pieces: tuple[Piece, ...]

@@ -11,8 +11,8 @@ debuggers pass over it. A unit that an earlier run has written is recognized by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from struct import pack
+from typing import NamedTuple
 
 from icf.demangle import demangle
 from icf.dwarf.units import NAME, OFFSET, DebugInfo
@@ -32,8 +32,7 @@ _ABBREVIATIONS = bytes.fromhex(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SyntheticUnit:
+class SyntheticUnit(NamedTuple):
     """What to append, after how much of the sections, and where each declaration will be."""
 
     info: bytes

@@ -17,11 +17,12 @@ from icf.errors import IcfError
 from icf.model import ClassFlag, FoldClass
 from icf.tables.dcall import DirectCalls
 from icf.tables.icftable import IcfTable
-from icf.tables.load import load_tables
 
 
 def verify_image(image: Image) -> list[str]:
     """What is wrong with the tables of an image, a line each; empty if nothing is."""
+    from icf.tables.load import load_tables
+
     tables = load_tables(image)
     if not tables.present:
         raise IcfError(f"{image.path}: has no .debug_icf, .debug_dcall or .debug_vcall", hint="run icf pass first")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ _REACH_BYTES = {Machine.X86_64: 1 << 31, Machine.AARCH64: 1 << 27}  # of a call 
 _LAST_VADDR = (1 << 64) - 1
 
 
-@dataclass(slots=True)
-class Branches:
+class Branches(NamedTuple):
     """One row for each branch, by address. `end` is the address after the instruction: of a call, its return
     address."""
 

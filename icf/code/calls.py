@@ -10,8 +10,8 @@ can be read both ways do occur: `4c 39 e8 74 ce ff d0` is cmp, je and `call *%ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from icf.elf.image import Image
 from icf.elf.types import PT_LOAD, Machine
@@ -23,8 +23,7 @@ class CallKind(Enum):
     NONE = "none"  # no call ends here
 
 
-@dataclass(frozen=True, slots=True)
-class CallInsn:
+class CallInsn(NamedTuple):
     """A call, as far as its bytes say."""
 
     kind: CallKind

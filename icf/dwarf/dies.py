@@ -7,7 +7,7 @@ the chains of all asked DIEs together, level by level.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ DECLARATION, EXTERNAL, INLINE, ARTIFICIAL, FAILED = 8, 16, 32, 64, 128
 _MAX_CHAIN = 8
 
 
-@dataclass(slots=True)
-class Dies:
+class Dies(NamedTuple):
     """One row for each asked offset; strings are references (see `DebugInfo.string`)."""
 
     offset: U64
@@ -91,8 +90,7 @@ def _columns(rows: U64) -> Dies:
     )
 
 
-@dataclass(slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What the chain of origins of each asked DIE says."""
 
     name: U64  # string reference of the first DW_AT_name met

@@ -7,8 +7,7 @@ thread scans into one small set of arrays that stays in its cache, and what was 
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,7 @@ TAIL_CALL, AT_INSTRUCTION, NO_CALLER = 1, 2, 4  # flags of a call site
 _RUN_BYTES = 1 << 20  # .debug_info bytes that a thread takes at a time
 
 
-@dataclass(slots=True)
-class Functions:
+class Functions(NamedTuple):
     """One row for each range of each function, functions in the order of their DIEs.
 
     A function that is split into a hot and a cold part has two rows of one DIE, `part` 0 and 1.
@@ -37,8 +35,7 @@ class Functions:
     part: NDArray[np.uint32]
 
 
-@dataclass(slots=True)
-class CallSites:
+class CallSites(NamedTuple):
     """One row for each call site with a callee. `pc` is the return address, or with AT_INSTRUCTION that of the
     call or jump itself; `caller` is the DIE of the enclosing function, 0 where none is said (gcc hangs a few sites into
     the abstract instance)."""
@@ -49,8 +46,7 @@ class CallSites:
     flags: NDArray[np.uint8]
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(NamedTuple):
     functions: Functions
     sites: CallSites
 
@@ -79,6 +75,8 @@ def scan_functions(debug: DebugInfo, threads: int | None = None) -> Scan:
                 return scanner.scan_run(run, scratch)
             finally:
                 spare.append(scratch)
+
+        from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(workers) as pool:
             parts = list(pool.map(work, runs))

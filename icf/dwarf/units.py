@@ -13,6 +13,7 @@ debug sections (`lld --emit-relocs`) the true addresses are put back, on private
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +64,7 @@ def indirect_forms() -> NDArray[np.uint32]:
     return forms
 
 
-@dataclass(frozen=True, slots=True)
-class Die:
+class Die(NamedTuple):
     """The attributes of one DIE that this project reads; references are absolute offsets, 0 = none."""
 
     offset: int

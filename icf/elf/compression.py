@@ -12,8 +12,8 @@ comes, so a lying header costs no memory, and what comes must be exactly what wa
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from icf.elf.types import CHDR, ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD
 from icf.errors import FormatError, UnsupportedError
@@ -33,8 +33,7 @@ class Method(Enum):
     ZLIB_GNU = "zlib-gnu"
 
 
-@dataclass(frozen=True, slots=True)
-class CompressionHeader:
+class CompressionHeader(NamedTuple):
     """What stands before the compressed bytes."""
 
     method: Method
@@ -84,7 +83,7 @@ def inflate(stored: memoryview, path: str, section: str, *, gnu: bool) -> bytes 
 
 def compress(contents: bytes | bytearray | memoryview, header: CompressionHeader) -> bytes:
     """`contents` as a section compressed like the one that `header` was read from, header included."""
-    header = replace(header, size_bytes=len(contents))
+    header = header._replace(size_bytes=len(contents))
     if header.method is Method.ZSTD:
         import zstandard
 

@@ -9,7 +9,7 @@ that one bad section does not make the others unreadable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from icf.elf.types import (
     EHDR,
@@ -32,8 +32,7 @@ HEADERS = "ELF header"
 SECTION_HEADERS = "section headers"
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(NamedTuple):
     """All header fields that are used, counts resolved."""
 
     machine: Machine

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
+from typing import NamedTuple
 
 EHDR = Struct("<16sHHIQQQIHHHHHH")
 SHDR = Struct("<IIQQQQIIQQ")
@@ -25,7 +26,7 @@ SHT_DYNAMIC, SHT_NOTE, SHT_NOBITS, SHT_REL, SHT_DYNSYM = 6, 7, 8, 9, 11
 SHT_GROUP, SHT_SYMTAB_SHNDX = 17, 18
 SHT_GNU_verdef, SHT_GNU_verneed, SHT_GNU_versym = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 
-SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_MERGE = 1, 2, 4, 0x10
 SHF_INFO_LINK, SHF_LINK_ORDER, SHF_COMPRESSED = 0x40, 0x80, 0x800
 
 SHN_UNDEF = 0
@@ -83,8 +84,7 @@ class Section:
         return self.offset if self.type == SHT_NOBITS else self.offset + self.size_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One program header."""
 
     type: int

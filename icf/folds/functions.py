@@ -6,7 +6,7 @@ debug information has symbols only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ from icf.elf.image import Image
 U64 = NDArray[np.uint64]
 
 
-@dataclass(slots=True)
-class Bodies:
+class Bodies(NamedTuple):
     """Bodies by ascending start. Columns of symbols and of DWARF ranges are restricted to executable code."""
 
     start: U64

@@ -27,8 +27,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from icf.errors import FormatError
@@ -62,8 +60,7 @@ class SectionRef(NamedTuple):
         return bool(function_name(self.section))
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedSections:
+class FoldedSections(NamedTuple):
     """Sections that share one body: the one in the output, and those that were left out."""
 
     kept: SectionRef
@@ -80,14 +77,19 @@ def parse_icf_report(report: str | bytes | os.PathLike[str], path: str = "") -> 
 
     `report` is a path, or the text itself: a `str` of one line that is no report line is taken for a path.
     """
-    if isinstance(report, str) and report and "\n" not in report and not any(word in report for word in _LINE_WORDS):
-        report = Path(report)
     if isinstance(report, os.PathLike):
-        path = path or os.fspath(report)
-        report = Path(report).read_bytes()
+        report = os.fspath(report)
+        return _classes(_pairs(_read_text(report), path or report))
     if isinstance(report, bytes):
         report = report.decode("utf-8", "surrogateescape")
+    elif report and "\n" not in report and not any(word in report for word in _LINE_WORDS):
+        path, report = path or report, _read_text(report)
     return _classes(_pairs(report, path or "<report>"))
+
+
+def _read_text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        return file.read()
 
 
 def function_name(section: str) -> str:

@@ -26,8 +26,8 @@ there is no debug_info: byte 1 is either the address size, or the zero of a two-
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from icf.reader import Reader
 
@@ -44,8 +44,7 @@ class Dialect(Enum):
     GCC = "gcc"
 
 
-@dataclass(frozen=True, slots=True)
-class CallUnit:
+class CallUnit(NamedTuple):
     """One contribution: its header, and the half-open range of the section that its entries fill."""
 
     offset: int  # of unit_length, in the section

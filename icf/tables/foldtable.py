@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,7 @@ _U64 = NDArray[np.uint64]
 _U8 = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True)
-class IcfColumns:
+class IcfColumns(NamedTuple):
     """The columns of `.debug_icf`, decoded but not interpreted; validated by whoever made them."""
 
     class_vaddr: _U64  # ascending

@@ -142,8 +142,8 @@ def read_once(image: Image, more: Sequence[int] = ()) -> Reading:
         units=debug.units.tolist(),
         functions=list(zip(*(c.tolist() for c in (f.die, f.part, f.low, f.high, f.origin, f.unit)), strict=True)),
         sites=list(zip(*(c.tolist() for c in (s.pc, s.origin, s.caller, s.flags)), strict=True)),
-        dies=list(zip(*(getattr(dies, name).tolist() for name in dies.__slots__), strict=True)),
-        identities=list(zip(*(getattr(identity, name).tolist() for name in identity.__slots__), strict=True)),
+        dies=list(zip(*(column.tolist() for column in dies), strict=True)),
+        identities=list(zip(*(column.tolist() for column in identity), strict=True)),
         errors=[str(error) for error in debug.errors()],
     )
 
