@@ -64,7 +64,10 @@ def run(args: argparse.Namespace) -> int:
                 f"hint: run 'icf pass {args.exe}'",
                 file=sys.stderr,
             )
-        resolver = Resolver(Program.from_image(image))
+        program = Program.from_image(image)
+        if program.dropped_records:
+            print(f"icf: {args.exe}: {program.dropped_records} records do not fit its code, left out", file=sys.stderr)
+        resolver = Resolver(program)
         write = _writer(args.out, _placer(image, args.no_lines))
         with _opened(args.stacks) as lines:
             progress = _Progress(lines)

@@ -8,8 +8,6 @@ and a jump between functions counts as far as the code shows it.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from icf.code.branches import find_branches
@@ -27,8 +25,8 @@ from unwind.functions import SymbolFunctions
 from unwind.program import CallRecord, Program
 
 
-def load_foreign(image: Image) -> tuple[Program, Counter[str]]:
-    """The program, and how many records were dropped for which reason."""
+def load_foreign(image: Image) -> Program:
+    """The program; `dropped_records` counts what the machine code contradicts."""
     calls = parse_dcall(image.contents(".debug_dcall"), image.path)
     debug = DebugInfo.open(image)
     functions = scan_functions(debug).functions
@@ -59,7 +57,9 @@ def load_foreign(image: Image) -> tuple[Program, Counter[str]]:
         for callee in call.callees
     ]
     code, others = ImageCode(image), SymbolFunctions(image, folds_known=True)
-    return Program(classes, records, (), code, others, tail_calls_known=False), table.dropped
+    program = Program(classes, records, (), code, others, tail_calls_known=False)
+    program.dropped_records = table.dropped.total()
+    return program
 
 
 def _doubtful(image: Image, finder: FoldFinder, bodies: Bodies) -> list[int]:

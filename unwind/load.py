@@ -71,7 +71,7 @@ def load_program(image: Image) -> Program:
     if has_only_records(image):
         from unwind.foreign import load_foreign
 
-        return load_foreign(image)[0]
+        return load_foreign(image)
     functions = SymbolFunctions(image, folds_known=has_tables(image))
     code = ImageCode(image)
     if not has_tables(image):

@@ -176,6 +176,7 @@ class Program:
         self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
         self._functions = functions
         self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
+        self.dropped_records = 0  # of a foreign table, which did not fit the code
         self.candidates: list[tuple[Body, int]] = []  # node -> its body and its place there
         self.bodies = [self._add(fold) for fold in sorted(classes, key=lambda fold: fold.vaddr)]
         self._starts = [body.start for body in self.bodies]

@@ -156,12 +156,15 @@ def test_the_pass_takes_the_table_as_evidence(workshop: Workshop, dialect: Diale
 
 
 @pytest.mark.parametrize("toolchain", [CLANG_GOLD], ids=str, indirect=True)
-def test_a_table_whose_debug_information_is_gone_says_nothing(workshop: Workshop) -> None:
+def test_a_table_whose_debug_information_is_gone_says_nothing(
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
     program = workshop.build(SOURCES)
     install(program.folded, compiler_table(program.folded, Dialect.GCC), program.folded)
     run(tool("objcopy"), *(f"--remove-section=.debug_{name}" for name in ("info", "abbrev", "line")), program.folded)
     verdicts = program.check()
     assert not any("unique" in found for found in verdicts.values())
+    assert "records do not fit its code, left out" in capsys.readouterr().err
     summary = json.loads(icf("pass", "--json", program.folded))
     assert summary["dropped"]["table: callee is outside of .debug_info"] > 0
     program.check()
