@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -79,15 +80,18 @@ class Image:
         """Map the file; `allow_rel` admits relocatable objects."""
         path = os.fspath(path)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
         except OSError as error:
             raise IcfError(f"{path}: {error.strerror}") from error
         try:
-            if os.fstat(fd).st_size == 0:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise IcfError(f"{path}: is not a regular file")
+            if status.st_size == 0:
                 raise FormatError(path, "ELF header", 0, "the file is empty")
             data = memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
             return cls(path, fd, data, allow_rel=allow_rel)
-        except (OSError, ValueError) as error:  # a directory, a device
+        except (OSError, ValueError) as error:
             os.close(fd)
             raise IcfError(f"{path}: cannot be mapped: {error}") from error
         except BaseException:
