@@ -14,10 +14,12 @@ place says which function it is.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from icf.demangle import demangle
-from icf.elf.objectfile import Entries
 from icf.elf.types import Machine
 from icf.folds.aliases import base_name
 from icf.folds.classes import Fold
@@ -25,7 +27,8 @@ from icf.folds.members import FoldMember
 from icf.folds.nameless import identifiers, identifiers_of
 from icf.model import Evidence
 from linkpass.linked import Linked, Place
-from linkpass.objects import Definition, LinkObjects, definitions_of, functions_at
+from linkpass.object_code import Relocation
+from linkpass.objects import LinkObjects, wanted_member
 from linkpass.reach import Reach
 from linkpass.records import Records, Statements
 
@@ -33,86 +36,120 @@ _STB_LOCAL = 0
 _OPERAND_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (280, 282, 283)}
 
 
+class _Branch(NamedTuple):
+    """A call or jump of which the callee is asked."""
+
+    end: int
+    target: int
+    is_jump: bool
+
+
 def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Records) -> Statements:
     """What the objects say of the calls and jumps into merged bodies that `records` does not know yet."""
     statements = Statements(Evidence.OBJECT)
-    wanted: dict[Place, list[tuple[int, int, bool]]] = {}  # caller -> (end of the branch, target, is a jump)
+    branches_of = _unknown_branches(linked, reach, records)
+    wanted = [wanted_member(caller.vaddr, linked.member(caller)) for caller in branches_of]
+    pairs: list[tuple[Place, _Branch]] = []  # with `functions`, which has the callers as the objects have them
+    functions: list[int] = []
+    for (caller, branches), found in zip(branches_of.items(), objects.definitions(linked.image, wanted), strict=True):
+        for function in found:
+            pairs += [(caller, branch) for branch in branches]
+            functions += [function] * len(branches)
+    entries = _operands(linked, objects, np.array(functions, np.int64), pairs)
+    callees = _Callees(linked, objects)
+    types = _OPERAND_TYPES[linked.image.machine]
+    for (caller, branch), entry in zip(pairs, entries.tolist(), strict=True):
+        if entry < 0:
+            if branch.is_jump and branch.target == caller.vaddr:
+                statements.not_calls.add((branch.end, caller))
+            continue
+        relocation = objects.code.entry(entry)
+        if relocation.type not in types:
+            continue
+        found = callees.of(relocation, branch.target)
+        if len(found) == 1:
+            out = statements.jumps if branch.is_jump else statements.calls
+            out.setdefault((branch.end, caller), set()).add(Place(branch.target, found[0]))
+        else:
+            which = "several" if found else "none"
+            statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
+    return statements
+
+
+def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Place, list[_Branch]]:
+    """The branches into merged bodies, by caller, of which `records` does not know the callee."""
+    unknown: dict[Place, list[_Branch]] = {}
     for ends, sources, targets, known, is_jump in (
         (reach.call_end, reach.call_from, reach.call_target, records.calls, False),
         (reach.jump_end, reach.jump_from, reach.jump_target, records.jumps, True),
     ):
-        for end, source, target in zip(ends.tolist(), sources.tolist(), targets.tolist(), strict=True):
-            if source and target in linked.folds:
-                for caller in linked.places(source):
-                    if (end, caller) not in known:
-                        wanted.setdefault(caller, []).append((end, target, is_jump))
-    names = {name for caller in wanted for name in _names(linked.member(caller))}
-    found = objects.define(names)
-    for caller, branches in wanted.items():
-        member = linked.member(caller)
-        for definition in definitions_of(linked.image, found, caller.vaddr, _names(member), member.files):
-            _read(linked, caller, branches, definition, statements)
-    return statements
+        matter = np.flatnonzero((sources != 0) & np.isin(targets, linked.vaddrs))
+        columns = (ends[matter].tolist(), sources[matter].tolist(), targets[matter].tolist())
+        for end, source, target in zip(*columns, strict=True):
+            branch = _Branch(end, target, is_jump)
+            for caller in linked.places(source):
+                if (end, caller) not in known:
+                    unknown.setdefault(caller, []).append(branch)
+    return unknown
 
 
-def _names(member: FoldMember) -> list[str]:
-    return [] if member.nameless else [member.name, *member.aliases]
-
-
-def _read(
-    linked: Linked,
-    caller: Place,
-    branches: list[tuple[int, int, bool]],
-    definition: Definition,
-    statements: Statements,
-) -> None:
-    entries = definition.relocations()
-    offsets = entries["offset"]
-    aarch64 = linked.image.machine is Machine.AARCH64
-    for end, target, is_jump in branches:
-        out = statements.jumps if is_jump else statements.calls
+def _operands(
+    linked: Linked, objects: LinkObjects, functions: NDArray[np.int64], pairs: list[tuple[Place, _Branch]]
+) -> NDArray[np.int64]:
+    """The relocation of each branch's operand in the caller's function, -1 if it has none."""
+    ends = np.array([branch.end - caller.vaddr for caller, branch in pairs], np.int64)
+    entries = objects.code.relocations_at(functions, ends - 4)
+    if linked.image.machine is Machine.X86_64:
         # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
-        for distance in (4, 3) if is_jump and not aarch64 else (4,):
-            place = definition.offset + end - distance - caller.vaddr
-            at = int(np.searchsorted(offsets, place))
-            if at < len(entries) and int(offsets[at]) == place:
-                break
-        else:
-            if is_jump and target == caller.vaddr:
-                statements.not_calls.add((end, caller))
-            continue
-        entry = entries[at]
-        if int(entry["type"]) not in _OPERAND_TYPES[linked.image.machine]:
-            continue
-        fold = linked.folds[target]
-        names, file = _called(definition, entry, 0 if aarch64 else 4)
-        callees = _named(fold, names, file) or _learned(fold, names, file)
-        if len(callees) == 1:
-            out.setdefault((end, caller), set()).add(Place(target, callees[0]))
-        else:
-            which = "several" if callees else "none"
-            statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
+        is_jump = np.array([branch.is_jump for _, branch in pairs], np.bool_)
+        shorter = np.flatnonzero((entries < 0) & is_jump)
+        entries[shorter] = objects.code.relocations_at(functions[shorter], ends[shorter] - 3)
+    return entries
 
 
-def _called(definition: Definition, entry: Entries, bias: int) -> tuple[list[str], str]:
-    """Symbols of the function that the relocation of a call means, and the source file of a local one."""
-    object_file = definition.object_file
-    symbols, row = object_file.symbols, int(entry["symbol"])
-    section = int(symbols.shndx[row])
-    if int(symbols.bind[row]) != _STB_LOCAL or section == 0:
-        return [symbols.name(row)], ""
-    offset = int(symbols.value[row]) + int(entry["addend"]) + bias
-    return functions_at(object_file, section, offset), object_file.source_file
+class _Callees:
+    """The members that the relocations of calls mean."""
 
+    def __init__(self, linked: Linked, objects: LinkObjects) -> None:
+        self._linked, self._objects = linked, objects
+        self._bias = 0 if linked.image.machine is Machine.AARCH64 else 4  # from a call's operand to its end
+        self._known: dict[tuple[int, Relocation], list[int]] = {}
+        self._named: dict[int, dict[str, list[int]]] = {}  # fold -> name -> members
 
-def _named(fold: Fold, names: list[str], file: str) -> list[int]:
-    """Members with one of these names; with a file, local ones that may stem from it."""
-    found = []
-    for idx, member in enumerate(fold.members):
-        at_home = not file or not member.files or file in member.files
-        if at_home and any(member.is_named(name) for name in names):
-            found.append(idx)
-    return found
+    def of(self, relocation: Relocation, target: int) -> list[int]:
+        """Members of the body `target` that a relocation can mean; one if it is known."""
+        key = (target, relocation)
+        found = self._known.get(key)
+        if found is None:
+            fold = self._linked.folds[target]
+            names, file = self._called(relocation)
+            found = self._members(fold, names, file)
+            if not found:
+                found = _learned(fold, names, file)
+                self._named.pop(target, None)
+            self._known[key] = found
+        return found
+
+    def _called(self, relocation: Relocation) -> tuple[list[str], str]:
+        """Symbols of the function that the relocation of a call means, and the source file of a local one."""
+        object_file = self._objects.objects[relocation.object_idx]
+        symbols, symbol = object_file.symbols, relocation.symbol
+        section = int(symbols.shndx[symbol])
+        if int(symbols.bind[symbol]) != _STB_LOCAL or section == 0:
+            return [symbols.name(symbol)], ""
+        offset = int(symbols.value[symbol]) + relocation.addend + self._bias
+        return self._objects.names_at(relocation.object_idx, section, offset), object_file.source_file
+
+    def _members(self, fold: Fold, names: list[str], file: str) -> list[int]:
+        """Members with one of these names; with a file, local ones that may stem from it."""
+        by_name = self._named.get(fold.vaddr)
+        if by_name is None:
+            by_name = self._named[fold.vaddr] = {}
+            for idx, member in enumerate(fold.members):
+                for name in () if member.nameless else {member.name, member.linkage, *member.aliases}:
+                    by_name.setdefault(name, []).append(idx)
+        found = sorted({idx for name in names if name for idx in by_name.get(name, ())})
+        return [idx for idx in found if not file or not fold.members[idx].files or file in fold.members[idx].files]
 
 
 def _learned(fold: Fold, names: list[str], file: str) -> list[int]:

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from icf.folds.members import FoldMember
 from linkpass.linked import Linked
-from linkpass.objects import Definition, LinkObjects, definitions_of
+from linkpass.objects import LinkObjects, wanted_member
 
-_Home = tuple[str, int, int]  # object, section, offset
+_Home = tuple[int, int, int]  # object, section, offset
 
 
 def join_aliases(linked: Linked, objects: LinkObjects) -> None:
     """Unite members of merged bodies that are one function in the objects."""
     suspects = [fold for fold in linked.folds.values() if any(not member.dies for member in fold.members)]
-    found = objects.define({name for fold in suspects for member in fold.members for name in _names(member)})
+    wanted = [wanted_member(fold.vaddr, member) for fold in suspects for member in fold.members]
+    homes_of = iter(_homes(objects, functions) for functions in objects.definitions(linked.image, wanted))
     changed = False
     for fold in suspects:
         members: list[FoldMember] = []
         homes: dict[_Home, FoldMember] = {}
-        for member in sorted(fold.members, key=lambda member: not member.dies):
-            mine = _homes(linked, found, fold.vaddr, member)
+        found = [(member, next(homes_of)) for member in fold.members]
+        for member, mine in sorted(found, key=lambda pair: not pair[0].dies):
             other = next((homes[home] for home in mine if home in homes), None)
             if other is None or (other.dies and member.dies):
                 members.append(member)
@@ -37,10 +38,6 @@ def join_aliases(linked: Linked, objects: LinkObjects) -> None:
         linked.index()
 
 
-def _names(member: FoldMember) -> list[str]:
-    return [] if member.nameless else [member.name, *member.aliases]
-
-
-def _homes(linked: Linked, found: dict[str, list[Definition]], vaddr: int, member: FoldMember) -> list[_Home]:
-    definitions = definitions_of(linked.image, found, vaddr, _names(member), member.files)
-    return [(known.object_file.name, known.section, known.offset) for known in definitions]
+def _homes(objects: LinkObjects, functions: list[int]) -> list[_Home]:
+    known = objects.functions
+    return [(int(known.object_idx[f]), int(known.section[f]), int(known.offset[f])) for f in functions]

@@ -1,122 +1,170 @@
-"""The functions of the objects that a program was linked from, found by the names the program has.
+"""The functions of the objects that a program was linked from, as columns, found by name.
 
 A function in an image is looked up in the objects by its symbol, a local one also by its source file. A
-function with external linkage may be in many objects (COMDAT); the linker took the first. It is checked
-all the same: the bytes of an object's function must be those of the body in the image, apart from
-the places that a relocation fills in.
+function with external linkage may be in many objects (COMDAT); the linker took the first. All the same it
+is checked (`linkpass.object_code`): the bytes of an object's function must be those of the body in the image, apart
+from the places that a relocation fills in.
+
+A function is known by its index in the columns: those are in the order of the link, and in an object by (section,
+offset). What an object tells is taken when it is added, so that objects can be added while the linker still runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from icf.elf.image import Image
-from icf.elf.objectfile import Entries, ObjectFile
-from icf.elf.types import Machine
+from icf.elf.objectfile import ObjectFile
+from icf.folds.members import FoldMember
 from icf.strings import hash_names, hash_table
+from linkpass.object_code import Functions, ObjectCode
 
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
 _STB_LOCAL = 0
-# bytes before and after the start of a relocated field that a linker may rewrite: relaxed GOT loads turn into
-# other instructions, thread-local sequences into shorter ones
-_FIELD, _GOT_FIELD, _TLS_FIELD = (0, 4), (3, 4), (8, 12)
-_GOT_TYPES = frozenset({9, 41, 42})
-_TLS_TYPES = frozenset({19, 20, 21, 22, 23, 34, 35, 36, 44, 45, 46})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Definition:
-    """A function in an object."""
+class Wanted(NamedTuple):
+    """A function of the image, to be found in the objects."""
 
-    object_file: ObjectFile
+    vaddr: int
+    names: Sequence[str]  # all of its symbols
+    files: frozenset[str]  # source files of its local symbols; none for a function that is not local
+
+
+class _Question(NamedTuple):
+    """Functions of one name, of which the first that fits is the one."""
+
+    wanted: int
     name: str
-    section: int
-    offset: int  # in its section
-    size_bytes: int
-    is_local: bool
+    functions: tuple[int, ...]
 
-    def relocations(self) -> Entries:
-        """Those inside of the function, ascending."""
-        entries = self.object_file.relocations_of(self.section)
-        entries = entries[np.argsort(entries["offset"], kind="stable")]
-        first, last = np.searchsorted(entries["offset"], [self.offset, self.offset + self.size_bytes])
-        return entries[first:last]
+
+def wanted_member(vaddr: int, member: FoldMember) -> Wanted:
+    """A member of the body at `vaddr`, as it is to be looked for."""
+    return Wanted(vaddr, () if member.nameless else (member.name, *member.aliases), member.files)
 
 
 class LinkObjects:
     """The objects of a link, in its order."""
 
-    def __init__(self, objects: Iterable[ObjectFile]) -> None:
-        self._objects = list(objects)
+    def __init__(self, objects: Iterable[ObjectFile] = ()) -> None:
+        self.objects: list[ObjectFile] = []
+        self._parts: list[Functions] = []
+        for object_file in objects:
+            self.add(object_file)
 
-    def define(self, names: set[str]) -> dict[str, list[Definition]]:
-        """All functions of these names, in link order."""
-        wanted = hash_names(sorted(names))
-        found: dict[str, list[Definition]] = {}
-        for object_file in self._objects:
-            symbols, rows = object_file.symbols, object_file.functions
-            if not len(rows):
-                continue
-            hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
-            for row in rows[np.isin(hashes, wanted)].tolist():
-                name = symbols.name(row)
-                if name in names:
-                    found.setdefault(name, []).append(
-                        Definition(
-                            object_file,
-                            name,
-                            int(symbols.shndx[row]),
-                            int(symbols.value[row]),
-                            int(symbols.size_bytes[row]),
-                            bool(symbols.bind[row] == _STB_LOCAL),
-                        )
-                    )
-        return found
+    def add(self, object_file: ObjectFile) -> None:
+        """Take in one more; not after a question has been asked."""
+        symbols, sections, rows = object_file.symbols, object_file.sections, object_file.functions
+        if not len(rows):
+            return
+        section, offset, size_bytes = (
+            symbols.shndx[rows].astype(np.int64),
+            symbols.value[rows],
+            symbols.size_bytes[rows],
+        )
+        sections.check_stored(np.unique(section))
+        section_size = sections.size_bytes[section]
+        is_inside = (offset <= section_size) & (size_bytes <= section_size - np.minimum(offset, section_size))
+        self._parts.append(
+            Functions(
+                np.full(len(rows), len(self.objects), np.int64),
+                rows,
+                section,
+                offset,
+                np.where(is_inside, size_bytes, np.uint64(0)),  # without code it is found nowhere
+                sections.offset[section] + offset,
+                symbols.bind[rows] == _STB_LOCAL,
+                hash_table(symbols.strtab, symbols.name_offset[rows]),
+            )
+        )
+        self.objects.append(object_file)
 
+    @cached_property
+    def functions(self) -> Functions:
+        """The functions of all objects."""
+        if not self._parts:
+            rows, numbers = np.empty(0, np.int64), np.empty(0, np.uint64)
+            return Functions(rows, rows, rows, numbers, numbers, numbers, rows != 0, numbers)
+        return Functions(*(np.concatenate(columns) for columns in zip(*self._parts, strict=True)))
 
-def functions_at(object_file: ObjectFile, section: int, offset: int) -> list[str]:
-    """Names of the functions that start at a place of an object."""
-    symbols, rows = object_file.symbols, object_file.functions
-    here = rows[(symbols.shndx[rows] == section) & (symbols.value[rows] == offset)]
-    return symbols.names(here.tolist())
+    @cached_property
+    def code(self) -> ObjectCode:
+        """Their code."""
+        return ObjectCode(self.objects, self.functions)
 
+    @cached_property
+    def _by_hash(self) -> tuple[U64, I64]:
+        """The hashes of names, ascending, and whose they are, in link order."""
+        order = np.argsort(self.functions.name_hash, kind="stable")
+        return self.functions.name_hash[order], order
 
-def has_body(image: Image, vaddr: int, definition: Definition) -> bool:
-    """Whether the body at `vaddr` is this function's, apart from what relocations fill in."""
-    size_bytes = definition.size_bytes
-    code = definition.object_file.contents(definition.section)[definition.offset : definition.offset + size_bytes]
-    body = image.read(vaddr, size_bytes)
-    if not size_bytes or len(code) != size_bytes or len(body) != size_bytes:
-        return False
-    differs = np.frombuffer(code, np.uint8) != np.frombuffer(body, np.uint8)
-    if not differs.any():
-        return True
-    x86 = image.machine is Machine.X86_64
-    for entry in definition.relocations():
-        kind = int(entry["type"])
-        before, after = _FIELD
-        if x86:
-            before, after = _GOT_FIELD if kind in _GOT_TYPES else _TLS_FIELD if kind in _TLS_TYPES else _FIELD
-            after = 8 if kind in (1, 24, 25) else after
-        at = int(entry["offset"]) - definition.offset
-        differs[max(at - before, 0) : at + after] = False
-    return not bool(differs.any())
+    @cached_property
+    def _first_of_object(self) -> I64:
+        return np.searchsorted(self.functions.object_idx, np.arange(len(self.objects) + 1)).astype(np.int64)
 
+    def object_of(self, function: int) -> ObjectFile:
+        """The object that a function is in."""
+        return self.objects[int(self.functions.object_idx[function])]
 
-def definitions_of(
-    image: Image, found: dict[str, list[Definition]], vaddr: int, names: Iterable[str], files: frozenset[str]
-) -> Iterator[Definition]:
-    """The definitions of one function of the image: its names, the source files of a local one, its bytes."""
-    for name in names:
-        for definition in found.get(name, ()):
-            source = definition.object_file.source_file
-            if files and definition.is_local and source and source not in files:
-                continue
-            if files and not definition.is_local and image.linker != "mold":  # which makes global symbols local
-                continue
-            if has_body(image, vaddr, definition):
-                yield definition
-                if not definition.is_local:
-                    break  # the linker took one of them, and they are alike
+    def name(self, function: int) -> str:
+        """A function's name."""
+        return self.object_of(function).symbols.name(int(self.functions.symbol[function]))
+
+    def names_at(self, object_idx: int, section: int, offset: int) -> list[str]:
+        """Names of the functions that start at a place of an object."""
+        first, end = self._first_of_object[object_idx : object_idx + 2].tolist()
+        sections, offsets = self.functions.section[first:end], self.functions.offset[first:end]
+        low, high = np.searchsorted(sections, [section, section + 1]).tolist()
+        if offset < 0:
+            return []
+        left, right = np.searchsorted(offsets[low:high], np.array([offset, offset + 1], np.uint64)).tolist()
+        return [self.name(function) for function in range(first + low + left, first + low + right)]
+
+    def definitions(self, image: Image, wanted: Sequence[Wanted]) -> list[list[int]]:
+        """For each function that is wanted those of the objects that it can be, by name, file and code.
+
+        Several if they are local and nothing tells them apart; else the one that the linker took.
+        """
+        found = self._named({name for one in wanted for name in one.names})
+        drops_binding = image.linker == "mold"  # it makes global symbols local
+        asked: list[_Question] = []
+        for at, one in enumerate(wanted):
+            for name in one.names:
+                rows = found.get(name, ())
+                local = [row for row in rows if self.functions.is_local[row]]
+                asked += [_Question(at, name, (row,)) for row in local if self._may_be_of(row, one.files)]
+                if rows and (not one.files or drops_binding):
+                    asked.append(_Question(at, name, tuple(row for row in rows if not self.functions.is_local[row])))
+        result: list[list[int]] = [[] for _ in wanted]
+        # the first of the alike nearly always is the one, so most need no look at the others
+        for part in (slice(0, 1), slice(1, None)):
+            tried = [(question, row) for question in asked for row in question.functions[part]]
+            vaddrs = np.array([wanted[question.wanted].vaddr for question, _ in tried], np.uint64)
+            same = self.code.is_at(image, np.array([row for _, row in tried], np.int64), vaddrs)
+            answered = set()
+            for at in np.flatnonzero(same).tolist():
+                question, row = tried[at]
+                if question not in answered and self.name(row) == question.name:
+                    answered.add(question)
+                    result[question.wanted].append(row)
+            asked = [question for question in asked if len(question.functions) > 1 and question not in answered]
+        return result
+
+    def _named(self, names: set[str]) -> dict[str, list[int]]:
+        """The functions of these names, in link order; by their hash, so others may be among them."""
+        ordered = sorted(names)
+        hashes, order = self._by_hash
+        wanted = hash_names(ordered)
+        first, end = np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")
+        return {ordered[at]: order[first[at] : end[at]].tolist() for at in np.flatnonzero(end > first).tolist()}
+
+    def _may_be_of(self, function: int, files: frozenset[str]) -> bool:
+        source = self.object_of(function).source_file
+        return not files or not source or source in files

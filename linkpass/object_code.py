@@ -1,0 +1,157 @@
+"""Code and relocations of functions in objects, many at once.
+
+    object   mov ?, %rdi       call ?          a relocation for each ?, at its place in the section
+    image    mov 0x40f0, %rdi  call 0x1720     the same bytes between them
+
+A function of an object is the one at an address of the image if all bytes are the same but those that a relocation
+fills in, and the few around them that a linker rewrites: relaxed GOT loads turn into other instructions, thread-local
+sequences into shorter ones.
+
+Relocations are read for the sections that somebody asks about. They stand one after the other in columns, sorted by a
+key: number of the section, in the order of asking, << 40 | offset. So finding them is a binary search for all
+functions together, and sections that are asked for later go to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.elf.image import Image
+from icf.elf.objectfile import RELOCATION, ObjectFile
+from icf.elf.types import Machine
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+_SECTION_BITS = 32
+_OFFSET_BITS = np.uint64(40)  # of a key; no section is larger than a file, and no link has 2 ** 24 sections with code
+_OFFSET_LIMIT = np.uint64(1) << _OFFSET_BITS
+# bytes before and after the start of a field that may differ: plain, 8 bytes wide, in a GOT load, thread-local
+_FIELD, _WIDE_FIELD, _GOT_FIELD, _TLS_FIELD = (0, 4), (0, 8), (3, 4), (8, 12)
+_X86_FIELDS = {
+    _WIDE_FIELD: (1, 24, 25),
+    _GOT_FIELD: (9, 41, 42),
+    _TLS_FIELD: (19, 20, 21, 22, 23, 34, 35, 36, 44, 45, 46),
+}
+
+
+class Functions(NamedTuple):
+    """Functions of objects, a row each; those of one object together, by (section, offset)."""
+
+    object_idx: I64
+    symbol: I64  # row in the symbol table of the object
+    section: I64
+    offset: U64  # in the section
+    size_bytes: U64
+    file_offset: U64  # in the object, of the code
+    is_local: NDArray[np.bool_]
+    name_hash: U64
+
+
+class Relocation(NamedTuple):
+    """A relocation in an object."""
+
+    object_idx: int
+    type: int
+    symbol: int  # row in the symbol table of the object
+    addend: int
+
+
+class ObjectCode:
+    """The code of the functions of some objects; functions are given by their rows."""
+
+    def __init__(self, objects: Sequence[ObjectFile], functions: Functions) -> None:
+        self._objects, self._functions = objects, functions
+        self._known = np.empty(0, np.int64)  # object << 32 | section of what was asked for, ascending
+        self._number = np.empty(0, np.uint64)  # of these sections
+        self._key = np.empty(0, np.uint64)
+        self._object_idx = np.empty(0, np.int64)
+        self._entries: NDArray[Any] = np.empty(0, RELOCATION)
+
+    def entry(self, row: int) -> Relocation:
+        """One of them."""
+        _, kind, symbol, addend = self._entries[row].tolist()
+        return Relocation(int(self._object_idx[row]), kind, symbol, addend)
+
+    def relocations_at(self, functions: I64, offsets: I64) -> I64:
+        """The entry at each offset from the start of each function; -1 if none is there."""
+        inside = (offsets >= 0) & (offsets < self._functions.size_bytes[functions].astype(np.int64))
+        wanted = self._start_keys(functions) + np.where(inside, offsets, 0).astype(np.uint64)
+        at = np.searchsorted(self._key, wanted)
+        if len(self._key):
+            inside &= self._key[np.minimum(at, len(self._key) - 1)] == wanted
+        else:
+            inside[:] = False
+        return np.where(inside, at, -1)
+
+    def is_at(self, image: Image, functions: I64, vaddrs: U64) -> NDArray[np.bool_]:
+        """Whether the body at each of these addresses is that function's, apart from what relocations fill in."""
+        sizes = self._functions.size_bytes[functions].astype(np.int64)
+        codes, bodies = [], []
+        columns = (self._functions.object_idx[functions], self._functions.file_offset[functions], sizes, vaddrs)
+        for object_idx, file_offset, size_bytes, vaddr in zip(*(c.tolist() for c in columns), strict=True):
+            codes.append(self._objects[object_idx].data[file_offset : file_offset + size_bytes])
+            bodies.append(image.read(vaddr, size_bytes))
+        same: NDArray[np.bool_] = (sizes > 0) & (sizes == np.fromiter(map(len, bodies), np.int64, len(sizes)))
+        rows = np.flatnonzero(same)
+        code = np.frombuffer(b"".join([codes[row] for row in rows.tolist()]), np.uint8)
+        body = np.frombuffer(b"".join([bodies[row] for row in rows.tolist()]), np.uint8)
+        differs = code != body
+        starts = np.cumsum(sizes[rows]) - sizes[rows]
+        self._forgive_fields(image.machine, functions[rows], starts, differs)
+        same[rows[np.searchsorted(starts, np.flatnonzero(differs), side="right") - 1]] = False
+        return same
+
+    def _forgive_fields(self, machine: Machine, functions: I64, starts: I64, differs: NDArray[np.bool_]) -> None:
+        """Clear the differences that relocations account for; the code of `functions[k]` begins at `starts[k]`."""
+        low, sizes = self._start_keys(functions), self._functions.size_bytes[functions]
+        first = np.searchsorted(self._key, low)
+        counts = np.searchsorted(self._key, low + sizes) - first
+        owner = np.repeat(np.arange(len(functions)), counts)
+        rows = np.arange(len(owner)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        at = (self._key[rows] - low[owner]).astype(np.int64)
+        end = sizes.astype(np.int64)[owner]
+        before, after = np.full(len(rows), _FIELD[0]), np.full(len(rows), _FIELD[1])
+        if machine is Machine.X86_64:
+            types = self._entries["type"][rows]
+            for field, special_types in _X86_FIELDS.items():
+                special = np.isin(types, special_types)
+                before[special], after[special] = field
+        for distance in range(-_TLS_FIELD[0], _TLS_FIELD[1]):
+            place = at + distance
+            covered = (-before <= distance) & (distance < after) & (place >= 0) & (place < end)
+            differs[starts[owner[covered]] + place[covered]] = False
+
+    def _start_keys(self, functions: I64) -> U64:
+        """The key of the first byte of each function; reads the relocations of sections that nobody asked for yet."""
+        wanted = (self._functions.object_idx[functions] << _SECTION_BITS) | self._functions.section[functions]
+        new = np.setdiff1d(wanted, self._known)
+        if len(new):
+            numbers = np.arange(len(self._known), len(self._known) + len(new)).astype(np.uint64)
+            self._read(new >> _SECTION_BITS, new & ((1 << _SECTION_BITS) - 1), numbers)
+            known = np.concatenate([self._known, new])
+            order = np.argsort(known)
+            self._known, self._number = known[order], np.concatenate([self._number, numbers])[order]
+        number = self._number[np.searchsorted(self._known, wanted)]
+        return (number << _OFFSET_BITS) + self._functions.offset[functions]
+
+    def _read(self, object_idx: I64, section: I64, numbers: U64) -> None:
+        """Append the relocations of these sections, which are in order."""
+        keys, parts, owners = [np.empty(0, np.uint64)], [np.empty(0, RELOCATION)], [np.empty(0, np.int64)]
+        used, starts = np.unique(object_idx, return_index=True)
+        for owner, (first, end) in zip(used.tolist(), pairwise([*starts.tolist(), len(section)]), strict=True):
+            sections, entries = self._objects[owner].relocations_in(section[first:end])
+            number = numbers[first + np.searchsorted(section[first:end], sections)]
+            # an offset beyond every section belongs to no function
+            keys.append((number << _OFFSET_BITS) | np.minimum(entries["offset"], _OFFSET_LIMIT - np.uint64(1)))
+            parts.append(entries)
+            owners.append(np.full(len(entries), owner, np.int64))
+        key = np.concatenate(keys)
+        order = np.argsort(key, kind="stable")
+        self._key = np.concatenate([self._key, key[order]])
+        self._entries = np.concatenate([self._entries, np.concatenate(parts)[order]])
+        self._object_idx = np.concatenate([self._object_idx, np.concatenate(owners)[order]])
