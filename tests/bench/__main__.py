@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.timing import CommandFailed, Cost, run_in_turns, warm
-from tests.truth.programs import CACHE, GENERATED, NINJA, Unavailable, build
+from tests.truth.builds import build
+from tests.truth.programs import CACHE, GENERATED, NINJA, Unavailable
 from tests.truth.tool import default_command
 
 STACK_COUNT = 20_000

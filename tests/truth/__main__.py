@@ -1,10 +1,10 @@
-"""Accuracy of `icf pass` and `icf resolve` against a measured truth.
+"""Accuracy of `icf pass`, `icf link` and `icf resolve` against a measured truth.
 
-    python -m tests.truth                    gen, ninja, cppcheck; clang and gcc; gold and lld --emit-relocs
-    python -m tests.truth --quick            gen and ninja, clang and gcc, where the sources can be had
-    python -m tests.truth --program gen --compiler clang --linker lld --findings 20
+    python -m tests.truth                    gen and ninja, built in every way of `tests.truth.kinds`
+    python -m tests.truth --program cppcheck --compiler clang --compiler gcc
+    python -m tests.truth --program gen --compiler clang-g1 --linker lld --evidence objects --findings 20
 
-Exits with 1 if a name was wrong or a direct frame has none.
+Exits with 1 if a name was wrong, or where the evidence says every direct call, one has no name.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ import json
 import shlex
 import sys
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from tests.truth.builds import COMPILERS, LINKERS, build
+from tests.truth.kinds import EVIDENCE, KINDS, Kind
 from tests.truth.measure import Measurement, measure
-from tests.truth.programs import CACHE, COMPILERS, LINKERS, PROGRAMS, Unavailable, build
-from tests.truth.score import KINDS, Score
+from tests.truth.programs import CACHE, PROGRAMS, Unavailable
+from tests.truth.score import OUTCOMES, Score
+from tests.truth.table import table_lines
 from tests.truth.tool import default_command
 
 
@@ -27,7 +32,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--program", action="append", choices=sorted(PROGRAMS))
     parser.add_argument("--compiler", action="append", choices=sorted(COMPILERS))
     parser.add_argument("--linker", action="append", choices=sorted(LINKERS), help="lldr: lld --emit-relocs")
-    parser.add_argument("--quick", action="store_true", help="generated program and ninja only")
+    parser.add_argument("--evidence", action="append", choices=EVIDENCE, help="what the pass is given")
     parser.add_argument("--tool", help="command of the tool under test (default: icf beside this Python)")
     parser.add_argument("--peers-only", action="store_true", help="leave out the tool under test")
     parser.add_argument("--no-peers", action="store_true", help="the tool under test alone")
@@ -37,11 +42,16 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--cache", type=Path, default=CACHE)
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    args.program = args.program or ["gen", "ninja"]
+    args.compiler = args.compiler or list(COMPILERS)
+    args.linker = args.linker or list(LINKERS)
+    args.evidence = args.evidence or EVIDENCE
+    return args
 
 
 def _row(label: str, tool: str, score: Score) -> str:
-    merged = " ".join(f"{score.share(score.merged, kind):7.2f}" for kind in KINDS)
+    merged = " ".join(f"{score.share(score.merged, kind):7.2f}" for kind in OUTCOMES)
     bars = " ".join(
         f"{sum(counts.values()):8} {score.share(counts, 'right'):7.2f}" for counts in (score.direct, score.known)
     )
@@ -59,15 +69,26 @@ HEAD = (
 )
 
 
+def _scores(result: Measurement) -> Iterator[tuple[str, Score]]:
+    yield from result.peers.items()
+    for each in result.results:
+        if each.score:
+            yield f"icf, {each.evidence}", each.score
+        if each.with_vptr:
+            yield f"icf, {each.evidence}, vptr", each.with_vptr
+
+
 def _as_json(result: Measurement) -> dict[str, object]:
     return {
-        "label": result.label,
+        "program": result.program,
+        "compiler": result.kind.compiler,
+        "linker": result.kind.linker,
         "samples": dict(result.alignment.counts),
         "distinct_stacks": len(result.alignment.stacks),
         "merged_bodies": result.group_count,
-        "problem": result.problem,
-        "pass_s": round(result.pass_s, 3),
-        "resolve_s": round(result.resolve_s, 3),
+        "problems": {each.evidence: each.problem for each in result.results if each.problem},
+        "pass_s": {each.evidence: round(each.pass_s, 3) for each in result.results},
+        "resolve_s": {each.evidence: round(each.resolve_s, 3) for each in result.results},
         "scores": {
             tool: {
                 "merged": dict(score.merged),
@@ -76,67 +97,66 @@ def _as_json(result: Measurement) -> dict[str, object]:
                 "other": dict(score.other),
                 "findings": dict(score.findings.most_common(50)),
             }
-            for tool, score in result.scores.items()
+            for tool, score in _scores(result)
         },
     }
-
-
-def _misses_bar(score: Score) -> bool:
-    return bool(score.merged["wrong"] or score.other["unmerged, wrong"]) or score.share(score.known, "right") < 100
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure what was asked for and print one table."""
     args = _parse(arguments)
-    programs = args.program or (["gen", "ninja"] if args.quick else ["gen", "ninja", "cppcheck"])
-    compilers = args.compiler or sorted(COMPILERS)
-    linkers = args.linker or ["gold", "lldr"]
     command = [] if args.peers_only else shlex.split(args.tool) if args.tool else default_command()
+    kinds = [kind for kind in KINDS if kind.compiler in args.compiler and kind.linker in args.linker]
     results: list[Measurement] = []
-    failed = False
     if not args.json:
         print(HEAD)
-    for program in programs:
-        for compiler in compilers:
-            for linker in linkers:
-                kept = args.cache / program / compiler / linker / "work"
-                try:
-                    built = build(PROGRAMS[program], compiler, linker, args.cache)
-                except Unavailable as reason:
-                    print(f"{program} {compiler} {linker}: left out: {reason}", file=sys.stderr)
-                    continue
-                kept.mkdir(exist_ok=True)
-                with tempfile.TemporaryDirectory(dir=kept) as folder:  # two runs at once do not meet
-                    work = Path(folder)
-                    result = measure(built, command, work, args.cache, with_vptr=args.vptr, peers=not args.no_peers)
-                    for name in (f"{built.folded.name}.stacks", built.folded.name):  # for a look, and for tests.bench
-                        if (work / name).exists():
-                            (work / name).replace(kept / name)
-                results.append(result)
-                failed |= bool(result.problem) or any(
-                    _misses_bar(score) for tool, score in result.scores.items() if tool.startswith("icf")
-                )
-                if not args.json:
-                    _print(result, args.findings)
+    for program in args.program:
+        for kind in kinds:
+            kind = replace(kind, evidence=tuple(each for each in kind.evidence if each in args.evidence))
+            try:
+                result = _measure(args, program, kind, command)
+            except Unavailable as reason:
+                print(f"{program} {kind.compiler} {kind.linker}: left out: {reason}", file=sys.stderr)
+                continue
+            results.append(result)
+            if not args.json:
+                _print(result, args.findings)
     if args.json:
         print(json.dumps([_as_json(result) for result in results], indent=1))
-    return 1 if failed else 0
+    else:
+        print("\n".join(table_lines(results)))
+    return int(any(each.misses_bar for result in results for each in result.results))
+
+
+def _measure(args: argparse.Namespace, program: str, kind: Kind, command: list[str]) -> Measurement:
+    built = build(PROGRAMS[program], kind.compiler, kind.linker, args.cache)
+    kept = built.folder / "work"
+    kept.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept) as folder:  # two runs at once do not meet
+        work = Path(folder)
+        result = measure(built, kind, command, work, args.cache, with_vptr=args.vptr, peers=not args.no_peers)
+        for name in (f"{built.folded.name}.stacks", built.folded.name):  # for a look, and for tests.bench
+            if (work / name).exists():
+                (work / name).replace(kept / name)
+    return result
 
 
 def _print(result: Measurement, finding_count: int) -> None:
-    for tool, score in sorted(result.scores.items(), reverse=True):
-        print(_row(result.label, tool, score))
+    label = f"{result.program} {result.kind.compiler} {result.kind.linker}"
+    for tool, score in _scores(result):
+        print(_row(label, tool, score))
     counts = ", ".join(f"{count} {what}" for what, count in sorted(result.alignment.counts.items()))
     print(f"    {len(result.alignment.stacks)} distinct stacks, {result.group_count} merged bodies; samples: {counts}")
-    if result.problem:
-        print(f"    icf failed: {result.problem}")
     for line in result.alignment.rejected[:finding_count]:
         print(f"    {line}")
-    for tool, score in result.scores.items():
-        if not tool.startswith("icf"):
+    for each in result.results:
+        if each.score is None:
+            print(f"    icf, {each.evidence}: failed: {each.problem}")
             continue
-        print(f"    {tool}: pass {result.pass_s:.2f} s, resolve {result.resolve_s:.2f} s; {dict(score.other)}")
-        for finding, weight in score.findings.most_common(finding_count):
+        bar = " MISSES THE BAR" if each.misses_bar else ""
+        other = {what: count for what, count in each.score.other.items() if count}
+        print(f"    icf, {each.evidence}: pass {each.pass_s:.2f} s, resolve {each.resolve_s:.2f} s; {other}{bar}")
+        for finding, weight in each.score.findings.most_common(finding_count):
             print(f"      {weight:6} x {finding}")
     sys.stdout.flush()
 

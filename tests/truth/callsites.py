@@ -12,13 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.truth.symbols import FunctionTable
-
 ATTRIBUTE = re.compile(r"^\s+DW_AT_(call_return_pc|call_origin|low_pc|abstract_origin)\t\((0x[0-9a-f]+)")
-
-
-def has_relocations(table: FunctionTable) -> bool:
-    return ".rela.text" in table.section_names
 
 
 def call_sites_with_origin(image: Path) -> frozenset[int]:

@@ -7,46 +7,70 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.truth.align import Alignment, align
-from tests.truth.callsites import call_sites_with_origin, has_relocations
+from tests.truth.builds import Build
+from tests.truth.callsites import call_sites_with_origin
 from tests.truth.folding import match_images
+from tests.truth.kinds import Kind, add_tables
 from tests.truth.peers import PEERS
-from tests.truth.programs import Build
-from tests.truth.record import Sampling, build_sampler, record
+from tests.truth.record import AARCH64, NATIVE, Sampler, Sampling, build_sampler
 from tests.truth.score import Score, score_answers, score_names
-from tests.truth.tool import ToolError, resolve, run_pass
+from tests.truth.symbols import read_functions
+from tests.truth.tool import ToolError, resolve
+
+
+@dataclass
+class Result:
+    """What the tool under test made of one program with one evidence."""
+
+    evidence: str
+    score: Score | None = None
+    problem: str = ""  # why there is no score
+    with_vptr: Score | None = None
+    is_bound: bool = True  # whether every known direct call must be named
+    pass_s: float = 0.0
+    resolve_s: float = 0.0
+
+    @property
+    def misses_bar(self) -> bool:
+        """A wrong name, or a direct call without one where the evidence says it."""
+        if self.score is None:
+            return True
+        is_wrong = bool(self.score.merged["wrong"] or self.score.other["unmerged, wrong"])
+        return is_wrong or (self.is_bound and self.score.share(self.score.known, "right") < 100)
 
 
 @dataclass
 class Measurement:
-    label: str
+    program: str
+    kind: Kind
     alignment: Alignment
     group_count: int
-    scores: dict[str, Score] = field(default_factory=dict)  # by tool
-    problem: str = ""  # why the tool under test has no score
-    pass_s: float = 0.0
-    resolve_s: float = 0.0
+    results: list[Result] = field(default_factory=list)  # by evidence
+    peers: dict[str, Score] = field(default_factory=dict)  # by tool
 
 
-def sample_both(build: Build, work: Path, cache: Path) -> tuple[Alignment, int]:
-    """All runs of the program, each sampled in three ways; how many bodies are merged."""
-    library = build_sampler(cache)
-    folding = match_images(build.unfolded, build.folded, build.report.read_text(), build.folded.parent)
+def sample_both(build: Build, folded: Path, work: Path, cache: Path) -> tuple[Alignment, int]:
+    """All runs of the program unfolded and `folded`, each sampled in three ways; how many bodies are merged."""
+    machine = AARCH64 if build.is_aarch64 else NATIVE
+    sampler = Sampler(build_sampler(cache, machine), machine)
+    folding = match_images(build.unfolded, folded, build.report.read_text(), build.folder)
     groups = folding.groups()
     breaks = [work / "unfolded.breaks", work / "folded.breaks"]
-    with breaks[0].open("w") as unfolded, breaks[1].open("w") as folded:
+    with breaks[0].open("w") as unfolded_list, breaks[1].open("w") as folded_list:
         for group, (body, originals) in enumerate(groups):
-            print(body, group, file=folded)
+            print(body, group, file=folded_list)
             for start in originals:
-                print(start, group, file=unfolded)
+                print(start, group, file=unfolded_list)
     gap = build.program.gap
-    ways = [(Sampling(gap=50), True), (Sampling(gap=gap), False), (Sampling(gap=gap, steps=150), False)]
+    ways = [(Sampling(gap=gap), False)]
+    if machine.has_traps:
+        ways += [(Sampling(gap=50), True), (Sampling(gap=gap, steps=150), False)]
     alignment = Alignment()
     run_folder = cache / build.program.name / "run"
     for folder, arguments in build.program.runs(build.source, run_folder):
         for sampling, is_entries in ways:
             recordings = [
-                record(
-                    library,
+                sampler.record(
                     image,
                     arguments,
                     work / f"{image.name}.samples",
@@ -54,40 +78,46 @@ def sample_both(build: Build, work: Path, cache: Path) -> tuple[Alignment, int]:
                     breaks[row] if is_entries else None,
                     folder,
                 )
-                for row, image in enumerate((build.unfolded, build.folded))
+                for row, image in enumerate((build.unfolded, folded))
             ]
             align(folding, recordings[0], recordings[1], alignment)
     return alignment, len(groups)
 
 
 def measure(
-    build: Build, command: Sequence[str], work: Path, cache: Path, *, with_vptr: bool, peers: bool
+    build: Build, kind: Kind, command: Sequence[str], work: Path, cache: Path, *, with_vptr: bool, peers: bool
 ) -> Measurement:
-    """Everything about one program; `command` is the tool under test, empty for peers only."""
+    """Everything about one program built one way; `command` is the tool under test, empty for peers only."""
     work.mkdir(parents=True, exist_ok=True)
-    alignment, group_count = sample_both(build, work, cache)
-    result = Measurement(build.label, alignment, group_count)
+    alignment, group_count = sample_both(build, build.folded, work, cache)
+    measurement = Measurement(build.program.name, kind, alignment, group_count)
     stacks = alignment.stacks
     if peers:
         for name, ask in PEERS.items():
             names = ask(build.folded, stacks)
             if names is not None:
-                result.scores[name] = score_names(stacks, names)
-    if not command:
-        return result
-    known = None
-    folding_table = match_images(build.unfolded, build.folded, "").originals
-    if not has_relocations(folding_table):
-        known = call_sites_with_origin(build.unfolded)
-    passed = work / build.folded.name
-    try:
-        report = build.report if build.linker == "mold" else None  # the only linker that leaves too little in the image
-        result.pass_s = run_pass(command, build.folded, passed, report)
-        answers, result.resolve_s = resolve(command, passed, stacks, work)
-        result.scores["icf"] = score_answers(stacks, answers, known)
-        if with_vptr:
-            answers, _ = resolve(command, passed, stacks, work, with_vptr=True)
-            result.scores["icf, vptr"] = score_answers(stacks, answers, known)
-    except ToolError as error:
-        result.problem = str(error)
-    return result
+                measurement.peers[name] = score_names(stacks, names)
+    for evidence in kind.evidence if command else ():
+        stacks = alignment.stacks
+        result = Result(evidence)
+        measurement.results.append(result)
+        names_all = kind.names_every_direct_call(evidence)
+        known = None if names_all else call_sites_with_origin(build.unfolded)
+        result.is_bound = names_all or build.linker == "gold"  # lld and mold overwrite what folded functions say
+        passed = work / build.folded.name
+        try:
+            result.pass_s = add_tables(command, build, evidence, passed)
+            if _functions(passed) != _functions(build.folded):  # --emit-relocs moves things a little
+                stacks = sample_both(build, passed, work, cache)[0].stacks
+            answers, result.resolve_s = resolve(command, passed, stacks, work)
+            result.score = score_answers(stacks, answers, known)
+            if with_vptr:
+                answers, _ = resolve(command, passed, stacks, work, with_vptr=True)
+                result.with_vptr = score_answers(stacks, answers, known)
+        except ToolError as error:
+            result.problem = str(error)
+    return measurement
+
+
+def _functions(image: Path) -> set[tuple[int, str]]:
+    return {(function.start, function.key) for function in read_functions(image).functions}

@@ -1,9 +1,6 @@
-"""The programs measured on: where their sources come from, how they are compiled, linked twice and run.
+"""The programs measured on: where their sources come from, with which flags they compile, how they are run.
 
     CACHE/src/NAME-VERSION                  unpacked Debian source package (or the generated program)
-    CACHE/PROGRAM/COMPILER/obj/*.o          compiled once
-    CACHE/PROGRAM/COMPILER/LINKER/PROGRAM.none, PROGRAM.all_, PROGRAM.icf
-                                            both links (names of one length) and the report of what folded
 
 CACHE is `.cache/truth` in the repository, or $ICF_TRUTH_CACHE. What is there is used as it is. Debian's archive is
 reached through private apt folders, so the system's configuration stays untouched; where it cannot be reached,
@@ -15,8 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,10 +20,6 @@ from pathlib import Path
 from tests.truth.generated import write_sources
 
 CACHE = Path(os.environ.get("ICF_TRUTH_CACHE", Path(__file__).parents[2] / ".cache" / "truth"))
-COMPILERS = {"clang": "clang++-19", "gcc": "g++"}
-LINKERS = {"gold": "ld.gold", "lldr": "ld.lld-19", "lld": "ld.lld-19", "mold": "mold"}  # lldr: with --emit-relocs
-COMPILE_FLAGS = ["-O2", "-g", "-ffunction-sections", "-fdata-sections", "-w"]
-COMPILE_JOBS = 2
 
 
 class Unavailable(Exception):
@@ -44,25 +36,8 @@ class Program:
     gap: int = 200  # mean ticks between samples
 
 
-@dataclass(frozen=True)
-class Build:
-    """One program linked twice."""
-
-    program: Program
-    compiler: str
-    linker: str
-    unfolded: Path
-    folded: Path
-    report: Path
-    source: Path
-
-    @property
-    def label(self) -> str:
-        linker = "lld --emit-relocs" if self.linker == "lldr" else self.linker
-        return f"{self.program.name} {self.compiler} {linker}"
-
-
-def _find(name: str) -> str:
+def find(name: str) -> str:
+    """Path of a tool; raises Unavailable."""
     path = shutil.which(name)
     if path is None:
         raise Unavailable(f"{name} is not installed")
@@ -87,14 +62,14 @@ def fetch(package: str, cache: Path = CACHE) -> Path:
     ]
     (apt / "parts" / "debian.sources").write_text("\n".join(types) + "\n")
     command = [
-        _find("apt-get"),
+        find("apt-get"),
         "-oDir::Etc::sourcelist=/dev/null",
         f"-oDir::Etc::sourceparts={apt / 'parts'}",
         f"-oDir::State::lists={apt / 'lists'}",
         f"-oDir::Cache={apt / 'cache'}",
         "-oAPT::Sandbox::User=root",
     ]
-    unpack = _find("dpkg-source")
+    unpack = find("dpkg-source")
     for arguments in (["update"], ["source", "--download-only", package]):
         done = subprocess.run([*command, *arguments], cwd=sources, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -102,63 +77,6 @@ def fetch(package: str, cache: Path = CACHE) -> Path:
     for description in sources.glob(f"{package}_*.dsc"):
         subprocess.run([unpack, "-x", "--no-check", description.name], cwd=sources, capture_output=True, check=True)
     return sorted(path for path in sources.glob(f"{package}-*") if path.is_dir())[0]
-
-
-def _compile(compiler: str, flags: Sequence[str], job: tuple[Path, Path]) -> None:
-    source, target = job
-    if target.exists():
-        return
-    partial_target = target.with_suffix(".partial")
-    command = [compiler, *COMPILE_FLAGS, *flags, "-c", str(source), "-o", str(partial_target)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    partial_target.rename(target)
-
-
-def _linker_option(compiler: str, linker: str, folder: Path) -> str:
-    """gcc looks for `ld.NAME` in a folder, clang takes a path."""
-    path = _find(LINKERS[linker])
-    if compiler == "clang":
-        return f"--ld-path={path}"
-    tools = folder / "bin"
-    tools.mkdir(parents=True, exist_ok=True)
-    name = {"lldr": "lld"}.get(linker, linker)
-    link = tools / f"ld.{name}"
-    if not link.is_symlink():
-        link.symlink_to(path)
-    return f"-B{tools} -fuse-ld={name}"
-
-
-def build(program: Program, compiler: str, linker: str, cache: Path = CACHE) -> Build:
-    """Compile once, link twice; what exists is kept."""
-    driver = _find(COMPILERS[compiler])
-    folder = cache / program.name / compiler / linker
-    images = [folder / f"{program.name}.{suffix}" for suffix in ("none", "all_", "icf")]
-    source = fetch(program.package, cache) if program.package else cache / "src" / program.name
-    done = Build(program, compiler, linker, images[0], images[1], images[2], source)
-    if all(image.exists() for image in images):
-        return done
-    linker_option = _linker_option(compiler, linker, cache)
-    sources = program.sources(source)
-    objects = folder.parent / "obj"
-    objects.mkdir(parents=True, exist_ok=True)
-    flags = program.flags(source)
-    jobs = [(path, objects / ("_".join(path.relative_to(source).with_suffix("").parts) + ".o")) for path in sources]
-    with ThreadPoolExecutor(COMPILE_JOBS) as pool:
-        for _ in pool.map(partial(_compile, driver, flags), jobs):
-            pass
-    folder.mkdir(parents=True, exist_ok=True)
-    for image, icf in zip(images, ("none", "all"), strict=False):
-        options = [f"--icf={icf}", "--gc-sections", "--build-id=sha1"]
-        options += ["--emit-relocs"] if linker == "lldr" else []
-        options += ["--print-icf-sections"] if icf == "all" else []
-        command = [driver, *linker_option.split(), *(f"-Wl,{option}" for option in options)]
-        command += [*(str(target) for _, target in jobs), "-pthread", "-o", str(image)]
-        linked = subprocess.run(command, capture_output=True, text=True, check=False)
-        if linked.returncode:
-            raise Unavailable(f"{image.name} does not link: {linked.stderr.strip()[:300]}")
-        if icf == "all":
-            images[2].write_text(linked.stdout + linked.stderr)
-    return done
 
 
 def _generated_runs(_source: Path, _folder: Path) -> list[tuple[Path, list[str]]]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.truth.programs import find
+
 SOURCE = Path(__file__).with_name("sampler.c")
 TICK_ENTRY = 4
 RUN_TIMEOUT_S = 900
@@ -62,55 +64,87 @@ class Sampling:
     limit: int = 700
 
 
-def build_sampler(cache: Path) -> Path:
-    """Compile the sampler once."""
-    library = cache / "sampler.so"
+@dataclass(frozen=True)
+class Machine:
+    """What compiles the sampler for a machine, and what runs programs of it here."""
+
+    compiler: str
+    emulator: tuple[str, ...] = ()
+
+    @property
+    def has_traps(self) -> bool:
+        """Whether entries and single steps can be sampled: the sampler knows x86-64 so well, others not."""
+        return not self.emulator
+
+
+NATIVE = Machine("gcc")
+AARCH64 = Machine("aarch64-linux-gnu-gcc", ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"))
+
+
+def build_sampler(cache: Path, machine: Machine = NATIVE) -> Path:
+    """Compile the sampler once; raises Unavailable."""
+    for tool in (machine.compiler, *machine.emulator[:1]):
+        find(tool)
+    library = cache / f"sampler.{machine.compiler}.so"
     if not library.exists() or library.stat().st_mtime < SOURCE.stat().st_mtime:
         cache.mkdir(parents=True, exist_ok=True)
-        command = ["gcc", "-O2", "-Wall", "-fPIC", "-shared", "-o", str(library), str(SOURCE)]
+        command = [machine.compiler, "-O2", "-Wall", "-fPIC", "-shared", "-o", str(library), str(SOURCE)]
         subprocess.run(command, check=True)
     return library
 
 
-def record(
-    library: Path,
-    image: Path,
-    arguments: Sequence[str],
-    out: Path,
-    sampling: Sampling,
-    breaks: Path | None = None,
-    folder: Path | None = None,
-) -> Recording:
-    """Run `image` once under the sampler; same environment and argument 0 for every image."""
-    environment = {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "LC_ALL": "C",
-        "LD_BIND_NOW": "1",
-        "LD_PRELOAD": str(library.resolve()),
-        "SAMPLER_OUT": str(out.resolve()),
-        "SAMPLER_GAP": str(sampling.gap),
-        "SAMPLER_STEPS": str(sampling.steps),
-        "SAMPLER_MAX": str(sampling.sample_max),
-        "SAMPLER_FIRST": str(sampling.first),
-        "SAMPLER_LIMIT": str(sampling.limit),
-    }
-    if breaks is not None:
-        environment["SAMPLER_BREAKS"] = str(breaks.resolve())
-    out.unlink(missing_ok=True)
-    subprocess.run(
-        ["program", *arguments],
-        executable=str(image.resolve()),
-        env=environment,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=RUN_TIMEOUT_S,
-        check=False,
-    )
-    if not out.exists():
-        raise SystemExit(f"{image}: the sampler wrote nothing; is it a dynamic executable?")
-    return read_recording(out)
+@dataclass(frozen=True)
+class Sampler:
+    """The sampler's library and the machine it is for."""
+
+    library: Path
+    machine: Machine = NATIVE
+
+    def record(
+        self,
+        image: Path,
+        arguments: Sequence[str],
+        out: Path,
+        sampling: Sampling,
+        breaks: Path | None = None,
+        folder: Path | None = None,
+    ) -> Recording:
+        """Run `image` once; same environment and argument 0 for every image."""
+        asked = {
+            "LD_PRELOAD": str(self.library.resolve()),
+            "SAMPLER_OUT": str(out.resolve()),
+            "SAMPLER_GAP": str(sampling.gap),
+            "SAMPLER_STEPS": str(sampling.steps),
+            "SAMPLER_MAX": str(sampling.sample_max),
+            "SAMPLER_FIRST": str(sampling.first),
+            "SAMPLER_LIMIT": str(sampling.limit),
+        }
+        if breaks is not None:
+            asked["SAMPLER_BREAKS"] = str(breaks.resolve())
+        environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "LD_BIND_NOW": "1"}
+        command = ["program", *arguments]
+        executable = str(image.resolve())
+        if emulator := self.machine.emulator:  # the library is for the program, not for the emulator
+            options = [word for name, value in asked.items() for word in ("-E", f"{name}={value}")]
+            command = [*emulator, "-0", "program", *options, executable, *arguments]
+            executable = find(emulator[0])
+        else:
+            environment |= asked
+        out.unlink(missing_ok=True)
+        subprocess.run(
+            command,
+            executable=executable,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=RUN_TIMEOUT_S,
+            check=False,
+        )
+        if not out.exists():
+            raise SystemExit(f"{image}: the sampler wrote nothing; is it a dynamic executable?")
+        return read_recording(out)
 
 
 def read_recording(path: Path) -> Recording:

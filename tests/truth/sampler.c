@@ -27,7 +27,7 @@
  *                                              argument points to (entries only, 0 if unreadable)
  *   E ticks hash                               the end, written at exit
  *
- * x86-64 Linux with glibc. Signals: SIGTRAP belongs to the sampler. The unwinder is libgcc's.
+ * x86-64 Linux with glibc; on AArch64 allocations only, without steps. Signals: SIGTRAP belongs to the sampler. The unwinder is libgcc's.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -78,11 +78,8 @@ static int pending_what;
 static uint64_t pending_tick, pending_history, pending_detail;
 
 static struct breakpoint way_back; /* where a call out of the program returns to, while it is under way */
-static int way_was_inside;
 
-static struct breakpoint *breaks, *stepping_over;
-static int break_count;
-static uint32_t *group_ticks;
+static struct breakpoint *breaks;
 
 static void put_byte(uintptr_t at, uint8_t byte) { *(volatile uint8_t *)at = byte; }
 
@@ -165,6 +162,14 @@ static uintptr_t peek(uintptr_t at) { /* 0 if it cannot be read */
   return process_vm_readv(getpid(), &into, 1, &from, 1, 0) == sizeof word ? word : 0;
 }
 
+static uintptr_t first_argument(const ucontext_t *context) {
+#ifdef __x86_64__
+  return context->uc_mcontext.gregs[REG_RDI];
+#else
+  return context->uc_mcontext.regs[0];
+#endif
+}
+
 static void sample(const ucontext_t *interrupted, uint64_t steps) {
   static struct walk walk;
   busy = 1;
@@ -172,7 +177,7 @@ static void sample(const ucontext_t *interrupted, uint64_t steps) {
   walk.frame_count = 0;
   note_modules();
   _Unwind_Backtrace(walk_frame, &walk);
-  uintptr_t vptr = interrupted && pending_what == TICK_ENTRY ? peek(interrupted->uc_mcontext.gregs[REG_RDI]) : 0;
+  uintptr_t vptr = interrupted && pending_what == TICK_ENTRY ? peek(first_argument(interrupted)) : 0;
   fprintf(out, "S %" PRIx64 " %" PRIx64 " %x %" PRIx64 " %" PRIx64 " %d %" PRIxPTR, pending_tick, pending_history, pending_what,
           pending_detail, steps, interrupted != NULL, vptr);
   for (int i = 0; i < walk.frame_count; i++) fprintf(out, " %" PRIxPTR, walk.pcs[i]);
@@ -212,9 +217,14 @@ static int allocation(int what, uint64_t size_bytes) {
 }
 
 /* The trap handler sees steps_wanted set and switches the trap flag on. */
+#ifdef __x86_64__
+#define TRAP() __asm__ volatile("int3" ::: "memory")
+#else
+#define TRAP() abort() /* nobody asks for steps */
+#endif
 #define BEGIN_STEPS_IF(wanted) \
   do { \
-    if (__builtin_expect(wanted, 0)) __asm__ volatile("int3" ::: "memory"); \
+    if (__builtin_expect(wanted, 0)) TRAP(); \
   } while (0)
 
 void *malloc(size_t size_bytes) {
@@ -253,6 +263,12 @@ void free(void *block) {
 }
 
 /* ---- traps: entries and single steps ---- */
+
+#ifdef __x86_64__
+
+static struct breakpoint *stepping_over;
+static int break_count, way_was_inside;
+static uint32_t *group_ticks;
 
 static int by_address(const void *left, const void *right) {
   uintptr_t a = ((const struct breakpoint *)left)->at, b = ((const struct breakpoint *)right)->at;
@@ -346,6 +362,20 @@ static void on_trap(int signal_number, siginfo_t *info, void *raw) {
   sample(context, scramble(~pending_tick) % step_max + 1);
 }
 
+static void prepare_traps(void) {
+  struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER};
+  const char *path = getenv("SAMPLER_BREAKS");
+  sigaction(SIGTRAP, &action, NULL);
+  if (path) set_breaks(path);
+  else if (step_max) allow_patches();
+}
+
+#else
+
+static void prepare_traps(void) { step_max = 0; }
+
+#endif
+
 /* ---- begin and end ---- */
 
 static void in_child(void) { active = 0; }
@@ -361,10 +391,14 @@ __attribute__((constructor)) static void begin(int argument_count, char **argume
   const char *path = getenv("SAMPLER_OUT");
   (void)argument_count;
   if (!path) return;
+#ifdef __x86_64__ /* an emulator cannot start itself again */
   int persona = personality(0xffffffff);
   if (persona != -1 && !(persona & ADDR_NO_RANDOMIZE) && personality(persona | ADDR_NO_RANDOMIZE) != -1 &&
       personality(0xffffffff) & ADDR_NO_RANDOMIZE)
     execve("/proc/self/exe", arguments, environment); /* again, at fixed addresses; goes on here if refused */
+#else
+  (void)arguments, (void)environment;
+#endif
   out = fopen(path, "w");
   if (!out) {
     perror("sampler: SAMPLER_OUT");
@@ -381,11 +415,7 @@ __attribute__((constructor)) static void begin(int argument_count, char **argume
   struct walk *warm_up = __libc_calloc(1, sizeof *warm_up); /* the unwinder's own first allocations happen here */
   _Unwind_Backtrace(walk_frame, warm_up);
   __libc_free(warm_up);
-  struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER};
-  sigaction(SIGTRAP, &action, NULL);
-  const char *breaks_path = getenv("SAMPLER_BREAKS");
-  if (breaks_path) set_breaks(breaks_path);
-  else if (step_max) allow_patches();
+  prepare_traps();
   unsetenv("LD_PRELOAD"); /* children run unsampled */
   unsetenv("SAMPLER_OUT");
   pthread_atfork(NULL, NULL, in_child);

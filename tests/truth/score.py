@@ -21,7 +21,7 @@ from tests.truth.names import is_same
 from tests.truth.peers import Names, lookup_vaddr
 from tests.truth.tool import Answer
 
-KINDS = ("right", "narrowed", "no claim", "wrong")
+OUTCOMES = ("right", "narrowed", "no claim", "wrong")
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Score:
             )
 
     def share(self, counts: Mapping[str, int], kind: str) -> float:
-        total = sum(counts.get(each, 0) for each in KINDS)
+        total = sum(counts.get(each, 0) for each in OUTCOMES)
         return 100 * counts.get(kind, 0) / total if total else 100.0 if kind == "right" else 0.0
 
 

@@ -18,6 +18,7 @@ SHF_ALLOC = 2
 STT_FILE = 4
 FUNCTION_TYPES = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
 PT_LOAD = 1
+EM_AARCH64 = 183
 
 
 class Function(NamedTuple):
@@ -48,6 +49,7 @@ class FunctionTable:
     segments: list[Segment]
     sections: list[tuple[int, int]]  # vaddr ranges; empty for what is not loaded
     data: bytes
+    is_aarch64: bool = False
     keys_at: dict[int, list[str]] = field(default_factory=dict)
     size_at: dict[int, int] = field(default_factory=dict)
     starts_of: dict[str, set[int]] = field(default_factory=dict)
@@ -92,14 +94,24 @@ class FunctionTable:
 
     def call_target(self, return_vaddr: int) -> int | None:
         """Target of the direct call that ends at `return_vaddr`, if there is one."""
+        if self.is_aarch64:
+            return self._linked_branch_target(return_vaddr)
         code = self.read(return_vaddr - 5, 5)
         if len(code) != 5 or code[0] != 0xE8:
             return None
         return int(return_vaddr + struct.unpack("<i", code[1:])[0])
 
+    def _linked_branch_target(self, return_vaddr: int) -> int | None:
+        code = self.read(return_vaddr - 4, 4)
+        word = int.from_bytes(code, "little")
+        if len(code) != 4 or word >> 26 != 0b100101:  # BL
+            return None
+        distance = (word & 0x3FFFFFF) - ((word & 0x2000000) << 1)
+        return return_vaddr - 4 + 4 * distance
+
 
 def read_functions(path: Path) -> FunctionTable:
-    """Read an x86-64 executable, shared object or relocatable file."""
+    """Read an x86-64 or AArch64 executable, shared object or relocatable file."""
     data = path.read_bytes()
     if data[:6] != b"\x7fELF\x02\x01":
         raise SystemExit(f"{path}: not a 64-bit little-endian ELF file")
@@ -137,4 +149,5 @@ def read_functions(path: Path) -> FunctionTable:
             key = text(strings + name) + (f"@{file}" if is_local else "")
             functions.append(Function(value, size_bytes, key, shndx))
     spans = [(section[3], section[3] + section[5]) if section[2] & SHF_ALLOC else (0, 0) for section in sections]
-    return FunctionTable(path, functions, names, segments, spans, data)
+    is_aarch64 = struct.unpack_from("<H", data, 18)[0] == EM_AARCH64
+    return FunctionTable(path, functions, names, segments, spans, data, is_aarch64)

@@ -32,9 +32,9 @@ def default_command() -> list[str]:
     return [str(script)] if script.exists() else [sys.executable, "-c", "import icf.cli, sys; sys.exit(icf.cli.main())"]
 
 
-def _run(command: Sequence[str]) -> str:
+def _run(command: Sequence[str], folder: Path | None = None) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:
         raise ToolError(f"no end after {TIMEOUT_S} s: {' '.join(command)}") from error
     if done.returncode:
@@ -43,12 +43,17 @@ def _run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def run_pass(command: Sequence[str], image: Path, out: Path, report: Path | None = None) -> float:
+def run_pass(command: Sequence[str], image: Path, out: Path, options: Sequence[str] = ()) -> float:
     """Link pass; returns its wall time in seconds."""
-    arguments = [*command, "pass", str(image), "-o", str(out)]
-    arguments += ["--icf-report", str(report)] if report else []
     begin_s = time.perf_counter()
-    _run(arguments)
+    _run([*command, "pass", str(image), "-o", str(out), *options])
+    return time.perf_counter() - begin_s
+
+
+def run_link(command: Sequence[str], link_command: Sequence[str], folder: Path) -> float:
+    """A link with the pass in it, in `folder`; returns the wall time in seconds."""
+    begin_s = time.perf_counter()
+    _run([*command, "link", "--strict", "--", *link_command], folder)
     return time.perf_counter() - begin_s
 
 

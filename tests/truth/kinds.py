@@ -1,0 +1,66 @@
+"""The kinds of builds that accuracy is measured for: compiler and flags, linker, and what the pass is given.
+
+image     `icf pass IMAGE`
+report    `icf pass --icf-report FILE`: what the linker said it folded
+objects   `icf pass --objects FILE...`: with LTO, those that --save-temps kept
+link      `icf link -- LINK-COMMAND`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.truth.builds import Build
+from tests.truth.tool import run_link, run_pass
+
+EVIDENCE = ("image", "report", "objects", "link")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to build; `evidence` lists what is tried with it."""
+
+    compiler: str
+    linker: str
+    evidence: tuple[str, ...]
+
+    def names_every_direct_call(self, evidence: str) -> bool:
+        """Whether what the pass gets says which function each direct call means."""
+        if evidence == "link" and "lto" in self.compiler:  # objects are gone when the link is over
+            return self.linker == "lld"
+        return evidence in ("objects", "link") or self.linker == "lldr"
+
+
+_USUAL = (
+    ("gold", ("image", "objects", "link")),
+    ("lld", ("image", "objects", "link")),
+    ("lldr", ("image",)),
+    ("mold", ("report", "objects", "link")),
+)
+_LTO = (("lld", ("image", "objects", "link")), ("lldr", ("image",)))
+_GCC_LTO = (("gold", ("image", "objects", "link")), ("mold", ("report", "objects", "link")))
+_MATRIX = {
+    **dict.fromkeys(("clang", "gcc"), _USUAL),
+    **dict.fromkeys(("clang-g1", "gcc-g1", "clang-g0", "gcc-g0", "clang-O0", "gcc-O0"), _USUAL),
+    **dict.fromkeys(("clang-thinlto", "clang-lto"), _LTO),
+    "gcc-lto": _GCC_LTO,
+    "gcc-fatlto": _LTO,
+    **dict.fromkeys(("clang-aarch64", "gcc-aarch64"), _USUAL),
+}
+KINDS = [Kind(compiler, linker, evidence) for compiler, row in _MATRIX.items() for linker, evidence in row]
+
+
+def add_tables(command: Sequence[str], build: Build, evidence: str, out: Path) -> float:
+    """Make `out` from the folded image with the pass; wall time in seconds. Raises ToolError."""
+    if evidence == "link":
+        return run_link(command, build.link_command("all", out), build.folder)
+    options: list[str] = []
+    if evidence == "report":
+        options = ["--icf-report", str(build.report)]
+    elif evidence == "objects":
+        listed = out.with_suffix(".objects")
+        listed.write_text("".join(f"{path}\n" for path in build.objects))
+        options = ["--objects", f"@{listed}"]
+    return run_pass(command, build.folded, out, options)
