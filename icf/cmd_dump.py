@@ -19,10 +19,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.demangle import demangle
-from icf.elf.image import Image
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, Member, MemberFlag
-from icf.tables.load import SECTIONS, Tables, load_tables
+from icf.tables.load import Tables, load_tables
+from icf.tables.place import SECTIONS
 
 _Json = dict[str, Any]
 _NAME_WIDTH_MAX = 60
@@ -30,6 +31,7 @@ _NAME_WIDTH_MAX = 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object, or its separate debug file")
+    add_debug_arguments(parser)
     parser.add_argument("--folds", action="store_true", help="functions that share a body (.debug_icf)")
     parser.add_argument("--dcall", action="store_true", help="what each direct call means (.debug_dcall)")
     parser.add_argument("--vcall", action="store_true", help="the vtable slot of each virtual call (.debug_vcall)")
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     everything = not (args.folds or args.dcall or args.vcall or args.address_taken)
-    with Image.open(args.image) as image:
+    with open_image(args.image, args.debug_file, args.debug_root) as image:
         tables = load_tables(image)
         problem = tables.check_evidence()
         if problem:
@@ -51,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
             return 0
         names = _Names(plain=args.no_demangle)
         document: _Json = {"image": image.path, "build_id": image.build_id.hex()}
+        if image.debug is not image:
+            document["debug_file"] = image.debug.path
         if args.folds or everything:
             document["classes"] = list(_classes(tables, names))
         if args.dcall or everything:
@@ -205,6 +209,8 @@ def _json_text(document: _Json) -> Iterator[str]:
 def _text(document: _Json, present: tuple[str, ...]) -> Iterator[str]:
     build_id = f", build id {document['build_id']}" if document["build_id"] else ""
     yield f"{document['image']}{build_id}"
+    if "debug_file" in document:
+        yield f"debug information in {document['debug_file']}"
     if "classes" in document:
         yield from _section(present, ".debug_icf", _text_classes(document["classes"]))
     if "direct_calls" in document:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
+from icf.debugfiles.options import add_debug_arguments
 from linkpass.pipeline import Options, Summary, run_pass
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object, linked with --icf")
     parser.add_argument("-o", dest="out", metavar="OUT", help="where to write it; without it IMAGE is replaced")
+    add_debug_arguments(parser)
+    parser.add_argument("--debug-out", metavar="FILE", help="where to write the debug file; else it is replaced, too")
+    parser.add_argument("--in-image", action="store_true", help="put the tables into IMAGE, not into its debug file")
     parser.add_argument("--icf-report", metavar="FILE", help="what the linker said with --print-icf-sections")
     parser.add_argument(
         "--objects",
@@ -32,7 +36,16 @@ def run(args: argparse.Namespace) -> int:
         from icf.linkinputs.linkmap import parse_link_map
 
         objects += parse_link_map(args.link_map)
-    options = Options(out=args.out, icf_report=args.icf_report, objects=tuple(objects), threads=args.threads)
+    options = Options(
+        out=args.out,
+        debug_file=args.debug_file,
+        debug_roots=tuple(args.debug_root),
+        debug_out=args.debug_out,
+        in_image=args.in_image,
+        icf_report=args.icf_report,
+        objects=tuple(objects),
+        threads=args.threads,
+    )
     summary = run_pass(args.image, options)
     for error in summary.unread_units:
         sys.stderr.write(f"icf: warning: {error}: this unit gives no evidence\n")
@@ -60,7 +73,7 @@ def summary_lines(summary: Summary) -> list[str]:
     """What a run found, for people."""
     if summary.already_done:
         counts = f"{summary.records} call sites, {summary.merged_bodies} merged bodies"
-        return [f"{summary.out}: has its tables already: {counts}"]
+        return [f"{summary.tables_file}: has its tables already: {counts}"]
     kinds = ", ".join(f"{count} {kind}" for kind, count in summary.records_by_evidence.items())
     share = 100 * summary.table_bytes / summary.debug_info_bytes if summary.debug_info_bytes else 0.0
     lines = [
@@ -69,6 +82,8 @@ def summary_lines(summary: Summary) -> list[str]:
         f"  tail calls  {summary.tail_calls}",
         f"  tables      {summary.table_bytes} bytes, {share:.2f} % of .debug_info",
     ]
+    if summary.tables_file != summary.out:
+        lines.append(f"  written to  {summary.tables_file}")
     if summary.declarations_added:
         lines.append(f"  declared    {summary.declarations_added} functions without debug information")
     if summary.open_calls:

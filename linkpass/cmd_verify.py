@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 
-from icf.elf.image import Image
+from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.tables.load import load_tables
 from linkpass.verify import verify_image
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object with tables")
+    add_debug_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    with Image.open(args.image) as image:
+    with open_image(args.image, args.debug_file, args.debug_root, needs_code=True) as image:
         problems = verify_image(image)
         tables = load_tables(image)
     if args.json:

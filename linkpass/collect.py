@@ -20,6 +20,7 @@ import numpy as np
 
 from icf.model import Evidence
 from icf.tables.dcall import parse_dcall
+from icf.tables.place import file_with_tables
 from linkpass.evidence_aligned import from_folded_callers
 from linkpass.evidence_dwarf import from_call_sites, from_table
 from linkpass.evidence_object import from_objects
@@ -50,9 +51,10 @@ def collect(linked: Linked, objects: LinkObjects | None = None) -> Collected:
     linked.finder.prepare(np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target]))
     records = Records()
     _stub_calls(linked, reach, records)
-    table = linked.image.contents(".debug_dcall")
-    if len(table) and linked.image.section(".debug_icf") is None:  # else it is our own, about to be made anew
-        records.merge(from_table(linked, reach, parse_dcall(table, linked.image.path)))
+    file = file_with_tables(linked.image)
+    table = file.contents(".debug_dcall")
+    if len(table) and file.section(".debug_icf") is None:  # else it is our own, about to be made anew
+        records.merge(from_table(linked, reach, parse_dcall(table, file.path)))
     relocations = from_relocations(linked, reach)
     if relocations is not None:
         records.merge(relocations)

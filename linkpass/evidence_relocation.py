@@ -41,14 +41,15 @@ def from_relocations(linked: Linked, reach: Reach) -> Statements | None:
 
 
 def _code_relocations(linked: Linked) -> Iterator[Relocations]:
-    for section in linked.image.sections:
-        if section.type != SHT_RELA or not 0 < section.info < len(linked.image.sections):
-            continue
-        target = linked.image.sections[section.info]
-        if target.flags & SHF_EXECINSTR and not section.flags & 2:  # not one that the dynamic loader reads
-            relocations = linked.image.relocations(section)
-            if relocations is not None and relocations.count:
-                yield relocations
+    for file in {id(file): file for file in (linked.image, linked.image.debug)}.values():
+        for section in file.sections:
+            if section.type != SHT_RELA or not 0 < section.info < len(file.sections):
+                continue
+            target = file.sections[section.info]
+            if target.flags & SHF_EXECINSTR and not section.flags & 2:  # not one that the dynamic loader reads
+                relocations = file.relocations(section)
+                if relocations is not None and relocations.count:
+                    yield relocations
 
 
 def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: Statements) -> None:
@@ -100,10 +101,10 @@ def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, 
     if fold is None:
         return [Place(target, 0)]
     symbol = int(relocations.symbol[row])
-    place = linked.place_of_symbol.get(symbol)
+    symbols = relocations.symbols
+    place = linked.place_of_symbol.get(symbol) if symbols is linked.image.symbols else None
     if place is not None:
         return [place] if place.vaddr == target else []
-    symbols = relocations.symbols
     if int(symbols.type[symbol]) != _STT_SECTION:
         name = symbols.name(symbol)
         named = [idx for idx, member in enumerate(fold.members) if member.is_named(name)]

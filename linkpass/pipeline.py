@@ -11,12 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from icf.debugfiles.options import open_image
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
 from linkpass.collect import collect
 from linkpass.linked import Linked
-from linkpass.rewrite import rewrite
+from linkpass.outputs import Outputs, plan_outputs, write_outputs
 from linkpass.tables import build_tables, evidence_counts
 from linkpass.verify import check_tables
 
@@ -31,6 +32,8 @@ class Summary:
 
     image: str
     out: str
+    tables_file: str  # that has the tables: `out`, or the debug file
+    debug_file: str | None = None  # where debug information was read, if not in the image
     functions: int = 0
     merged_bodies: int = 0
     members: int = 0
@@ -52,6 +55,10 @@ class Options(NamedTuple):
     """What the command line decides."""
 
     out: str | None = None  # None: over the image
+    debug_file: str | None = None  # None: found by build id or debug link, if the image needs one
+    debug_roots: tuple[str, ...] = ()  # further folders to look for debug information
+    debug_out: str | None = None  # None: over the debug file, or beside `out`
+    in_image: bool = False  # tables go in the image, wherever debug information is
     icf_report: str | None = None
     objects: tuple[str, ...] = ()  # inputs of the link: objects, archives, lib.a(member.o), @response
     missing_objects_ok: bool = False  # temporary objects of the link (LTO) are gone after it
@@ -60,12 +67,13 @@ class Options(NamedTuple):
 
 
 def run_pass(path: str, options: Options) -> Summary:
-    """Put the tables into the image at `path`. The input is not touched if anything fails."""
-    out = options.out if options.out is not None else path
+    """Put the tables into the image at `path`, or its debug file. The input is not touched if anything fails."""
     report = _read_report(options)
-    with Image.open(path) as image:
-        if image.section(".debug_icf") is not None and report is None and not options.objects:
-            return _already_done(image, out)
+    with open_image(path, options.debug_file, options.debug_roots, strict=True, needs_code=True) as image:
+        outputs = plan_outputs(image, options.out, options.debug_out, in_image=options.in_image)
+        target = image if outputs.debug is None else image.debug
+        if target.section(".debug_icf") is not None and report is None and not options.objects:
+            return _already_done(image, outputs)
         if image.linker == "mold" and report is None:
             raise IcfError(
                 f"{path}: mold leaves no trace of many functions that it folds, so its image alone is not enough",
@@ -73,19 +81,21 @@ def run_pass(path: str, options: Options) -> Summary:
             )
         linked = Linked.read(image, report, options.threads)
         collected = collect(linked, _open_objects(options))
-        tables = build_tables(linked, collected)
+        tables = build_tables(linked, collected, apart=target is not image.debug)
         problems = check_tables(image, tables.icf, tables.calls)
         if problems:  # a mistake of ours: every record was made from the code
             raise IcfError(f"{path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
         image.release()  # what follows reads files, not memory
-        growths, edits = tables.growths(linked)
+        growths, edits = tables.growths(linked) if target is image.debug else ([], [])
         edits += tables.edits()
         removals = emitted_relocations(image) if options.drop_relocations else []
-        rewrite(image, out, edits, growths, removals, check=True)
+        write_outputs(image, outputs, edits, growths, removals)
         folds = linked.folds.values()
         return Summary(
             image=path,
-            out=out,
+            out=outputs.image,
+            tables_file=outputs.tables,
+            debug_file=None if image.debug is image else image.debug.path,
             functions=len(linked.bodies.start),
             merged_bodies=len(folds),
             members=sum(len(fold.members) for fold in folds),
@@ -129,9 +139,10 @@ def emitted_relocations(image: Image) -> list[str]:
     return [section.name for section in image.sections if section.type == SHT_RELA and not section.is_alloc]
 
 
-def _already_done(image: Image, out: str) -> Summary:
+def _already_done(image: Image, outputs: Outputs) -> Summary:
     """The tables of an earlier run stay as they are, if they fit the code."""
     from icf.tables.load import load_tables
+    from icf.tables.place import file_with_tables
     from linkpass.verify import verify_image
 
     tables = load_tables(image)
@@ -141,16 +152,18 @@ def _already_done(image: Image, out: str) -> Summary:
     merged = [fold for fold in tables.icf.classes if fold.merged]
     summary = Summary(
         image=image.path,
-        out=out,
+        out=outputs.image,
+        tables_file=outputs.tables,
+        debug_file=None if image.debug is image else image.debug.path,
         functions=len(image.symbols.functions),
         merged_bodies=len(merged),
         members=sum(len(fold.members) for fold in merged),
         records=len(tables.direct),
         records_by_evidence=evidence_counts(tables.icf),
         tail_calls=len(tables.icf.tail_calls),
-        table_bytes=sum(len(image.contents(name)) for name in tables.present),
-        debug_info_bytes=len(image.contents(".debug_info")),
+        table_bytes=sum(len(file_with_tables(image).contents(name)) for name in tables.present),
+        debug_info_bytes=len(image.debug.contents(".debug_info")),
         already_done=True,
     )
-    rewrite(image, out, [], check=True)  # last: from here on nothing fails
+    write_outputs(image, outputs)  # last: from here on nothing fails
     return summary

@@ -22,7 +22,7 @@ renumbers: then symbols and links follow (`linkpass.rewrite_symbols`).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from icf.elf.types import ET_REL, SHT_PROGBITS
@@ -66,18 +66,23 @@ def rewrite(
     removals: Sequence[str] = (),
     *,
     check: bool = False,
+    before_replacing: Callable[[str], None] | None = None,
 ) -> None:
     """Write the image with these changes to `out_path`, which may be the image's own path.
 
     Removals that name no section are ignored. The file appears complete or not at all, with mode and owner of
-    the input; with `check`, not before it has passed `check_rewrite`.
+    the input; with `check`, not before it has passed `check_rewrite`. `before_replacing` is called with the
+    complete file under its temporary name: if it raises, `out_path` stays as it is.
     """
     layout = plan_layout(image, edits, growths, removals)  # from here on no size changes
 
     def check_written(temporary: str) -> None:
-        _check(image, temporary, os.fspath(out_path), edits, growths, removals)
+        if check:
+            _check(image, temporary, os.fspath(out_path), edits, growths, removals)
+        if before_replacing is not None:
+            before_replacing(temporary)
 
-    replace_file(out_path, image.fileno(), image.data, layout, check_written if check else None)
+    replace_file(out_path, image.fileno(), image.data, layout, check_written)
 
 
 def check_rewrite(

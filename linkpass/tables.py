@@ -56,29 +56,35 @@ class Tables:
             (".debug_info", unit.info, unit.info_keep_bytes),
             (".debug_abbrev", unit.abbrev, unit.abbrev_keep_bytes),
         ):
-            present = linked.image.section(name)
+            present = linked.image.debug.section(name)
             if present is None:
                 if tail:
                     edits.append(SectionEdit(name, tail))
-            elif linked.image.contents(present)[keep_bytes:] != tail:
+            elif linked.image.debug.contents(present)[keep_bytes:] != tail:
                 growths.append(SectionGrowth(present.name, tail, keep_bytes))
         return growths, edits
 
 
-def build_tables(linked: Linked, collected: Collected) -> Tables:
-    """Lay out all tables of the image."""
+def build_tables(linked: Linked, collected: Collected, *, apart: bool = False) -> Tables:
+    """Lay out all tables of the image.
+
+    With `apart` they are not in the file with the debug information, which a reader may not have: they have all
+    names, those of .debug_str too, and all callers, which a stripped image has no symbols for.
+    """
     records, reach = collected.records, collected.reach
     open_jumps = {(key, Place(target, ALL_MEMBERS)) for key, target in collected.open_jumps}
     jumps = {(key, callee) for key, (callee, _) in records.jumps.items()} | open_jumps
     listed = set(linked.folds)
     listed |= {callee.vaddr for callee, _ in records.calls.values()}
     listed.update(linked.undescribed)
+    if apart:
+        listed |= {caller.vaddr for _, caller in records.calls}
     listed |= {place.vaddr for (_, caller), callee in jumps for place in (caller, callee)}
 
     # a DIE for every function that is named
     places = {caller for _, caller in records.calls} | {Place(v, i) for v in listed for i in _indices(linked, v)}
     missing = sorted(place for place in places if not linked.member(place).die)
-    synthetic = make_synthetic_unit(linked.image, linked.debug, [linked.member(place).name for place in missing])
+    synthetic = make_synthetic_unit(linked.image.debug, linked.debug, [linked.member(place).name for place in missing])
     die = {place: linked.member(place).die for place in places}
     die.update(zip(missing, synthetic.dies, strict=True))
 
@@ -115,8 +121,9 @@ def build_tables(linked: Linked, collected: Collected) -> Tables:
     dcall_bytes, order = encode_dcall(calls, starts, ends)
     evidence = bytes(rows[row][3] for row in order.tolist())
     table = IcfTable(classes, tail_calls, evidence)
+    icf_bytes = encode_icf(table, {} if apart else linked.finder.str_offsets)
     written = DirectCalls(calls.call_site[order], calls.callee_die[order], calls.caller_die[order])
-    return Tables(table, written, dcall_bytes, encode_icf(table, linked.finder.str_offsets), synthetic)
+    return Tables(table, written, dcall_bytes, icf_bytes, synthetic)
 
 
 def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterator[tuple[int, Place, Place]]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.elf.image import Image
 from unwind.answer import FrameAnswer
 from unwind.load import has_only_records, has_tables
@@ -35,6 +36,7 @@ _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-e", "--exe", metavar="IMAGE", required=True, help="the linked image the stacks come from")
+    add_debug_arguments(parser)
     parser.add_argument(
         "--format",
         choices=["pcs"],
@@ -51,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
-    with Image.open(args.exe) as image:
+    with open_image(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
         if has_only_records(image):
             print(
                 f"icf: {args.exe} has .debug_dcall alone: functions that share a body are found by symbols and debug"

@@ -20,6 +20,7 @@ from icf.folds.functions import Bodies, find_bodies
 from icf.folds.members import FoldMember
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, Vaddr
 from icf.tables.dcall import parse_dcall
+from icf.tables.place import file_with_tables
 from unwind.code import ImageCode
 from unwind.functions import SymbolFunctions
 from unwind.program import CallRecord, Program
@@ -27,7 +28,8 @@ from unwind.program import CallRecord, Program
 
 def load_foreign(image: Image) -> Program:
     """The program; `dropped_records` counts what the machine code contradicts."""
-    calls = parse_dcall(image.contents(".debug_dcall"), image.path)
+    file = file_with_tables(image)
+    calls = parse_dcall(file.contents(".debug_dcall"), file.path)
     debug = DebugInfo.open(image)
     functions = scan_functions(debug).functions
     bodies = find_bodies(image, functions)

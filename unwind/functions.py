@@ -47,15 +47,15 @@ class SymbolFunctions:
         starts = self._starts
         if not len(starts):
             return starts
-        symbols = self._image.symbols
+        symbols, sections = self._image.symbols, self._image.symbols_file.sections
         size_bytes = np.maximum.reduceat(symbols.size_bytes[self._rows], self._first)
         size_bytes = np.minimum(size_bytes, ~starts)  # no end beyond 64 bits
         ends = starts + size_bytes
         for idx in np.flatnonzero(size_bytes == 0).tolist():
             section_idx = int(symbols.shndx[self._rows[self._first[idx]]])
             end = int(starts[idx])
-            if section_idx < len(self._image.sections):
-                section = self._image.sections[section_idx]
+            if section_idx < len(sections):
+                section = sections[section_idx]
                 end = max(end, min(section.vaddr + section.size_bytes, (1 << 64) - 1))
             if idx + 1 < len(starts):
                 end = min(end, int(starts[idx + 1]))

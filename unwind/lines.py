@@ -114,7 +114,7 @@ class Lines:
 
     @cached_property
     def _debug(self) -> DebugInfo | None:
-        if self._image.section(".debug_info") is None or self._image.section(".debug_line") is None:
+        if any(self._image.debug.section(name) is None for name in (".debug_info", ".debug_line")):
             return None
         try:
             return DebugInfo.open(self._image)
@@ -130,8 +130,9 @@ class Lines:
 
     @cached_property
     def _sections(self) -> LineSections:
-        line, line_str, str_ = map(self._image.contents, (".debug_line", ".debug_line_str", ".debug_str"))
-        return LineSections(line, line_str, str_, self._image.path)
+        file = self._image.debug
+        line, line_str, str_ = map(file.contents, (".debug_line", ".debug_line_str", ".debug_str"))
+        return LineSections(line, line_str, str_, file.path)
 
     def _program(self, unit_idx: int) -> LineProgram | None:
         if unit_idx not in self._programs:

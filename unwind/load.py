@@ -1,4 +1,4 @@
-"""The program of a linked image: its tables, its symbols and its code.
+"""The program of a linked image: its tables, here or in its debug file, its symbols and its code.
 
 With `.debug_icf` the fold classes, tail calls and evidence are those of the link pass. With nothing but a
 `.debug_dcall` the classes are worked out for its records (`unwind.foreign`). With no table at all, several symbols at
@@ -16,6 +16,7 @@ from icf.elf.image import Image
 from icf.model import DieOffset, Evidence
 from icf.tables.dcall import parse_dcall
 from icf.tables.icftable import parse_icf
+from icf.tables.place import file_with_tables
 from unwind.code import ImageCode
 from unwind.functions import SymbolFunctions
 from unwind.program import CallRecord, Program
@@ -58,12 +59,13 @@ class ColumnRecords:
 
 def has_tables(image: Image) -> bool:
     """Whether the link pass has been over the image."""
-    return image.section(ICF) is not None
+    return file_with_tables(image).section(ICF) is not None
 
 
 def has_only_records(image: Image) -> bool:
     """Whether the image has the proposal's table and not ours: what another tool or a compiler wrote."""
-    return image.section(ICF) is None and len(image.contents(DCALL)) > 0
+    file = file_with_tables(image)
+    return file.section(ICF) is None and len(file.contents(DCALL)) > 0
 
 
 def load_program(image: Image) -> Program:
@@ -76,7 +78,8 @@ def load_program(image: Image) -> Program:
     code = ImageCode(image)
     if not has_tables(image):
         return Program(code=code, functions=functions)
-    table = parse_icf(image.contents(ICF), image.path, image.contents(".debug_str"))
-    calls = parse_dcall(image.contents(DCALL), image.path)
+    file = file_with_tables(image)
+    table = parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str"))
+    calls = parse_dcall(file.contents(DCALL), file.path)
     records = ColumnRecords(calls.call_site, calls.caller_die, calls.callee_die, bytes(table.evidence))
     return Program(table.classes, records, table.tail_calls, code, functions)

@@ -103,6 +103,7 @@ class DebugInfo:
     @classmethod
     def open(cls, image: Image, *, restore: bool = True) -> DebugInfo:
         """Read headers and abbreviations; with `restore`, undo tombstones where relocations allow it."""
+        image = image.debug
         views = {name: image.contents(name) for name in _ADDRESS_SECTIONS}
         restored: dict[str, U64] = {}
         if restore:

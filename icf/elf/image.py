@@ -11,6 +11,9 @@ further is read when asked for, once. Views keep the mapping alive, also after `
 Addresses are translated through the loadable segments, as the kernel does it. In a separate debug
 file the program headers still describe the original's layout while the bytes are gone; all its
 allocated sections are NOBITS, and nothing in it counts as backed by the file.
+
+Debug information may be in such a file. Code is read from the image itself, `.debug_*` sections from `image.debug`,
+which is the image where it has them: `icf.debugfiles` finds the file and attaches it.
 """
 
 from __future__ import annotations
@@ -74,6 +77,8 @@ class Image:
         self._inflated: dict[int, memoryview] = {}
         self._symbols: dict[int, Symbols] = {}
         self._relocations: dict[int, Relocations] = {}
+        self._debug: Image | None = None
+        self.debug_roots: tuple[str, ...] = ()  # folders in which files of debug information are looked for
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, allow_rel: bool = False) -> Self:
@@ -99,7 +104,9 @@ class Image:
             raise
 
     def close(self) -> None:
-        """Close the file; the mapping goes with the last view of it."""
+        """Close the file, and that of its debug information; the mapping goes with the last view of it."""
+        if self._debug is not None:
+            self._debug.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -119,6 +126,23 @@ class Image:
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
+
+    # Debug information in another file
+
+    @property
+    def debug(self) -> Image:
+        """The file with the debug information: this one, unless another has been attached."""
+        return self if self._debug is None else self._debug
+
+    def attach_debug(self, debug: Image) -> None:
+        """Take debug information, and symbols if it has any, from its separate file; `close` closes that, too."""
+        self._debug = debug
+
+    @property
+    def symbols_file(self) -> Image:
+        """The file whose sections `symbols` are about; a debug file keeps all that the image may have lost."""
+        has_symtab = any(section.type == SHT_SYMTAB for section in self.debug.sections)
+        return self.debug if has_symtab else self
 
     # Sections
 
@@ -287,16 +311,17 @@ class Image:
     @cached_property
     def linker(self) -> str:
         """Who linked it: "lld", "gold", "mold", "bfd", or "" if nothing tells."""
-        return notes.find_linker(self)
+        return notes.find_linker(self) or notes.find_linker(self.debug)
 
     # Symbols and relocations
 
     @cached_property
     def symbols(self) -> Symbols:
-        """`.symtab`, or `.dynsym` when it was stripped."""
-        for section in self.sections:
+        """`.symtab`, here or in the debug file, or `.dynsym` when it was stripped."""
+        file = self.symbols_file
+        for section in file.sections:
             if section.type == SHT_SYMTAB:
-                return self.symbols_of(section.index)
+                return file.symbols_of(section.index)
         return self.dynamic_symbols
 
     @cached_property

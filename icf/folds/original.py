@@ -26,10 +26,10 @@ def lost_addresses(debug: DebugInfo, image: Image, functions: Functions, rows: N
         return frozenset()
     before = replace(
         debug,
-        info=image.contents(".debug_info"),
-        addr=image.contents(".debug_addr"),
-        ranges=image.contents(".debug_ranges"),
-        rnglists=image.contents(".debug_rnglists"),
+        info=image.debug.contents(".debug_info"),
+        addr=image.debug.contents(".debug_addr"),
+        ranges=image.debug.contents(".debug_ranges"),
+        rnglists=image.debug.contents(".debug_rnglists"),
     )
     dies = np.unique(functions.die[rows])
     there = read_dies(before, dies)

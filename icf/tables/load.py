@@ -15,9 +15,8 @@ from icf.errors import FormatError
 from icf.model import ClassFlag
 from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
+from icf.tables.place import SECTIONS, file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
-
-SECTIONS = (".debug_icf", ".debug_dcall", ".debug_vcall")
 
 
 @dataclass(slots=True)
@@ -63,13 +62,14 @@ class Tables:
 
 
 def load_tables(image: Image) -> Tables:
-    """Parse what the image has."""
+    """Parse what the image, or its debug file, has."""
+    file = file_with_tables(image)
     return Tables(
         image,
-        parse_icf(image.contents(".debug_icf"), image.path, image.contents(".debug_str")),
-        parse_dcall(image.contents(".debug_dcall"), image.path),
-        parse_vcall(image.contents(".debug_vcall"), image.path),
-        tuple(name for name in SECTIONS if image.section(name) is not None),
+        parse_icf(file.contents(".debug_icf"), file.path, image.debug.contents(".debug_str")),
+        parse_dcall(file.contents(".debug_dcall"), file.path),
+        parse_vcall(file.contents(".debug_vcall"), file.path),
+        tuple(name for name in SECTIONS if file.section(name) is not None),
     )
 
 

@@ -1,0 +1,61 @@
+"""The options by which a command is told of debug information in other files, and an image opened with it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from icf.elf.image import Image
+from icf.errors import IcfError
+
+
+def add_debug_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--debug-file",
+        metavar="FILE",
+        help="the debug information of a stripped IMAGE; without it, it is found by build id or .gnu_debuglink",
+    )
+    parser.add_argument(
+        "--debug-root",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="look there, too, for debug files, .dwo, .dwp and supplementary files; may be repeated",
+    )
+
+
+def open_image(
+    path: str, debug_file: str | None, roots: Sequence[str], *, strict: bool = False, needs_code: bool = False
+) -> Image:
+    """Open an image with its debug file, if it needs one and has one.
+
+    A file that was found in its place and does not belong is refused with a line on stderr; with `strict`, by an
+    `IcfError`. With `needs_code` the image may not be a debug file itself.
+    """
+    image = Image.open(path)
+    try:
+        image.debug_roots = tuple(roots)
+        if needs_code and image.is_debug_file:
+            raise IcfError(
+                f"{path}: is a separate debug file, without code",
+                hint="name the image that it belongs to, and this file with --debug-file",
+            )
+        if debug_file is not None:
+            from icf.debugfiles.search import open_debug_file
+
+            image.attach_debug(open_debug_file(image, debug_file))
+        elif image.section(".debug_info") is None and not image.is_debug_file:
+            from icf.debugfiles.search import SYSTEM_ROOT, find_debug_file
+
+            debug, refused = find_debug_file(image, (*roots, SYSTEM_ROOT))
+            if debug is not None:
+                image.attach_debug(debug)
+            elif refused and strict:
+                raise IcfError(refused[0], hint="name the right file with --debug-file, or remove this one")
+            for line in refused:
+                sys.stderr.write(f"icf: warning: {line}: not used\n")
+    except BaseException:
+        image.close()
+        raise
+    return image
