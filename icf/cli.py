@@ -5,23 +5,26 @@ only the module of the verb that was called is imported: that keeps `icf` free o
 `linkpass` and `unwind`, and `icf --help` free of numpy, which alone would take ten times as long as
 all the rest. The help lines stand in the table for the same reason.
 
-Exit status: 0 done, 1 failed, 2 usage; 130 and 141 after an interrupt and a closed pipe, as a shell has them.
-Every error that a user can cause is an `IcfError` or an `OSError` and becomes one line on stderr; a traceback is a bug.
+Exit status: 0 done, 1 failed, 2 usage; 130, 141 and 143 after an interrupt, a closed pipe and a request to end, as
+a shell has them. Every error that a user can cause is an `IcfError` or an `OSError` and becomes one line on stderr; a
+traceback is a bug.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NamedTuple
 
 from icf.errors import IcfError
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
-EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE
+EXIT_INTERRUPTED, EXIT_CLOSED_PIPE, EXIT_TERMINATED = 130, 141, 143  # 128 + SIGINT, SIGPIPE, SIGTERM
 
 
 class Verb(NamedTuple):
@@ -42,7 +45,7 @@ VERBS: dict[str, Verb] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `icf`."""
-    args = list(sys.argv[1:] if argv is None else argv)
+    args = _own_arguments() if argv is None else list(argv)
     if args[:1] == ["help"]:
         args = [*args[1:2], "--help"]
     if not args:
@@ -59,10 +62,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def linkpass_main(argv: Sequence[str] | None = None) -> int:
     """The command `linkpass`: the same as `icf pass`."""
-    args = list(sys.argv[1:] if argv is None else argv)
+    args = _own_arguments() if argv is None else list(argv)
     if args in (["-V"], ["--version"]):
         return _guarded(lambda: _print(_version()))
     return _run_verb(VERBS["pass"], "linkpass", args)
+
+
+def _own_arguments() -> list[str]:
+    """The arguments of this process, made ready: a request to end runs what cleans up, any name can be printed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")  # file names are bytes
+    return sys.argv[1:]
 
 
 def _run_verb(verb: Verb, prog: str, args: list[str]) -> int:
@@ -96,15 +108,24 @@ def _guarded(call: Callable[[], int]) -> int:
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
         return _fail(f"{place}{(error.strerror or str(error)).lower()}")
+    except MemoryError:
+        return _fail("out of memory")
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
 
 
 def _fail(problem: str, hint: str | None = None) -> int:
-    sys.stderr.write(f"icf: error: {problem}\n")
+    sys.stderr.write(f"icf: error: {_line(problem)}\n")
     if hint is not None:
-        sys.stderr.write(f"hint: {hint}\n")
+        sys.stderr.write(f"hint: {_line(hint)}\n")
     return EXIT_FAILED
+
+
+def _line(text: str) -> str:
+    """The text as one line, whatever characters names in it have."""
+    return "".join(
+        c if c.isprintable() or "\udc80" <= c <= "\udcff" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def _unknown_verb(name: str) -> int:

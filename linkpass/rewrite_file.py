@@ -1,7 +1,10 @@
-"""Write a laid-out file: beside its target first, then under its name.
+"""Write a laid-out file: without a name first, then under its own.
 
 Ranges of the input are copied by the kernel (`copy_file_range`) where both files allow that, else
-from the mapping. Whatever goes wrong, the target is as it was and the temporary file is gone.
+from the mapping. Whatever goes wrong, the target is as it was and nothing else is left: the file that is being
+written has no name (O_TMPFILE), so that it is gone with the process, however that ends. It gets a name beside the
+target for the moment between two system calls, since only a name can replace another. Where a file system knows
+no such files it has that name from the start, and an error or a signal that can be caught takes it away.
 """
 
 from __future__ import annotations
@@ -9,9 +12,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from icf.errors import IcfError
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _CHUNK_SIZE_BYTES = 64 << 20
 _COMPARE_SIZE_BYTES = 1 << 20
 _SAMPLE_SIZE_BYTES = 16 << 20
+_NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL}
 _NO_KERNEL_COPY = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY}
 
 
@@ -40,21 +43,55 @@ def replace_file(
     if os.path.exists(target) and not os.path.isfile(target):
         raise IcfError(f"{target}: is not a regular file, and cannot be replaced")
     directory, name = os.path.split(target)
-    fd, temporary = tempfile.mkstemp(prefix=f".{name[:200]}.", dir=directory)
     try:
-        try:
-            os.truncate(fd, layout.size_bytes)
+        with _Unnamed(directory, f".{name[:200]}.") as out:
+            os.truncate(out.fd, layout.size_bytes)
             for piece in layout.pieces:
-                _write_piece(fd, piece, source_fd, source)
-            _keep_attributes(fd, os.fstat(source_fd))
-        finally:
-            os.close(fd)
-        if check is not None:
-            check(temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
+                _write_piece(out.fd, piece, source_fd, source)
+            _keep_attributes(out.fd, os.fstat(source_fd))
+            if check is not None:
+                check(out.path)
+            os.replace(out.name(), target)
+    except OSError as error:  # a full disk does not say of which file
+        error.filename = error.filename or target
         raise
+
+
+class _Unnamed:
+    """A new file in `directory`; unless it gets a name, and that another, nothing of it stays."""
+
+    def __init__(self, directory: str, prefix: str) -> None:
+        self._directory, self._prefix = directory, prefix
+        self._name = ""
+
+    def __enter__(self) -> Self:
+        try:
+            self.fd = os.open(self._directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self.path = f"/proc/self/fd/{self.fd}"
+        except OSError as error:
+            if error.errno not in _NO_UNNAMED_FILES:
+                raise
+            import tempfile
+
+            self.fd, self._name = tempfile.mkstemp(prefix=self._prefix, dir=self._directory)
+            self.path = self._name
+        return self
+
+    def name(self) -> str:
+        """The name, given to it now if it had none."""
+        while not self._name:
+            name = os.path.join(self._directory, self._prefix + os.urandom(4).hex())
+            try:
+                os.link(self.path, name, src_dir_fd=self.fd, follow_symlinks=True)  # with a descriptor: linkat
+                self._name = name
+            except FileExistsError:
+                continue
+        return self._name
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        os.close(self.fd)
+        if kind is not None and self._name:
+            os.unlink(self._name)
 
 
 def same_bytes(left: memoryview, right: memoryview) -> bool:

@@ -115,8 +115,8 @@ def test_a_target_that_cannot_be_replaced(shop: Path, tmp_path: Path, capsys: py
     before = sorted(os.listdir(tmp_path))
     for out, problem in (
         (tmp_path / "folder", f"{tmp_path}/folder: is not a regular file, and cannot be replaced"),
-        (tmp_path / "none" / "out", f"{tmp_path}/none/"),
-        (shop / "out", f"{shop}/"),
+        (tmp_path / "none" / "out", f"{tmp_path}/none: no such file or directory\n"),
+        (shop / "out", f"{shop}: not a directory\n"),
     ):
         icf("pass", shop, "-o", out, status=1)
         error = capsys.readouterr().err
