@@ -46,7 +46,7 @@ class MemberFlag(IntFlag):
     NONE = 0
     KEPT = 1  # the linker kept this member's section
     ADDRESS_TAKEN = 2  # its address escapes other than through calls and vtables
-    VIRTUAL = 4  # `slot` is its vtable slot
+    VIRTUAL = 4  # a vtable has it in a slot
     LOCAL = 8  # internal linkage: the name need not be unique in the image
     SYNTHETIC = 16  # its DIE is a declaration that the pass wrote
     NAMELESS = 32  # the image has no linkage name for it: `name` is the DW_AT_name
@@ -59,7 +59,7 @@ class ClassFlag(IntFlag):
     MEMBERS_COMPLETE = 1  # no further member can exist
     CALLS_COMPLETE = 2  # every direct call that reaches the body has a record for each caller
     FRAGMENT = 4  # an outlined part (`.cold`) that is entered by jumps from its function
-    ADDRESS_TAKEN_KNOWN = 8  # the members' ADDRESS_TAKEN flags are complete
+    ADDRESS_TAKEN_KNOWN = 8  # no pointer leads to a member that is neither ADDRESS_TAKEN nor VIRTUAL
 
 
 class Member(NamedTuple):
@@ -69,7 +69,7 @@ class Member(NamedTuple):
     die: DieOffset = DieOffset(0)
     flags: MemberFlag = MemberFlag.NONE
     aliases: tuple[str, ...] = ()  # further symbols of the same source function
-    slot: int | None = None
+    slots: tuple[int, ...] = ()  # of vtables, ascending, as far as they are known; only where it is VIRTUAL
 
 
 class FoldClass(NamedTuple):

@@ -34,7 +34,8 @@ class IcfColumns(NamedTuple):
     member_die: _U64
     member_name: _U64
     member_flags: _U8
-    slot: _U64  # of the members that are VIRTUAL, in order
+    slot_member: _U64  # member row, of a VIRTUAL one; does not descend
+    slot: _U64
     alias_member: _U64  # member row; does not descend
     alias_name: _U64
     tail_jump: _U64  # does not descend
@@ -125,9 +126,9 @@ class IcfTable:
     def member(self, row: int) -> Member:
         """The member of a row."""
         flags = MemberFlag(int(self.member_flags[row]))
-        slot = int(self._slot_of[row]) if flags & MemberFlag.VIRTUAL else None
+        slots = tuple(self._slots_of(row)) if flags & MemberFlag.VIRTUAL else ()
         return Member(
-            self.member_name(row), DieOffset(int(self.member_die[row])), flags, tuple(self.member_aliases(row)), slot
+            self.member_name(row), DieOffset(int(self.member_die[row])), flags, tuple(self.member_aliases(row)), slots
         )
 
     def member_name(self, row: int) -> str:
@@ -156,10 +157,9 @@ class IcfTable:
         rows: list[int] = self.columns.alias_member.tolist()
         return rows
 
-    @cached_property
-    def _slot_of(self) -> _U64:
-        slots = np.zeros(len(self.member_die), np.uint64)
-        slots[(self.member_flags & MemberFlag.VIRTUAL) != 0] = self.columns.slot
+    def _slots_of(self, row: int) -> list[int]:
+        first, end = np.searchsorted(self.columns.slot_member, np.array([row, row + 1], np.uint64)).tolist()
+        slots: list[int] = self.columns.slot[first:end].tolist()
         return slots
 
     def _refs(self, rows: _U64) -> list[MemberRef]:
@@ -181,8 +181,8 @@ def _columns_of(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) ->
         if not fold_class.members:
             raise ValueError(f"class at {fold_class.vaddr:#x} has no member")
     for member in members:
-        if (member.slot is not None) != bool(member.flags & MemberFlag.VIRTUAL):
-            raise ValueError(f"member {member.name!r}: VIRTUAL and a slot go together")
+        if member.slots and not member.flags & MemberFlag.VIRTUAL:
+            raise ValueError(f"member {member.name!r}: has slots and is not VIRTUAL")
 
     def row_of(ref: MemberRef) -> int:
         if not 0 <= ref.class_idx < len(classes) or not 0 <= ref.member_idx < len(classes[ref.class_idx].members):
@@ -198,7 +198,8 @@ def _columns_of(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) ->
         member_die=_u64([member.die for member in members]),
         member_name=_u64([pool.add(member.name) for member in members]),
         member_flags=np.array([member.flags for member in members], np.uint8),
-        slot=_u64([member.slot for member in members if member.slot is not None]),
+        slot_member=_u64([row for row, member in enumerate(members) for _ in member.slots]),
+        slot=_u64([slot for member in members for slot in member.slots]),
         alias_member=_u64([row for row, _ in aliases]),
         alias_name=_u64([pool.add(alias) for _, alias in aliases]),
         tail_jump=_u64([call.jump for call in tail_calls]),

@@ -4,12 +4,12 @@
 is, which of its functions can be reached through a pointer, where one jumps instead of calling, and
 what each record rests on. A reader of the proposal's tables alone ignores this section and still works.
 
-Version 1, little endian, one unit that fills the section. Its header:
+Version 2, little endian, one unit that fills the section (version 1 had one slot for each VIRTUAL member). Its header:
 
     unit_length     4 bytes, or 0xffffffff and 8
-    version         1 byte, 1
+    version         1 byte, 2
     address_size    1 byte, 4 or 8: no address in the table needs more
-    counts          7 ULEB128: classes, members, aliases, tail calls, evidence bytes,
+    counts          8 ULEB128: classes, members, slots, aliases, tail calls, evidence bytes,
                     evidence bytes of .debug_vcall, pool bytes
 
 Then one column after the other. Columns rather than records, because a run of ULEB128 numbers is
@@ -22,7 +22,8 @@ decoded by one loop of a kernel, and because neighbours of one kind are close: m
     member_flags    1 byte, icf.model.MemberFlag
     member_die      signed difference: DIE in .debug_info, 0 for none
     member_name     signed difference: offset of the linkage name
-    slot            ULEB128, vtable slot; only for members flagged VIRTUAL
+    slot_member     ULEB128, difference: the member that is in this slot of a vtable; it is flagged VIRTUAL
+    slot            ULEB128, index of the slot
     alias_member    ULEB128, difference: the member that has this further name
     alias_name      signed difference: offset of the name
     tail_jump       ULEB128, difference: address of the jump
@@ -61,7 +62,7 @@ from icf.tables.foldtable import IcfColumns, IcfTable
 
 __all__ = ["IcfTable", "encode_icf", "parse_icf"]
 
-VERSION = 1
+VERSION = 2
 _U64 = NDArray[np.uint64]
 _U8 = NDArray[np.uint8]
 _U64_MAX = 0xFFFFFFFFFFFFFFFF
@@ -91,6 +92,7 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int], *, dwarf64
         [
             len(columns.class_vaddr),
             len(columns.member_die),
+            len(columns.slot),
             len(alias_name),
             len(columns.tail_jump),
             len(runs),
@@ -109,6 +111,7 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int], *, dwarf64
         columns.member_flags.tobytes(),
         _ulebs(_signed_differences(columns.member_die)),
         _ulebs(_signed_differences(member_name)),
+        _ulebs(_differences(columns.slot_member)),
         _ulebs(columns.slot),
         _ulebs(_differences(columns.alias_member)),
         _ulebs(_signed_differences(alias_name)),
@@ -139,11 +142,12 @@ class _Parser:
     def table(self) -> IcfTable:
         reader = self._reader
         address_max = self._header()
-        class_count, member_count, alias_count, tail_count, run_count, vcall_run_count, pool_size_bytes = (
+        class_count, member_count, slot_count, alias_count, tail_count, run_count, vcall_run_count, pool_size_bytes = (
             self._count(what)
             for what in (
                 "classes",
                 "members",
+                "slots",
                 "aliases",
                 "tail calls",
                 "evidence bytes",
@@ -169,7 +173,10 @@ class _Parser:
         member_flags = self._flags("member_flags", member_count, _ALL_MEMBER_FLAGS)
         member_die = self._signed("member_die", member_count)
         member_name = self._names("member_name", member_count, pool_size_bytes)
-        slot = self._ulebs("slot", int(np.count_nonzero(member_flags & MemberFlag.VIRTUAL)))
+        slot_member = self._members("slot_member", self._ascending("slot_member", slot_count), member_count)
+        is_virtual = (member_flags[slot_member] & np.uint8(MemberFlag.VIRTUAL)) != 0
+        self._check(is_virtual, "slot_member is not flagged VIRTUAL")
+        slot = self._ulebs("slot", slot_count)
         alias_member = self._members("alias_member", self._ascending("alias_member", alias_count), member_count)
         alias_name = self._names("alias_name", alias_count, pool_size_bytes)
         tail_jump = self._ascending("tail_jump", tail_count, address_max)
@@ -189,8 +196,8 @@ class _Parser:
         if reader.remaining:
             raise reader.error(f"{reader.remaining} bytes follow the table")
         columns = IcfColumns(
-            class_vaddr, class_size, class_flags, member_start, member_die, member_name, member_flags, slot,
-            alias_member, alias_name, tail_jump, tail_caller, tail_callee, pool, self._debug_str,
+            class_vaddr, class_size, class_flags, member_start, member_die, member_name, member_flags,
+            slot_member, slot, alias_member, alias_name, tail_jump, tail_caller, tail_callee, pool, self._debug_str,
         )  # fmt: skip
         return IcfTable(evidence=evidence, vcall_evidence=vcall_evidence, columns=columns)
 

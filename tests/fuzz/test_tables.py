@@ -48,7 +48,7 @@ def vcall_seeds() -> list[bytes]:
 
 def icf_seeds() -> list[bytes]:
     one = Member("_Z3onev", DieOffset(0x12A), MemberFlag.KEPT, ("C1E",))
-    two = Member("_Z3twov", DieOffset(0x121), MemberFlag.VIRTUAL, slot=5)
+    two = Member("_Z3twov", DieOffset(0x121), MemberFlag.VIRTUAL, slots=(5,))
     main = Member("main", DieOffset(0x121), MemberFlag.LOCAL)
     table = IcfTable(
         (

@@ -25,8 +25,8 @@ DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
 
 # name, bytes: the columns in file order, joined by `table`
 COLUMNS = {
-    "header": "01 08",  # version, address_size
-    "counts": "02 03 01 01 02 01 09",  # 2 classes, 3 members, 1 alias, 1 tail call, 2 + 1 evidence bytes, pool of 9
+    "header": "02 08",  # version, address_size
+    "counts": "02 03 01 01 01 02 01 09",  # 2 classes, 3 members, a slot, an alias, a tail call, then bytes
     "class_vaddr": "a0a28002 20",  # 0x401120, then 0x20 more
     "class_size": "0f 8001",  # 15, 128 bytes
     "class_flags": "03 00",  # MEMBERS_COMPLETE and CALLS_COMPLETE; none
@@ -34,7 +34,8 @@ COLUMNS = {
     "member_flags": "01 06 08",  # KEPT; ADDRESS_TAKEN and VIRTUAL; LOCAL
     "member_die": "d404 11 00",  # 0x12a, then 9 less: 0x121, and the same again
     "member_name": "14 10 23",  # pool 9 + .debug_str 1, then 8 more, then 18 less: pool 0
-    "slot": "05",  # of the one VIRTUAL member
+    "slot_member": "01",  # the second, which is VIRTUAL
+    "slot": "05",
     "alias_member": "00",
     "alias_name": "0a",  # pool 5
     "tail_jump": "a4a28002",  # 0x401124
@@ -52,7 +53,7 @@ TABLE = IcfTable(
             15,
             (
                 Member("_Z3onev", DieOffset(0x12A), MemberFlag.KEPT, ("C1E",)),
-                Member("_Z3twov", DieOffset(0x121), MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL, slot=5),
+                Member("_Z3twov", DieOffset(0x121), MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL, slots=(5,)),
             ),
             ClassFlag.MEMBERS_COMPLETE | ClassFlag.CALLS_COMPLETE,
         ),
@@ -113,7 +114,7 @@ def test_64_bit_dwarf_differs_in_the_length_only() -> None:
 def test_no_section_is_an_empty_table() -> None:
     assert parse_icf(b"", "a.out", b"") == IcfTable()
     assert parse_icf(encode_icf(IcfTable(), {}), "a.out", b"") == IcfTable()
-    assert len(encode_icf(IcfTable(), {})) == 13
+    assert len(encode_icf(IcfTable(), {})) == 14
 
 
 @pytest.mark.parametrize("size_bytes", range(1, len(table())))
@@ -133,15 +134,15 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
 @pytest.mark.parametrize(
     ("column", "text", "row_offset", "problem"),
     [
-        ("header", "02 08", 0, "table has version 2, only 1 is known"),
-        ("header", "01 07", 1, "address size is 7, not 4 or 8"),
+        ("header", "01 08", 0, "table has version 1, only 2 is known"),
+        ("header", "02 07", 1, "address size is 7, not 4 or 8"),
         (
             "counts",
-            "02 03 01 01 02 01 ffffffffffffffffff01",
-            6,
-            "header counts 18446744073709551615 pool bytes, 43 bytes are left",
+            "02 03 01 01 01 02 01 ffffffffffffffffff01",
+            7,
+            "header counts 18446744073709551615 pool bytes, 44 bytes are left",
         ),
-        ("counts", "02 03 01 01 02 7f 09", 5, "header counts 127 evidence bytes of .debug_vcall, 44 bytes are left"),
+        ("counts", "02 03 01 01 01 02 7f 09", 6, "header counts 127 evidence bytes of .debug_vcall, 45 bytes are left"),
         ("class_vaddr", "a0a28002 00", 4, "class has the address of the class above"),
         ("class_vaddr", "ffffffffffffffffff01 02", 10, "class_vaddr exceeds 64 bits"),
         ("class_vaddr", "ffffffffffffffffff02 02", 0, "ULEB128 does not fit 64 bits"),
@@ -154,6 +155,8 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
         ("member_die", "00 01 00", 1, "member_die is negative or exceeds 63 bits"),
         ("member_die", "feffffffffffffffff01 02 00", 10, "member_die is negative or exceeds 63 bits"),
         ("member_name", "14 20 00", 1, "member_name is beyond the pool and .debug_str"),
+        ("slot_member", "00", 0, "slot_member is not flagged VIRTUAL"),
+        ("slot_member", "03", 0, "slot_member is not one of the 3 members"),
         ("alias_member", "03", 0, "alias_member is not one of the 3 members"),
         ("alias_name", "34", 0, "alias_name is beyond the pool and .debug_str"),
         ("tail_caller", "04", 0, "tail_caller names a member beyond the 3 there are"),
@@ -174,9 +177,9 @@ def test_broken_rules_are_named(column: str, text: str, row_offset: int | None, 
 
 
 def test_addresses_of_four_bytes_are_checked_as_such() -> None:
-    assert parse_icf(table(header="01 04"), "a.out", DEBUG_STR) == TABLE
+    assert parse_icf(table(header="02 04"), "a.out", DEBUG_STR) == TABLE
     with pytest.raises(FormatError, match=r"class_vaddr is above 0xffffffff$"):
-        parse_icf(table(header="01 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
+        parse_icf(table(header="02 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
 
 
 def test_names_need_a_debug_str_that_ends() -> None:
@@ -194,7 +197,7 @@ def test_names_of_any_bytes_and_length_survive() -> None:
 
 
 def test_highest_values() -> None:
-    member = Member("f", DieOffset(2**63 - 1), MemberFlag.VIRTUAL, slot=2**64 - 1)
+    member = Member("f", DieOffset(2**63 - 1), MemberFlag.VIRTUAL, slots=(0, 2**64 - 1))
     last = FoldClass(Vaddr(2**64 - 1), 0, (member, Member("g", DieOffset(0))))
     given = IcfTable([last], [TailCall(Vaddr(2**64 - 1), MemberRef(0, 0), MemberRef(0, 1))])
     assert parse_icf(encode_icf(given, {}), "a.out", b"") == given
@@ -206,7 +209,7 @@ def test_highest_values() -> None:
 def test_runs_of_evidence_are_split_at_32(length: int) -> None:
     evidence = bytes([Evidence.TABLE] * length + [Evidence.ALIGNED])
     section = encode_icf(IcfTable(evidence=evidence), {})
-    assert len(section) - 13 == (length + 31) // 32 + 1
+    assert len(section) - 14 == (length + 31) // 32 + 1
     assert parse_icf(section, "a.out", b"").evidence == evidence
 
 
@@ -215,7 +218,7 @@ def test_runs_of_evidence_are_split_at_32(length: int) -> None:
     [
         ([FoldClass(Vaddr(1), 1, ())], [], "class at 0x1 has no member"),
         ([FoldClass(Vaddr(a), 1, (Member("f"),)) for a in (2, 2)], [], "class at 0x2 stands after the one at 0x2"),
-        ([FoldClass(Vaddr(1), 1, (Member("f", slot=1),))], [], "member 'f': VIRTUAL and a slot go together"),
+        ([FoldClass(Vaddr(1), 1, (Member("f", slots=(1,)),))], [], "member 'f': has slots and is not VIRTUAL"),
         ([FoldClass(Vaddr(1), 1, (Member("f\0"),))], [], r"name 'f\\x00' contains a NUL"),
         (
             [FoldClass(Vaddr(1), 1, (Member("f"),))],
@@ -244,11 +247,11 @@ def random_table(seed: int, class_count: int, record_count: int = 0) -> tuple[Ic
             if rng.random() < 0.9:
                 names[name] = len(debug_str)
                 debug_str += name.encode() + b"\0"
-            slot = rng.choice((None, None, 3, 200))
-            flags = MemberFlag(rng.randrange(32)) & ~MemberFlag.VIRTUAL
+            flags = MemberFlag(rng.randrange(32))
+            slots = rng.choice(((), (3,), (2, 7, 200))) if flags & MemberFlag.VIRTUAL else ()
             aliases = ("_ZC1", "_ZC2") if rng.random() < 0.05 else ()
             die = DieOffset(rng.randrange(80_000_000))
-            members.append(Member(name, die, flags | (MemberFlag.VIRTUAL if slot else 0), aliases, slot))
+            members.append(Member(name, die, flags, aliases, slots))
         classes.append(FoldClass(Vaddr(vaddr), rng.randrange(500), tuple(members), ClassFlag(rng.randrange(16))))
 
     def ref() -> MemberRef:
