@@ -11,7 +11,8 @@ An empty section takes no part in the layout: it points to the start of the tail
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
@@ -136,13 +137,24 @@ def _check_trailing_bytes(image: Image, tail_start: int) -> None:
     """Refuse a file with something behind the ELF image: whoever reads that finds it from the end."""
     ends = [section.end for section in image.sections if section.type != SHT_NULL]
     end = max(tail_start, image.headers.shoff + len(image.sections) * SHDR.size, *ends)
-    for start in range(end, len(image.data), _CHUNK_SIZE_BYTES):
+    for start in _written_chunks(image, end):
         if bytes(image.data[start : start + _CHUNK_SIZE_BYTES]).strip(b"\0"):
             raise UnsupportedError(
                 f"{image.path}: {len(image.data) - end} bytes at {end:#x} follow the ELF image, "
                 "and could not stay where their reader looks for them",
                 hint="run the pass before anything is appended to the file",
             )
+
+
+def _written_chunks(image: Image, start: int) -> Iterator[int]:
+    """Offsets of the chunks from `start` on that are no holes, of which a sparse file may have terabytes."""
+    while start < len(image.data):
+        try:
+            start = max(start, os.lseek(image.fileno(), start, os.SEEK_DATA))
+        except OSError:  # ENXIO: nothing but a hole is left
+            return
+        yield start
+        start += _CHUNK_SIZE_BYTES
 
 
 def _pack_table(entries: Sequence[Entry]) -> bytes:
