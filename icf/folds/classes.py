@@ -12,7 +12,6 @@ First the addresses where anything may be folded are found, in bulk. Those are l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +26,8 @@ from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember, Named, group_dies, match
 from icf.folds.original import lost_addresses
-from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported
-from icf.folds.tombstoned import Tombstoned, is_runtime
+from icf.folds.tombstoned import Tombstoned, is_unfolded
 
 U64 = NDArray[np.uint64]
 _STB_LOCAL = 0
@@ -55,13 +53,13 @@ class FoldFinder:
         bodies: Bodies,
         debug: DebugInfo | None = None,
         functions: Functions | None = None,
-        report: Iterable[FoldedSections] | None = None,
+        reported: Reported | None = None,
     ) -> None:
         self.image = image
         self.bodies = bodies
         self.functions = functions if debug is not None else None
         self.identities = Identities(debug) if debug is not None else None
-        self.reported = Reported(image, bodies, report)
+        self.reported = reported or Reported()
         self._lost: frozenset[int] = frozenset()
         self._tombstoned: Tombstoned | None = None
         if self.identities is not None and functions is not None:
@@ -107,13 +105,13 @@ class FoldFinder:
     def undescribed(self) -> list[int]:
         """Bodies of functions without debug information.
 
-        gold drops the symbols of folded local functions. Where DWARF describes them they are found all the
-        same; here one may be missing.
+        gold drops the symbols of folded local functions, and of folded cold parts. Where DWARF describes them
+        they are found all the same; here one may be missing.
         """
         bare = ~np.isin(self.bodies.symbol_value, self.bodies.dwarf_low)
         names = self.image.symbols.names(self.bodies.symbol_rows[bare].tolist())
         values = self.bodies.symbol_value[bare].tolist()
-        return sorted({vaddr for vaddr, name in zip(values, names, strict=True) if not is_runtime(name)})
+        return sorted({vaddr for vaddr, name in zip(values, names, strict=True) if not is_unfolded(name)})
 
     def _shared_addresses(self) -> U64:
         """Addresses that may be merged bodies."""
@@ -152,11 +150,11 @@ class FoldFinder:
             dies = np.unique(self.functions.die[self.bodies.dwarf_at(vaddr)]).tolist()
             global_names = {entry.name for entry in named if not entry.local}
             groups = group_dies(self.identities, dies, self._lost, global_names)
-        reported = self.reported.names_at(vaddr)
+        told = self.reported.at(vaddr)
         drops_names = self.image.linker in ("gold", "mold")
-        members = match(self.identities, groups, named, reported, self._knows_kept, drops_names)
+        members = match(self.identities, groups, named, told, self._knows_kept, drops_names)
         self.reported.mark_kept(vaddr, members)
-        if len(members) > 1 and self._tombstoned is not None and not reported:
+        if len(members) > 1 and self._tombstoned is not None and not told:
             members = self._tombstoned.join_aliases(self.image, members, self.reported.excludes(members))
         members.sort(key=lambda member: (member.name, sorted(member.files), member.die))
         row = int(np.searchsorted(self.bodies.start, vaddr))

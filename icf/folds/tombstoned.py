@@ -122,4 +122,9 @@ class Tombstoned:
 
 def is_runtime(name: str) -> bool:
     """Whether a function never has debug information: C runtime, thunks, what a compiler adds of its own."""
-    return name in _RUNTIME or name.startswith(("_ZT", "_GLOBAL__", "__cxx_global")) or is_cold_part(name)
+    return is_unfolded(name) or name.startswith(("_GLOBAL__", "__cxx_global")) or is_cold_part(name)
+
+
+def is_unfolded(name: str) -> bool:
+    """Whether no local function folds with this one: C runtime, which has no section of its own, and thunks."""
+    return name in _RUNTIME or name.startswith("_ZT")
