@@ -25,6 +25,7 @@ from __future__ import annotations
 import mmap
 import os
 import resource
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -59,12 +60,15 @@ def map_file(path: str) -> memoryview:
     except OSError as error:
         raise IcfError(f"{path}: {error.strerror}") from error
     try:
-        size_bytes = os.fstat(fd).st_size
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISFIFO(status.st_mode):
+            raise IcfError(f"{path}: cannot be read: neither a regular file nor a pipe")  # /dev/zero has no end
+        size_bytes = status.st_size
         if size_bytes and not _are_descriptors_short(fd):
             return memoryview(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_READ))
         with open(fd, "rb", closefd=False) as file:
             return memoryview(file.read())
-    except (OSError, ValueError) as error:  # a directory, a device
+    except (OSError, ValueError) as error:
         raise IcfError(f"{path}: cannot be read: {error}") from error
     finally:
         os.close(fd)
