@@ -92,47 +92,6 @@ def _read_text(path: str) -> str:
     return str(map_file(path), "utf-8", "surrogateescape")
 
 
-def function_name(self) -> str:
-        """Symbol of the function the section was made for, empty if the name does not say."""
-        return function_name(self.section)
-
-    @property
-    def has_function_name(self) -> bool:
-        return bool(function_name(self.section))
-
-
-class FoldedSections(NamedTuple):
-    """Sections that share one body: the one in the output, and those that were left out."""
-
-    kept: SectionRef
-    removed: tuple[SectionRef, ...]  # sorted
-
-    @property
-    def has_function_name(self) -> bool:
-        """Whether every section of the class was made for one function."""
-        return all(ref.has_function_name for ref in (self.kept, *self.removed))
-
-
-def parse_icf_report(report: str | bytes | os.PathLike[str], path: str = "") -> list[FoldedSections]:
-    """The classes of a report, sorted by their kept section.
-
-    `report` is a path, or the text itself: a `str` of one line that is no report line is taken for a path.
-    """
-    if isinstance(report, os.PathLike):
-        report = os.fspath(report)
-        return _classes(_pairs(_read_text(report), path or report))
-    if isinstance(report, bytes):
-        report = report.decode("utf-8", "surrogateescape")
-    elif report and "\n" not in report and not any(word in report for word in _LINE_WORDS):
-        path, report = path or report, _read_text(report)
-    return _classes(_pairs(report, path or "<report>"))
-
-
-def _read_text(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-        return file.read()
-
-
 def function_name(section: str) -> str:
     """`_Zfoo` of `.text._Zfoo` and its like; empty for `.text`, `.text.hot.` and what is no code of one function.
 
