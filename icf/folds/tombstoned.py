@@ -40,6 +40,7 @@ class Tombstoned:
         self._functions = functions
         self._bodies = bodies
         self._coverage: bool | None = None
+        self._defined: dict[int, U64] = {}  # by unit
 
     def describe(self, members: Sequence[FoldMember]) -> None:
         """Give members without a DIE the one of their name, if all DIEs of that name are one function."""
@@ -75,7 +76,7 @@ class Tombstoned:
             return members
         if not unfolded and not (all(self._is_undescribed(member) for member in suspects) and self._covers(image)):
             return members
-        if any(member.name in self._defined_beside(described[0]) for member in suspects):
+        if np.isin(hash_names([member.name for member in suspects]), self._defined_beside(described[0])).any():
             return members
         target = described[0]
         names = {name for member in suspects for name in (member.name, *member.aliases)}
@@ -91,15 +92,16 @@ class Tombstoned:
         name = hash_names([member.name])
         return bool(np.searchsorted(hashes, name) == np.searchsorted(hashes, name, side="right"))
 
-    def _defined_beside(self, member: FoldMember) -> set[str]:
-        """Names of all functions that the units of a member define."""
+    def _defined_beside(self, member: FoldMember) -> U64:
+        """Hashes of the names of all functions that the units of a member define."""
         debug = self._identities.debug
-        names: set[str] = set()
+        hashes = [np.empty(0, np.uint64)]
         for unit in set(debug.unit_of(np.array(member.dies, np.uint64)).tolist()):
-            identity = resolve(debug, defined_subprograms(debug, unit).offset)
-            references = set(identity.linkage_name.tolist()) | set(identity.name.tolist())
-            names |= {debug.string(reference).decode("utf-8", "surrogateescape") for reference in references}
-        return names
+            if unit not in self._defined:
+                identity = resolve(debug, defined_subprograms(debug, unit).offset)
+                self._defined[unit] = self._identities.hashes(np.concatenate([identity.linkage_name, identity.name]))
+            hashes.append(self._defined[unit])
+        return np.concatenate(hashes)
 
     @cached_property
     def _by_name(self) -> tuple[U64, U64, U64, NDArray[np.bool_]]:
