@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from icf.elf.archive import MissingFileError
 from icf.errors import FormatError
 from icf.folds.report import FoldedSections, SectionRef, function_name, parse_icf_report
 
@@ -54,7 +55,7 @@ def test_text_bytes_and_path_are_the_same() -> None:
     assert parse_icf_report(path.read_bytes()) == EXPECTED
     assert parse_icf_report(str(path)) == EXPECTED
     assert parse_icf_report("") == []
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(MissingFileError):
         parse_icf_report(str(path) + ".absent")
 
 
