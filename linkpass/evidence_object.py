@@ -9,7 +9,8 @@ that its body stands for:
     record   at R, in g: h    if h is one of the functions at T
 
 A call of a local function is relocated against its section, or a symbol that only the object knows; either way the
-place says which function it is.
+place says which function it is. In its own section the assembler knew that place: such a call, of a local function
+that calls itself for one, has its operand in the object already.
 """
 
 from __future__ import annotations
@@ -58,15 +59,19 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
     entries = _operands(linked, objects, np.array(functions, np.int64), pairs)
     callees = _Callees(linked, objects)
     types = _OPERAND_TYPES[linked.image.machine]
-    for (caller, branch), entry in zip(pairs, entries.tolist(), strict=True):
+    for (caller, branch), function, entry in zip(pairs, functions, entries.tolist(), strict=True):
         if entry < 0:
             if branch.is_jump and branch.target == caller.vaddr:
                 statements.not_calls.add((branch.end, caller))
-            continue
-        relocation = objects.code.entry(entry)
-        if relocation.type not in types:
-            continue
-        found = callees.of(relocation, branch.target)
+                continue
+            if not objects.has_operand(function, linked.image, branch.end, caller.vaddr):
+                continue
+            found = callees.beside(function, branch.target - caller.vaddr, branch.target)
+        else:
+            relocation = objects.code.entry(entry)
+            if relocation.type not in types:
+                continue
+            found = callees.of(relocation, branch.target)
         if len(found) == 1:
             out = statements.jumps if branch.is_jump else statements.calls
             out.setdefault((branch.end, caller), set()).add(Place(branch.target, found[0]))
@@ -129,6 +134,13 @@ class _Callees:
                 self._named.pop(target, None)
             self._known[key] = found
         return found
+
+    def beside(self, function: int, distance: int, target: int) -> list[int]:
+        """Members of the body `target` that lie so far from the start of a function in its section."""
+        functions = self._objects.functions
+        object_idx, section = int(functions.object_idx[function]), int(functions.section[function])
+        names = self._objects.names_at(object_idx, section, int(functions.offset[function]) + distance)
+        return self._members(self._linked.folds[target], names, self._objects.objects[object_idx].source_file)
 
     def _called(self, relocation: Relocation) -> tuple[list[str], str]:
         """Symbols of the function that the relocation of a call means, and the source file of a local one."""

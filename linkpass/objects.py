@@ -127,6 +127,12 @@ class LinkObjects:
         left, right = np.searchsorted(offsets[low:high], np.array([offset, offset + 1], np.uint64)).tolist()
         return [self.name(function) for function in range(first + low + left, first + low + right)]
 
+    def has_operand(self, function: int, image: Image, end: int, start: int) -> bool:
+        """Whether the branch that ends at `end`, in the body at `start`, has its operand in the object, too."""
+        at = int(self.functions.file_offset[function]) + end - start
+        operand = self.objects[int(self.functions.object_idx[function])].data[at - 4 : at]
+        return len(operand) == 4 and bytes(operand) == bytes(image.read(end - 4, 4))
+
     def definitions(self, image: Image, wanted: Sequence[Wanted]) -> list[list[int]]:
         """For each function that is wanted those of the objects that it can be, by name, file and code.
 

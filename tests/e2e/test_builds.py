@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.workshop import GOLD, Workshop
+from tests.e2e.workshop import GOLD, LLD_ALONE, Workshop
 
 gold = pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
 
@@ -37,3 +37,21 @@ def test_where_a_cold_part_may_have_vanished_nothing_is_claimed(workshop: Worksh
     assert len(program.merged()) == 2
     parts = [frame for frames in program.resolve() for frame in frames if "_Z6applesi.cold" in frame["candidates"]]
     assert [part["verdict"] for part in parts] == ["ambiguous", "ambiguous"]
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD_ALONE], ids=str, indirect=True)
+@pytest.mark.parametrize("debug", ["-g", "-g0"])
+def test_a_local_function_that_calls_itself_needs_no_relocation(workshop: Workshop, debug: str) -> None:
+    program = workshop.build(
+        """
+        int total;
+        static NOINLINE void apples(int depth) { if (depth) apples(depth - 1); else SAMPLE(); total += depth; }
+        static NOINLINE void pears(int depth) { if (depth) pears(depth - 1); else SAMPLE(); total += depth; }
+        int main(int argc, char **) { apples(argc + 2); pears(argc + 2); return 0; }
+        """,
+        flags=[debug],
+    )
+    assert program.merged() == {frozenset({"_ZL6applesi"}), frozenset({"_ZL5pearsi"})}
+    program.add_tables("--icf-report", program.report, "--objects", workshop.folder / "main.o")
+    verdicts = program.check()
+    assert verdicts["_ZL6applesi"] == verdicts["_ZL5pearsi"] == {"unique"}
