@@ -6,7 +6,7 @@ member, index 0, made only when somebody asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from icf.folds.classes import Fold, FoldFinder
 from icf.folds.functions import Bodies, find_bodies
 from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections
+from icf.folds.reported import Reported, read_report
 
 U64 = NDArray[np.uint64]
 
@@ -50,12 +51,25 @@ class Linked:
     _locals: dict[int, list[int]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, image: Image, report: Iterable[FoldedSections] | None = None, threads: int | None = None) -> Linked:
-        """Scan the image and find its fold classes."""
+    def read(
+        cls,
+        image: Image,
+        report: Iterable[FoldedSections] | Reported | None = None,
+        threads: int | None = None,
+        source_files: Mapping[str, str] | None = None,
+    ) -> Linked:
+        """Scan the image and find its fold classes.
+
+        `report` is the linker's, or brought to addresses already; `source_files` see icf.folds.reported.
+        """
         debug = DebugInfo.open(image)
         scan = scan_functions(debug, threads)
         bodies = find_bodies(image, scan.functions)
-        finder = FoldFinder(image, bodies, debug, scan.functions, report)
+        if report is None:
+            reported = Reported()
+        else:
+            reported = report if isinstance(report, Reported) else read_report(image, bodies, report, source_files)
+        finder = FoldFinder(image, bodies, debug, scan.functions, reported)
         linked = cls(
             image,
             debug,
@@ -64,7 +78,7 @@ class Linked:
             bodies,
             finder,
             {fold.vaddr: fold for fold in finder.find()},
-            frozenset(finder.undescribed()) if image.linker == "gold" and report is None else frozenset(),
+            frozenset(finder.undescribed()) if image.linker == "gold" and not reported.given else frozenset(),
         )
         linked.index()
         return linked

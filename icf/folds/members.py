@@ -57,6 +57,13 @@ class Named(NamedTuple):
     file: str  # source file of a local symbol, where known
 
 
+class Told(NamedTuple):
+    """A function at a body, as a linker's report or the objects tell."""
+
+    name: str
+    file: str = ""  # source file of a local function, where known
+
+
 @dataclass(slots=True)
 class Group:
     """The DIEs at one body that are one source function."""
@@ -124,11 +131,11 @@ def match(
     identities: Identities | None,
     groups: list[Group],
     named: list[Named],
-    reported: list[str],
+    told: list[Told],
     knows_kept: bool,
     drops_names: bool,
 ) -> list[FoldMember]:
-    """Members from groups of DIEs, the symbols at the same body, and the names in the linker's report.
+    """Members from groups of DIEs, the symbols at the same body, and what is told beside.
 
     `drops_names`: the linker leaves out symbols of folded functions, so that a group may have lost its own.
     """
@@ -150,7 +157,7 @@ def match(
                 member.roots = set(group.roots)
             members += made
         else:
-            member = _member(mine) if mine else _unsymbolized(group, reported, drops_names and bool(named))
+            member = _member(mine) if mine else _unsymbolized(group, told, drops_names and bool(named))
             member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
             if member.local:  # copies of it in other units may have lost their symbols
                 member.files |= identities.files_of(group.dies)
@@ -158,7 +165,7 @@ def match(
             members.append(member)
         rest.remove(mine)
     _add_symbols(members, rest.left())
-    _add_reported(members, reported)
+    _add_told(members, told, count=knows_kept or not groups)
     if nameless:
         assert identities is not None
         _attach_nameless(identities, members, nameless, knows_kept)
@@ -167,11 +174,11 @@ def match(
     return members
 
 
-def _unsymbolized(group: Group, reported: list[str], is_lost: bool) -> FoldMember:
+def _unsymbolized(group: Group, told: list[Told], is_lost: bool) -> FoldMember:
     """The member for DIEs without a symbol; `is_lost`: they had one that the linker left out."""
     name = group.linkage or group.name
     if is_lost and group.may_be_clone:
-        known = sorted({symbol for symbol in reported if _names(group, symbol)})
+        known = sorted({symbol for symbol, _ in told if _names(group, symbol)})
         if len(known) != 1:  # the function is known, its symbol is not
             return FoldMember(demangle(name), local=True, nameless=True)
         name = known[0]
@@ -260,19 +267,31 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
             relatives.append(member)
 
 
-def _add_reported(members: list[FoldMember], names: list[str]) -> None:
-    """Functions that only the report knows."""
+def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> None:
+    """Functions whose symbols are gone; `count`: those of one name are as many as are told, no DIE says more."""
     by_kin = _members_by_kin(members)
-    for name in names:
+    free = set(map(id, members))  # members that nothing told stands for yet
+    for name, file in told:
         relatives = by_kin.setdefault(kin(name), [])
-        if not any(
-            member.is_named(name) or same_function(base_name(known), base_name(name))
-            for member in relatives
-            for known in (member.name, *member.aliases)
-        ):
-            member = FoldMember(name)
+        mine = [member for member in relatives if _is_told(member, name, file)]
+        if count and not file and any(member.is_named(name) for member in mine):
+            mine = [member for member in mine if not member.is_named(name) or id(member) in free]
+        if mine:
+            free.discard(id(mine[0]))
+            if not mine[0].is_named(name):
+                mine[0].aliases = sorted({*mine[0].aliases, name})
+        else:
+            member = FoldMember(name, local=bool(file), files=frozenset({file} - {""}))
             members.append(member)
             relatives.append(member)
+
+
+def _is_told(member: FoldMember, name: str, file: str) -> bool:
+    """Whether a member may be the function that is told."""
+    if file and member.files and file not in member.files:
+        return False
+    names = (member.name, *member.aliases)
+    return member.is_named(name) or any(same_function(base_name(known), base_name(name)) for known in names)
 
 
 def _attach_nameless(identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool) -> None:

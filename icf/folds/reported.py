@@ -1,14 +1,19 @@
-"""The linker's report of folded sections, brought to addresses.
+"""What is known of the functions at an address beside the image: by the linker's report, or by the objects.
 
 With `-ffunction-sections` a section is named after its function, so a report names the members of each class
 even where the image has lost their symbols (mold). It also settles what is no fold: symbols that share an
-address of which the report says nothing are aliases of one function. Local functions may have namesakes in
-other files; where the kept one cannot be found by name alone its class is left to the other witnesses.
+address of which the report says nothing are aliases of one function.
+
+A report gives no addresses; those are found by the symbol of the section that was kept. A local function may have
+namesakes in other files. Where the objects do not tell which source file is meant, the class is left to the other
+witnesses; or, where there are none, it counts for all of the addresses, since a superfluous candidate costs an
+answer and a missing one would make a wrong name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,59 +21,72 @@ from numpy.typing import NDArray
 from icf.elf.image import Image
 from icf.folds.aliases import base_name, is_cold_part
 from icf.folds.functions import Bodies
-from icf.folds.members import FoldMember
+from icf.folds.members import FoldMember, Told
 from icf.folds.report import FoldedSections, SectionRef
 from icf.strings import hash_names, hash_table
 
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
 
 
-class Reported:
-    """What a report says about the addresses of one image."""
+class Reported(NamedTuple):
+    """What is told about the addresses of one image; nothing if nobody was asked."""
 
-    def __init__(self, image: Image, bodies: Bodies, report: Iterable[FoldedSections] | None) -> None:
-        classes = [folded for folded in report or () if folded.kept.has_function_name]
-        self.given = report is not None
-        self._names_at: dict[int, list[str]] = {}  # the first name is the kept one
-        self._mentioned: set[str] = set()  # without what compilers append
-        if classes:
-            self._locate(image, bodies, classes)
+    told: dict[int, list[Told]] = {}
+    given: bool = False  # all folded functions are told
+    kept: frozenset[int] = frozenset()  # addresses where the first one was kept
+    mentioned: frozenset[str] | None = None  # every function that was folded, without what compilers append
 
     @property
     def vaddrs(self) -> NDArray[np.uint64]:
-        """Addresses of the reported classes."""
-        return np.array(sorted(self._names_at), np.uint64)
-
-    def _locate(self, image: Image, bodies: Bodies, classes: list[FoldedSections]) -> None:
-        wanted = {name for folded in classes for name in _symbols_of(folded.kept)}
-        by_name = _addresses_of(image, bodies, wanted)
-        for folded in classes:
-            refs = [ref for ref in (folded.kept, *folded.removed) if ref.has_function_name]
-            self._mentioned.update(base_name(ref.function_name) for ref in refs)
-            choices = [(name, by_name[name]) for name in _symbols_of(folded.kept) if name in by_name]
-            if not choices or len(choices[0][1]) != 1:
-                continue  # not to be told from its namesakes, or its symbol is gone
-            cold = is_cold_part(choices[0][0])
-            if folded.kept.section.startswith(_COLD_SECTIONS) and not cold:
-                continue  # a cold part whose symbol is gone, or a function that is cold as a whole: no telling
-            names = self._names_at.setdefault(next(iter(choices[0][1])), [])
-            names += [ref.function_name + (".cold" if cold else "") for ref in refs]
+        """Addresses of which something is told."""
+        return np.array(sorted(self.told), np.uint64)
 
     def excludes(self, members: list[FoldMember]) -> bool:
         """Whether the linker said nothing of any of these functions: then it did not fold them."""
         names = {base_name(name) for member in members for name in (member.name, *member.aliases)}
-        return self.given and not names & self._mentioned
+        return self.mentioned is not None and not names & self.mentioned
 
-    def names_at(self, vaddr: int) -> list[str]:
-        """Functions of the class at the address, the kept one first; none if the report has no class there."""
-        return self._names_at.get(vaddr, [])
+    def at(self, vaddr: int) -> list[Told]:
+        """Functions at the address: all of a class, or those whose symbols are gone."""
+        return self.told.get(vaddr, [])
 
     def mark_kept(self, vaddr: int, members: list[FoldMember]) -> None:
-        """Say which of the members was kept, if the report does."""
-        kept = [member for member in members for name in self.names_at(vaddr)[:1] if member.is_named(name)]
+        """Say which of the members was kept, if that is known."""
+        if vaddr not in self.kept:
+            return
+        kept = [member for member in members if member.is_named(self.told[vaddr][0].name)]
         if len(kept) == 1:
             for member in members:
                 member.kept = member is kept[0]
+
+
+def read_report(
+    image: Image, bodies: Bodies, report: Iterable[FoldedSections], source_files: Mapping[str, str] | None = None
+) -> Reported:
+    """Bring a report to addresses; `source_files`: of the objects, by their canonical names."""
+    classes = [folded for folded in report if folded.kept.has_function_name]
+    wanted = {name for folded in classes for name in _symbols_of(folded.kept)}
+    by_name = _addresses_of(image, bodies, wanted) if classes else {}
+    told: dict[int, list[Told]] = {}
+    kept: set[int] = set()
+    mentioned: set[str] = set()
+    for folded in classes:
+        refs = [ref for ref in (folded.kept, *folded.removed) if ref.has_function_name]
+        mentioned.update(base_name(ref.function_name) for ref in refs)
+        choices = [(name, by_name[name]) for name in _symbols_of(folded.kept) if name in by_name]
+        if not choices:
+            continue  # its symbol is gone
+        cold = is_cold_part(choices[0][0])
+        if folded.kept.section.startswith(_COLD_SECTIONS) and not cold:
+            continue  # a cold part whose symbol is gone, or a function that is cold as a whole: no telling
+        vaddrs = _of_file(choices[0][1], folded.kept, source_files or {})
+        if len(vaddrs) == 1:
+            kept |= vaddrs - set(told)
+        else:
+            vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr)}
+        for vaddr in vaddrs:
+            told.setdefault(vaddr, []).extend(Told(ref.function_name + (".cold" if cold else "")) for ref in refs)
+    return Reported(told, True, frozenset(kept), frozenset(mentioned))
 
 
 def _symbols_of(ref: SectionRef) -> tuple[str, ...]:
@@ -77,13 +95,28 @@ def _symbols_of(ref: SectionRef) -> tuple[str, ...]:
     return (f"{name}.cold", name) if ref.section.startswith(_COLD_SECTIONS) else (name,)
 
 
-def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, set[int]]:
-    """Addresses of the function symbols with these names."""
+def _of_file(found: dict[int, set[str]], ref: SectionRef, source_files: Mapping[str, str]) -> set[int]:
+    """Those of the addresses where a function of the section's source file is; all if that is not known."""
+    from icf.linkinputs.inputs import canonical_name
+
+    file = source_files.get(canonical_name(ref.file), "") if len(found) > 1 and source_files else ""
+    return {vaddr for vaddr, files in found.items() if file in files} or set(found)
+
+
+def _may_lack_names(image: Image, bodies: Bodies, vaddr: int) -> bool:
+    """Whether the image may have lost functions at an address: mold drops symbols, gold keeps debug information."""
+    return image.linker == "mold" or (image.linker == "gold" and not len(bodies.dwarf_at(vaddr)))
+
+
+def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, dict[int, set[str]]]:
+    """Addresses of the function symbols with these names, and the source files of the local ones there."""
     symbols = image.symbols
     rows = bodies.symbol_rows
     hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
     wanted = hash_names(sorted(names))
-    found: dict[str, set[int]] = {}
+    found: dict[str, dict[int, set[str]]] = {}
     for at in np.flatnonzero(np.isin(hashes, wanted)).tolist():
-        found.setdefault(symbols.name(int(rows[at])), set()).add(int(bodies.symbol_value[at]))
+        row = int(rows[at])
+        files = found.setdefault(symbols.name(row), {}).setdefault(int(bodies.symbol_value[at]), set())
+        files.add(symbols.file_name(row))
     return found
