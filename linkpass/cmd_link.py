@@ -2,30 +2,41 @@
 
 In front of a link command, or as a launcher (CMAKE_CXX_LINKER_LAUNCHER), it runs the command with what the pass
 needs, passes everything through that compiler and linker say, and their exit status, and puts the tables into
-the program. A command that does not link, or links without folding, is run as it is.
+the program. A command that does not link, or links without folding, takes our place and is run as it is.
 
-    linker   added to the link                                 taken out again
-    lld      --print-icf-sections --trace --emit-relocs        the relocations
-    gold     --print-icf-sections --trace                      -
-    mold     --print-icf-sections --trace                      -
+    added to the link                      so that
+    --print-icf-sections --trace           classes and objects are known; both are kept from the user
+    --emit-relocs                          lld says what it knows, where code is made during the link (LTO) and no
+                                           object is at hand; taken out again
+    --color-diagnostics and the like       diagnostics are as colourful as without us, though they go through a pipe
+
+While the linker works the objects that it names are read.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
+import signal
+import stat
 import sys
+from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
-from linkpass.linkcommand import LinkCommand, find_linker, parse_link_command
+from linkpass.linkcommand import LinkCommand, parse_link_command
+
+if TYPE_CHECKING:
+    from linkpass.objects import LinkObjects
+    from linkpass.runlink import RunningLink
 
 _REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="fail when the pass fails, not only when the link does")
-    parser.add_argument("--keep-relocations", action="store_true", help="leave what --emit-relocs put in (lld)")
+    parser.add_argument(
+        "--keep-relocations", action="store_true", help="link with --emit-relocs and leave them in (lld)"
+    )
     parser.add_argument("--summary", action="store_true", help="print what the pass found, on stderr")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- LINK-COMMAND", help="the link, as always")
 
@@ -33,57 +44,116 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
     command = parse_link_command(words)
-    if not command.links or not command.folds:
-        return _run_untouched(command)
-    linker = find_linker(command)
-    if linker not in ("lld", "gold", "mold"):
-        return _run_untouched(command)
-    wants_relocations = command.has(_RELOCATIONS, "-q")
+    if not command.links or not command.folds or command.linker == "bfd" or not _is_file(command.output):
+        _become(command.command)
+    from linkpass.runlink import RunningLink
+
+    may_be_lld = command.linker in ("lld", "")
+    keep_relocations = command.has(_RELOCATIONS, "-q") or (may_be_lld and args.keep_relocations)
     added = [] if command.has(_REPORT) else [_REPORT]
     added += [] if command.has(_TRACE, "-t") else [_TRACE]
-    if linker == "lld" and not wants_relocations and not command.strips:
-        added.append(_RELOCATIONS)
-
-    from linkpass.runlink import run_link
-
-    outcome = run_link(
-        command.with_options(added),
+    if may_be_lld and not command.has(_RELOCATIONS, "-q") and not command.strips:
+        added += [_RELOCATIONS] if args.keep_relocations or command.compiles() else []
+    link = RunningLink(
+        command.with_options(added + _linker_colours(command)) + _driver_colours(command),
+        _environment(command),
         show_report=_REPORT not in added,
         show_inputs=_TRACE not in added,
-        translate=linker != "gold",
     )
-    if outcome.status != 0:
-        return outcome.status
+    problem, objects = None, None
     try:
-        drop = _RELOCATIONS in added and not args.keep_relocations
-        _pass(command.output, outcome.report, outcome.inputs, drop_relocations=drop, summary=args.summary)
-    except IcfError as error:
-        sys.stderr.write(f"icf link: {'error' if args.strict else 'warning'}: the pass failed: {error}\n")
+        objects = _read_inputs(link)
+    except Exception as error:  # whatever it is, the link goes on
+        problem = error
+    status = link.wait()
+    if status:
+        return status
+    try:
+        if problem is not None:
+            raise problem
+        _pass(command.output, link, objects, drop_relocations=not keep_relocations, summary=args.summary)
+    except Exception as error:  # a build must not break because of us
+        sys.stderr.write(f"icf link: {'error' if args.strict else 'warning'}: the pass failed: {_described(error)}\n")
         sys.stderr.write(f"icf link: {command.output} is as it was linked, without tables\n")
         return 1 if args.strict else 0
     return 0
 
 
-def _run_untouched(command: LinkCommand) -> int:
+def _is_file(output: str) -> bool:
+    """Whether the output is, or will be, a file, and not a device."""
     try:
-        return subprocess.run(command.command).returncode
+        return stat.S_ISREG(os.stat(output).st_mode)
+    except OSError:
+        return True
+
+
+def _become(command: tuple[str, ...]) -> None:
+    """Run the command in place of this process."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(command[0], command)
     except OSError as error:
-        raise IcfError(f"{command.command[0]}: {error.strerror}") from error
+        raise IcfError(f"{command[0]}: {error.strerror}") from error
 
 
-def _pass(output: str, report: list[str], inputs: list[str], *, drop_relocations: bool, summary: bool) -> None:
-    import tempfile
+def _environment(command: LinkCommand) -> dict[str, str]:
+    """gold words its report in the user's language."""
+    return dict(os.environ) if command.linker in ("lld", "mold") else {**os.environ, "LC_ALL": "C"}
 
-    from linkpass.cmd_pass import summary_lines
+
+def _linker_colours(command: LinkCommand) -> list[str]:
+    """What makes a linker colour its diagnostics as it does on a terminal."""
+    option = "--color-diagnostics"
+    return [option] if command.linker in ("lld", "mold") and _is_colourful() and not command.has(option) else []
+
+
+def _driver_colours(command: LinkCommand) -> list[str]:
+    """The same for a compiler."""
+    if command.direct or not _is_colourful():
+        return []
+    is_set = any("color-diagnostics" in word or "diagnostics-color" in word for word in command.arguments)
+    return [] if is_set else ["-fdiagnostics-color=always"]
+
+
+def _is_colourful() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and "NO_COLOR" not in os.environ
+
+
+def _read_inputs(link: RunningLink) -> LinkObjects:
+    """Read the objects as the linker names them, and get ready for the pass."""
+    from icf.linkinputs.inputs import open_inputs
+    from linkpass import pipeline  # noqa: F401
+    from linkpass.objects import LinkObjects
+
+    objects = LinkObjects()
+    inputs = open_inputs([], missing_ok=True, opened=link.files)
+    for name in link.inputs():
+        for object_file in inputs.of(name):
+            objects.add(object_file)
+    return objects
+
+
+def _pass(
+    output: str, link: RunningLink, objects: LinkObjects | None, *, drop_relocations: bool, summary: bool
+) -> None:
+    from icf.folds.report import parse_icf_report
     from linkpass.pipeline import Options, run_pass
 
-    with tempfile.TemporaryDirectory(prefix="icf-link-") as folder:
-        path = os.path.join(folder, "icf-report")
-        with open(path, "w", errors="surrogateescape") as file:
-            file.write("".join(f"{line}\n" for line in report))
-        options = Options(
-            icf_report=path, objects=tuple(inputs), missing_objects_ok=True, drop_relocations=drop_relocations
-        )
-        found = run_pass(output, options)
+    report = parse_icf_report(b"\n".join(link.report), "what the linker said")
+    found = run_pass(output, Options(drop_relocations=drop_relocations), report, objects)
     if summary:
+        from linkpass.cmd_pass import summary_lines
+
         sys.stderr.write("".join(f"{line}\n" for line in summary_lines(found)))
+
+
+def _described(error: Exception) -> str:
+    """What went wrong; of what should not happen also where."""
+    if isinstance(error, IcfError | OSError):
+        return str(error)
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f" in {os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno}" if place else ""
+    return f"{type(error).__name__}{where}: {error}"

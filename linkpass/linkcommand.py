@@ -5,33 +5,41 @@ Nothing of it is changed; options are only added at its end, where they bind to 
 
     c++ -fuse-ld=lld -Wl,--icf=all,--gc-sections @objects.rsp -o prog
         driver, linker lld, folds, output prog
+
+Which linker it is follows from the command alone; to ask the linker would take longer than to parse all
+of this a thousand times. Where the compiler chooses it is not known, and none of the answers needs it to be.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from icf.errors import IcfError
+from icf.linkinputs.commandline import input_words
 from icf.linkinputs.responsefile import expand
 
-_LINKERS = {"lld": "LLD ", "gold": "GNU gold", "mold": "mold ", "bfd": "GNU ld"}
-_DIRECT_NAMES = ("ld", "lld", "gold", "mold")
+_LINKER = re.compile(r"(?:^|[-.])(lld|gold|mold|bfd)(?:-[0-9.]+)?$")  # ld.lld, aarch64-linux-gnu-ld.gold, lld-19
+_DIRECT = re.compile(r"(?:^|-)(?:ld|ld[.-][a-z]+|lld|gold|mold)(?:-[0-9.]+)?$")
 _NO_LINK = frozenset({"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
 _STRIPS = frozenset({"-s", "--strip-all"})
+_BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+_ARCHIVE_MAGIC = b"!<arch>\n"
+_ARCHIVE_HEAD_SIZE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCommand:
-    """A command and what is known of it; `options` are the linker's, response files expanded."""
+class LinkCommand(NamedTuple):
+    """A command and what is known of it."""
 
     command: tuple[str, ...]
     direct: bool  # a linker, not a compiler driver
     links: bool  # it links at all, to something that can be run
     output: str
-    options: tuple[str, ...]
+    arguments: tuple[str, ...]  # response files expanded
+    options: tuple[str, ...]  # those of the linker
+    linker: str  # "lld", "gold", "mold", "bfd", or "" where the compiler chooses
 
     @property
     def folds(self) -> bool:
@@ -45,8 +53,14 @@ class LinkCommand:
         return any(option in _STRIPS for option in self.options)
 
     def has(self, *names: str) -> bool:
-        """Whether the linker gets one of these options."""
-        return any(option in names for option in self.options)
+        """Whether the linker gets one of these options, with an argument or without."""
+        return any(option.partition("=")[0] in names for option in self.options)
+
+    def compiles(self) -> bool:
+        """Whether code is made during the link (LTO), so that it is in no object that anybody could read."""
+        if any(argument.startswith("-flto") for argument in self.arguments):
+            return True
+        return any(_is_bitcode(word) for word in input_words(self.arguments)[0])
 
     def with_options(self, options: Iterable[str]) -> list[str]:
         """The command with further linker options."""
@@ -59,16 +73,15 @@ def parse_link_command(command: Sequence[str]) -> LinkCommand:
     """Read a command line; response files are opened."""
     if not command:
         raise IcfError("no link command", hint="icf link -- c++ -fuse-ld=lld -Wl,--icf=all -o prog *.o")
-    base = os.path.basename(command[0])
-    stem = base.removesuffix(".exe")
-    direct = any(stem == name or stem.startswith((f"{name}.", f"{name}-")) for name in _DIRECT_NAMES)
-    direct |= stem.endswith(("-ld", "-ld.gold", "-ld.bfd", "-ld.lld", "-ld.mold"))  # aarch64-linux-gnu-ld
+    base = os.path.basename(command[0]).removesuffix(".exe")
+    direct = bool(_DIRECT.search(base))
     arguments = expand(command[1:])
     options = tuple(arguments) if direct else tuple(_linker_options(arguments))
     output = _output(arguments, options)
     relocatable = any(option in ("-r", "-i", "--relocatable") for option in (*arguments, *options))
     links = not relocatable and not any(argument in _NO_LINK for argument in arguments)
-    return LinkCommand(tuple(command), direct, links, output, options)
+    linker = _linker([base] if direct else arguments)
+    return LinkCommand(tuple(command), direct, links, output, tuple(arguments), options, linker)
 
 
 def _linker_options(arguments: Sequence[str]) -> Iterator[str]:
@@ -96,28 +109,28 @@ def _output(arguments: Sequence[str], options: Sequence[str]) -> str:
     return output
 
 
-def find_linker(command: LinkCommand) -> str:
-    """Which linker it is ("lld", "gold", "mold", "bfd"), as it says itself; "" if it says nothing known."""
-    if command.direct:
-        asked = [command.command[0], "--version"]
-    else:
-        chooses = ("-fuse-ld", "--ld-path", "-B", "--target", "-m")
-        asked = [command.command[0], *_choosing(command.command[1:], chooses), "-Wl,--version"]
+def _linker(words: Sequence[str]) -> str:
+    """The linker that the last of these words chooses."""
+    chosen = ""
+    for word in words:
+        name = word
+        if word.startswith("-"):
+            option, _, name = word.partition("=")
+            if option not in ("-fuse-ld", "--ld-path"):
+                continue
+        match = _LINKER.search(os.path.basename(name))
+        chosen = match[1] if match else ""
+    return chosen
+
+
+def _is_bitcode(path: str) -> bool:
+    """Whether a file is bitcode, or an archive of it."""
     try:
-        said = subprocess.run(asked, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
-    except OSError as error:
-        raise IcfError(f"{command.command[0]}: {error.strerror}") from error
-    text = said.stdout + said.stderr
-    for linker, words in _LINKERS.items():
-        if words in text:
-            return linker
-    return ""
-
-
-def _choosing(arguments: Sequence[str], prefixes: tuple[str, ...]) -> Iterator[str]:
-    following = iter(expand(list(arguments)))
-    for argument in following:
-        if argument.startswith(prefixes):
-            yield argument
-            if argument == "-B":
-                yield next(following, "")
+        with open(path, "rb") as file:
+            head = file.read(8)
+            if head == _ARCHIVE_MAGIC:  # the first member, behind a table of symbols, will do
+                head = file.read(_ARCHIVE_HEAD_SIZE_BYTES)
+                return any(b"`\n" + magic in head for magic in _BITCODE_MAGICS)
+    except OSError:
+        return False
+    return head.startswith(_BITCODE_MAGICS)

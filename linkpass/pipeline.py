@@ -66,13 +66,19 @@ class Options(NamedTuple):
     threads: int | None = None
 
 
-def run_pass(path: str, options: Options) -> Summary:
+def run_pass(
+    path: str,
+    options: Options,
+    report: list[FoldedSections] | None = None,
+    objects: LinkObjects | None = None,
+) -> Summary:
     """Put the tables into the image at `path`, or its debug file. The input is not touched if anything fails."""
-    report = _read_report(options)
+    report = _read_report(options) if report is None else report
+    objects = _open_objects(options) if objects is None else objects
     with open_image(path, options.debug_file, options.debug_roots, strict=True, needs_code=True) as image:
         outputs = plan_outputs(image, options.out, options.debug_out, in_image=options.in_image)
         target = image if outputs.debug is None else image.debug
-        if target.section(".debug_icf") is not None and report is None and not options.objects:
+        if target.section(".debug_icf") is not None and report is None and objects is None:
             return _already_done(image, outputs)
         if image.linker == "mold" and report is None:
             raise IcfError(
@@ -80,7 +86,7 @@ def run_pass(path: str, options: Options) -> Summary:
                 hint="link with -Wl,--print-icf-sections, keep what it prints, and give it with --icf-report",
             )
         linked = Linked.read(image, report, options.threads)
-        collected = collect(linked, _open_objects(options))
+        collected = collect(linked, objects)
         tables = build_tables(linked, collected, apart=target is not image.debug)
         problems = check_tables(image, tables.icf, tables.calls)
         if problems:  # a mistake of ours: every record was made from the code

@@ -1,18 +1,34 @@
-"""Run a link and keep what the linker reports about folding and inputs out of the user's sight.
+"""Run a link, and keep what the linker reports about folding and inputs out of the user's sight.
 
-The linker's own words go through as they come, on the stream they came on. Two kinds of lines are
-ours, because we asked for them: the folding report, and the names of the input files.
+The linker's own words go through as they come, on the stream they came on. Two kinds of lines are ours, because we
+asked for them: the folding report, and the names of the input files.
+
+    selected section a.o:(.text._Z1fv)             lld and mold, on stdout
+      removing identical section b.o:(.text._Z1gv)
+    ld.gold: ICF folding section ...               gold, on stderr
+    lib.a(member.o)                                an input; mold puts "trace: " before it
+
+Linkers name their inputs early and report before they write, so whoever waits may read the inputs meanwhile. Each is
+mapped as soon as it is named: a compiler driver deletes the objects that it has made itself when the link is over.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-import subprocess
+import resource
+import select
+import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from queue import SimpleQueue
+from types import FrameType
 from typing import IO
+
+from icf.elf.archive import map_file
+from icf.errors import IcfError
 
 _REPORT_WORDS = (
     b"ICF folding section ",
@@ -23,66 +39,124 @@ _REPORT_WORDS = (
     b"ICF saved ",
 )
 _TRACE_WORD = b"trace: "  # mold's
+_PIPE_SIZE_BYTES = 1 << 20  # so much may be said while we are busy, without the linker having to wait
+_STDOUT, _STDERR = 1, 2
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-@dataclass(slots=True)
-class LinkOutcome:
-    """How a link ended and what it said on request."""
+class RunningLink:
+    """A link that was started; `inputs` gives what it reads while it runs, `wait` its end.
 
-    status: int
-    report: list[str] = field(default_factory=list)  # lines about folded sections
-    inputs: list[str] = field(default_factory=list)  # input files, archive members as lib.a(member.o)
-
-
-def run_link(command: Sequence[str], *, show_report: bool, show_inputs: bool, translate: bool) -> LinkOutcome:
-    """Run the command; `show_report`, `show_inputs`: the user asked for these lines as well.
-
-    `translate` false sets LC_ALL=C: gold words its report in the user's language otherwise.
+    `show_report`, `show_inputs`: the user has asked for these lines, too.
     """
-    environment = dict(os.environ) if translate else {**os.environ, "LC_ALL": "C"}
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=None, env=environment, bufsize=-1
-    )
-    outcome = LinkOutcome(0)
-    assert process.stdout is not None and process.stderr is not None
 
-    def take(line: bytes) -> bool:
-        """Whether the line was one that we asked for."""
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str], *, show_report: bool, show_inputs: bool
+    ) -> None:
+        self.report: list[bytes] = []  # lines about folded sections
+        self.files: dict[str, memoryview] = {}  # inputs by path, as long as they could be mapped
+        self._show_report, self._show_inputs = show_report, show_inputs
+        self._names: SimpleQueue[str | None] = SimpleQueue()
+        out, err = _pipe(), _pipe()
+        actions = [(os.POSIX_SPAWN_DUP2, out[1], _STDOUT), (os.POSIX_SPAWN_DUP2, err[1], _STDERR)]
+        try:
+            # Python ignores these two signals, and children inherit that
+            ignored = (signal.SIGPIPE, signal.SIGXFSZ)
+            self._pid = os.posix_spawnp(command[0], command, environment, file_actions=actions, setsigdef=ignored)
+        except OSError as error:
+            raise IcfError(f"{command[0]}: {error.strerror}") from error
+        os.close(out[1])
+        os.close(err[1])
+        for number in _PASSED_ON:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._pass_on)
+        _allow_many_files()
+        streams: dict[int, tuple[IO[bytes], bytearray]] = {
+            out[0]: (sys.stdout.buffer, bytearray()),
+            err[0]: (sys.stderr.buffer, bytearray()),
+        }
+        self._reader = threading.Thread(target=self._read, args=(streams,))
+        self._reader.start()
+
+    def inputs(self) -> Iterator[str]:
+        """The names of the inputs, archive members as `lib.a(member.o)`, until the linker has no more to say."""
+        while (name := self._names.get()) is not None:
+            yield name
+
+    def wait(self) -> int:
+        """The exit status, as a shell would give it."""
+        self._reader.join()
+        status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        for number in _PASSED_ON:
+            if signal.getsignal(number) == self._pass_on:
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        return status if status >= 0 else 128 - status
+
+    def _pass_on(self, number: int, _frame: FrameType | None) -> None:
+        """A signal that was meant for the link: how that ends is how we end."""
+        os.kill(self._pid, number)
+
+    def _read(self, streams: dict[int, tuple[IO[bytes], bytearray]]) -> None:
+        """Sort the lines of both streams, in the order in which they come."""
+        poll = select.poll()
+        for fd in streams:
+            poll.register(fd, select.POLLIN)
+        try:
+            while streams:
+                for fd, _ in poll.poll():
+                    if not self._read_some(fd, *streams[fd]):
+                        poll.unregister(fd)
+                        os.close(fd)
+                        del streams[fd]
+        finally:
+            self._names.put(None)
+
+    def _read_some(self, fd: int, sink: IO[bytes], rest: bytearray) -> bool:
+        """Take what there is; false at the end, and when nobody listens to us: then nobody does to the link."""
+        chunk = os.read(fd, _PIPE_SIZE_BYTES)
+        rest += chunk
+        complete = rest.rfind(b"\n") + 1 if chunk else len(rest)
+        shown = b"".join(line for line in rest[:complete].splitlines(keepends=True) if self._is_shown(bytes(line)))
+        del rest[:complete]
+        try:
+            if shown:
+                sink.write(shown)
+                sink.flush()
+        except BrokenPipeError:
+            return False
+        return bool(chunk)
+
+    def _is_shown(self, line: bytes) -> bool:
+        """Whether a line is the user's, and not only ours."""
         text = line.rstrip(b"\r\n")
         if any(words in text for words in _REPORT_WORDS):
-            outcome.report.append(os.fsdecode(text))
-            return not show_report
-        name = text.removeprefix(_TRACE_WORD)
-        if _is_input(name):
-            outcome.inputs.append(os.fsdecode(name))
-            return not show_inputs
-        return False
+            self.report.append(text)
+            return self._show_report
+        name = os.fsdecode(text.removeprefix(_TRACE_WORD))
+        if self._hold(name) or (name.endswith(")") and self._hold(name[: name.rfind("(")])):
+            self._names.put(name)
+            return self._show_inputs
+        return True
 
-    copiers = [
-        threading.Thread(target=_copy, args=(process.stdout, sys.stdout.buffer, take)),
-        threading.Thread(target=_copy, args=(process.stderr, sys.stderr.buffer, take)),
-    ]
-    for copier in copiers:
-        copier.start()
-    for copier in copiers:
-        copier.join()
-    outcome.status = process.wait()
-    return outcome
-
-
-def _copy(source: IO[bytes], sink: IO[bytes], take: Callable[[bytes], bool]) -> None:
-    for line in source:
-        if not take(line):
-            sink.write(line)
-            sink.flush()
+    def _hold(self, path: str) -> bool:
+        """Map a file; whether it is one."""
+        if path in self.files:
+            return True
+        if not os.path.isfile(path):
+            return False
+        with contextlib.suppress(IcfError):  # unreadable, or gone since
+            self.files[path] = map_file(path)
+        return True
 
 
-def _is_input(text: bytes) -> bool:
-    """Whether a line is nothing but an input of the link, as `--trace` prints it."""
-    if text.endswith(b")") and b"(" in text:
-        return os.path.isfile(text[: text.rindex(b"(")])
-    return (
-        text.endswith((b".o", b".a", b".obj", b".lo", b".so"))
-        and os.path.isfile(text)
-        or (b".so." in text and os.path.isfile(text))
-    )
+def _pipe() -> tuple[int, int]:
+    reading, writing = os.pipe()
+    with contextlib.suppress(OSError):  # more than this user may have
+        fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _PIPE_SIZE_BYTES)
+    return reading, writing
+
+
+def _allow_many_files() -> None:
+    """Have as many descriptors as the system allows: every mapped object takes one."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -27,7 +27,7 @@ import os
 import resource
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from icf.errors import FormatError, IcfError
 
@@ -89,8 +89,7 @@ def is_archive(buffer: memoryview) -> bool:
     return bytes(buffer[:8]) in (_MAGIC, _THIN_MAGIC)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """A member as its header describes it; `Archive.contents` has the bytes."""
 
     offset: int  # of the header

@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, Self
 
 from icf.elf.archive import Archive, Member, MissingFileError, is_archive, map_file
@@ -58,22 +59,36 @@ class _Input(NamedTuple):
 class LinkInputs(Iterator[ObjectFile]):
     """The objects, in the order of the inputs; `missing` and `skipped` are complete at the end."""
 
-    def __init__(self, paths: Sequence[str], *, directory: str = "", missing_ok: bool = False) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        directory: str = "",
+        missing_ok: bool = False,
+        opened: Mapping[str, memoryview] | None = None,
+    ) -> None:
         self.missing: list[str] = []
         self.skipped: list[Skipped] = []
         self._directory = directory
         self._missing_ok = missing_ok
+        self._opened = opened if opened is not None else {}
         self._archives: dict[str, tuple[Archive, dict[str, list[Member]]]] = {}
         self._seen: set[str] = set()
-        self._plan = self._expand(paths)
+        plan = self._expand(paths)
         self._refuse_missing()
-        self._objects = self._open()
+        self._objects = chain.from_iterable(map(self._open, plan))
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> ObjectFile:
         return next(self._objects)
+
+    def of(self, path: str) -> Iterator[ObjectFile]:
+        """The objects of one more input."""
+        plan = self._expand([path])
+        self._refuse_missing()
+        return chain.from_iterable(map(self._open, plan))
 
     # Names
 
@@ -94,7 +109,7 @@ class LinkInputs(Iterator[ObjectFile]):
             for name, member in ((word, ""), match.groups() if match else ("", "")):
                 path = os.path.join(self._directory, name)
                 if path not in exists:
-                    exists[path] = bool(name) and os.path.exists(path)
+                    exists[path] = path in self._opened or (bool(name) and os.path.exists(path))
                 if exists[path]:
                     plan.append(_Input(word, path, name, member))
                     break
@@ -114,24 +129,27 @@ class LinkInputs(Iterator[ObjectFile]):
 
     # Files
 
-    def _open(self) -> Iterator[ObjectFile]:
-        for name, path, archive, member in self._plan:
-            if member:
-                yield from self._one_member(name, path, archive, member)
-                continue
-            file = os.path.abspath(path)
-            if file in self._seen:
-                continue
-            self._seen.add(file)
-            try:
-                buffer = map_file(path)
-            except MissingFileError:  # gone since
-                self._note_missing(name)
-                continue
-            if is_archive(buffer):
-                yield from self._all_members(name, Archive(buffer, path))
-            else:
-                yield from self._objects_in(buffer, name)
+    def _open(self, one: _Input) -> Iterator[ObjectFile]:
+        if one.member:
+            yield from self._one_member(one.name, one.path, one.archive, one.member)
+            return
+        file = os.path.abspath(one.path)
+        if file in self._seen:
+            return
+        self._seen.add(file)
+        try:
+            buffer = self._map(one.path)
+        except MissingFileError:  # gone since
+            self._note_missing(one.name)
+            return
+        if is_archive(buffer):
+            yield from self._all_members(one.name, Archive(buffer, one.path))
+        else:
+            yield from self._objects_in(buffer, one.name)
+
+    def _map(self, path: str) -> memoryview:
+        buffer = self._opened.get(path)
+        return buffer if buffer is not None else map_file(path)
 
     def _one_member(self, name: str, path: str, archive_name: str, member: str) -> Iterator[ObjectFile]:
         """The members that `lib.a(member.o)` stands for; several may have the name."""
@@ -141,7 +159,7 @@ class LinkInputs(Iterator[ObjectFile]):
         self._seen.add(f"{file}({member})")
         if path not in self._archives:
             try:
-                archive = Archive(map_file(path), path)
+                archive = Archive(self._map(path), path)
             except MissingFileError:  # gone since
                 self._note_missing(name)
                 return
@@ -190,12 +208,19 @@ class LinkInputs(Iterator[ObjectFile]):
         yield ObjectFile.parse(buffer, name)
 
 
-def open_inputs(paths: Sequence[str], *, directory: str = "", missing_ok: bool = False) -> LinkInputs:
+def open_inputs(
+    paths: Sequence[str],
+    *,
+    directory: str = "",
+    missing_ok: bool = False,
+    opened: Mapping[str, memoryview] | None = None,
+) -> LinkInputs:
     """The objects that `paths` name: objects, archives, `lib.a(member.o)`, `@response`.
 
-    Relative paths, those in response files too, are looked up in `directory`; objects are named as given.
+    Relative paths, those in response files too, are looked up in `directory`; objects are named as given. `opened`
+    has the contents of files by their path, in place of the files; it may grow while objects are read.
     """
-    return LinkInputs(paths, directory=directory, missing_ok=missing_ok)
+    return LinkInputs(paths, directory=directory, missing_ok=missing_ok, opened=opened)
 
 
 def canonical_name(name: str) -> str:
