@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import BinaryIO
 
 from icf.debugfiles.options import add_debug_arguments, open_image
@@ -24,7 +25,7 @@ from icf.elf.image import Image
 from unwind.answer import FrameAnswer
 from unwind.load import has_only_records, has_tables
 from unwind.program import Program
-from unwind.read_pcs import read_pcs
+from unwind.read_pcs import LINE_LIMIT, read_pcs
 from unwind.resolver import Answers, Resolver
 from unwind.stack import Stack
 from unwind.write_json import JsonWriter
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             more_waits = _more_waits(lines)
             written: list[str] = []
             try:
-                for stack in read_pcs(lines, args.stacks):
+                for stack in read_pcs(iter(partial(lines.readline, LINE_LIMIT), b""), args.stacks):
                     written.append(write(stack, resolver.resolve(stack.addresses)))
                     if len(written) < _WRITTEN_TOGETHER and more_waits():
                         continue

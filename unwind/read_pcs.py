@@ -19,6 +19,7 @@ from unwind.stack import Stack
 
 _ADDRESS = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
 _WEIGHT = re.compile(rb"x[0-9]{1,18}")
+LINE_LIMIT = 1 << 24  # bytes of a line to read before it is refused: a million frames
 _KEPT_TOKENS = 1 << 20  # distinct addresses whose value is remembered, before they are forgotten
 
 
@@ -33,6 +34,8 @@ def read_pcs(lines: Iterable[bytes], path: str) -> Iterator[Stack]:
     """The stacks of `lines`, one for each line that holds one."""
     values: dict[bytes, int | None] = {b"?": None}
     for number, line in enumerate(lines, 1):
+        if len(line) >= LINE_LIMIT:
+            raise LineError(path, "line", number, f"longer than {LINE_LIMIT - 1} bytes")
         tokens = line.split()
         if b"#" in line:
             tokens = line[: line.index(b"#")].split()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unwind.read_pcs import LineError, read_pcs
+from unwind.read_pcs import LINE_LIMIT, LineError, read_pcs
 from unwind.stack import Stack
 
 
@@ -77,3 +77,8 @@ def test_what_is_written_is_read(stacks: list[tuple[list[int | None], int]]) -> 
         for addresses, weight in stacks
     ]
     assert read(*lines) == [Stack(tuple(addresses), weight) for addresses, weight in stacks]
+
+
+def test_a_line_without_end_is_refused() -> None:
+    with pytest.raises(LineError, match="stacks:2: longer than 16777215 bytes"):
+        list(read_pcs([b"0x1\n", b"1 " * (LINE_LIMIT // 2)], "stacks"))
