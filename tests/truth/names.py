@@ -13,7 +13,7 @@ from functools import cache
 
 import cxxfilt
 
-CLONE = re.compile(r"\.(part|cold|constprop|isra|lto_priv|llvm|__uniq)(\.\d+)*")
+CLONE = re.compile(r"\.(part|cold|constprop|isra|lto_priv|llvm|__uniq)(\.\d+)*|(\.\d+)+$")
 
 
 @cache
