@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _CHUNK_SIZE_BYTES = 64 << 20
 _COMPARE_SIZE_BYTES = 1 << 20
-_SAMPLE_SIZE_BYTES = 16 << 20
+_SAMPLE_SIZE_BYTES, _SAMPLE_DISTANCE_BYTES = 1 << 14, 1 << 20
 _NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL}
 _NO_KERNEL_COPY = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY}
 
@@ -45,7 +45,8 @@ def replace_file(
     directory, name = os.path.split(target)
     try:
         with _Unnamed(directory, f".{name[:200]}.") as out:
-            os.truncate(out.fd, layout.size_bytes)
+            # a full disk shows now; and a file without blocks would be flushed when it replaces another (ext4)
+            os.posix_fallocate(out.fd, 0, layout.size_bytes)
             for piece in layout.pieces:
                 _write_piece(out.fd, piece, source_fd, source)
             _keep_attributes(out.fd, os.fstat(source_fd))
@@ -107,22 +108,17 @@ def same_bytes(left: memoryview, right: memoryview) -> bool:
 def same_ranges(left_fd: int, left_offset: int, right_fd: int, right_offset: int, size_bytes: int) -> bool:
     """Whether two files hold the same bytes there, by a sample of what is long.
 
-    What can go wrong is a piece at the wrong place, as the bytes are copied by the kernel; so of more than 16 MB the
-    ends and a part of each 16 MB are read. They are read, not mapped: mapped pages would all stay in memory.
+    What can go wrong is a piece at the wrong place, as the bytes are copied by the kernel; so the ends and 16 KB of
+    each MB are read. They are read, not mapped: mapped pages would all stay in memory.
     """
-    left, right = bytearray(_COMPARE_SIZE_BYTES), bytearray(_COMPARE_SIZE_BYTES)
-    done = 0
-    while done < size_bytes:
-        count = min(_COMPARE_SIZE_BYTES, size_bytes - done)
-        left_view, right_view = memoryview(left)[:count], memoryview(right)[:count]
-        got = os.preadv(left_fd, [left_view], left_offset + done)
-        if got <= 0 or os.preadv(right_fd, [right_view[:got]], right_offset + done) != got:
+    left, right = bytearray(_SAMPLE_SIZE_BYTES), bytearray(_SAMPLE_SIZE_BYTES)
+    last = size_bytes - _SAMPLE_SIZE_BYTES
+    starts = [*range(0, last, _SAMPLE_DISTANCE_BYTES), last] if last > 0 else [0]
+    for start in starts:
+        left_view, right_view = memoryview(left)[: size_bytes - start], memoryview(right)[: size_bytes - start]
+        got = os.preadv(left_fd, [left_view], left_offset + start)
+        if got != len(left_view) or os.preadv(right_fd, [right_view], right_offset + start) != got or left != right:
             return False
-        if left_view[:got].tobytes() != right_view[:got].tobytes():
-            return False
-        done += got
-        if done + _COMPARE_SIZE_BYTES < size_bytes > _SAMPLE_SIZE_BYTES:
-            done = min(done + _SAMPLE_SIZE_BYTES, size_bytes - _COMPARE_SIZE_BYTES)
     return True
 
 
