@@ -12,33 +12,48 @@ PRIME = 0x100000001B3
 BASIS = 0xCBF29CE484222325
 
 
-def hash_references(info, str_, line_str, references, out):
-    """FNV-1a (64 bits) of each referenced string into `out`; 0 for no string.
+def _hash(text, start, of_kin):
+    """FNV-1a (64 bits) of the string at `start`, which ends with a NUL or with its section."""
+    size = len(text)
+    value = BASIS
+    above = 0  # the byte before
+    above_that = 0
+    pos = start
+    while pos < size and text[pos] != 0:
+        byte = text[pos]
+        if of_kin:
+            if byte == 0x2E and pos > start:  # .
+                break
+            if 0x31 <= byte <= 0x35 and (  # 1 to 5
+                above == 0x43 or above == 0x44 or (above == 0x49 and above_that == 0x43)  # C D CI
+            ):
+                byte = 0x3F
+            above_that = above
+            above = text[pos]
+        value = ((value ^ byte) * PRIME) & MASK
+        pos += 1
+    return value
 
-    A reference is kind << 60 | offset, see icf.dwarf._scan. An unterminated string ends with its section.
+
+def hash_references(info, str_, line_str, references, of_kin, out):
+    """The hash of each referenced string into `out`; 0 for no string.
+
+    A reference is kind << 60 | offset, see icf.dwarf._scan. With `of_kin`, names that icf.folds.aliases.kin holds for
+    one get one hash: what follows a dot is left out, and any digit that may tell constructors apart counts the same.
     """
     n = references.shape[0]
-    info_size, str_size, line_str_size = len(info), len(str_), len(line_str)
     with cython.nogil:
         i = 0
         while i < n:
             kind = references[i] >> 60
-            pos = references[i] & OFFSET
-            value = BASIS
+            start = references[i] & OFFSET
             if kind == 2:
-                while pos < str_size and str_[pos] != 0:
-                    value = ((value ^ str_[pos]) * PRIME) & MASK
-                    pos += 1
+                out[i] = _hash(str_, start, of_kin)
             elif kind == 1:
-                while pos < info_size and info[pos] != 0:
-                    value = ((value ^ info[pos]) * PRIME) & MASK
-                    pos += 1
+                out[i] = _hash(info, start, of_kin)
             elif kind == 3:
-                while pos < line_str_size and line_str[pos] != 0:
-                    value = ((value ^ line_str[pos]) * PRIME) & MASK
-                    pos += 1
+                out[i] = _hash(line_str, start, of_kin)
             else:
-                value = 0
-            out[i] = value
+                out[i] = 0
             i += 1
     return n

@@ -21,9 +21,9 @@ def hash_names(names: Sequence[str]) -> U64:
     return hash_table(memoryview(b"".join(encoded)), starts)
 
 
-def hash_table(table: memoryview, offsets: NDArray[np.uint64] | NDArray[np.uint32]) -> U64:
-    """The hash of each string of a string table."""
+def hash_table(table: memoryview, offsets: NDArray[np.uint64] | NDArray[np.uint32], *, of_kin: bool = False) -> U64:
+    """The hash of each string of a string table, or of its kin (see `icf.folds.aliases`)."""
     references = np.ascontiguousarray(offsets, np.uint64) | _STR
     hashes = np.empty(len(references), np.uint64)
-    hash_references(b"", table, b"", references.data, hashes.data)
+    hash_references(b"", table, b"", references.data, of_kin, hashes.data)
     return hashes

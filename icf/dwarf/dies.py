@@ -102,6 +102,10 @@ class Identity(NamedTuple):
     decl_file: U64  # index in the line table of the unit of `declared`
     from_abstract: NDArray[np.bool_]  # its origin is an abstract instance, not a mere declaration
 
+    def rows(self, at: NDArray[np.intp]) -> Identity:
+        """Some of them."""
+        return Identity(*(column[at] for column in self))  # type: ignore[arg-type]  # each as it was
+
 
 def resolve(debug: DebugInfo, offsets: U64) -> Identity:
     """Follow the origins of the DIEs at `offsets` to names and declarations."""

@@ -20,7 +20,7 @@ _APPENDED = re.compile(
     r"|actor|resume|destroy|cleanup|warm|hot)(?![^.])"
 )
 _COLD = re.compile(r"\.cold(?![^.])")
-_VARIANT_DIGIT = re.compile("(?<=C)[1-5]|(?<=CI)[1-5]|(?<=D)[1245]")
+_VARIANT = re.compile("(CI?(?=[1-5])|D(?=[1245])).")
 _VARIANTS = {"C": "12345", "D": "1245"}
 
 
@@ -79,7 +79,8 @@ def kin(name: str) -> str:
     >>> kin("_ZN3FooC1Ev") == kin("_ZN3FooC4Ev.isra.0"), kin("_ZN3FooD0Ev") == kin("_ZN3FooD1Ev")
     (True, False)
     """
-    return _VARIANT_DIGIT.sub("?", base_name(name))
+    base = base_name(name)
+    return _VARIANT.sub(r"\1?", base) if _VARIANT.search(base) else base  # most are no variants
 
 
 def is_clone(symbol: str) -> bool:
@@ -93,7 +94,7 @@ def base_name(symbol: str) -> str:
     >>> base_name("_Z3foov.isra.0.cold"), base_name("_GLOBAL__sub_I_a.pb.cc")
     ('_Z3foov', '_GLOBAL__sub_I_a.pb.cc')
     """
-    appended = _APPENDED.search(symbol, 1)
+    appended = _APPENDED.search(symbol, 1) if "." in symbol else None
     return symbol if appended is None else symbol[: appended.start()]
 
 

@@ -6,8 +6,9 @@ Three witnesses are heard, and each alone may be enough:
     DIEs at one address         gold; lld where addresses could be restored
     the linker's report         names every folded section; where it is silent nothing was folded
 
-First the addresses where anything may be folded are found, in bulk. Those are looked at one by one
-(`members`). An address described many times is usually one function that many units contain.
+First the addresses where anything may be folded are found, in bulk, and there the members that need no thought
+(`plain`). What is left is looked at one body after the other (`members`). An address described many times is
+usually one function that many units contain.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.dwarf.dies import Identity, resolve
+from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -26,6 +27,7 @@ from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember, Named, group_dies, match
 from icf.folds.original import lost_addresses
+from icf.folds.plain import Plain, ResolvedDies, find_plain
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import Tombstoned, is_unfolded
 
@@ -61,6 +63,7 @@ class FoldFinder:
         self.identities = Identities(debug) if debug is not None else None
         self.reported = reported or Reported()
         self._lost: frozenset[int] = frozenset()
+        self._plain: Plain | None = None
         self._tombstoned: Tombstoned | None = None
         if self.identities is not None and functions is not None:
             self._tombstoned = Tombstoned(self.identities, functions, bodies)
@@ -86,7 +89,7 @@ class FoldFinder:
 
     def member_at(self, vaddr: int) -> FoldMember:
         """The one source function at a body that is not merged: all symbols and DIEs there are its own."""
-        named = self._named_at(vaddr)
+        named = self._named(self.bodies.symbols_at(vaddr))
         if not named:
             fold = self._fold_at(vaddr)
             return fold.members[0] if fold.members else FoldMember(f"sub_{vaddr:x}")
@@ -130,37 +133,48 @@ class FoldFinder:
         low = self.functions.low[rows]
         distinct = np.unique(np.stack([low, row_key], axis=1), axis=0)
         shared = np.union1d(several_symbols, repeated(distinct[:, 0]))
-        wanted = np.unique(self.functions.die[rows[np.isin(low, shared)]])
-        self.identities.learn(wanted, _rows_of(identity, np.searchsorted(dies, wanted)))
-        self._lost = lost_addresses(self.identities.debug, self.image, self.functions, rows[np.isin(low, shared)])
+        rows = rows[np.isin(low, shared)]
+        self._lost = lost_addresses(self.identities.debug, self.image, self.functions, rows)
+        known = ResolvedDies(dies, identity)
+        lost = self._lost if self._knows_kept else None
+        self._plain = find_plain(self.image, self.bodies, self.functions, self.identities, shared, known, lost)
+        left = known.only(np.unique(self.functions.die[rows[~self._plain.function_taken[rows]]]))
+        self.identities.learn(left.die, left.identity)
         return shared
 
-    def _named_at(self, vaddr: int) -> list[Named]:
+    def _named(self, symbol_rows: NDArray[np.int64]) -> list[Named]:
         symbols = self.image.symbols
         named = []
-        for row in self.bodies.symbols_at(vaddr).tolist():
+        for row in symbol_rows.tolist():
             local = bool(symbols.bind[row] == _STB_LOCAL)
             named.append(Named(symbols.name(row), row, local, symbols.file_name(row) if local else ""))
         return named
 
     def _fold_at(self, vaddr: int) -> Fold:
-        named = self._named_at(vaddr)
+        symbol_rows, dwarf_rows = self.bodies.symbols_at(vaddr), self.bodies.dwarf_at(vaddr)
+        plain: list[FoldMember] = []
+        if self._plain is not None:
+            plain = self._plain.members.get(vaddr, [])
+            symbol_rows = symbol_rows[~self._plain.symbol_taken[symbol_rows]]
+            dwarf_rows = dwarf_rows[~self._plain.function_taken[dwarf_rows]]
+        named = self._named(symbol_rows)
         groups = []
         if self.functions is not None and self.identities is not None:
-            dies = np.unique(self.functions.die[self.bodies.dwarf_at(vaddr)]).tolist()
+            dies = np.unique(self.functions.die[dwarf_rows]).tolist()
             global_names = {entry.name for entry in named if not entry.local}
             groups = group_dies(self.identities, dies, self._lost, global_names)
         told = self.reported.at(vaddr)
         drops_names = self.image.linker in ("gold", "mold")
-        members = match(self.identities, groups, named, told, self._knows_kept, drops_names)
+        members = match(self.identities, groups, named, told, self._knows_kept, drops_names, plain)
         self.reported.mark_kept(vaddr, members)
         if len(members) > 1 and self._tombstoned is not None and not told:
             members = self._tombstoned.join_aliases(self.image, members, self.reported.excludes(members))
         members.sort(key=lambda member: (member.name, sorted(member.files), member.die))
         row = int(np.searchsorted(self.bodies.start, vaddr))
-        fragment = bool(named) and all(is_cold_part(entry.name) for entry in named)
-        if not named and self.functions is not None:
-            parts = self.functions.part[self.bodies.dwarf_at(vaddr)]
+        names = [*(member.name for member in plain), *(entry.name for entry in named)]
+        fragment = bool(names) and all(map(is_cold_part, names))
+        if not names and self.functions is not None:
+            parts = self.functions.part[dwarf_rows]
             fragment = bool(len(parts)) and bool((parts > 0).all())
         return Fold(vaddr, int(self.bodies.end[row]), members, fragment, self._is_complete(vaddr))
 
@@ -174,19 +188,6 @@ class FoldFinder:
         if self.reported.given or self.image.linker == "lld":
             return True
         return self.functions is not None and self.image.linker != "mold"
-
-
-def _rows_of(identity: Identity, rows: NDArray[np.intp]) -> Identity:
-    return Identity(
-        identity.name[rows],
-        identity.linkage_name[rows],
-        identity.external[rows],
-        identity.root[rows],
-        identity.declared[rows],
-        identity.decl_line[rows],
-        identity.decl_file[rows],
-        identity.from_abstract[rows],
-    )
 
 
 def repeated(values: U64) -> U64:

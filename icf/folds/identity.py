@@ -68,11 +68,17 @@ class Identities:
                 linkage = name
             self._known[die] = Described(linkage, name, external, root, line, from_abstract)
 
-    def hashes(self, references: U64) -> U64:
-        """A hash of each referenced string, 0 for none."""
+    def place_names(self, names: Iterable[str], references: U64) -> None:
+        """Remember where in .debug_str linkage names are: a reference for each, or 0."""
+        places = zip(names, references.tolist(), strict=True)
+        self.str_offsets.update((name, at & (1 << 60) - 1) for name, at in places if at >> 60 == 2)
+
+    def hashes(self, references: U64, *, of_kin: bool = False) -> U64:
+        """A hash of each referenced string, or of its kin (see `aliases.kin`); 0 for none."""
         out = np.empty(len(references), np.uint64)
         debug = self.debug
-        hash_references(debug.info, debug.str_, debug.line_str, np.ascontiguousarray(references).data, out.data)
+        columns = np.ascontiguousarray(references).data, of_kin, out.data
+        hash_references(debug.info, debug.str_, debug.line_str, *columns)
         return out
 
     def files_of(self, dies: Iterable[int]) -> frozenset[str]:

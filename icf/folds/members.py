@@ -14,6 +14,7 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -134,18 +135,21 @@ def match(
     told: list[Told],
     knows_kept: bool,
     drops_names: bool,
+    plain: Sequence[FoldMember] = (),
 ) -> list[FoldMember]:
     """Members from groups of DIEs, the symbols at the same body, and what is told beside.
 
+    `plain` are members that have been found already, see `icf.folds.plain`.
     `drops_names`: the linker leaves out symbols of folded functions, so that a group may have lost its own.
     """
     members: list[FoldMember] = []
     nameless: list[Group] = []
+    has_symbols = bool(named or plain)
     rest = _ByKin(named)
     for group in sorted(groups, key=lambda group: not is_abstract(group.linkage)):  # clones first: fewer names fit them
         assert identities is not None
         mine = [entry for entry in rest.kin_of(group.linkage or group.name) if _names(group, entry.name)]
-        if not mine and named and (not group.linkage or is_abstract(group.linkage)):
+        if not mine and has_symbols and (not group.linkage or is_abstract(group.linkage)):
             nameless.append(group)
             continue
         if not group.external and len(mine) > 1:
@@ -157,7 +161,7 @@ def match(
                 member.roots = set(group.roots)
             members += made
         else:
-            member = _member(mine) if mine else _unsymbolized(group, told, drops_names and bool(named))
+            member = _member(mine) if mine else _unsymbolized(group, told, drops_names and has_symbols)
             member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
             if member.local:  # copies of it in other units may have lost their symbols
                 member.files |= identities.files_of(group.dies)
@@ -165,7 +169,8 @@ def match(
             members.append(member)
         rest.remove(mine)
     _add_symbols(members, rest.left())
-    _add_told(members, told, count=knows_kept or not groups)
+    members += plain
+    _add_told(members, told, count=knows_kept or not (groups or plain))
     if nameless:
         assert identities is not None
         _attach_nameless(identities, members, nameless, knows_kept)
@@ -269,6 +274,8 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
 
 def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> None:
     """Functions whose symbols are gone; `count`: those of one name are as many as are told, no DIE says more."""
+    if not told:
+        return
     by_kin = _members_by_kin(members)
     free = set(map(id, members))  # members that nothing told stands for yet
     for name, file in told:

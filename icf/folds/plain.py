@@ -1,0 +1,165 @@
+"""Plain members, found for all bodies at once: one symbol with external linkage, and DIEs of its name.
+
+    symbols at A     _Z1fv  _ZN3CatC1Ev  _ZN3CatC2Ev  _Z1gv.cold
+    DIEs at A        <_Z1fv> of a.cc, <_Z1fv> of b.cc, <_ZN3CatC4Ev>, <_Z1gv>
+    plain            _Z1fv: its symbol, both DIEs
+    left             the rest: two symbols of one constructor, a part of a function
+
+Bodies of visitors have thousands of members, and nearly all are like this. Names are compared by their hashes, and
+by those of their kin (see `aliases.kin`): where one symbol and DIEs of the same name are all there is of a kin at a
+body, nothing else there can have a part in that member. What is left is matched by `members.match`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.constants import DW_LANG_C_names
+from icf.dwarf.dies import Identity
+from icf.dwarf.scan import Functions
+from icf.dwarf.units import LANGUAGE
+from icf.elf.image import Image
+from icf.elf.types import STB_LOCAL
+from icf.folds.functions import Bodies
+from icf.folds.identity import Identities
+from icf.folds.members import FoldMember
+from icf.strings import hash_table
+
+U64 = NDArray[np.uint64]
+Bools = NDArray[np.bool_]
+
+
+class ResolvedDies(NamedTuple):
+    """DIEs, ascending, and what they describe."""
+
+    die: U64
+    identity: Identity
+
+    def only(self, die: U64) -> ResolvedDies:
+        """Some of them."""
+        return ResolvedDies(die, self.identity.rows(np.searchsorted(self.die, die)))
+
+
+class Plain(NamedTuple):
+    """Plain members by address, and what they consist of."""
+
+    members: dict[int, list[FoldMember]]
+    symbol_taken: Bools  # for each row of the symbol table
+    function_taken: Bools  # for each row of `Functions`
+
+
+class _Symbols(NamedTuple):
+    """The function symbols at the shared addresses."""
+
+    vaddr: U64
+    row: NDArray[np.int64]
+    name_hash: U64
+    kin_hash: U64
+
+
+class _Dies(NamedTuple):
+    """The functions of DWARF at the shared addresses."""
+
+    vaddr: U64
+    row: NDArray[np.int64]
+    die: U64
+    root: U64
+    linkage: U64  # string reference
+    name_hash: U64  # of the linkage name; 0 if it is not known
+    kin_hash: U64  # of the linkage name, or else of the name
+
+
+def find_plain(
+    image: Image,
+    bodies: Bodies,
+    functions: Functions,
+    identities: Identities,
+    shared: U64,
+    known: ResolvedDies,
+    lost: frozenset[int] | None,
+) -> Plain:
+    """The plain members at shared addresses.
+
+    `known` holds all DIEs there; `lost` those whose address was a tombstone, None if the image does not tell.
+    """
+    symbols, dies = _symbols_at(image, bodies, shared), _dies_at(bodies, functions, identities, shared, known)
+    symbol_kin, die_kin, kin_count = _number(symbols, dies)
+    name_of_kin = np.zeros(kin_count, np.uint64)
+    name_of_kin[symbol_kin] = symbols.name_hash
+    is_plain = (np.bincount(symbol_kin, minlength=kin_count) == 1) & (np.bincount(die_kin, minlength=kin_count) > 0)
+    is_plain[symbol_kin[image.symbols.bind[symbols.row] == STB_LOCAL]] = False
+    is_plain[die_kin[dies.name_hash != name_of_kin[die_kin]]] = False
+
+    symbol_taken = np.zeros(image.symbols.count, np.bool_)
+    function_taken = np.zeros(len(functions.die), np.bool_)
+    symbol_taken[symbols.row[is_plain[symbol_kin]]] = True
+    function_taken[dies.row[is_plain[die_kin]]] = True
+    members: dict[int, list[FoldMember]] = {}
+
+    # by kin: one symbol, and a run of DIEs
+    own_symbols, own_dies = _by_kin(symbol_kin, symbols.row, is_plain), _by_kin(die_kin, dies.die, is_plain)
+    kin, die = die_kin[own_dies], dies.die[own_dies]
+    # two ranges of a DIE may begin at one address
+    fresh = np.append(True, (kin[1:] != kin[:-1]) | (die[1:] != die[:-1]))[: len(kin)]
+    own_dies, kin, die = own_dies[fresh], kin[fresh], die[fresh]
+    start = np.flatnonzero(np.append(True, kin[1:] != kin[:-1])[: len(kin)])
+    end = np.append(start[1:], len(kin))[: len(start)]
+    names = image.symbols.names(symbols.row[own_symbols].tolist())
+    identities.place_names(names, dies.linkage[own_dies[end - 1]])
+    kept: list[bool | None] = [None] * len(names)
+    if lost is not None and names:
+        kept = np.logical_or.reduceat(~np.isin(die, np.array(sorted(lost), np.uint64)), start).tolist()
+    columns = symbols.vaddr[own_symbols], symbols.row[own_symbols], start, end
+    offsets, roots = die.tolist(), dies.root[own_dies].tolist()
+    for name, is_kept, vaddr, row, first, last in zip(names, kept, *(c.tolist() for c in columns), strict=True):
+        own = offsets[first:last]
+        member = FoldMember(name, [], [row], own, {*own, *roots[first:last]}, name, kept=is_kept)
+        members.setdefault(vaddr, []).append(member)
+    return Plain(members, symbol_taken, function_taken)
+
+
+def _symbols_at(image: Image, bodies: Bodies, shared: U64) -> _Symbols:
+    at = np.isin(bodies.symbol_value, shared)
+    rows = bodies.symbol_rows[at]
+    strtab, offsets = image.symbols.strtab, image.symbols.name_offset[rows]
+    return _Symbols(
+        bodies.symbol_value[at], rows, hash_table(strtab, offsets), hash_table(strtab, offsets, of_kin=True)
+    )
+
+
+def _dies_at(bodies: Bodies, functions: Functions, identities: Identities, shared: U64, known: ResolvedDies) -> _Dies:
+    at = np.isin(bodies.dwarf_low, shared)
+    rows = bodies.dwarf_rows[at]
+    die = functions.die[rows]
+    distinct, inverse = np.unique(die, return_inverse=True)
+    identity = known.only(distinct).identity
+    debug = identities.debug
+    is_c = np.isin(debug.units[debug.unit_of(distinct), LANGUAGE], np.array(sorted(DW_LANG_C_names), np.uint64))
+    reference = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+    is_linkage = (identity.linkage_name != 0) | is_c
+    name_hash = np.where(is_linkage, identities.hashes(reference), np.uint64(0))
+    columns = identity.root, identity.linkage_name, name_hash, identities.hashes(reference, of_kin=True)
+    return _Dies(bodies.dwarf_low[at], rows, die, *(column[inverse.reshape(-1)] for column in columns))
+
+
+def _number(symbols: _Symbols, dies: _Dies) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """A number for each kin at each body: those of the symbols, those of the DIEs, how many there are."""
+    vaddr = np.concatenate([symbols.vaddr, dies.vaddr])
+    kin = np.concatenate([symbols.kin_hash, dies.kin_hash])
+    order = np.lexsort((kin, vaddr))
+    vaddr, kin = vaddr[order], kin[order]
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(np.append(True, (vaddr[1:] != vaddr[:-1]) | (kin[1:] != kin[:-1]))[: len(order)]) - 1
+    count = len(symbols.row)
+    return number[:count], number[count:], int(number.max(initial=-1)) + 1
+
+
+def _by_kin(
+    kin: NDArray[np.int64], value: NDArray[np.uint64] | NDArray[np.int64], is_plain: Bools
+) -> NDArray[np.int64]:
+    """Rows of the plain ones, by kin and value."""
+    rows = np.flatnonzero(is_plain[kin])
+    return rows[np.lexsort((value[rows], kin[rows]))]
