@@ -230,7 +230,7 @@ class Image:
         return bool(allocated) and all(s.type == SHT_NOBITS for s in allocated)
 
     @cached_property
-    def _backed(self) -> list[tuple[int, int, int]]:
+    def backed(self) -> list[tuple[int, int, int]]:
         """(start, end, file offset) of the loaded ranges that have bytes in the file, ascending."""
         if self.is_debug_file:
             return []
@@ -245,20 +245,20 @@ class Image:
 
     @cached_property
     def _backed_starts(self) -> list[int]:
-        return [start for start, _, _ in self._backed]
+        return [start for start, _, _ in self.backed]
 
     def vaddr_to_offset(self, vaddr: int) -> int | None:
         """Where the byte at `vaddr` lies in the file, if it does."""
         index = bisect_right(self._backed_starts, vaddr) - 1
         if index >= 0:
-            start, end, offset = self._backed[index]
+            start, end, offset = self.backed[index]
             if vaddr < end:
                 return offset + (vaddr - start)
         return None
 
     def offset_to_vaddr(self, offset: int) -> int | None:
         """Where the byte at `offset` of the file is loaded, if it is."""
-        for start, end, first_offset in self._backed:
+        for start, end, first_offset in self.backed:
             if first_offset <= offset < first_offset + (end - start):
                 return start + (offset - first_offset)
         return None
@@ -268,7 +268,7 @@ class Image:
         index = bisect_right(self._backed_starts, vaddr) - 1
         if index < 0 or size_bytes <= 0:
             return self.data[:0]
-        start, end, offset = self._backed[index]
+        start, end, offset = self.backed[index]
         if vaddr >= end:
             return self.data[:0]
         first = offset + (vaddr - start)

@@ -165,7 +165,7 @@ class Symbols:
         )
 
     @cached_property
-    def _file_rows(self) -> npt.NDArray[np.int64]:
+    def file_rows(self) -> npt.NDArray[np.int64]:
         """For each row the nearest STT_FILE row at or before it, -1 if there is none."""
         rows = np.where(self.type == STT_FILE, np.arange(self.count, dtype=np.int64), np.int64(-1))
         if not self.count:
@@ -182,7 +182,7 @@ class Symbols:
         """
         if self.bind[row] != STB_LOCAL:
             return ""
-        file_row = int(self._file_rows[row])
+        file_row = int(self.file_rows[row])
         return self.name(file_row) if file_row >= 0 else ""
 
 
