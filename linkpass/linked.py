@@ -6,7 +6,7 @@ member, index 0, made only when somebody asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,19 +56,15 @@ class Linked:
         image: Image,
         report: Iterable[FoldedSections] | Reported | None = None,
         threads: int | None = None,
-        source_files: Mapping[str, str] | None = None,
     ) -> Linked:
-        """Scan the image and find its fold classes.
-
-        `report` is the linker's, or brought to addresses already; `source_files` see icf.folds.reported.
-        """
+        """Scan the image and find its fold classes; `report` is the linker's, or what the objects tell."""
         debug = DebugInfo.open(image)
         scan = scan_functions(debug, threads)
         bodies = find_bodies(image, scan.functions)
         if report is None:
             reported = Reported()
         else:
-            reported = report if isinstance(report, Reported) else read_report(image, bodies, report, source_files)
+            reported = report if isinstance(report, Reported) else read_report(image, bodies, report)
         finder = FoldFinder(image, bodies, debug, scan.functions, reported)
         linked = cls(
             image,

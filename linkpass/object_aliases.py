@@ -25,7 +25,7 @@ def join_aliases(linked: Linked, objects: LinkObjects) -> None:
         found = [(member, next(homes_of)) for member in fold.members]
         for member, mine in sorted(found, key=lambda pair: not pair[0].dies):
             other = next((homes[home] for home in mine if home in homes), None)
-            if other is None or (other.dies and member.dies):
+            if other is None or other.name == member.name or (other.dies and member.dies):
                 members.append(member)
                 homes.update(dict.fromkeys(mine, member))
             else:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,21 @@ _X86_FIELDS = {
     _GOT_FIELD: (9, 41, 42),
     _TLS_FIELD: (19, 20, 21, 22, 23, 34, 35, 36, 44, 45, 46),
 }
+
+
+class Pieces(Protocol):
+    """Columns of what has code or data in objects: functions, whole sections."""
+
+    @property
+    def object_idx(self) -> I64: ...
+    @property
+    def section(self) -> I64: ...
+    @property
+    def offset(self) -> U64: ...
+    @property
+    def size_bytes(self) -> U64: ...
+    @property
+    def file_offset(self) -> U64: ...
 
 
 class Functions(NamedTuple):
@@ -62,9 +77,9 @@ class Relocation(NamedTuple):
 
 
 class ObjectCode:
-    """The code of the functions of some objects; functions are given by their rows."""
+    """The code of the functions, or other pieces, of some objects; they are given by their rows."""
 
-    def __init__(self, objects: Sequence[ObjectFile], functions: Functions) -> None:
+    def __init__(self, objects: Sequence[ObjectFile], functions: Pieces) -> None:
         self._objects, self._functions = objects, functions
         self._known = np.empty(0, np.int64)  # object << 32 | section of what was asked for, ascending
         self._number = np.empty(0, np.uint64)  # of these sections

@@ -37,14 +37,6 @@ class Wanted(NamedTuple):
     files: frozenset[str]  # source files of its local symbols; none for a function that is not local
 
 
-class _Question(NamedTuple):
-    """Functions of one name, of which the first that fits is the one."""
-
-    wanted: int
-    name: str
-    functions: tuple[int, ...]
-
-
 def wanted_member(vaddr: int, member: FoldMember) -> Wanted:
     """A member of the body at `vaddr`, as it is to be looked for."""
     return Wanted(vaddr, () if member.nameless else (member.name, *member.aliases), member.files)
@@ -62,8 +54,6 @@ class LinkObjects:
     def add(self, object_file: ObjectFile) -> None:
         """Take in one more; not after a question has been asked."""
         symbols, sections, rows = object_file.symbols, object_file.sections, object_file.functions
-        if not len(rows):
-            return
         section, offset, size_bytes = (
             symbols.shndx[rows].astype(np.int64),
             symbols.value[rows],
@@ -106,6 +96,11 @@ class LinkObjects:
         return self.functions.name_hash[order], order
 
     @cached_property
+    def _is_local(self) -> list[bool]:
+        is_local: list[bool] = self.functions.is_local.tolist()
+        return is_local
+
+    @cached_property
     def _first_of_object(self) -> I64:
         return np.searchsorted(self.functions.object_idx, np.arange(len(self.objects) + 1)).astype(np.int64)
 
@@ -140,31 +135,31 @@ class LinkObjects:
         """
         found = self._named({name for one in wanted for name in one.names})
         drops_binding = image.linker == "mold"  # it makes global symbols local
-        asked: list[_Question] = []
+        asked: list[tuple[int, list[int]]] = []  # whose, and functions of which the first that fits is the one
         for at, one in enumerate(wanted):
             for name in one.names:
-                rows = found.get(name, ())
-                local = [row for row in rows if self.functions.is_local[row]]
-                asked += [_Question(at, name, (row,)) for row in local if self._may_be_of(row, one.files)]
-                if rows and (not one.files or drops_binding):
-                    asked.append(_Question(at, name, tuple(row for row in rows if not self.functions.is_local[row])))
+                rows = found.get(name, [])
+                asked += [(at, [row]) for row in rows if self._is_local[row] and self._may_be_of(row, one.files)]
+                if not one.files or drops_binding:
+                    others = [row for row in rows if not self._is_local[row]]
+                    asked += [(at, others)] if others else []
         result: list[list[int]] = [[] for _ in wanted]
         # the first of the alike nearly always is the one, so most need no look at the others
         for part in (slice(0, 1), slice(1, None)):
-            tried = [(question, row) for question in asked for row in question.functions[part]]
-            vaddrs = np.array([wanted[question.wanted].vaddr for question, _ in tried], np.uint64)
-            same = self.code.is_at(image, np.array([row for _, row in tried], np.int64), vaddrs)
-            answered = set()
-            for at in np.flatnonzero(same).tolist():
-                question, row = tried[at]
-                if question not in answered and self.name(row) == question.name:
-                    answered.add(question)
-                    result[question.wanted].append(row)
-            asked = [question for question in asked if len(question.functions) > 1 and question not in answered]
+            tried = [(at, row) for at, rows in asked for row in rows[part]]
+            vaddrs = np.array([wanted[at].vaddr for at, _ in tried], np.uint64)
+            same = iter(self.code.is_at(image, np.array([row for _, row in tried], np.int64), vaddrs).tolist())
+            still_asked = []
+            for at, rows in asked:
+                fitting = [row for row in rows[part] if next(same)]
+                result[at] += fitting[:1]
+                if not fitting and len(rows) > 1:
+                    still_asked.append((at, rows))
+            asked = still_asked
         return result
 
     def _named(self, names: set[str]) -> dict[str, list[int]]:
-        """The functions of these names, in link order; by their hash, so others may be among them."""
+        """The functions of these names, in link order."""
         ordered = sorted(names)
         hashes, order = self._by_hash
         wanted = hash_names(ordered)
@@ -172,5 +167,5 @@ class LinkObjects:
         return {ordered[at]: order[first[at] : end[at]].tolist() for at in np.flatnonzero(end > first).tolist()}
 
     def _may_be_of(self, function: int, files: frozenset[str]) -> bool:
-        source = self.object_of(function).source_file
-        return not files or not source or source in files
+        source = self.object_of(function).source_file if files else ""
+        return not source or source in files

@@ -23,6 +23,7 @@ from linkpass.verify import check_tables
 
 if TYPE_CHECKING:
     from icf.folds.report import FoldedSections
+    from icf.folds.reported import Reported
     from linkpass.objects import LinkObjects
 
 
@@ -80,12 +81,7 @@ def run_pass(
         target = image if outputs.debug is None else image.debug
         if target.section(".debug_icf") is not None and report is None and objects is None:
             return _already_done(image, outputs)
-        if image.linker == "mold" and report is None:
-            raise IcfError(
-                f"{path}: mold leaves no trace of many functions that it folds, so its image alone is not enough",
-                hint="link with -Wl,--print-icf-sections, keep what it prints, and give it with --icf-report",
-            )
-        linked = Linked.read(image, report, options.threads)
+        linked = Linked.read(image, _told(image, report, objects), options.threads)
         collected = collect(linked, objects)
         tables = build_tables(linked, collected, apart=target is not image.debug)
         problems = check_tables(image, tables.icf, tables.calls)
@@ -138,6 +134,17 @@ def _open_objects(options: Options) -> LinkObjects | None:
     from linkpass.objects import LinkObjects
 
     return LinkObjects(open_inputs(options.objects, missing_ok=options.missing_objects_ok))
+
+
+def _told(
+    image: Image, report: list[FoldedSections] | None, objects: LinkObjects | None
+) -> Reported | list[FoldedSections] | None:
+    """Who tells best of functions whose symbols the linker drops."""
+    if image.linker not in ("gold", "mold") or (objects is None and image.linker == "gold"):
+        return report
+    from linkpass.placed_functions import tell
+
+    return tell(image, report, objects)
 
 
 def emitted_relocations(image: Image) -> list[str]:

@@ -5,14 +5,13 @@ even where the image has lost their symbols (mold). It also settles what is no f
 address of which the report says nothing are aliases of one function.
 
 A report gives no addresses; those are found by the symbol of the section that was kept. A local function may have
-namesakes in other files. Where the objects do not tell which source file is meant, the class is left to the other
-witnesses; or, where there are none, it counts for all of the addresses, since a superfluous candidate costs an
-answer and a missing one would make a wrong name.
+namesakes in other files. Then the class is left to the other witnesses; or, where there are none, it counts for all
+of the addresses, since a superfluous candidate costs an answer and a missing one would make a wrong name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -60,10 +59,8 @@ class Reported(NamedTuple):
                 member.kept = member is kept[0]
 
 
-def read_report(
-    image: Image, bodies: Bodies, report: Iterable[FoldedSections], source_files: Mapping[str, str] | None = None
-) -> Reported:
-    """Bring a report to addresses; `source_files`: of the objects, by their canonical names."""
+def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) -> Reported:
+    """Bring a report to addresses."""
     classes = [folded for folded in report if folded.kept.has_function_name]
     wanted = {name for folded in classes for name in _symbols_of(folded.kept)}
     by_name = _addresses_of(image, bodies, wanted) if classes else {}
@@ -79,7 +76,7 @@ def read_report(
         cold = is_cold_part(choices[0][0])
         if folded.kept.section.startswith(_COLD_SECTIONS) and not cold:
             continue  # a cold part whose symbol is gone, or a function that is cold as a whole: no telling
-        vaddrs = _of_file(choices[0][1], folded.kept, source_files or {})
+        vaddrs = choices[0][1]
         if len(vaddrs) == 1:
             kept |= vaddrs - set(told)
         else:
@@ -95,28 +92,18 @@ def _symbols_of(ref: SectionRef) -> tuple[str, ...]:
     return (f"{name}.cold", name) if ref.section.startswith(_COLD_SECTIONS) else (name,)
 
 
-def _of_file(found: dict[int, set[str]], ref: SectionRef, source_files: Mapping[str, str]) -> set[int]:
-    """Those of the addresses where a function of the section's source file is; all if that is not known."""
-    from icf.linkinputs.inputs import canonical_name
-
-    file = source_files.get(canonical_name(ref.file), "") if len(found) > 1 and source_files else ""
-    return {vaddr for vaddr, files in found.items() if file in files} or set(found)
-
-
 def _may_lack_names(image: Image, bodies: Bodies, vaddr: int) -> bool:
     """Whether the image may have lost functions at an address: mold drops symbols, gold keeps debug information."""
     return image.linker == "mold" or (image.linker == "gold" and not len(bodies.dwarf_at(vaddr)))
 
 
-def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, dict[int, set[str]]]:
-    """Addresses of the function symbols with these names, and the source files of the local ones there."""
+def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, set[int]]:
+    """Addresses of the function symbols with these names."""
     symbols = image.symbols
     rows = bodies.symbol_rows
     hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
     wanted = hash_names(sorted(names))
-    found: dict[str, dict[int, set[str]]] = {}
+    found: dict[str, set[int]] = {}
     for at in np.flatnonzero(np.isin(hashes, wanted)).tolist():
-        row = int(rows[at])
-        files = found.setdefault(symbols.name(row), {}).setdefault(int(bodies.symbol_value[at]), set())
-        files.add(symbols.file_name(row))
+        found.setdefault(symbols.name(int(rows[at])), set()).add(int(bodies.symbol_value[at]))
     return found
