@@ -62,7 +62,7 @@ class Identities:
         for die, language, linkage_reference, name_reference, external, root, line, from_abstract in rows:
             name = self._text(name_reference)
             linkage = self._text(linkage_reference)
-            if linkage_reference >> 60 == 2:
+            if linkage and linkage_reference >> 60 == 2:  # a reference out of .debug_str reads as nothing
                 self.str_offsets[linkage] = linkage_reference & (1 << 60) - 1
             if not linkage and language in DW_LANG_C_names:
                 linkage = name
