@@ -128,7 +128,7 @@ class _Callees:
         if found is None:
             fold = self._linked.folds[target]
             names, file = self._called(relocation)
-            found = self._members(fold, names, file)
+            found = self._members(fold, names, file) or self._members(fold, self._variants(relocation), file)
             if not found:
                 found = _learned(fold, names, file)
                 self._named.pop(target, None)
@@ -151,6 +151,14 @@ class _Callees:
             return [symbols.name(symbol)], ""
         offset = int(symbols.value[symbol]) + relocation.addend + self._bias
         return self._objects.names_at(relocation.object_idx, section, offset), object_file.source_file
+
+    def _variants(self, relocation: Relocation) -> list[str]:
+        """Other names of the constructor or destructor that is called: C1 may be an alias of C2."""
+        symbols, symbol = self._objects.objects[relocation.object_idx].symbols, relocation.symbol
+        place = (int(symbols.shndx[symbol]), int(symbols.value[symbol]))
+        source_name = demangle(symbols.name(symbol))
+        names = self._objects.names_at(relocation.object_idx, *place)
+        return [name for name in names if demangle(name) == source_name]
 
     def _members(self, fold: Fold, names: list[str], file: str) -> list[int]:
         """Members with one of these names; with a file, local ones that may stem from it."""
