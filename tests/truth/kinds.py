@@ -28,9 +28,11 @@ class Kind:
 
     def names_every_direct_call(self, evidence: str) -> bool:
         """Whether what the pass gets says which function each direct call means."""
-        if evidence == "link" and "lto" in self.compiler:  # objects are gone when the link is over
-            return self.linker == "lld"
-        return evidence in ("objects", "link") or self.linker == "lldr"
+        has_call_sites = "-" not in self.compiler or self.compiler.endswith(("lto", "-aarch64"))
+        with_relocations = self.linker == "lldr" or (self.linker == "lld" and evidence == "link")
+        if evidence in ("objects", "link") and not self.compiler.endswith("lto"):
+            return True  # with LTO, objects are gone when the link is over
+        return evidence == "objects" or (with_relocations and has_call_sites)
 
 
 _USUAL = (

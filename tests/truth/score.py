@@ -5,9 +5,9 @@ A frame in a merged function is
     narrowed   several names, the true one among them, fewer than the body has
     no claim   all of them
     wrong      one name that is not the true one, or several without it
-*Direct* frames are those whose caller holds a direct call to them. The bar is set for *known* ones: direct, the callee
-is in a relocation or in a call site in DWARF, and the caller is not merged or known itself. (A caller that was reached
-through a pointer may be any of its members, and then so may what it calls.)
+*Direct* frames are those whose caller holds a direct call to them, and is not merged or direct itself. (A caller that
+was reached through a pointer may be any of its members, and then so may what it calls.) *Known* are those of them
+whose callees are on record, too: in a call site in DWARF where there is nothing better.
 """
 
 from __future__ import annotations
@@ -34,12 +34,20 @@ class Score:
     other: Counter[str] = field(default_factory=Counter)
     findings: Counter[str] = field(default_factory=Counter)
 
-    def judge(self, frame: Frame, caller: Frame | None, kind: str, weight: int, is_known: bool, said: str) -> None:
+    def judge(
+        self,
+        frame: Frame,
+        caller: Frame | None,
+        kind: str,
+        weight: int,
+        said: str,
+        *,
+        is_direct: bool = False,
+        is_known: bool = False,
+    ) -> None:
         self.merged[kind] += weight
-        if frame.is_direct:
-            self.direct[kind] += weight
-            if is_known:
-                self.known[kind] += weight
+        self.direct[kind] += weight * is_direct
+        self.known[kind] += weight * is_known
         if kind == "wrong" or (is_known and kind != "right"):
             how = "direct" if frame.is_direct else "not direct"
             at = f"{caller.pc:#x} (unfolded {caller.original_pc:#x}) in {caller.names[0]}" if caller else "?"
@@ -63,8 +71,8 @@ def _kind(frame: Frame, answer: Answer) -> str:
     return "no claim"
 
 
-def _known_frames(frames: Sequence[Frame | None], known_sites: frozenset[int] | None) -> list[bool]:
-    """Outermost first: a merged caller that is not known leaves its callees unknown."""
+def _direct_frames(frames: Sequence[Frame | None], known_sites: frozenset[int] | None) -> list[bool]:
+    """Outermost first: a merged caller that may be anything leaves its callees open; None: every site is known."""
     known = [False] * len(frames)
     for row in range(len(frames) - 2, -1, -1):
         frame, caller = frames[row], frames[row + 1]
@@ -79,12 +87,13 @@ def score_answers(
 ) -> Score:
     """`known_sites`: return addresses, in the unfolded image, of calls whose callee is on record; None for all."""
     score = Score()
-    known_of: dict[tuple[Frame | None, ...], list[bool]] = {}
+    direct_of: dict[tuple[Frame | None, ...], tuple[list[bool], list[bool]]] = {}
     for (stack, weight), answer in zip(stacks.items(), answers, strict=True):
         if len(answer) != len(stack.frames):
             raise ValueError(f"{len(answer)} answers for {len(stack.frames)} frames")
-        if stack.frames not in known_of:
-            known_of[stack.frames] = _known_frames(stack.frames, known_sites)
+        if stack.frames not in direct_of:
+            direct_of[stack.frames] = (_direct_frames(stack.frames, None), _direct_frames(stack.frames, known_sites))
+        is_direct, is_known = direct_of[stack.frames]
         for row, (frame, said) in enumerate(zip(stack.frames, answer, strict=True)):
             if frame is None:
                 continue
@@ -102,10 +111,9 @@ def score_answers(
                 score.other["merged, taken for unmerged"] += weight
                 score.findings[f"taken for unmerged: {frame.pc:#x} truth {frame.names[0]} said {said.name}"] += weight
             caller = stack.frames[row + 1] if row + 1 < len(stack.frames) else None
-            is_known = known_of[stack.frames][row]
             kind = _kind(frame, said)
             shown = said.name or f"{said.verdict} of {len(said.candidates)}"
-            score.judge(frame, caller, kind, weight, is_known, shown)
+            score.judge(frame, caller, kind, weight, shown, is_direct=is_direct[row], is_known=is_known[row])
             if said.candidates and not any(is_same(name, frame.names) for name in said.candidates):
                 score.other["truth not a candidate"] += weight
                 score.findings[f"not a candidate: {frame.pc:#x} truth {frame.names[0]}"] += weight
@@ -116,6 +124,7 @@ def score_names(stacks: Mapping[Stack, int], names: Names) -> Score:
     """A tool that gives one name for each address."""
     score = Score()
     for stack, weight in stacks.items():
+        is_direct = _direct_frames(stack.frames, None)
         for row, frame in enumerate(stack.frames):
             if frame is None:
                 continue
@@ -127,5 +136,5 @@ def score_names(stacks: Mapping[Stack, int], names: Names) -> Score:
                 continue
             caller = stack.frames[row + 1] if row + 1 < len(stack.frames) else None
             kind = "no claim" if name is None else "right" if is_right else "wrong"
-            score.judge(frame, caller, kind, weight, False, str(name))
+            score.judge(frame, caller, kind, weight, str(name), is_direct=is_direct[row])
     return score
