@@ -1,6 +1,7 @@
 """The pass, as a list of steps. Nothing is written before the tables have been checked.
 
-    read image -> classes -> records (collect, merge, check) -> prune and lay out -> verify -> write -> check -> replace
+    read image -> classes -> records (collect, merge, check) -> address-taken -> prune and lay out -> verify
+        -> write -> check -> replace
 
 Pruning needs no step of its own: only calls that can end in a merged body are ever looked at.
 """
@@ -15,6 +16,7 @@ from icf.debugfiles.options import open_image
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
+from linkpass.address_taken import find_marks
 from linkpass.collect import collect
 from linkpass.linked import Linked
 from linkpass.outputs import Outputs, plan_outputs, write_outputs
@@ -83,7 +85,8 @@ def run_pass(
             return _already_done(image, outputs)
         linked = Linked.read(image, _told(image, report, objects), options.threads)
         collected = collect(linked, objects)
-        tables = build_tables(linked, collected, apart=target is not image.debug)
+        marks = find_marks(linked, collected)
+        tables = build_tables(linked, collected, marks, apart=target is not image.debug)
         problems = check_tables(image, tables.icf, tables.calls)
         if problems:  # a mistake of ours: every record was made from the code
             raise IcfError(f"{path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")

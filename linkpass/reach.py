@@ -39,6 +39,7 @@ class Reach(NamedTuple):
     jump_from: U64
     jump_target: U64
     stub_symbol: dict[int, str]  # return address -> imported symbol, for calls through a stub
+    entered_from_nowhere: frozenset[int]  # bodies of `wanted` that code in no body may jump to
 
 
 def find_reach(linked: Linked) -> Reach:
@@ -48,6 +49,7 @@ def find_reach(linked: Linked) -> Reach:
     jumps = find_branches(image, none, linked.bodies.start if len(linked.vaddrs) else none)
     source = linked.body_starts(jumps.end - np.uint64(1))
     keep = source != 0
+    from_nowhere = jumps.target[~keep]
     jumps, source = _select(jumps, keep), source[keep]
     wanted = _close(linked, source, jumps.target)
     inside = np.isin(jumps.target, np.array(sorted(wanted), np.uint64))
@@ -72,6 +74,7 @@ def find_reach(linked: Linked) -> Reach:
         jump_from=source,
         jump_target=jumps.target,
         stub_symbol=stub_symbol,
+        entered_from_nowhere=frozenset(from_nowhere.tolist()) & wanted,
     )
 
 

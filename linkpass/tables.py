@@ -27,6 +27,7 @@ from icf.model import (
 )
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
+from linkpass.address_taken import Marks
 from linkpass.collect import Collected
 from linkpass.linked import Linked, Place
 from linkpass.records import Key
@@ -65,7 +66,7 @@ class Tables:
         return growths, edits
 
 
-def build_tables(linked: Linked, collected: Collected, *, apart: bool = False) -> Tables:
+def build_tables(linked: Linked, collected: Collected, marks: Marks, *, apart: bool = False) -> Tables:
     """Lay out all tables of the image.
 
     With `apart` they are not in the file with the debug information, which a reader may not have: they have all
@@ -95,7 +96,7 @@ def build_tables(linked: Linked, collected: Collected, *, apart: bool = False) -
         incomplete |= {target_of[end] for end, _ in collected.open_calls}
     vaddrs = sorted(listed)
     class_idx = {vaddr: idx for idx, vaddr in enumerate(vaddrs)}
-    classes = [_fold_class(linked, vaddr, die, vaddr in incomplete) for vaddr in vaddrs]
+    classes = [_fold_class(linked, vaddr, die, marks, vaddr in incomplete) for vaddr in vaddrs]
 
     def ref(place: Place) -> MemberRef:
         return MemberRef(class_idx[place.vaddr], place.member)
@@ -151,18 +152,20 @@ def _indices(linked: Linked, vaddr: int) -> range:
     return range(len(linked.members(vaddr)))
 
 
-def _fold_class(linked: Linked, vaddr: int, die: dict[Place, int], incomplete: bool) -> FoldClass:
+def _fold_class(linked: Linked, vaddr: int, die: dict[Place, int], marks: Marks, incomplete: bool) -> FoldClass:
     fold = linked.folds.get(vaddr)
     flags = ClassFlag.NONE if incomplete else ClassFlag.CALLS_COMPLETE
     if fold.complete if fold is not None else vaddr not in linked.undescribed:
         flags |= ClassFlag.MEMBERS_COMPLETE
     if fold is not None and fold.fragment:
         flags |= ClassFlag.FRAGMENT
+    if marks.are_known(vaddr):
+        flags |= ClassFlag.ADDRESS_TAKEN_KNOWN
     row = int(np.searchsorted(linked.bodies.start, vaddr))
     members = []
     for idx, member in enumerate(linked.members(vaddr)):
         offset = die[Place(vaddr, idx)]
-        member_flags = MemberFlag.NONE
+        member_flags = marks.flags(Place(vaddr, idx))
         if member.kept:
             member_flags |= MemberFlag.KEPT
         if member.local:

@@ -159,6 +159,6 @@ def _why_open(outer: Relation | None, callers: int) -> str:
     """Why the caller does not settle a frame: the first cause there is."""
     if outer is None:
         return "its caller is not known"
-    if outer.why and any(group.evidence is None and group.callers & callers for group in outer.groups):
+    if outer.open_callers & callers:
         return outer.why
     return "its caller is one of several"

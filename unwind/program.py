@@ -115,6 +115,11 @@ class Body:
         return bool(self.fold.flags & ClassFlag.FRAGMENT)
 
     @property
+    def is_open(self) -> bool:
+        """Whether there may be functions that the class does not list."""
+        return self.domain != self.listed
+
+    @property
     def nodes(self) -> range:
         return range(self.first_node, self.first_node + self.domain.bit_length())
 

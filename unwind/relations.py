@@ -10,7 +10,8 @@ caller's candidates by what they allow. The first rule that applies to a candida
    lets the functions at its target reach.
 3. It is a call through a PLT stub: the member that the symbol names, if this image defines it and the
    body is within its reach; else another module answers the call, and nothing is known.
-4. It is an indirect call, or no call at all (a signal frame, a bad unwind), or unreadable: nothing is known.
+4. It is an indirect call: the members that a pointer may lead to, and those that they reach by tail calls.
+5. It is no call at all (a signal frame, a bad unwind), or unreadable: nothing is known.
 
 A body with a single candidate allows everything: whoever called it, its name is sure. (A stack that lost a
 frame, as frame pointers do in leaf functions, then says nothing wrong about the frames around the gap.)
@@ -37,10 +38,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The pairs allowed at one return address; `why` says what leaves the callee open, if anything does."""
+    """The pairs allowed at one return address; `why` says what leaves the callees of `open_callers` open."""
 
     groups: tuple[Group, ...]
     why: str = ""
+    open_callers: int = 0
 
     def forward(self, callers: int) -> int:
         """The callees that one of `callers` allows."""
@@ -95,7 +97,9 @@ class Relations:
             limit, why = self._from_code(return_address, callee)
             groups[limit] = groups.get(limit, 0) | unrecorded
         return Relation(
-            tuple(Group(callers, allowed, evidence) for (allowed, evidence), callers in groups.items()), why
+            tuple(Group(callers, allowed, evidence) for (allowed, evidence), callers in groups.items()),
+            why,
+            unrecorded if why else 0,
         )
 
     def _from_record(self, callees: list[tuple[int, Evidence]], body: Body) -> tuple[int, Evidence | None]:
@@ -120,6 +124,9 @@ class Relations:
                 return anything  # what is not entered at its start may be bytes that only look like a call
             allowed, wild = self._within_reach(target.nodes, body)
             return anything if wild else ((allowed, Evidence.DECODED), "")
+        if site.kind is SiteKind.INDIRECT:
+            allowed = self._graph.by_pointer(body)
+            return (allowed, None if allowed == body.domain else Evidence.DECODED), anything[1]
         if site.kind is SiteKind.IMPORT:
             named = self._program.nodes_named(site.symbol)
             known = body.mask_of(node for callee in named for node in self._graph.known(callee))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberRef, TailCall, Vaddr
+from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
 from unwind.program import CallRecord
 
 COMPLETE, FRAGMENT = ClassFlag.MEMBERS_COMPLETE, ClassFlag.FRAGMENT
+MARKED = COMPLETE | ClassFlag.ADDRESS_TAKEN_KNOWN
 BODY_BYTES = 0x1000
 
 
@@ -31,9 +32,20 @@ def die(body: int, member: int) -> DieOffset:
     return DieOffset(0x100 * (body + 1) + member + 1)
 
 
-def fold(body: int, member_count: int, flags: ClassFlag = COMPLETE, dies: Sequence[int] | None = None) -> FoldClass:
+def fold(
+    body: int,
+    member_count: int,
+    flags: ClassFlag = COMPLETE,
+    dies: Sequence[int] | None = None,
+    marks: Sequence[MemberFlag] = (),
+) -> FoldClass:
     members = tuple(
-        Member(f"b{body}m{idx}", DieOffset(dies[idx]) if dies else die(body, idx)) for idx in range(member_count)
+        Member(
+            f"b{body}m{idx}",
+            DieOffset(dies[idx]) if dies else die(body, idx),
+            marks[idx] if marks else MemberFlag.NONE,
+        )
+        for idx in range(member_count)
     )
     return FoldClass(Vaddr(start(body)), BODY_BYTES, members, flags)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, Verdict
-from tests.unwind.support import FRAGMENT, call, die, fold, pc, ret, start, tail
+from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, MemberFlag, Verdict
+from tests.unwind.support import FRAGMENT, MARKED, call, die, fold, pc, ret, start, tail
 from unwind.answer import FrameAnswer
 from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
 from unwind.resolver import Resolver
 
 INCOMPLETE = ClassFlag.NONE
+NONE, TAKEN = MemberFlag.NONE, MemberFlag.ADDRESS_TAKEN
 
 
 def resolve(program: Program, *addresses: int | None) -> tuple[FrameAnswer, ...]:
@@ -189,6 +190,45 @@ def test_an_indirect_call_leaves_all_members() -> None:
         "ambiguous:b0m0,b0m1",
         f"indirect call before {ret(1):#x}",
     )
+
+
+def test_an_indirect_call_leads_to_marked_members_only() -> None:
+    code = ListedCode({ret(1): CallSite(SiteKind.INDIRECT)})
+    for mark in (TAKEN, MemberFlag.VIRTUAL):
+        classes = [fold(0, 3, MARKED, marks=[NONE, mark, NONE]), fold(1, 1)]
+        answers = resolve(Program(classes, code=code), pc(0), ret(1))
+        assert shown(answers)[0] == "b0m1"
+        assert answers[0].evidence == "decoded"
+    classes = [fold(0, 3, MARKED, marks=[NONE, TAKEN, TAKEN]), fold(1, 1)]
+    answers = resolve(Program(classes, code=code), pc(0), ret(1))
+    assert shown(answers)[0] == "narrowed:b0m1,b0m2"
+    assert (answers[0].evidence, answers[0].reason) == ("decoded", f"indirect call before {ret(1):#x}")
+    unmarked = Program([fold(0, 2, MARKED), fold(1, 1)], code=code)
+    assert shown(resolve(unmarked, pc(0), ret(1)))[0] == "contradicted:b0m0,b0m1"
+
+
+def test_a_marked_function_may_jump_on() -> None:
+    code = ListedCode({ret(2): CallSite(SiteKind.INDIRECT)})
+    classes = [fold(0, 3, MARKED, marks=[NONE, NONE, TAKEN]), fold(1, 1, MARKED, marks=[TAKEN]), fold(2, 1, MARKED)]
+    assert shown(resolve(Program(classes, code=code), pc(0), ret(2)))[0] == "b0m2"
+    jumping = Program(classes, tail_calls=[tail((1, 0), (0, 0))], code=code)
+    assert shown(resolve(jumping, pc(0), ret(2)))[0] == "narrowed:b0m0,b0m2"
+    from_caller = Program(classes, tail_calls=[tail((2, 0), (0, 0))], code=code)  # which no pointer leads to
+    assert shown(resolve(from_caller, pc(0), ret(2)))[0] == "b0m2"
+
+
+def test_an_unlisted_function_may_jump_wherever_the_listed_ones_do() -> None:
+    code = ListedCode({ret(2): CallSite(SiteKind.INDIRECT)})
+    open_class = fold(1, 2, ClassFlag.ADDRESS_TAKEN_KNOWN)
+    classes = [fold(0, 3, MARKED, marks=[NONE, NONE, TAKEN]), open_class, fold(2, 1, MARKED)]
+    program = Program(classes, tail_calls=[tail((1, 0), (0, 0))], code=code)
+    assert shown(resolve(program, pc(0), ret(2)))[0] == "ambiguous:b0m0,b0m1,b0m2"
+    # and it can be what the pointer leads to
+    program = Program(
+        [fold(0, 2, ClassFlag.ADDRESS_TAKEN_KNOWN, marks=[TAKEN, NONE]), fold(1, 1)],
+        code=ListedCode({ret(1): CallSite(SiteKind.INDIRECT)}),
+    )
+    assert shown(resolve(program, pc(0), ret(1)))[0] == "narrowed:b0m0"
 
 
 def test_a_call_through_the_plt_means_the_symbol_it_names() -> None:

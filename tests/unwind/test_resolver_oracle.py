@@ -13,7 +13,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icf.model import ClassFlag, FoldClass, TailCall, Verdict
+from icf.model import ClassFlag, FoldClass, MemberFlag, TailCall, Verdict
 from tests.unwind.support import BODY_BYTES, call, fold, pc, ret, start, tail
 from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
 from unwind.resolver import Resolver
@@ -53,6 +53,32 @@ class World:
             for callee in callees - seen:
                 seen = self.known(callee, seen)
         return seen
+
+    def pointed_at(self) -> frozenset[Candidate]:
+        """Who an indirect call leads to: those whose marks say so or are not known, and all that they jump to."""
+        seen: set[Candidate] = set()
+        for body, fold_class in enumerate(self.classes):
+            known = fold_class.flags & ClassFlag.ADDRESS_TAKEN_KNOWN
+            for who in self.candidates(body):
+                listed = who[1] < len(fold_class.members)
+                if not known or not listed or fold_class.members[who[1]].flags:
+                    self._follow(who, seen)
+        return frozenset(seen)
+
+    def _follow(self, who: Candidate, seen: set[Candidate]) -> None:
+        if who in seen:
+            return
+        seen.add(who)
+        is_complete = self.classes[who[0]].flags & ClassFlag.MEMBERS_COMPLETE
+        for one in self.tails:
+            callee = (one.callee.class_idx, one.callee.member_idx)
+            if is_complete and (one.caller.class_idx, one.caller.member_idx) == who:
+                self._follow(callee, seen)
+            elif not is_complete and one.caller.class_idx == who[0]:
+                listed = one.caller.member_idx == who[1]
+                unlisted = who[1] == len(self.classes[who[0]].members)
+                for other in self.candidates(callee[0]) if listed or unlisted else ():
+                    self._follow(other, seen)
 
     def open(self, who: Candidate, seen: frozenset[Candidate] = frozenset()) -> frozenset[Candidate] | None:
         """All that `who` can get to; None for anywhere."""
@@ -117,6 +143,9 @@ class World:
                 if member.name == site.symbol
             ]
             return (everything & set().union(*map(self.known, named))) or everything
+        if site.kind is SiteKind.INDIRECT:
+            known_marks = self.classes[body].flags & ClassFlag.ADDRESS_TAKEN_KNOWN
+            return everything & self.pointed_at() if known_marks else everything
         return everything
 
     def assignments(self, frames: list[Frame]) -> list[set[Candidate]] | None:
@@ -156,7 +185,12 @@ class World:
 def worlds(draw: st.DrawFn) -> World:
     body_count = draw(st.integers(2, 4))
     flags = st.sampled_from([ClassFlag.MEMBERS_COMPLETE] * 3 + [ClassFlag.NONE])
-    classes = [fold(body, draw(st.integers(1, 3)), draw(flags)) for body in range(body_count)]
+    known = st.sampled_from([ClassFlag.ADDRESS_TAKEN_KNOWN] * 3 + [ClassFlag.NONE])
+    marks = st.sampled_from([MemberFlag.NONE] * 3 + [MemberFlag.ADDRESS_TAKEN, MemberFlag.VIRTUAL])
+    three = st.tuples(marks, marks, marks)
+    classes = [
+        fold(body, draw(st.integers(1, 3)), draw(flags) | draw(known), marks=draw(three)) for body in range(body_count)
+    ]
     members = [(body, idx) for body in range(body_count) for idx in range(len(classes[body].members))]
     member = st.sampled_from(members)
     jump = st.sampled_from([0x800, 0x900])

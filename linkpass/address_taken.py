@@ -1,0 +1,135 @@
+"""Which members a pointer may lead to: whose address is taken, and who is in a vtable.
+
+An indirect call ends in such a member, or in one that it jumps on to. A mark that is missing would make the resolver
+name a wrong function; one too many costs an answer. So everything in the image that holds or forms the address of a
+body counts, and marks all members of the body unless something says which of them is meant:
+
+    code and data of the image ── each place with the address of a body
+                                     │
+                     relocations of --emit-relocs                           which member, exactly
+                     vtable symbols                                         virtual, not address-taken
+                     neither                                                any member
+                                     │
+    .dynsym ───────── member ────────┴──> ADDRESS_TAKEN, VIRTUAL
+
+What .dynsym exports is address-taken: another module may do so. Calls and jumps do not count, nor unwind and debug
+information. The marks of a body are not known to be complete (ADDRESS_TAKEN_KNOWN) where
+
+    a short jump leads to it     from another function of its section: those are in no table (thunks of gcc do so)
+    a jump leads to its start    from itself, and nobody says whether it is a loop or a tail call
+    code outside of all functions jumps to it
+    nothing refers to it         so something is not understood
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.addresses import Mentions, find_mentions
+from icf.code.short_jumps import find_short_jumps
+from icf.model import MemberFlag
+from linkpass.collect import Collected
+from linkpass.linked import Linked, Place
+from linkpass.pointers import find_pointers, is_readable
+from linkpass.taken_by_relocation import TakenByRelocation
+from linkpass.vtables import Vtables
+
+U64 = NDArray[np.uint64]
+_GOT = (".got", ".got.plt")
+
+
+@dataclass(slots=True)
+class Marks:
+    """What is known of each member of the bodies that matter, by the address of the body."""
+
+    looked_at: frozenset[int]
+    taken: dict[int, set[int]] = field(default_factory=dict)
+    virtual: dict[int, set[int]] = field(default_factory=dict)
+    unknown: set[int] = field(default_factory=set)  # bodies whose marks may be too few
+
+    def are_known(self, vaddr: int) -> bool:
+        """Whether no pointer leads to an unmarked member of the body."""
+        return vaddr in self.looked_at and vaddr not in self.unknown
+
+    def flags(self, place: Place) -> MemberFlag:
+        """The marks of a member."""
+        flags = MemberFlag.NONE
+        if place.member in self.taken.get(place.vaddr, ()):
+            flags |= MemberFlag.ADDRESS_TAKEN
+        if place.member in self.virtual.get(place.vaddr, ()):
+            flags |= MemberFlag.VIRTUAL
+        return flags
+
+
+def find_marks(linked: Linked, collected: Collected) -> Marks:
+    """Mark the members of all bodies from which a merged one can be reached."""
+    image = linked.image
+    targets = np.array(sorted(collected.reach.wanted | linked.undescribed), np.uint64)
+    vtables = Vtables(image)
+    relocations = TakenByRelocation(linked, vtables, targets)
+    code = find_mentions(image, targets, linked.bodies.start, linked.bodies.end)
+    data = find_pointers(image, targets)
+    if relocations.knows_got:
+        data = _outside_of_got(linked, data)
+
+    named = relocations.named
+    rows = dict.fromkeys([*_rows(code), *_rows(data), *named])
+    marks = Marks(frozenset(targets.tolist()))
+    tables = vtables.at(np.array([place for place, _ in rows], np.uint64))
+    for row, table in zip(rows, tables.tolist(), strict=True):
+        members = named.get(row)
+        if members is None:
+            members = frozenset(range(len(linked.members(row[1]))))
+        (marks.virtual if table else marks.taken).setdefault(row[1], set()).update(members)
+    _mark_exported(linked, targets, marks)
+    _find_unknown(linked, collected, targets, marks)
+    return marks
+
+
+def _rows(mentions: Mentions) -> list[tuple[int, int]]:
+    return list(zip(mentions.place.tolist(), mentions.target.tolist(), strict=True))
+
+
+def _outside_of_got(linked: Linked, data: Mentions) -> Mentions:
+    """Without the slots of the GOT: the code that loads them has relocations that say more."""
+    keep = np.ones(len(data.place), np.bool_)
+    for section in linked.image.sections:
+        if section.name in _GOT:
+            start = np.uint64(section.vaddr)
+            keep &= (data.place < start) | (data.place >= start + np.uint64(section.size_bytes))
+    return Mentions(data.place[keep], data.target[keep])
+
+
+def _mark_exported(linked: Linked, targets: U64, marks: Marks) -> None:
+    """Functions in .dynsym: any module may take their address."""
+    symbols = linked.image.dynamic_symbols
+    rows = np.flatnonzero(np.isin(symbols.value, targets) & symbols.is_defined)
+    for row, vaddr in zip(rows.tolist(), symbols.value[rows].tolist(), strict=True):
+        name = symbols.name(row)
+        members = linked.members(vaddr)
+        named = [idx for idx, member in enumerate(members) if member.is_named(name)]
+        marks.taken.setdefault(vaddr, set()).update(named or range(len(members)))
+
+
+def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Marks) -> None:
+    """Bodies that can be entered in a way that neither the marks nor the tail calls have."""
+    if not is_readable(linked.image):
+        marks.unknown.update(targets.tolist())
+        return
+    reach, records = collected.reach, collected.records
+    marks.unknown |= reach.entered_from_nowhere
+    marks.unknown |= linked.undescribed
+    for end, target in find_short_jumps(linked.image, targets):
+        start = int(linked.body_starts(np.array([end - 1], np.uint64))[0])
+        if start != target:
+            marks.unknown.add(target)
+    own = np.flatnonzero(reach.jump_from == reach.jump_target)
+    for end, vaddr in zip(reach.jump_end[own].tolist(), reach.jump_from[own].tolist(), strict=True):
+        keys = ((end, caller) for caller in linked.places(vaddr))
+        if vaddr in linked.folds and not all(key in records.jumps or key in records.not_calls for key in keys):
+            marks.unknown.add(vaddr)
+    referred = {*marks.taken, *marks.virtual, *reach.call_target.tolist(), *reach.jump_target.tolist()}
+    marks.unknown.update(vaddr for vaddr in linked.folds if vaddr not in referred)

@@ -1,0 +1,137 @@
+"""Whose address is taken, by the relocations of an image that was linked with --emit-relocs.
+
+A relocation that is not the operand of a call or jump names the function whose address stands there:
+
+    lea  f(%rip), %rax     R_X86_64_PC32 f       taken
+    call f                 R_X86_64_PLT32 f      not
+    .quad f                R_X86_64_64 f         taken, or a slot of a vtable
+
+It does so for what the linker kept. Where code or data was folded, too, the folded copy may have named another
+function of the same body, so there the relocation says no more than the address does.
+
+    place                                   the relocation names
+    a function that is not merged           the function
+    a merged function                       any function of the body: the others may have taken another one
+    data that is written to                 the function
+    other data                              any: lld folds it as it folds code, and leaves no symbol of some of it
+    a vtable that is that of one class      the function
+
+A local function is named by its section and its place in it: then any local function of the body is meant.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.elf.image import Image
+from icf.elf.relocations import Relocations
+from icf.elf.types import SHF_EXECINSTR, SHT_RELA, STT_SECTION, Machine, Section
+from linkpass.linked import Linked
+from linkpass.vtables import Vtables, is_relro
+
+U64 = NDArray[np.uint64]
+Named = dict[tuple[int, int], frozenset[int] | None]  # (place, body) -> members that are meant; None: any
+
+_UNWIND = (".eh_frame", ".gcc_except_table")
+# x86-64: distances from the place itself, and loads from the GOT, which may have become such
+_RELATIVE = (2, 4, 9, 41, 42)
+_GOT_LOADS = {Machine.X86_64: (9, 41, 42), Machine.AARCH64: (311, 312)}
+_A64_BRANCHES = (279, 280, 282, 283, 314)  # TSTBR14, CONDBR19, JUMP26, CALL26, PLT32
+_OPERAND_BYTES = 4
+
+
+class TakenByRelocation:
+    """What the relocations say of each place; `knows_got`: the GOT's slots need not be looked at."""
+
+    def __init__(self, linked: Linked, vtables: Vtables, targets: U64) -> None:
+        self.named: Named = {}
+        self.knows_got = False
+        lost_got = False
+        self._linked, self._vtables, self._targets = linked, vtables, targets
+        symbols = linked.image.symbols
+        self._wanted_symbol = np.isin(symbols.value, targets) & symbols.is_defined & (symbols.type != STT_SECTION)
+        for section in linked.image.sections:
+            if section.type != SHT_RELA or section.is_alloc or not 0 < section.info < len(linked.image.sections):
+                continue
+            where = linked.image.sections[section.info]
+            relocations = linked.image.relocations(section) if where.is_alloc else None
+            if relocations is None or not relocations.count or relocations.symbols is not symbols:
+                continue
+            if where.flags & SHF_EXECINSTR:  # mold loses the symbols of folded sections
+                self.knows_got = True
+                lost_got |= bool(
+                    (np.isin(relocations.type, _GOT_LOADS[linked.image.machine]) & (relocations.symbol == 0)).any()
+                )
+            if where.name not in _UNWIND:
+                self._read(relocations, where)
+        self.knows_got &= not lost_got
+
+    def _read(self, relocations: Relocations, where: Section) -> None:
+        image = self._linked.image
+        symbols, symbol = relocations.symbols, relocations.symbol
+        is_code = bool(where.flags & SHF_EXECINSTR)
+        value = symbols.value[symbol] + relocations.addend.astype(np.uint64)
+        if image.machine is Machine.X86_64:
+            value += np.where(np.isin(relocations.type, _RELATIVE), np.uint64(_OPERAND_BYTES), np.uint64(0))
+        named = self._wanted_symbol[symbol]
+        at_body = np.zeros(len(value), np.bool_)
+        rest = np.flatnonzero(~named)
+        at_body[rest] = np.isin(value[rest], self._targets)
+        rows = np.flatnonzero(named | at_body)
+        if is_code:
+            rows = rows[~is_branch(image, relocations, rows, where)]
+        places = relocations.offset[rows]
+        tables = self._vtables.at(places)
+        bodies = self._linked.body_starts(places)
+        by_table: dict[int, bool] = {}
+        for row, place, table, body in zip(
+            rows.tolist(), places.tolist(), tables.tolist(), bodies.tolist(), strict=True
+        ):
+            target = int(symbols.value[symbol[row]]) if named[row] else int(value[row])
+            if table:
+                if table not in by_table:
+                    by_table[table] = self._vtables.is_one(table)
+                exact = by_table[table]
+            elif is_code:
+                exact = body not in self._linked.folds and body not in self._linked.undescribed and body != 0
+            else:
+                exact = not is_relro(where.name, where.flags)
+            members = self._members(target, int(symbol[row]), bool(named[row])) if exact else None
+            known = self.named.setdefault((place, target), members)
+            if known is not None and members is not None:
+                self.named[place, target] = known | members
+
+    def _members(self, target: int, symbol: int, named: bool) -> frozenset[int] | None:
+        """The members of a body that a symbol, or its section, can mean."""
+        fold = self._linked.folds.get(target)
+        if fold is None:
+            return frozenset({0})
+        if named:
+            place = self._linked.place_of_symbol.get(symbol)
+            if place is not None and place.vaddr == target:
+                return frozenset({place.member})
+            return None
+        if int(self._linked.image.symbols.type[symbol]) != STT_SECTION or symbol == 0:
+            return None
+        # a member without a symbol is known from DWARF or a report, which may not say that it is local
+        return frozenset(idx for idx, member in enumerate(fold.members) if member.local or not member.symbols)
+
+
+def is_branch(image: Image, relocations: Relocations, rows: NDArray[np.int64], where: Section) -> NDArray[np.bool_]:
+    """Which relocations of the section `where` stand in calls and direct jumps."""
+    types = relocations.type[rows]
+    if image.machine is Machine.AARCH64:
+        return np.isin(types, _A64_BRANCHES)
+    code = np.frombuffer(image.contents(where), np.uint8)
+    at = (relocations.offset[rows] - np.uint64(where.vaddr)).astype(np.int64)
+    inside = (at >= 2) & (at + 4 <= len(code))
+    at = np.where(inside, at, 2)
+    if len(code) < 6:
+        return np.zeros(len(rows), np.bool_)
+    before, opcode, last = code[at - 2], code[at - 1], code[at + 3]
+    found = (opcode == 0xE8) | (opcode == 0xE9) | ((before == 0x0F) & (opcode >> 4 == 8))
+    # `jmp *f@GOTPCREL(%rip)`, relaxed: one byte shorter than it was, and a nop
+    found |= np.isin(types, _GOT_LOADS[Machine.X86_64]) & (before == 0xE9) & (last == 0x90)
+    is_operand: NDArray[np.bool_] = inside & found & np.isin(types, _RELATIVE)
+    return is_operand
