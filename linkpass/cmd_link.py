@@ -16,6 +16,7 @@ While the linker works the objects that it names are read.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import stat
@@ -43,9 +44,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
-    command = parse_link_command(words)
+    status = _link(parse_link_command(words), args)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # to take apart what a pass has built takes longer than some of its steps
+
+
+def _link(command: LinkCommand, args: argparse.Namespace) -> int:
+    """The link, and the pass if there is to be one; the exit status."""
     if not command.links or not command.folds or command.linker == "bfd" or not _is_file(command.output):
         _become(command.command)
+    gc.disable()  # all there is gets used until the end
     from linkpass.runlink import RunningLink
 
     may_be_lld = command.linker in ("lld", "")
