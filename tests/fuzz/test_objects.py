@@ -31,6 +31,7 @@ from icf.elf.types import (
     Machine,
 )
 from icf.errors import FormatError, IcfError, UnsupportedError
+from icf.linkinputs.commandline import input_words
 from icf.linkinputs.inputs import open_inputs
 from icf.linkinputs.linkmap import parse_link_map
 from icf.linkinputs.responsefile import split_words
@@ -212,6 +213,7 @@ MAPS = [
     " .text.f        0x0000000000001000       0x20 main.o\n"
     " .text._Zlong\n                0x0000000000001020       0x20 a.o\n",
 ]
+RESPONSE = """-Wl,--start-group,'a b.o' -Xlinker c.o -lm -L lib -o out d\\ e.o "@x" --end-group -l pthread\n"""
 
 
 def map_lines(fd: int, text: bytes) -> None:
@@ -221,12 +223,12 @@ def map_lines(fd: int, text: bytes) -> None:
 
 
 def words(_: int, text: bytes) -> None:
-    split_words(text.decode("utf-8", "surrogateescape"), "x.rsp")
+    input_words(split_words(text.decode("utf-8", "surrogateescape"), "x.rsp"))
 
 
 @pytest.mark.parametrize("parse", [map_lines, words])
 def test_texts(parse: Callable[[int, bytes], None], memory_file: int) -> None:
-    for index, text in enumerate(MAPS):
+    for index, text in enumerate([*MAPS, RESPONSE]):
         for mutation in mutations(text.encode(), 500, random.Random(index), [(0, len(text))]):
             try:
                 parse(memory_file, mutation)
