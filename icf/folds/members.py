@@ -170,7 +170,7 @@ def match(
         rest.remove(mine)
     _add_symbols(members, rest.left())
     members += plain
-    _add_told(members, told, count=knows_kept or not (groups or plain))
+    _add_told(members, told, count=drops_names and (knows_kept or not (groups or plain)))
     if nameless:
         assert identities is not None
         _attach_nameless(identities, members, nameless, knows_kept)
