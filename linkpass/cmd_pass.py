@@ -49,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
     summary = run_pass(args.image, options)
     for error in summary.unread_units:
         sys.stderr.write(f"icf: warning: {error}: this unit gives no evidence\n")
-    if summary.split_units:
-        sys.stderr.write(
-            f"icf: warning: {summary.image}: {summary.split_units} units have their DIEs in .dwo files: not read\n"
-        )
+    if summary.missing_debug_files:
+        count, first = len(summary.missing_debug_files), summary.missing_debug_files[0]
+        others = f" (and {count - 1} more files)" if count > 1 else ""
+        sys.stderr.write(f"icf: warning: {first}{others}: what it describes is known by symbols alone\n")
     if summary.undescribed:
         sys.stderr.write(
             f"icf: warning: {summary.image}: {summary.undescribed} functions have no debug information; gold leaves no"

@@ -49,7 +49,7 @@ class Summary:
     table_bytes: int = 0
     debug_info_bytes: int = 0
     unread_units: list[FormatError] = field(default_factory=list)
-    split_units: int = 0
+    missing_debug_files: list[str] = field(default_factory=list)  # a line for each: .dwo, supplementary
     undescribed: int = 0  # bodies where folded static functions may have left no trace (gold, without a report)
     already_done: bool = False  # the tables were there; nothing but a copy was made
 
@@ -114,7 +114,7 @@ def run_pass(
             debug_info_bytes=tables.synthetic.info_keep_bytes,
             unread_units=linked.debug.errors(),
             undescribed=len(linked.undescribed),
-            split_units=linked.debug.split_unit_count(),
+            missing_debug_files=linked.debug.missing,
         )
 
 

@@ -1,4 +1,4 @@
-"""Declarations for functions that have no DIE: thunks, assembly, objects without debug information.
+"""Declarations for functions that have no DIE in the image: thunks, assembly, no debug information, or split DWARF.
 
 The tables name functions by DIEs, so these get some: one compile unit at the end of .debug_info whose DIEs
 are artificial declarations, with their names in place. It has no addresses and no types, so that
@@ -28,6 +28,8 @@ _ABBREVIATIONS = bytes.fromhex(
     "25 08 13 0b 03 08 00 00"  # producer string, language data1, name string
     "02 2e 00"  # 2: DW_TAG_subprogram
     "6e 08 03 08 34 19 3c 19 3f 19 00 00"  # linkage_name, name; artificial, declaration, external: present
+    "03 2e 00"  # 3: the same without a linkage name
+    "03 08 34 19 3c 19 3f 19 00 00"
     "00"
 )
 
@@ -42,16 +44,19 @@ class SyntheticUnit(NamedTuple):
     dies: tuple[int, ...]  # offsets in .debug_info, in the order of the names
 
 
-def make_synthetic_unit(image: Image, debug: DebugInfo, names: Sequence[str]) -> SyntheticUnit:
-    """Lay out declarations of `names`; without names there is no unit, and an earlier one goes."""
+def make_synthetic_unit(image: Image, debug: DebugInfo, names: Sequence[tuple[str, bool]]) -> SyntheticUnit:
+    """Lay out declarations of `names`; without names there is no unit, and an earlier one goes.
+
+    With a name comes whether it is none that a linker knows, but the source's.
+    """
     info_keep, abbrev_keep = _image_ends(image, debug)
     if not names:
         return SyntheticUnit(b"", b"", info_keep, abbrev_keep, ())
     body = bytearray(b"\x01" + _string(_PRODUCER) + b"\x21" + _string(UNIT_NAME))  # 0x21: DW_LANG_C_plus_plus_14
     dies = []
-    for name in names:
+    for name, is_source_name in names:
         dies.append(info_keep + _HEADER_BYTES + len(body))
-        body += b"\x02" + _string(name) + _string(demangle(name))
+        body += b"\x03" + _string(name) if is_source_name else b"\x02" + _string(name) + _string(demangle(name))
     body += b"\x00"
     header = pack("<IHIB", _HEADER_BYTES - 4 + len(body), 4, abbrev_keep, 8)
     return SyntheticUnit(header + bytes(body), _ABBREVIATIONS, info_keep, abbrev_keep, tuple(dies))
@@ -64,8 +69,8 @@ def _string(text: str) -> bytes:
 def _image_ends(image: Image, debug: DebugInfo) -> tuple[int, int]:
     """Where the image's own .debug_info and .debug_abbrev end."""
     info, abbrev = len(debug.info), len(image.contents(".debug_abbrev"))
-    if debug.unit_count and debug.string(int(debug.units[-1, NAME])) == UNIT_NAME.encode():
-        info = int(debug.units[-1, OFFSET])
+    if len(debug.own_units) and debug.string(int(debug.own_units[-1, NAME])) == UNIT_NAME.encode():
+        info = int(debug.own_units[-1, OFFSET])
         reader = Reader(debug.info, image.path, ".debug_info", info + 6)
         abbrev = reader.u32()
     return info, abbrev

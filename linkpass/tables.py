@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from icf.dwarf.units import END, OFFSET
+from icf.folds.members import FoldMember
 from icf.model import (
     ALL_MEMBERS,
     ClassFlag,
@@ -84,9 +85,10 @@ def build_tables(linked: Linked, collected: Collected, marks: Marks, *, apart: b
 
     # a DIE for every function that is named
     places = {caller for _, caller in records.calls} | {Place(v, i) for v in listed for i in _indices(linked, v)}
-    missing = sorted(place for place in places if not linked.member(place).die)
-    synthetic = make_synthetic_unit(linked.image.debug, linked.debug, [linked.member(place).name for place in missing])
-    die = {place: linked.member(place).die for place in places}
+    die = {place: _die_in_image(linked, linked.member(place)) for place in places}
+    missing = sorted(place for place in places if not die[place])
+    undeclared = [(member.name, member.nameless) for member in map(linked.member, missing)]
+    synthetic = make_synthetic_unit(linked.image.debug, linked.debug, undeclared)
     die.update(zip(missing, synthetic.dies, strict=True))
 
     # classes
@@ -111,7 +113,7 @@ def build_tables(linked: Linked, collected: Collected, marks: Marks, *, apart: b
     rows = sorted(
         (end, die[callee], die[caller], int(evidence)) for (end, caller), (callee, evidence) in records.calls.items()
     )
-    units = linked.debug.units
+    units = linked.debug.own_units
     starts, ends = units[:, OFFSET].copy(), units[:, END].copy()
     if synthetic.info_keep_bytes < len(linked.debug.info):  # the unit of an earlier run
         starts, ends = starts[:-1], ends[:-1]
@@ -148,6 +150,11 @@ def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterat
                 yield end, caller, callee
 
 
+def _die_in_image(linked: Linked, member: FoldMember) -> int:
+    """The DIE that stands for a member, 0 if it has none in .debug_info of the image: split units are elsewhere."""
+    return member.die if member.die < len(linked.debug.info) else 0
+
+
 def _indices(linked: Linked, vaddr: int) -> range:
     return range(len(linked.members(vaddr)))
 
@@ -172,7 +179,7 @@ def _fold_class(linked: Linked, vaddr: int, die: dict[Place, int], marks: Marks,
             member_flags |= MemberFlag.LOCAL
         if member.nameless:
             member_flags |= MemberFlag.NAMELESS
-        if not member.die:
+        if not _die_in_image(linked, member):
             member_flags |= MemberFlag.SYNTHETIC
         members.append(Member(member.name, DieOffset(offset), member_flags, tuple(member.aliases)))
     return FoldClass(Vaddr(vaddr), int(linked.bodies.end[row]) - vaddr, tuple(members), flags)

@@ -48,7 +48,7 @@ def load_foreign(image: Image) -> Program:
     classes = []
     for vaddr, fold in sorted(folds.items()):
         for idx, member in enumerate(fold.members):
-            dies[vaddr, idx] = DieOffset(member.die or len(debug.info) + len(dies) + 1)
+            dies[vaddr, idx] = DieOffset(member.die or debug.die_limit + len(dies) + 1)
         members = tuple(_member(member, dies[vaddr, idx]) for idx, member in enumerate(fold.members))
         flags = ClassFlag.FRAGMENT if fold.fragment else ClassFlag.NONE
         classes.append(FoldClass(Vaddr(vaddr), fold.end - vaddr, members, flags))

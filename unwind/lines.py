@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.line import LineProgram, LineRow, LineSections, choose_sequence, read_line_program
-from icf.dwarf.scan import scan_functions
+from icf.dwarf.scan import Functions, scan_functions
 from icf.dwarf.units import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST, DebugInfo
 from icf.elf.image import Image
 from icf.errors import FormatError
-from icf.model import Verdict
+from icf.model import MemberFlag, Verdict
+from icf.strings import hash_names
 from unwind.answer import FrameAnswer
 from unwind.program import Body
 
@@ -53,7 +54,8 @@ class Lines:
         return (row.file, row.line) if row and row.file and row.line else None
 
     def _member_row(self, body: Body, member_idx: int, vaddr: int) -> LineRow | None:
-        die = body.members[member_idx].die
+        member = body.members[member_idx]
+        die = self._split_die(member.name) if member.flags & MemberFlag.SYNTHETIC else member.die
         key = (body.start, die)
         if key not in self._choices:
             self._choices[key] = self._choose(body.start, die)
@@ -95,6 +97,33 @@ class Lines:
                     places[die] = (file, line)
         return places
 
+    def _split_die(self, linkage_name: str) -> int:
+        """The DIE of a function that the tables name by a declaration, as its own is in a .dwo; 0 if none is.
+
+        A name tells only functions with external linkage from all others.
+        """
+        if self._debug is None or not len(self._debug.more):
+            return 0
+        hashes, dies, references = self._split_functions
+        wanted = hash_names([linkage_name])
+        first, last = (int(np.searchsorted(hashes, wanted, side=side)[0]) for side in ("left", "right"))
+        encoded = linkage_name.encode("utf-8", "surrogateescape")
+        found = [row for row in range(first, last) if self._debug.string(int(references[row])) == encoded]
+        return min((int(dies[row]) for row in found), default=0)
+
+    @cached_property
+    def _split_functions(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Hash of the name, DIE and name of the external functions with code in split units, by hash."""
+        assert self._debug is not None
+        dies = np.unique(self._functions.die)
+        dies = dies[dies >= len(self._debug.info)]
+        identity = resolve(self._debug, dies)
+        references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+        dies, references = dies[identity.external], references[identity.external]
+        hashes = self._debug.string_hashes(references)
+        order = np.argsort(hashes, kind="stable")
+        return hashes[order], dies[order], references[order]
+
     def _unmerged_row(self, body: Body, vaddr: int) -> LineRow | None:
         if self._debug is None:
             return None
@@ -122,9 +151,13 @@ class Lines:
             return None
 
     @cached_property
-    def _units_by_start(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    def _functions(self) -> Functions:
         assert self._debug is not None
-        functions = scan_functions(self._debug).functions
+        return scan_functions(self._debug).functions
+
+    @cached_property
+    def _units_by_start(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+        functions = self._functions
         order = np.argsort(functions.low, kind="stable")
         return functions.low[order], functions.unit[order]
 

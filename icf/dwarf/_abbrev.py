@@ -406,4 +406,6 @@ def slot_of(kind, tag, attr):
         return 9
     if attr == 0x76 or attr == 0x2130:
         return 10
+    if attr == 0x2131:
+        return 11
     return 0

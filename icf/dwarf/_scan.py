@@ -7,8 +7,11 @@ instead, with all of their attributes: most names and origins are never needed, 
 afterwards, for the few functions that matter.
 
 Rows are 64-bit words. A string is a reference, kind << 60 | offset: kind 1 in .debug_info itself,
-2 .debug_str, 3 .debug_line_str, 4 in a supplementary file, 0 none. An origin is an offset in .debug_info,
-0 if there is none (or none in this file).
+2 .debug_str, 3 .debug_line_str, 4 .debug_str of a supplementary file, 5 of split units, 0 none. An origin is an
+offset in .debug_info, 0 if there is none (or none that is at hand).
+
+The units of other files, split units and those of a supplementary file, lie in `more`, which counts as the continuation
+of `info`: all offsets of DIEs and units go on behind the end of `info`.
 
 Any error ends its unit only; what the unit had given so far is taken back.
 """
@@ -22,10 +25,11 @@ MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def unit_headers(info, units):
-    """Fill `units` (u64[n, 20]) from the unit headers in `info`; gives how many there are.
+    """Fill `units` (u64[n, 26]) from the unit headers in `info`; gives how many there are.
 
     Columns: 0 offset, 1 end, 2 offset of the unit's DIE, 3 version, 4 address size, 5 offset size,
-    6 abbreviation offset, 7 unit type, 8 error, 9 where. A length that does not fit ends the walk
+    6 abbreviation offset, 7 unit type, 8 error, 9 where, 20 id of a skeleton or split unit, 23 size of `info`, 25 kind
+    of the strings in .debug_str. A length that does not fit ends the walk
     with an error in the last unit. Zero bytes between units are padding. Every row takes 5 bytes or more; as many
     rows as fit means that there may be further units.
     """
@@ -71,6 +75,7 @@ def unit_headers(info, units):
             unit_type = 1
             address_size = 8
             abbrev = 0
+            dwo_id = 0
             if err == 0:
                 version = word(info, pos, 2)
                 pos += 2
@@ -92,6 +97,8 @@ def unit_headers(info, units):
                             err = 4
                         if end - pos < extra:
                             err = 1
+                        elif extra == 8:
+                            dwo_id = word(info, pos, 8)
                         pos += extra
                 elif version >= 2 and version <= 4:
                     if end - pos < offset_size + 1:
@@ -114,6 +121,9 @@ def unit_headers(info, units):
             units[count, 7] = unit_type
             units[count, 8] = err
             units[count, 9] = start
+            units[count, 20] = dwo_id
+            units[count, 23] = size
+            units[count, 25] = as_u64(2) << 60
             count += 1
             pos = end
     return count
@@ -143,6 +153,7 @@ def entry_at(table, base, index, size):
 
 def scan(
     info,
+    more,
     addr,
     str_offsets,
     units,
@@ -164,7 +175,10 @@ def scan(
 
     units        as unit_headers fills them, column 6 replaced by the row in `tables`; on return columns
                  10 stmt_list, 11 name, 12 comp_dir, 13 str_offsets_base, 14 addr_base, 15 rnglists_base,
-                 16 low_pc, 17 language, 18 dwo name, 19 flags (1 has stmt_list, 2 skeleton or split)
+                 16 low_pc, 17 language, 18 dwo name, 19 flags (1 has stmt_list, 2 skeleton or split, 4 other
+                 columns stay as they are, but 11, 17, 20), 20 dwo id, 21 where `more` begins, 0 for a unit in `info`,
+                 22 what is added to references to all of .debug_info, 23 their limit, 24 what is added to references to
+                 a supplementary file, 0 if it is not there, 25 what is added to offsets in .debug_str
     forms        u32[512]: the operation of each form, for DW_FORM_indirect (see units.indirect_forms)
     mode         0 functions with code and call sites; 1 the unit DIEs and no more: what names and addresses of other
                  DIEs are relative to; 2 every subprogram that is no declaration, as with picks; 3 as 0, but of the
@@ -187,12 +201,21 @@ def scan(
     n_sites = 0
     i = first
     val = result[3:]  # scratch: 32 values, then 32 classes
+    main = info
+    in_more = False
     with cython.nogil:
         while i < last:
             unit = picks[i, 1] if pick_mode or mode == 3 else i
-            unit_offset = units[unit, 0]
-            end = units[unit, 1]
-            pos = picks[i, 0] if pick_mode or mode == 3 else units[unit, 2]
+            before = units[unit, 21]
+            if (before != 0) != in_more:
+                in_more = before != 0
+                if in_more:
+                    info = more
+                else:
+                    info = main
+            unit_offset = units[unit, 0] - before
+            end = units[unit, 1] - before
+            pos = (picks[i, 0] if pick_mode or mode == 3 else units[unit, 2]) - before
             version = units[unit, 3]
             address_size = units[unit, 4]
             offset_size = units[unit, 5]
@@ -209,12 +232,12 @@ def scan(
             start_sites = n_sites
             if n_subs >= subprograms.shape[0]:
                 break
-            if not pick_mode and mode != 1 and (unit_type == 2 or unit_type == 6) and err == 0:
+            if not pick_mode and mode != 1 and (unit_type == 2 or unit_type == 6 or unit_type == 4) and err == 0:
                 i += 1
-                continue  # type units hold no code
+                continue  # type units hold no code, skeletons none that the split unit does not describe
             if err == 0 and tables[table, 7] != 0:
                 err = 6
-            if (pick_mode or mode == 3) and (pos < units[unit, 2] or pos >= end):
+            if (pick_mode or mode == 3) and (pos + before < units[unit, 2] or pos >= end):
                 err = 9
             depth = 0
             scopes = 0
@@ -359,7 +382,7 @@ def scan(
                                 break
                             pos += value
                     elif enc == 4:
-                        value = pos
+                        value = pos + before
                         while True:
                             if pos >= end:
                                 err = 1
@@ -413,37 +436,46 @@ def scan(
                         continue
                 elif kind == 3:
                     if depth == 0 and mode != 3:
-                        if val[32 + 6] != 0:
-                            str_base = val[6]
-                        elif version >= 5:
-                            str_base = offset_size * 2
-                        if val[32 + 7] != 0:
-                            addr_base = val[7]
-                        elif version >= 5:
-                            addr_base = 8 if offset_size == 4 else 16
-                        units[unit, 13] = str_base
-                        units[unit, 14] = addr_base
-                        units[unit, 15] = val[8] if val[32 + 8] != 0 else 0
-                        if val[32 + 8] == 0 and version >= 5:
-                            units[unit, 15] = 12 if offset_size == 4 else 20
-                        units[unit, 10] = val[4] if val[32 + 4] != 0 else 0
+                        if units[unit, 19] & 4 == 0:
+                            if val[32 + 6] != 0:
+                                str_base = val[6]
+                            elif version >= 5:
+                                str_base = offset_size * 2
+                            if val[32 + 7] != 0:
+                                addr_base = val[7]
+                            elif version >= 5:
+                                addr_base = 8 if offset_size == 4 else 16
+                            units[unit, 13] = str_base
+                            units[unit, 14] = addr_base
+                            units[unit, 15] = val[8] if val[32 + 8] != 0 else 0
+                            if val[32 + 8] == 0 and version >= 5:
+                                units[unit, 15] = 12 if offset_size == 4 else 20
+                            units[unit, 10] = val[4] if val[32 + 4] != 0 else 0
+                            units[unit, 19] = (1 if val[32 + 4] != 0 else 0) | (
+                                2 if val[32 + 10] != 0 or unit_type == 4 or unit_type == 5 else 0
+                            )
+                            units[unit, 12] = string_ref(
+                                val[5], val[32 + 5], str_offsets, str_base, offset_size, units[unit, 25]
+                            )
+                            units[unit, 18] = string_ref(
+                                val[10], val[32 + 10], str_offsets, str_base, offset_size, units[unit, 25]
+                            )
+                            value = 0
+                            if val[32 + 3] == 2:
+                                value = val[3]
+                            elif val[32 + 3] == 3:
+                                value = entry_at(addr, addr_base, val[3], address_size)
+                                if value >= addr.shape[0]:
+                                    err = 11
+                                    break
+                                value = word(addr, value, address_size)
+                            units[unit, 16] = value
                         units[unit, 17] = val[9] if val[32 + 9] != 0 else 0
-                        units[unit, 19] = (1 if val[32 + 4] != 0 else 0) | (
-                            2 if val[32 + 10] != 0 or unit_type == 4 or unit_type == 5 else 0
+                        units[unit, 11] = string_ref(
+                            val[1], val[32 + 1], str_offsets, str_base, offset_size, units[unit, 25]
                         )
-                        units[unit, 11] = string_ref(val[1], val[32 + 1], str_offsets, str_base, offset_size)
-                        units[unit, 12] = string_ref(val[5], val[32 + 5], str_offsets, str_base, offset_size)
-                        units[unit, 18] = string_ref(val[10], val[32 + 10], str_offsets, str_base, offset_size)
-                        value = 0
-                        if val[32 + 3] == 2:
-                            value = val[3]
-                        elif val[32 + 3] == 3:
-                            value = entry_at(addr, addr_base, val[3], address_size)
-                            if value >= addr.shape[0]:
-                                err = 11
-                                break
-                            value = word(addr, value, address_size)
-                        units[unit, 16] = value
+                        if val[32 + 11] != 0 and version < 5:
+                            units[unit, 20] = val[11]
                         if mode == 1:
                             break
                 if kind == 1 or kind == 2 or pick_mode:
@@ -470,13 +502,18 @@ def scan(
                         high = (low + val[4]) & MASK
                     origin = 0
                     if val[32 + 6] == 8:
-                        origin = unit_offset + val[6]
+                        origin = unit_offset + val[6] + before
                         if val[6] >= end - unit_offset:
                             err = 12
                             break
                     elif val[32 + 6] == 9:
-                        origin = val[6]
-                        if origin >= info.shape[0]:
+                        origin = units[unit, 22] + val[6]
+                        if val[6] >= units[unit, 23]:
+                            err = 12
+                            break
+                    elif val[32 + 6] == 13 and units[unit, 24] != 0:
+                        origin = units[unit, 24] + val[6]
+                        if val[6] >= more.shape[0]:
                             err = 12
                             break
                     if kind == 1 or pick_mode:
@@ -491,7 +528,7 @@ def scan(
                             if n_subs >= subprograms.shape[0]:
                                 full = 1
                                 break
-                            subprograms[n_subs, 0] = die
+                            subprograms[n_subs, 0] = die + before
                             subprograms[n_subs, 1] = low
                             subprograms[n_subs, 2] = high
                             subprograms[n_subs, 3] = val[5] if val[32 + 5] != 0 else 0
@@ -506,10 +543,10 @@ def scan(
                                 if val[32 + 12] != 0 and val[12] != 0:
                                     flags |= 64
                                 subprograms[n_subs, 6] = string_ref(
-                                    val[1], val[32 + 1], str_offsets, str_base, offset_size
+                                    val[1], val[32 + 1], str_offsets, str_base, offset_size, units[unit, 25]
                                 )
                                 subprograms[n_subs, 7] = string_ref(
-                                    val[2], val[32 + 2], str_offsets, str_base, offset_size
+                                    val[2], val[32 + 2], str_offsets, str_base, offset_size, units[unit, 25]
                                 )
                                 subprograms[n_subs, 8] = val[10] if val[32 + 10] != 0 else 0
                                 subprograms[n_subs, 9] = val[11] if val[32 + 11] != 0 else 0
@@ -580,7 +617,7 @@ def scan(
                     n_subs += 1
                 elif units[unit, 8] == 0 and mode != 3:
                     units[unit, 8] = err
-                    units[unit, 9] = pos
+                    units[unit, 9] = pos + before
             i += 1
         result[0] = i
         result[1] = n_subs
@@ -588,7 +625,7 @@ def scan(
     return 0
 
 
-def string_ref(value, cls, str_offsets, str_base, offset_size):
+def string_ref(value, cls, str_offsets, str_base, offset_size, str_kind):
     """A string attribute as kind << 60 | offset; 0 for none, or an index outside of its table."""
     if cls == 7:
         value = entry_at(str_offsets, str_base, value, offset_size)
@@ -601,8 +638,8 @@ def string_ref(value, cls, str_offsets, str_base, offset_size):
     if cls == 4:
         return value | as_u64(1) << 60
     if cls == 5:
-        return value | as_u64(2) << 60
-    if cls == 6:
+        return value + str_kind
+    if cls == 6 and str_kind >> 60 == 2:
         return value | as_u64(3) << 60
     if cls == 13:
         return value | as_u64(4) << 60

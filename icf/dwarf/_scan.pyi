@@ -8,6 +8,7 @@ U32 = NDArray[np.uint32] | memoryview
 def unit_headers(info: Bytes, units: U64) -> int: ...
 def scan(
     info: Bytes,
+    more: Bytes,
     addr: Bytes,
     str_offsets: Bytes,
     units: U64,

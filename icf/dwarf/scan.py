@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.dwarf import _ranges
-from icf.dwarf.units import END, MAX_DEPTH, DebugInfo
+from icf.dwarf.units import BASES_GIVEN, END, FLAGS, MAX_DEPTH, OFFSET_SIZE, RNGLISTS_BASE, VERSION, DebugInfo
 
 U64 = NDArray[np.uint64]
 
@@ -152,13 +152,24 @@ def _callers(subs: U64, sites: U64) -> U64:
     return callers
 
 
+def range_requests(debug: DebugInfo, rows: NDArray[np.int64], ranges: U64, forms: U64, unit: U64) -> U64:
+    """What `_ranges.expand` is asked for range lists, given as DW_AT_ranges; those of split units have a base."""
+    units = debug.units[unit.astype(np.intp)]
+    split = (units[:, FLAGS] & BASES_GIVEN) != 0
+    if split.any():
+        is_old, header = units[:, VERSION] < 5, np.where(units[:, OFFSET_SIZE] == 8, np.uint64(20), np.uint64(12))
+        base = np.where(is_old, units[:, RNGLISTS_BASE], units[:, RNGLISTS_BASE] - header)
+        ranges = ranges + np.where(split & (forms == 2), base, np.uint64(0))
+    return np.stack([rows.astype(np.uint64), ranges, forms, unit], axis=1)
+
+
 def _expand_ranges(debug: DebugInfo, subs: U64) -> Functions:
     """Replace each function that has a range list by its ranges."""
     flags = subs[:, 4] & np.uint64(0xFFFFFFFF)
     unit = subs[:, 4] >> np.uint64(32)
     listed = (flags & np.uint64(6)) != 0
     rows = np.flatnonzero(listed)
-    ask = np.stack([rows.astype(np.uint64), subs[rows, 3], flags[rows] & np.uint64(6), unit[rows]], axis=1)
+    ask = range_requests(debug, rows, subs[rows, 3], flags[rows] & np.uint64(6), unit[rows])
     capacity = 4 * len(rows) + 64
     while True:
         out = np.empty((capacity, 4), np.uint64)

@@ -8,16 +8,21 @@
 Opening reads the unit headers and compiles the abbreviations; no DIE is touched. lld and mold overwrite
 the addresses of folded functions with a tombstone. Where the image still has the relocations of its
 debug sections (`lld --emit-relocs`) the true addresses are put back, on private pages.
+
+Units in other files, split ones (.dwo) and those of a supplementary file (dwz), follow those of the image, as if its
+`.debug_info` went on (`icf.dwarf.parts`). An offset behind its end is no DIE that a table could name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from icf._strings import hash_references
 from icf.dwarf._abbrev import compile_tables, form_op
 from icf.dwarf._scan import patch_tombstones, scan, unit_headers
 from icf.elf.image import Image
@@ -29,7 +34,9 @@ U64 = NDArray[np.uint64]
 # Columns of `DebugInfo.units`; the kernels use the numbers.
 OFFSET, END, DIE, VERSION, ADDRESS_SIZE, OFFSET_SIZE, TABLE, UNIT_TYPE, ERROR, ERROR_AT = range(10)
 STMT_LIST, NAME, COMP_DIR, STR_BASE, ADDR_BASE, RNGLISTS_BASE, LOW_PC, LANGUAGE, DWO_NAME, FLAGS = range(10, 20)
-HAS_STMT_LIST, IS_SPLIT = 1, 2
+DWO_ID, SHIFT, REF_BASE, REF_LIMIT, SUP_BASE, STR_KIND = range(20, 26)
+COLUMN_COUNT = 26
+HAS_STMT_LIST, IS_SPLIT, BASES_GIVEN = 1, 2, 4
 
 PROBLEMS = {
     1: "runs past the end",
@@ -82,7 +89,7 @@ class Die(NamedTuple):
 
 @dataclass(slots=True)
 class DebugInfo:
-    """Sections, units (u64[n, 20], see the column names above) and abbreviation programs."""
+    """Sections, units (u64[n, 26], see the column names above) and abbreviation programs."""
 
     path: str
     info: memoryview
@@ -98,28 +105,35 @@ class DebugInfo:
     ops: NDArray[np.uint32]
     consts: U64
     restored: dict[str, U64]  # section -> offsets of the words whose tombstone was replaced
+    own_unit_count: int  # units of `info`; the others are in `more`
+    more: memoryview = memoryview(b"")  # .debug_info of other files
+    sup_str: memoryview = memoryview(b"")  # .debug_str of the supplementary file
+    split_str: memoryview = memoryview(b"")  # .debug_str.dwo of the split units
+    part_starts: list[tuple[int, str, str]] = field(default_factory=list)  # start in `more`, path, section
+    missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
     forms: NDArray[np.uint32] = field(default_factory=indirect_forms)
 
     @classmethod
     def open(cls, image: Image, *, restore: bool = True) -> DebugInfo:
         """Read headers and abbreviations; with `restore`, undo tombstones where relocations allow it."""
-        image = image.debug
-        views = {name: image.contents(name) for name in _ADDRESS_SECTIONS}
+        file = image.debug
+        views = {name: file.contents(name) for name in _ADDRESS_SECTIONS}
         restored: dict[str, U64] = {}
         if restore:
             for name in _ADDRESS_SECTIONS:
                 if len(views[name]):
-                    _restore_addresses(image, name, views, restored)
+                    _restore_addresses(file, name, views, restored)
         info = views[".debug_info"]
-        units = _read_unit_headers(info, image.path)
-        tables, decls, ops, consts = _compile_abbreviations(image.contents(".debug_abbrev"), units)
+        units = read_unit_headers(info)
+        abbrev_offsets = units[:, TABLE].copy()
+        tables, decls, ops, consts = compile_abbreviations(file.contents(".debug_abbrev"), units)
         debug = cls(
-            path=image.path,
+            path=file.path,
             info=info,
             addr=views[".debug_addr"],
-            str_=image.contents(".debug_str"),
-            line_str=image.contents(".debug_line_str"),
-            str_offsets=image.contents(".debug_str_offsets"),
+            str_=file.contents(".debug_str"),
+            line_str=file.contents(".debug_line_str"),
+            str_offsets=file.contents(".debug_str_offsets"),
             ranges=views[".debug_ranges"],
             rnglists=views[".debug_rnglists"],
             units=units,
@@ -128,11 +142,21 @@ class DebugInfo:
             ops=ops,
             consts=consts,
             restored=restored,
+            own_unit_count=len(units),
         )
+        debug.read_unit_dies()
+        if (units[:, FLAGS] & IS_SPLIT).any() or any(file.named(name) for name in (".gnu_debugaltlink", ".debug_sup")):
+            from icf.dwarf.parts import add_parts
+
+            add_parts(debug, image, abbrev_offsets)
+        return debug
+
+    def read_unit_dies(self) -> None:
+        """Fill the columns of `units` that come from the units' own DIEs."""
         nothing = np.empty((1, 12), np.uint64)
-        debug.run(
+        self.run(
             0,
-            len(units),
+            len(self.units),
             nothing[:0, :2],
             nothing,
             nothing[:0, :3],
@@ -140,7 +164,23 @@ class DebugInfo:
             np.zeros(67, np.uint64),
             True,
         )
-        return debug
+
+    @property
+    def own_units(self) -> U64:
+        """The units in `.debug_info` of the image."""
+        return self.units[: self.own_unit_count]
+
+    @property
+    def die_limit(self) -> int:
+        """No DIE, in whichever file, has an offset of that or more."""
+        return len(self.info) + len(self.more)
+
+    def as_linked(self, image: Image) -> DebugInfo:
+        """The same, with the addresses that the linker left in the image."""
+        own = image.debug.contents(".debug_rnglists")
+        rnglists = memoryview(b"".join([own, self.rnglists[len(own) :]])) if len(self.rnglists) > len(own) else own
+        info, addr, ranges = map(image.debug.contents, (".debug_info", ".debug_addr", ".debug_ranges"))
+        return replace(self, info=info, addr=addr, ranges=ranges, rnglists=rnglists)
 
     @property
     def unit_count(self) -> int:
@@ -169,6 +209,7 @@ class DebugInfo:
         """One call of the kernel on these sections; see `icf.dwarf._scan.scan`."""
         scan(
             self.info,
+            self.more,
             self.addr,
             self.str_offsets,
             self.units.data,
@@ -189,26 +230,27 @@ class DebugInfo:
 
     def errors(self) -> list[FormatError]:
         """What is wrong with the units that could not be read."""
-        return [
-            FormatError(
-                self.path,
-                ".debug_info",
-                int(unit[ERROR_AT]),
-                f"unit at {int(unit[OFFSET]):#x}: {PROBLEMS[int(unit[ERROR])]}",
-            )
-            for unit in self.units[self.units[:, ERROR] != 0]
-        ]
-
-    def split_unit_count(self) -> int:
-        """Units whose DIEs are in another file (-gsplit-dwarf)."""
-        return int(((self.units[:, FLAGS] & IS_SPLIT) != 0).sum())
+        found = []
+        for unit in self.units[self.units[:, ERROR] != 0]:
+            path, section, start = self.path, ".debug_info", 0
+            if int(unit[SHIFT]):
+                at = int(unit[OFFSET]) - len(self.info)
+                start, path, section = self.part_starts[bisect_right(self.part_starts, (at, "\U0010ffff")) - 1]
+                start += len(self.info)
+            problem = f"unit at {int(unit[OFFSET]) - start:#x}: {PROBLEMS[int(unit[ERROR])]}"
+            found.append(FormatError(path, section, int(unit[ERROR_AT]) - start, problem))
+        return found
 
     def string(self, reference: int) -> bytes:
         """The string of a reference of the kernels; empty for none or one that points nowhere."""
-        section = (None, self.info, self.str_, self.line_str, None)[min(reference >> 60, 4)]
-        if section is None:
-            return b""
         start = reference & ((1 << 60) - 1)
+        kind = reference >> 60
+        if kind == 1 and start >= len(self.info):
+            section, start = self.more, start - len(self.info)
+        elif 1 <= kind <= 5:
+            section = (self.info, self.str_, self.line_str, self.sup_str, self.split_str)[kind - 1]
+        else:
+            return b""
         step = 64
         while start < len(section):
             chunk = bytes(section[start : start + step])
@@ -219,6 +261,22 @@ class DebugInfo:
                 break
             step *= 4
         return b""
+
+    def string_hashes(self, references: U64, *, of_kin: bool = False) -> U64:
+        """A hash of each referenced string, or of its kin, as `icf.strings` makes them; 0 for none."""
+        references = np.ascontiguousarray(references)
+        out = np.empty(len(references), np.uint64)
+        hash_references(self.info, self.str_, self.line_str, references.data, of_kin, out.data)
+        if len(self.more):
+            kind, own_end = references >> np.uint64(60), np.uint64(1 << 60 | len(self.info))
+            elsewhere = np.flatnonzero((kind >= 4) | ((kind == 1) & (references >= own_end)))
+            # the kinds 1, 4, 5 in those sections take the places of 1, 2, 3
+            moved = references[elsewhere]
+            moved -= np.where(kind[elsewhere] == 1, np.uint64(len(self.info)), np.uint64(2 << 60))
+            hashes = np.empty(len(moved), np.uint64)
+            hash_references(self.more, self.sup_str, self.split_str, moved.data, of_kin, hashes.data)
+            out[elsewhere] = hashes
+        return out
 
     def die_at(self, offset: int) -> Die:
         """Read the DIE at an offset of .debug_info; `FormatError` if none starts there."""
@@ -266,17 +324,18 @@ def _restore_addresses(image: Image, name: str, views: dict[str, memoryview], re
         restored[name] = offsets
 
 
-def _read_unit_headers(info: memoryview, path: str) -> U64:
-    capacity = 1024
+def read_unit_headers(info: memoryview) -> U64:
+    """The units of a section, as far as their headers tell."""
+    capacity = 64 + len(info) // 16384  # most have more than 16 KB
     while True:
-        units = np.zeros((capacity, 20), np.uint64)
+        units = np.zeros((capacity, COLUMN_COUNT), np.uint64)
         count = unit_headers(info, units.data)
         if count < capacity:
             return units[:count].copy()
         capacity *= 8
 
 
-def _compile_abbreviations(abbrev: memoryview, units: U64) -> tuple[U64, U64, NDArray[np.uint32], U64]:
+def compile_abbreviations(abbrev: memoryview, units: U64) -> tuple[U64, U64, NDArray[np.uint32], U64]:
     """Compile every table that a unit names; replaces the units' table offsets by rows of `tables`."""
     keys = units[:, [TABLE, OFFSET_SIZE, ADDRESS_SIZE, VERSION]].copy()
     keys[:, 3] = np.where(keys[:, 3] == 2, 2, 5)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icf._strings import hash_references
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.units import LANGUAGE, NAME, DebugInfo
@@ -75,11 +74,7 @@ class Identities:
 
     def hashes(self, references: U64, *, of_kin: bool = False) -> U64:
         """A hash of each referenced string, or of its kin (see `aliases.kin`); 0 for none."""
-        out = np.empty(len(references), np.uint64)
-        debug = self.debug
-        columns = np.ascontiguousarray(references).data, of_kin, out.data
-        hash_references(debug.info, debug.str_, debug.line_str, *columns)
-        return out
+        return self.debug.string_hashes(references, of_kin=of_kin)
 
     def files_of(self, dies: Iterable[int]) -> frozenset[str]:
         """File names of the units that hold the DIEs, as STT_FILE symbols spell them."""

@@ -6,14 +6,12 @@ the image itself says tells them apart: only the kept function's own address is 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from icf.dwarf import _ranges
 from icf.dwarf.dies import read_dies
-from icf.dwarf.scan import Functions
+from icf.dwarf.scan import Functions, range_requests
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 
@@ -24,20 +22,14 @@ def lost_addresses(debug: DebugInfo, image: Image, functions: Functions, rows: N
     """The DIEs among `rows` of `functions` whose address in the image is a tombstone."""
     if not debug.restored or not len(rows):
         return frozenset()
-    before = replace(
-        debug,
-        info=image.debug.contents(".debug_info"),
-        addr=image.debug.contents(".debug_addr"),
-        ranges=image.debug.contents(".debug_ranges"),
-        rnglists=image.debug.contents(".debug_rnglists"),
-    )
+    before = debug.as_linked(image)
     dies = np.unique(functions.die[rows])
     there = read_dies(before, dies)
     lost = set(dies[(there.low <= 1) & ((there.flags & 1) != 0)].tolist())
     listed = np.flatnonzero((there.flags & 1) == 0)
     if len(listed):
         form = there.flags[listed] & np.uint64(6)
-        ask = np.stack([listed.astype(np.uint64), there.ranges[listed], form, there.unit[listed]], axis=1)
+        ask = range_requests(debug, listed, there.ranges[listed], form, there.unit[listed])
         out = np.empty((64 * len(listed) + 64, 4), np.uint64)
         count = _ranges.expand(ask, before.units, before.ranges, before.rnglists, before.addr, out)
         alive = {(int(row), int(low)) for row, low in out[:count, :2]}

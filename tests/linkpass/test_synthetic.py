@@ -109,10 +109,10 @@ def test_objects_without_debug_info_beside_others(toolchain: Toolchain, tmp_path
 def test_an_earlier_unit_is_found_and_replaced(tmp_path: Path) -> None:
     link = build(tmp_path, LLD, SOURCES, flags=("-g0",))
     with Image.open(link.image) as image:
-        fresh = make_synthetic_unit(image, DebugInfo.open(image), ["a", "b"])
+        fresh = make_synthetic_unit(image, DebugInfo.open(image), [("a", False), ("b", False)])
     run_pass(str(link.image), Options())
     with Image.open(link.image) as image:
-        again = make_synthetic_unit(image, DebugInfo.open(image), ["a", "b"])
+        again = make_synthetic_unit(image, DebugInfo.open(image), [("a", False), ("b", False)])
         assert again == fresh
         assert make_synthetic_unit(image, DebugInfo.open(image), []).info_keep_bytes == fresh.info_keep_bytes
     assert fresh.dies == (fresh.info_keep_bytes + fresh.info.index(b"\x02a\0a\0"), fresh.dies[1])
@@ -122,7 +122,7 @@ def test_names_of_any_bytes_are_kept(tmp_path: Path) -> None:
     path = Path(shutil.copy(SHOP / "shop.gold", tmp_path))
     names = ["plain", "_Z3foov", "\udcff\udc80", "é", "", "x" * 70_000]
     with Image.open(path) as image:
-        unit = make_synthetic_unit(image, DebugInfo.open(image), names)
+        unit = make_synthetic_unit(image, DebugInfo.open(image), [(name, False) for name in names])
         assert unit.info_keep_bytes == len(image.contents(".debug_info"))
     assert len(unit.dies) == len(names) and list(unit.dies) == sorted(set(unit.dies))
     assert b"_Z3foov\0foo()\0" in unit.info and b"\xff\x80\0" in unit.info
@@ -134,4 +134,6 @@ def test_foreign_names_of_the_last_unit_are_not_ours(tmp_path: Path) -> None:
     with Image.open(path) as image:
         debug = DebugInfo.open(image)
         assert resolve(debug, debug.units[:0, 0]).root.tolist() == []
-        assert make_synthetic_unit(image, debug, ["f"]).abbrev_keep_bytes == len(image.contents(".debug_abbrev"))
+        assert make_synthetic_unit(image, debug, [("f", False)]).abbrev_keep_bytes == len(
+            image.contents(".debug_abbrev")
+        )

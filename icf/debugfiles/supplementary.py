@@ -1,0 +1,45 @@
+"""The supplementary file: debug information that `dwz -m` found in several files and moved to one.
+
+It is where `.gnu_debugaltlink` or `.debug_sup` says, relative to the file that has the section; else in a tree of
+build ids. Its build id, or in DWARF 5 its checksum, has to be the one that the link gives.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from icf.debugfiles.links import SupplementaryLink, checksum_of, parse_supplementary
+from icf.debugfiles.search import SYSTEM_ROOT, build_id_path
+from icf.elf.image import Image
+from icf.errors import IcfError
+
+
+def open_supplementary(image: Image) -> tuple[Image | None, str]:
+    """The supplementary file of `image`, or None and why there is none; both empty if it needs none."""
+    link = parse_supplementary(image.debug)
+    if link is None:
+        return None, ""
+    problem = f"{link.path}: supplementary file not found"
+    for path in _candidates(image, link):
+        if not os.path.isfile(path):
+            continue
+        try:
+            file = Image.open(path, allow_rel=True)
+        except IcfError as error:
+            problem = str(error)
+            continue
+        checksum = checksum_of(file)
+        if checksum == link.checksum:
+            return file, ""
+        file.close()
+        problem = f"{path}: does not belong to {image.debug.path}: build id {checksum.hex()}, not {link.checksum.hex()}"
+    return None, problem
+
+
+def _candidates(image: Image, link: SupplementaryLink) -> Iterator[str]:
+    yield os.path.join(os.path.dirname(os.path.realpath(image.debug.path)), link.path)
+    for root in (*image.debug_roots, SYSTEM_ROOT):
+        if len(link.checksum) > 1:
+            yield build_id_path(root, link.checksum)
+        yield os.path.join(root, os.path.basename(link.path))

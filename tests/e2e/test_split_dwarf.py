@@ -1,0 +1,175 @@
+"""Split DWARF: functions that only .dwo files or a package describe, as if they were described in the image."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.program import Program, icf
+from tests.e2e.test_images import toolchains
+from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain, Workshop
+from tests.support.link import run, tool
+
+SHARED = """
+    #include <stdio.h>
+    extern int total;
+    struct Apple {}; struct Pear {};
+    template <class T> struct List {
+        int seed = total;
+        NOINLINE int grow(int by) { SAMPLE(); return total += by + seed; }
+        NOINLINE int add(int by) { int got = grow(by + 1) + 3; total += got; return got; }
+    };
+"""
+SOURCES = {
+    "main.cpp": SHARED
+    + """
+    int total; int other(int);
+    static NOINLINE int local(int by) { SAMPLE(); return total += by * 3; }
+    namespace { struct Hidden { NOINLINE int call(int by) { int got = List<Apple>().add(by); return total += got; } }; }
+    int main(int count, char **) {
+        if (count > 5) { try { if (count > 9) throw count; } catch (int) { puts("cold"); } }
+        total += Hidden().call(count) + List<Pear>().add(count) + local(count) + other(count);
+        return total == 0;
+    }
+    """,
+    "other.cpp": SHARED
+    + """
+    static NOINLINE int local(int by) { SAMPLE(); return total += by * 3; }
+    int other(int by) { int got = List<Pear>().add(by) + local(by) + List<Apple>().grow(by); total += got; return got; }
+    """,
+}
+EXTERNAL = {f"_ZN4ListI{kind}E{method}Ei" for kind in ("5Apple", "4Pear") for method in ("3add", "4grow")} | {"main"}
+GCC_LLD = Toolchain("gcc", "lld", LLD.link_flags)
+CLANG_GOLD = Toolchain("clang", "gold")
+
+
+def statements(image: Path) -> list[Any]:
+    """What the tables of an image say, without DIEs, which differ, and in the order of addresses."""
+    document = json.loads(icf("dump", image, "--json"))
+    listed = {member["linkage_name"] for fold in document["classes"] for member in fold["members"]}
+    for member in (member for fold in document["classes"] for member in fold["members"]):
+        member["flags"] = [flag for flag in member["flags"] if flag != "synthetic"]
+        del member["die"]
+    for call in document["direct_calls"]:
+        del call["caller_die"], call["callee_die"], call["caller_name"]
+        if call["caller"] not in listed:  # it is not merged, and named by what its DIE says
+            del call["caller"]
+    return [
+        sorted(map(json.dumps, document["classes"])),
+        sorted(map(json.dumps, document["direct_calls"])),
+    ]
+
+
+def build_both(workshop: Workshop, *flags: str) -> tuple[Program, Program]:
+    """The same program with split DWARF, and without in a folder of its own."""
+    whole_folder = workshop.folder / "whole"
+    whole_folder.mkdir()
+    whole = Workshop(whole_folder, workshop.toolchain).build_with_tables(SOURCES, flags)
+    return workshop.build(SOURCES, [*flags, "-gsplit-dwarf"]), whole
+
+
+@toolchains(GOLD, LLD, LLD_ALONE, GCC_LLD, CLANG_GOLD)
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_the_same_tables_as_without(workshop: Workshop, version: str, capsys: pytest.CaptureFixture[str]) -> None:
+    split, whole = build_both(workshop, f"-gdwarf-{version}")
+    split.add_tables()
+    assert ".dwo" not in capsys.readouterr().err
+    assert statements(split.folded) == statements(whole.folded)
+    assert "all agree with the code" in icf("verify", split.folded)
+    assert split.check() == whole.check()
+    places = [
+        {(frame["linkage_name"], frame["file"], frame["line"]) for frames in program.resolve() for frame in frames}
+        for program in (split, whole)
+    ]
+    # a name does not say which of the functions with internal linkage in all .dwo is meant
+    lines = [{(name, line) for name, _, line in found if line is not None} for found in places]
+    assert lines[0] <= lines[1]
+    assert {name for name, _ in lines[0]} >= EXTERNAL
+
+
+@toolchains(GOLD, LLD)
+@pytest.mark.parametrize(("version", "packer"), [("4", "dwp"), ("4", "llvm-dwp-19"), ("5", "llvm-dwp-19")], ids=str)
+def test_packages(workshop: Workshop, version: str, packer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if workshop.toolchain.compiler == "gcc" and (version, packer) == ("5", "llvm-dwp-19"):
+        pytest.skip("llvm-dwp does not read what gcc writes there")
+    split, whole = build_both(workshop, f"-gdwarf-{version}")
+    run(tool(packer), "-e", split.folded, "-o", f"{split.folded}.dwp")
+    for path in workshop.folder.glob("*.dwo"):
+        path.unlink()
+    split.add_tables()
+    assert ".dwo" not in capsys.readouterr().err
+    assert statements(split.folded) == statements(whole.folded)
+
+
+@toolchains(LLD)
+@pytest.mark.parametrize("kind", ["zlib", "zstd"])
+def test_compressed_and_moved(workshop: Workshop, kind: str) -> None:
+    split, whole = build_both(workshop)
+    elsewhere = workshop.folder / "elsewhere"
+    elsewhere.mkdir()
+    for path in workshop.folder.glob("*.dwo"):
+        run(tool("llvm-objcopy-19"), f"--compress-debug-sections={kind}", path, elsewhere / path.name)
+        path.unlink()
+    split.add_tables("--debug-root", elsewhere)
+    assert statements(split.folded) == statements(whole.folded)
+
+
+@toolchains(LLD)
+def test_dwo_sections_in_the_objects(workshop: Workshop) -> None:
+    split = workshop.build(SOURCES, ["-gsplit-dwarf=single"])
+    assert not list(workshop.folder.glob("*.dwo"))
+    split.add_tables()
+    assert {"unique"} == split.check()["_ZN4ListI5AppleE4growEi"]
+
+
+@toolchains(GOLD, LLD)
+def test_a_stripped_image_and_split_units(workshop: Workshop) -> None:
+    split, whole = build_both(workshop)
+    debug = split.folded.with_name("program.debug")
+    run(tool("objcopy"), "--only-keep-debug", split.folded, debug)
+    run(tool("strip"), split.folded)
+    run(tool("objcopy"), f"--add-gnu-debuglink={debug}", split.folded)
+    split.add_tables()
+    assert statements(split.folded) == statements(whole.folded)
+    assert "<functions without debug information>" in run("readelf", "--debug-dump=info", debug).stdout
+
+
+@toolchains(GOLD, LLD)
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_a_missing_file_is_said_and_its_functions_are_known_by_symbols(
+    workshop: Workshop, version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    split = workshop.build(SOURCES, ["-gsplit-dwarf", f"-gdwarf-{version}"])
+    gone = workshop.folder / "other.dwo"
+    gone.unlink()
+    split.add_tables()
+    says = capsys.readouterr().err
+    assert f"icf: warning: {gone}: not found: what it describes is known by symbols alone\n" in says
+    split.check()
+
+
+@toolchains(GOLD, LLD)
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_a_file_of_another_compilation_is_not_read(
+    workshop: Workshop, version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    split = workshop.build(SOURCES, ["-gsplit-dwarf", f"-gdwarf-{version}"])
+    shutil.copy(workshop.folder / "main.dwo", workshop.folder / "other.dwo")
+    split.add_tables()
+    says = capsys.readouterr().err
+    assert f"icf: warning: {workshop.folder / 'other.dwo'}: is of another compilation: no unit has the id 0x" in says
+    split.check()
+
+
+@toolchains(LLD)
+def test_damaged_files_are_said(workshop: Workshop, capsys: pytest.CaptureFixture[str]) -> None:
+    split = workshop.build(SOURCES, ["-gsplit-dwarf"])
+    path = workshop.folder / "other.dwo"
+    path.write_bytes(path.read_bytes()[:100])
+    split.add_tables()
+    assert f"icf: warning: {path}: section headers+" in capsys.readouterr().err
+    split.check()
