@@ -7,7 +7,7 @@ source files that have one name: those are not looked up.
     object  a.o   section 17  .text._Z3foov   symbol _Z3foov   ─┐  same key
     image                                     symbol _Z3foov   ─┘  at 0x1720: so section 17 is at 0x1720
 
-mold makes global symbols local; there they are compared by their names alone.
+Linkers make hidden symbols local, mold all; these are compared by their names alone, unless a local one has the name.
 
 Of several COMDAT groups of one name the first is linked and the others are dropped: only its sections prevail. A member
 of an archive counts if anything of it is in the image.
@@ -43,8 +43,8 @@ Mask = NDArray[np.bool_]
 
 NOWHERE = -1  # in place of an address, or of a row
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_NAMED_TYPES = (STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC)
-_FUNCTION_TYPES = (STT_FUNC, STT_GNU_IFUNC)
+_IS_FUNCTION = np.isin(np.arange(16), (STT_FUNC, STT_GNU_IFUNC))  # by type
+_IS_NAMED = np.isin(np.arange(16), (STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC))
 
 
 class Sections(NamedTuple):
@@ -93,25 +93,21 @@ class LinkColumns:
     def _read_image(self, image: Image) -> None:
         """Look all definitions up in the symbol tables of the image."""
         found = self.definitions
-        drops_binding = image.linker == "mold"
         local = np.sort(found.key[found.is_local])
         is_doubtful = found.is_local & is_in(found.key, local[1:][local[1:] == local[:-1]])
-        if drops_binding:
-            is_doubtful |= ~found.is_local & is_in(found.name_hash, np.sort(found.name_hash[found.is_local]))
+        is_distinct = ~found.is_local & ~is_in(found.name_hash, np.sort(found.name_hash[found.is_local]))
         self.has_symbol = np.zeros(len(found.key), np.bool_)  # in .symtab
         self.address = np.full(len(found.key), NOWHERE, np.int64)
         for symbols in (image.dynamic_symbols, image.symbols):
-            is_named = symbols.is_defined & np.isin(symbols.type, _NAMED_TYPES) & (symbols.name_offset != 0)
+            is_named = symbols.is_defined & _IS_NAMED[symbols.type] & (symbols.name_offset != 0)
             rows = np.flatnonzero(is_named)
             hashes, values = hash_table(symbols.strtab, symbols.name_offset[rows]), symbols.value[rows].view(np.int64)
             is_local = symbols.bind[rows] == STB_LOCAL
-            is_global = np.ones_like(is_local) if drops_binding else ~is_local
-            keys = _with_file(hashes[is_local], symbols, rows[is_local])
-            address = np.where(
-                found.is_local,
-                _look_up(keys, values[is_local], found.key),
-                _look_up(hashes[is_global], values[is_global], found.key),
-            )
+            keys = hashes.copy()
+            keys[is_local] = _with_file(hashes[is_local], symbols, rows[is_local])
+            address = _look_up(keys, values, found.key)
+            is_demoted = is_distinct & (address == NOWHERE)
+            address[is_demoted] = _look_up(hashes, values, found.key[is_demoted])
             self.has_symbol = ~is_doubtful & (address != NOWHERE)
             self.address[self.has_symbol] = address[self.has_symbol]
         dynamic = image.dynamic_symbols
@@ -204,7 +200,7 @@ def _sections(object_idx: int, object_file: ObjectFile) -> Sections:
 
 def _definitions(object_file: ObjectFile, hashes: U64, keys: U64, first: int) -> Definitions:
     symbols, table = object_file.symbols, object_file.sections
-    rows = np.flatnonzero(symbols.is_defined & (keys != 0) & np.isin(symbols.type, _NAMED_TYPES))
+    rows = np.flatnonzero(symbols.is_defined & (keys != 0) & _IS_NAMED[symbols.type])
     rows = rows[symbols.shndx[rows] < table.count]
     rows = rows[(table.flags[symbols.shndx[rows]] & np.uint64(SHF_ALLOC)) != 0]
     return Definitions(
@@ -214,7 +210,7 @@ def _definitions(object_file: ObjectFile, hashes: U64, keys: U64, first: int) ->
         keys[rows],
         hashes[rows],
         symbols.bind[rows] == STB_LOCAL,
-        np.isin(symbols.type[rows], _FUNCTION_TYPES),
+        _IS_FUNCTION[symbols.type[rows]],
     )
 
 

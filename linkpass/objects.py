@@ -54,8 +54,7 @@ class LinkObjects:
     def add(self, object_file: ObjectFile) -> None:
         """Take in one more; not after a question has been asked."""
         symbols, sections, rows = object_file.symbols, object_file.sections, object_file.functions
-        if not len(rows):
-            return
+        _ = object_file.relocation_section  # it is kept, and will be asked for when nobody waits for a linker any more
         section, offset, size_bytes = (
             symbols.shndx[rows].astype(np.int64),
             symbols.value[rows],

@@ -281,7 +281,7 @@ def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> No
     for name, file in told:
         relatives = by_kin.setdefault(kin(name), [])
         mine = [member for member in relatives if _is_told(member, name, file)]
-        if count and not file and any(member.is_named(name) for member in mine):
+        if count and any(member.is_named(name) for member in mine):
             mine = [member for member in mine if not member.is_named(name) or id(member) in free]
         if mine:
             free.discard(id(mine[0]))

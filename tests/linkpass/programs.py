@@ -113,10 +113,11 @@ SOURCES = {"fruit.cpp": FRUIT, "other.cpp": OTHER, "base.cpp": BASE}
 
 
 class Link(NamedTuple):
-    """A linked image, and what the linker said of its folding."""
+    """A linked image, what the linker said of its folding, and what was linked."""
 
     image: Path
     report: Path
+    objects: tuple[Path, ...]
 
 
 @cache
@@ -125,7 +126,7 @@ def _link(
 ) -> Link:
     workshop = Workshop(Path(tempfile.mkdtemp(prefix="icf-pass-")), toolchain)
     objects = workshop.compile(dict(sources), *flags)
-    return Link(*workshop.link("program", objects, "all", link_flags))
+    return Link(*workshop.link("program", objects, "all", link_flags), tuple(objects))
 
 
 def build(
@@ -137,4 +138,4 @@ def build(
 ) -> Link:
     """A copy in `folder` of the program that these sources (by default the big one above) make."""
     made = _link(toolchain, tuple((sources or SOURCES).items()), tuple(flags), tuple(link_flags))
-    return Link(*(Path(shutil.copy(path, folder)) for path in made))
+    return made._replace(image=Path(shutil.copy(made.image, folder)), report=Path(shutil.copy(made.report, folder)))

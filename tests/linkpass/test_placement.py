@@ -1,0 +1,163 @@
+"""The objects of a link tell what its report tells, and the linkers that drop symbols need no report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from icf.elf.image import Image
+from icf.errors import IcfError
+from icf.folds.report import parse_icf_report
+from icf.linkinputs.inputs import open_inputs
+from linkpass.linked import Linked
+from linkpass.objects import LinkObjects
+from linkpass.placed_functions import PlacedFunctions, place_functions, tell
+from tests.e2e.workshop import GOLD, Toolchain, Workshop
+from tests.linkpass.programs import BASE, CLANG_GOLD, CLANG_MOLD, FOUR, GCC_MOLD, MARKET, build
+from tests.support.link import run, tool
+
+MOLD = (GCC_MOLD, CLANG_MOLD)
+GOLD_TWO = (GOLD, CLANG_GOLD)
+DROPPING = (*GOLD_TWO, *MOLD)  # linkers that drop symbols
+Class = frozenset[tuple[str, int]]  # how many functions of each name
+
+
+def place(image_path: Path, objects: Iterable[str | Path]) -> PlacedFunctions:
+    with Image.open(image_path) as image:
+        return place_functions(image, LinkObjects(open_inputs([str(path) for path in objects])))
+
+
+def functions_at(image_path: Path, placed: PlacedFunctions) -> dict[int, Counter[str]]:
+    """All functions by address: by symbol, and by what the objects tell."""
+    found: dict[int, Counter[str]] = {}
+    with Image.open(image_path) as image:
+        for row in image.symbols.functions.tolist():
+            found.setdefault(int(image.symbols.value[row]), Counter())[image.symbols.name(row)] += 1
+    for vaddr, told in placed.told.items():
+        names = {(name, file) for name, file in told}
+        found.setdefault(vaddr, Counter()).update(Counter(name for name, _ in names))
+    return found
+
+
+@pytest.mark.parametrize("toolchain", [*FOUR, *MOLD], ids=str)
+@pytest.mark.parametrize(
+    ("flags", "link_flags"),
+    [
+        ((), ()),
+        (("-g0", "-O1", "-fPIC"), ("-Wl,--gc-sections",)),
+        (("-g0", "-O3", "-fno-plt", "-fno-pie"), ("-no-pie",)),
+    ],
+    ids=str,
+)
+def test_every_function_of_the_report_is_found(
+    toolchain: Toolchain, flags: tuple[str, ...], link_flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    made = build(tmp_path, toolchain, flags=flags, link_flags=link_flags)
+    placed = place(made.image, made.objects)
+    assert placed.unknown == []
+    found = functions_at(made.image, placed)
+    classes = [folded for folded in parse_icf_report(made.report) if folded.has_function_name]
+    for folded in classes:
+        names = Counter(ref.function_name for ref in (folded.kept, *folded.removed))
+        assert any(
+            all(sum(here[name + end] for end in ("", ".cold")) >= count for name, count in names.items())
+            for here in found.values()
+        ), names
+    assert len(classes) >= 8
+
+
+def members(image_path: Path, toolchain: Toolchain, objects: Sequence[str | Path]) -> set[Class]:
+    with Image.open(image_path) as image:
+        told = tell(image, None, LinkObjects(open_inputs([str(path) for path in objects])))
+        assert told is not None
+        folds = Linked.read(image, told).folds.values()
+        return {frozenset(Counter(member.name for member in fold.members).items()) for fold in folds}
+
+
+def link_with_objects(
+    workshop: Workshop, sources: dict[str, str], *link_flags: str | Path, flags: Sequence[str] = ()
+) -> tuple[Path, list[Path]]:
+    objects = workshop.compile({**sources, "base.cpp": BASE}, *flags)
+    image, _ = workshop.link("program", [*objects, *map(Path, ())], "all", [str(flag) for flag in link_flags])
+    return image, objects
+
+
+@pytest.mark.parametrize("toolchain", DROPPING, ids=str)
+def test_namesakes_in_files_of_one_name_are_found_by_their_callers(toolchain: Toolchain, tmp_path: Path) -> None:
+    # two files util.cpp with a static function helper each; nothing but the calls tells which is where
+    for folder, number in (("red", 1), ("green", 2), ("blue", 1)):
+        (tmp_path / folder).mkdir()
+    workshop = Workshop(tmp_path, toolchain)
+    util = "{market}static NOINLINE void helper() {{ count({number}); ++total; }}\nvoid {name}() {{ helper(); total += {own}; }}\n"
+    sources = {
+        f"{name}/util.cpp": util.format(market=MARKET, number=number, name=name, own=own)
+        for own, (name, number) in enumerate((("red", 1), ("green", 2), ("blue", 1)), 5)
+    }
+    sources["main.cpp"] = MARKET + "void red(); void green(); void blue(); int main() { red(); green(); blue(); }"
+    objects = [
+        path for name, text in {**sources, "base.cpp": BASE}.items() for path in _compile_at(workshop, name, text)
+    ]
+    image, _ = workshop.link("program", objects, "all")
+    assert members(image, toolchain, objects) == {frozenset({("_ZL6helperv", 2)})}
+
+
+def _compile_at(workshop: Workshop, name: str, text: str) -> list[Path]:
+    """Compile a file that may lie in a folder; the compiler is told the name alone."""
+    inner = Workshop((workshop.folder / name).parent, workshop.toolchain)
+    return inner.compile({Path(name).name: text}, "-g0")
+
+
+@pytest.mark.parametrize("toolchain", DROPPING, ids=str)
+def test_a_function_that_only_the_loader_calls_is_found_by_its_content(toolchain: Toolchain, tmp_path: Path) -> None:
+    source = MARKET + "".join(
+        f"__attribute__((constructor)) static void start_{name}() {{ count({number}); ++total; }}\n"
+        for name, number in (("apples", 1), ("pears", 1), ("nuts", 2), ("figs", 3))
+    )
+    source += "int main() { return total; }\n"
+    workshop = Workshop(tmp_path, toolchain)
+    objects = workshop.compile({"main.cpp": source, "base.cpp": BASE}, "-g0")
+    image, report = workshop.link("program", objects, "all", ["-Wl,--gc-sections"])
+    assert [len(folded.removed) for folded in parse_icf_report(report)] == [1]
+    found = members(image, toolchain, objects)
+    assert found == {frozenset({("_ZL12start_applesv", 1), ("_ZL11start_pearsv", 1)})}
+
+
+@pytest.mark.parametrize("toolchain", DROPPING, ids=str)
+def test_archives_may_have_members_that_are_not_linked(toolchain: Toolchain, tmp_path: Path) -> None:
+    # unused.o stands first, and has another body for a template that others use as well
+    template = "template <class T> NOINLINE int each(T n) { count(%s + int(n)); return total; }\n"
+    use = "int use_{0}(int n) {{ return each((long){1}) + each((unsigned long){1}); }}\n"
+    sources = {
+        "unused.cpp": MARKET + template % "77" + use.format("unused", "n"),
+        "used.cpp": MARKET + template % "1" + use.format("used", "n"),
+        "main.cpp": MARKET
+        + template % "1"
+        + "int use_used(int); int main(int n, char **) { return use_used(n) + each((long)n); }",
+    }
+    workshop = Workshop(tmp_path, toolchain)
+    objects = workshop.compile({**sources, "base.cpp": BASE}, "-g0")
+    archive = tmp_path / "lib.a"
+    run(tool("ar"), "rcs", archive, *objects[:2])
+    image, report = workshop.link("program", [objects[2], objects[3], archive], "all")
+    assert parse_icf_report(report)
+    inputs = [archive, objects[2], objects[3]]
+    assert members(image, toolchain, inputs) == {frozenset({("_Z4eachIlEiT_", 1), ("_Z4eachImEiT_", 1)})}
+
+
+@pytest.mark.parametrize("toolchain", DROPPING, ids=str)
+def test_without_some_of_the_objects_nothing_is_claimed(toolchain: Toolchain, tmp_path: Path) -> None:
+    made = build(tmp_path, toolchain, flags=("-g0",))
+    some = LinkObjects(open_inputs([str(made.objects[0]), str(made.objects[2])]))
+    with Image.open(made.image) as image:
+        unknown = place_functions(image, some).unknown
+        assert "_Z10from_otheri" in unknown
+        report = parse_icf_report(made.report)
+        assert tell(image, report, some) is report
+        if toolchain in MOLD:
+            with pytest.raises(IcfError, match=rf"{len(unknown)} functions are in none of the objects, such as "):
+                tell(image, None, some)
+        else:
+            assert tell(image, None, some) is None
