@@ -49,7 +49,7 @@ class Summary:
     table_bytes: int = 0
     debug_info_bytes: int = 0
     unread_units: list[FormatError] = field(default_factory=list)
-    missing_debug_files: list[str] = field(default_factory=list)  # a line for each: .dwo, supplementary
+    missing_debug_files: list[str] = field(default_factory=list)  # a line for each .dwo
     undescribed: int = 0  # bodies where folded static functions may have left no trace (gold, without a report)
     already_done: bool = False  # the tables were there; nothing but a copy was made
 

@@ -21,7 +21,7 @@ from icf.dwarf.line import LineProgram, LineRow, LineSections, choose_sequence, 
 from icf.dwarf.scan import Functions, scan_functions
 from icf.dwarf.units import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST, DebugInfo
 from icf.elf.image import Image
-from icf.errors import FormatError
+from icf.errors import FormatError, IcfError
 from icf.model import MemberFlag, Verdict
 from icf.strings import hash_names
 from unwind.answer import FrameAnswer
@@ -147,7 +147,7 @@ class Lines:
             return None
         try:
             return DebugInfo.open(self._image)
-        except FormatError:
+        except IcfError:  # also a file of debug information that is not there
             return None
 
     @cached_property

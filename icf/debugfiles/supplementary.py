@@ -15,11 +15,14 @@ from icf.elf.image import Image
 from icf.errors import IcfError
 
 
-def open_supplementary(image: Image) -> tuple[Image | None, str]:
-    """The supplementary file of `image`, or None and why there is none; both empty if it needs none."""
+def open_supplementary(image: Image) -> Image | None:
+    """The supplementary file of `image`, None if it needs none.
+
+    Without it most names are missing, so that functions could not be told apart: `IcfError` if it is not there.
+    """
     link = parse_supplementary(image.debug)
     if link is None:
-        return None, ""
+        return None
     problem = f"{link.path}: supplementary file not found"
     for path in _candidates(image, link):
         if not os.path.isfile(path):
@@ -31,10 +34,13 @@ def open_supplementary(image: Image) -> tuple[Image | None, str]:
             continue
         checksum = checksum_of(file)
         if checksum == link.checksum:
-            return file, ""
+            return file
         file.close()
         problem = f"{path}: does not belong to {image.debug.path}: build id {checksum.hex()}, not {link.checksum.hex()}"
-    return None, problem
+    raise IcfError(
+        f"{image.debug.path}: its debug information is in part elsewhere: {problem}",
+        hint="name the folder of that file with --debug-root",
+    )
 
 
 def _candidates(image: Image, link: SupplementaryLink) -> Iterator[str]:

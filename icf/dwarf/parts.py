@@ -113,9 +113,7 @@ class _Joined:
 
     def add_supplementary(self, image: Image) -> None:
         """The supplementary file, first of all: references to it are relative to the start of `more`."""
-        file, problem = open_supplementary(image)
-        if problem:
-            self._debug.missing.append(problem)
+        file = open_supplementary(image)
         if file is None:
             return
         with file:

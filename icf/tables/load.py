@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from icf.elf.image import Image
-from icf.errors import FormatError
+from icf.errors import IcfError
 from icf.model import ClassFlag
 from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
@@ -80,7 +80,7 @@ def _names_from_debug_info(image: Image, dies: np.typing.NDArray[np.uint64]) -> 
     try:
         debug = DebugInfo.open(image, restore=False)
         identity = resolve(debug, dies)
-    except FormatError:  # the tables can be read without it
+    except IcfError:  # the tables can be read without it
         return {}
     references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
     names = (debug.string(reference).decode("utf-8", "surrogateescape") for reference in references.tolist())

@@ -32,6 +32,7 @@ from icf.dwarf.units import (
 from icf.elf.image import Image
 from tests.support.dwarf_oracle import Truth, read_truth
 from tests.support.dwarf_programs import build
+from tests.support.dwarf_units import read_once, uncompiled_kernels
 from tests.support.link import run, tool
 
 CODE = [
@@ -142,6 +143,15 @@ def test_split_units_say_what_whole_ones_do(compiler: str, flags: tuple[str, ...
     split = described(build(compiler, (*flags, "-gsplit-dwarf")))
     assert len(split[0]) >= 20
     assert split == described(build(compiler, flags))
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_both_builds_of_the_kernels_read_split_units_alike(version: int) -> None:
+    path = build("gcc", ("-O2", f"-gdwarf-{version}", "-gsplit-dwarf"))
+    with Image.open(path) as image:
+        compiled = read_once(image).plain()
+        with uncompiled_kernels():
+            assert read_once(image).plain() == compiled
 
 
 def test_functions_in_parts() -> None:
