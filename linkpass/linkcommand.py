@@ -80,7 +80,7 @@ def parse_link_command(command: Sequence[str]) -> LinkCommand:
     output = _output(arguments, options)
     relocatable = any(option in ("-r", "-i", "--relocatable") for option in (*arguments, *options))
     links = not relocatable and not any(argument in _NO_LINK for argument in arguments)
-    linker = _linker([base] if direct else arguments)
+    linker = _linker_of(base) if direct else _chosen_linker(arguments)
     return LinkCommand(tuple(command), direct, links, output, tuple(arguments), options, linker)
 
 
@@ -109,18 +109,16 @@ def _output(arguments: Sequence[str], options: Sequence[str]) -> str:
     return output
 
 
-def _linker(words: Sequence[str]) -> str:
-    """The linker that the last of these words chooses."""
-    chosen = ""
-    for word in words:
-        name = word
-        if word.startswith("-"):
-            option, _, name = word.partition("=")
-            if option not in ("-fuse-ld", "--ld-path"):
-                continue
-        match = _LINKER.search(os.path.basename(name))
-        chosen = match[1] if match else ""
-    return chosen
+def _chosen_linker(arguments: Sequence[str]) -> str:
+    """The linker that a driver is told to use; the last word on it counts."""
+    choices = [argument.partition("=") for argument in arguments]
+    named = [name for option, _, name in choices if option in ("-fuse-ld", "--ld-path")]
+    return _linker_of(os.path.basename(named[-1])) if named else ""
+
+
+def _linker_of(name: str) -> str:
+    match = _LINKER.search(name)
+    return match[1] if match else ""
 
 
 def _is_bitcode(path: str) -> bool:

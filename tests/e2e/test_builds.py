@@ -4,9 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.workshop import GOLD, LLD_ALONE, Workshop
+from tests.e2e.program import Program
+from tests.e2e.workshop import GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Toolchain, Workshop
 
-gold = pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+# callers that fold, of callees that fold, in two files that look alike
+FRUIT = {
+    "apples.cpp": """
+        extern int total;
+        NOINLINE void wash_apples() { SAMPLE(); ++total; }
+        NOINLINE void apples() { wash_apples(); ++total; }
+    """,
+    "pears.cpp": """
+        extern int total;
+        NOINLINE void wash_pears() { SAMPLE(); ++total; }
+        NOINLINE void pears() { wash_pears(); ++total; }
+    """,
+    "main.cpp": """
+        int total;
+        void apples(); void pears(); void wash_pears();
+        int main() { apples(); pears(); wash_pears(); apples(); return total != 7; }
+    """,
+}
+FRUITS = ("_Z6applesv", "_Z5pearsv", "_Z11wash_applesv", "_Z10wash_pearsv")
+
+
+def assert_all_named(program: Program) -> None:
+    assert len(program.merged()) == 4
+    verdicts = program.check()
+    assert {name: verdicts[name] for name in FRUITS} == dict.fromkeys(FRUITS, {"unique"})
+
+
+def toolchains(*chosen: Toolchain) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("toolchain", chosen, ids=str, indirect=True)
+
+
+gold = toolchains(GOLD)
 
 # clean-up code of both goes to `.cold` parts, which fold; what is left of the two differs
 CLEAN_UP = """
@@ -39,7 +71,7 @@ def test_where_a_cold_part_may_have_vanished_nothing_is_claimed(workshop: Worksh
     assert [part["verdict"] for part in parts] == ["ambiguous", "ambiguous"]
 
 
-@pytest.mark.parametrize("toolchain", [GOLD, LLD_ALONE], ids=str, indirect=True)
+@toolchains(GOLD, LLD_ALONE)
 @pytest.mark.parametrize("debug", ["-g", "-g0"])
 def test_a_local_function_that_calls_itself_needs_no_relocation(workshop: Workshop, debug: str) -> None:
     program = workshop.build(
@@ -55,3 +87,45 @@ def test_a_local_function_that_calls_itself_needs_no_relocation(workshop: Worksh
     program.add_tables("--icf-report", program.report, "--objects", workshop.folder / "main.o")
     verdicts = program.check()
     assert verdicts["_ZL6applesi"] == verdicts["_ZL5pearsi"] == {"unique"}
+
+
+@toolchains(GOLD, LLD_ALONE, MOLD)
+@pytest.mark.parametrize("flags", [["-g0"], ["-g1"], ["-O0"]], ids=str)
+def test_objects_tell_what_debug_information_does_not(workshop: Workshop, flags: list[str]) -> None:
+    program = workshop.build(FRUIT, flags)
+    objects = sorted(workshop.folder.glob("*.o"))
+    program.add_tables(*workshop.pass_options(program), "--objects", *objects)
+    assert_all_named(program)
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "lto"),
+    [(LLD_ALONE, "-flto=thin"), (LLD, "-flto=thin"), (GOLD, "-flto"), (GCC_MOLD, "-flto")],
+    ids=lambda value: str(value),
+    indirect=["toolchain"],
+)
+def test_link_time_optimisation_leaves_debug_information(workshop: Workshop, lto: str) -> None:
+    assert_all_named(workshop.build_with_tables(FRUIT, [lto], [lto, "-O2", "-g", "-ffunction-sections"]))
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "lto"),
+    [(LLD_ALONE, "-flto=thin"), (GOLD, "-flto")],
+    ids=lambda value: str(value),
+    indirect=["toolchain"],
+)
+def test_icf_link_where_the_objects_are_gone_when_the_link_is_over(workshop: Workshop, lto: str) -> None:
+    program = workshop.build(FRUIT, [lto], [lto, "-O2", "-g", "-ffunction-sections"])
+    objects = [*(workshop.folder / source.replace(".cpp", ".o") for source in FRUIT), workshop.folder / "sampler.o"]
+    done = workshop.link_with_pass(program, objects, lto, "-O2", "-g", "-ffunction-sections", "-Wl,--icf=all")
+    assert done.returncode == 0
+    assert "icf" not in done.stderr
+    assert_all_named(program)
+
+
+@toolchains(LLD)
+def test_what_full_link_time_optimisation_makes_local_may_have_no_name(workshop: Workshop) -> None:
+    # a relocation then names a section, and clang describes a callee of another unit by an empty DIE
+    program = workshop.build_with_tables(FRUIT, ["-flto"], ["-flto", "-O2", "-g"])
+    verdicts = program.check()
+    assert not {"unmerged", "contradicted"} & set().union(*(verdicts[name] for name in FRUITS))

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.e2e.program import Program, icf
-from tests.e2e.workshop import AARCH64, GOLD, LLD, LLD_ALONE, Toolchain, Workshop
+from tests.e2e.workshop import AARCH64, AARCH64_GOLD, GOLD, LLD, LLD_ALONE, Toolchain, Workshop
 from tests.support.link import run, tool
 
 FRUIT = """
@@ -63,7 +63,7 @@ def test_every_kind_of_executable(workshop: Workshop, flags: list[str], link_fla
     assert_all_named(workshop.build_with_tables(FRUIT, flags, link_flags))
 
 
-@toolchains(AARCH64)
+@toolchains(AARCH64, AARCH64_GOLD)
 def test_aarch64(workshop: Workshop) -> None:
     assert_all_named(workshop.build_with_tables(FRUIT))
 

@@ -26,6 +26,7 @@ _LINKERS = {
     "lld": ("ld.lld-19", "ld.lld"),
     "mold": ("mold", "ld.mold"),
 }
+_CROSS_LINKERS = {"gold": ("aarch64-linux-gnu-ld.gold",)}  # the others link for any machine
 # gcc folds identical functions of one file by itself; here that is the linker's part
 _FLAGS = {
     "gcc": ("-fno-ipa-icf",),
@@ -53,6 +54,7 @@ MOLD = Toolchain("clang", "mold")
 AARCH64 = Toolchain(
     "clang-aarch64", "lld", ("-Wl,--emit-relocs", "-static")
 )  # linked so that it needs no sysroot to run
+AARCH64_GOLD = Toolchain("clang-aarch64", "gold", ("-static",))
 GCC_MOLD = replace(MOLD, compiler="gcc")
 USUAL = (GOLD, LLD)
 ALL = (*USUAL, MOLD, GCC_MOLD, replace(GOLD, compiler="clang"), replace(LLD, compiler="gcc"))
@@ -103,7 +105,10 @@ class Workshop:
         tools = self.folder / "tools"
         if not tools.exists():
             tools.mkdir()
-            (tools / f"ld.{linker}").symlink_to(tool(*_LINKERS[linker]))
+            names = _LINKERS[linker]
+            if self.toolchain.compiler == "clang-aarch64":
+                names = _CROSS_LINKERS.get(linker, names)
+            (tools / f"ld.{linker}").symlink_to(tool(*names))
         options = (f"-fuse-ld={linker}", f"-B{tools}", "-Wl,--build-id=sha1", f"-Wl,--icf={icf_option}")
         says = ("-Wl,--print-icf-sections",) if icf_option != "none" else ()
         image = self.folder / name
