@@ -41,7 +41,7 @@ class Callees:
         assert identities is not None
         known = sorted(set(origins))
         self._described.update(zip(known, identities.of(known), strict=True))
-        self._linked.finder.prepare(np.array(sorted(set(targets)), np.uint64))
+        self._linked.finder.prepare(np.setdiff1d(np.array(list(targets), np.uint64), self._linked.vaddrs))
 
     def targets(self, origin: int, targets: frozenset[int], slots: frozenset[int]) -> set[int]:
         """Those of the targets, and of the words that hold one, that a callee may be meant by."""

@@ -9,14 +9,20 @@ own code contradicts.
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import cached_property
 
-from icf.code.calls import CallKind, call_ending_at
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.calls import CallKind, call_ending_at, direct_targets
 from icf.code.jumps import jump_at
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.model import ClassFlag, FoldClass
 from icf.tables.dcall import DirectCalls
 from icf.tables.icftable import IcfTable
+
+Bools = NDArray[np.bool_]
 
 
 def verify_image(image: Image) -> list[str]:
@@ -40,39 +46,65 @@ class _Checker:
     def __init__(self, image: Image, table: IcfTable) -> None:
         self.image = image
         self.table = table
-        self.classes = table.classes
-        self.starts = [fold.vaddr for fold in self.classes]
-        self.bodies_of: dict[int, list[FoldClass]] = {}
-        for fold in self.classes:
+        self.starts: list[int] = table.class_vaddr.tolist()
+
+    @cached_property
+    def bodies_of(self) -> dict[int, list[FoldClass]]:
+        """Whole functions by the DIEs of their members."""
+        bodies_of: dict[int, list[FoldClass]] = {}
+        for fold in self.table.classes:
             if not fold.flags & ClassFlag.FRAGMENT:
                 for member in fold.members:
-                    self.bodies_of.setdefault(member.die, []).append(fold)
+                    bodies_of.setdefault(member.die, []).append(fold)
+        return bodies_of
 
     def check(self, calls: DirectCalls) -> list[str]:
-        problems = []
-        for fold in self.classes:
-            if not self.image.read(fold.vaddr, 1):
-                problems.append(f"class at {fold.vaddr:#x}: the address is not in the file")
-        for site, callee, caller in zip(
-            calls.call_site.tolist(), calls.callee_die.tolist(), calls.caller_die.tolist(), strict=True
-        ):
+        problems = [
+            f"class at {vaddr:#x}: the address is not in the file"
+            for vaddr in self.starts
+            if not self.image.read(vaddr, 1)
+        ]
+        open_rows = np.flatnonzero(~self._plainly_right(calls))
+        columns = (calls.call_site, calls.callee_die, calls.caller_die)
+        for site, callee, caller in zip(*(column[open_rows].tolist() for column in columns), strict=True):
             problem = self._call(site, callee, caller)
             if problem:
                 problems.append(f".debug_dcall: call site {site:#x}, callee {callee:#x}: {problem}")
         for tail in self.table.tail_calls:
-            caller_class, callee_class = (self.classes[ref.class_idx] for ref in (tail.caller, tail.callee))
+            caller_class, callee_class = tail.caller.class_idx, tail.callee.class_idx
             target = jump_at(self.image, tail.jump)
-            if not caller_class.vaddr <= tail.jump < caller_class.vaddr + caller_class.size_bytes:
+            if not 0 <= tail.jump - self.starts[caller_class] < int(self.table.class_size[caller_class]):
                 problems.append(f".debug_icf: tail call at {tail.jump:#x} is outside of its caller's body")
-            elif target != callee_class.vaddr:
-                problems.append(f".debug_icf: tail call at {tail.jump:#x}: no direct jump to {callee_class.vaddr:#x}")
+            elif target != self.starts[callee_class]:
+                problems.append(
+                    f".debug_icf: tail call at {tail.jump:#x}: no direct jump to {self.starts[callee_class]:#x}"
+                )
         return problems
+
+    def _plainly_right(self, calls: DirectCalls) -> Bools:
+        """The records, most of all, in which a direct call goes to the start of the callee's body."""
+        table = self.table
+        if not self.starts:
+            return np.zeros(len(calls), np.bool_)
+        class_of_member = np.repeat(np.arange(len(self.starts)), np.diff(table.member_start).astype(np.intp))
+        members = set(zip(class_of_member.tolist(), table.member_die.tolist(), strict=True))
+        target = direct_targets(self.image, calls.call_site)
+        called = np.minimum(np.searchsorted(table.class_vaddr, target), len(self.starts) - 1)
+        ok = (table.class_vaddr[called] == target) & (table.class_flags[called] & ClassFlag.FRAGMENT == 0)
+        ok &= _are_in(members, called, calls.callee_die)
+        place = calls.call_site - np.uint64(1)
+        around = np.searchsorted(table.class_vaddr, place, side="right") - 1
+        listed = around >= 0
+        around = np.maximum(around, 0)
+        listed &= place - table.class_vaddr[around] < table.class_size[around]
+        ok &= ~listed | (calls.caller_die == 0) | _are_in(members, around, calls.caller_die)
+        return np.asarray(ok)
 
     def _class_at(self, vaddr: int) -> FoldClass | None:
         idx = bisect_right(self.starts, vaddr) - 1
         if idx < 0:
             return None
-        fold = self.classes[idx]
+        fold = self.table.fold_class(idx)
         return fold if vaddr < fold.vaddr + fold.size_bytes else None
 
     def _call(self, site: int, callee: int, caller: int) -> str:
@@ -86,7 +118,7 @@ class _Checker:
             return f"caller {caller:#x} is none of the functions at {around.vaddr:#x}"
         bodies = self.bodies_of.get(callee)
         if bodies is None:
-            return "the callee is in no class" if self.classes else ""
+            return "the callee is in no class" if self.starts else ""
         if any(fold.vaddr == call.target for fold in bodies):
             return ""
         symbol = self.image.plt_stubs.get(call.target)
@@ -94,3 +126,8 @@ class _Checker:
         if symbol is not None and symbol in names:
             return ""
         return f"the code calls {call.target:#x}"
+
+
+def _are_in(members: set[tuple[int, int]], class_idx: NDArray[np.intp], die: NDArray[np.uint64]) -> Bools:
+    """For each row whether the DIE is a member of the class."""
+    return np.array([pair in members for pair in zip(class_idx.tolist(), die.tolist(), strict=True)], np.bool_)

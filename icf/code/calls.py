@@ -13,8 +13,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from icf.elf.image import Image
 from icf.elf.types import PT_LOAD, Machine
+
+U64 = NDArray[np.uint64]
 
 
 class CallKind(Enum):
@@ -54,6 +59,38 @@ def call_ending_at(image: Image, return_address: int) -> CallInsn:
     if indirect.kind is CallKind.NONE or _may_start_function(image, target):
         return CallInsn(CallKind.DIRECT, target=target)
     return indirect
+
+
+def direct_targets(image: Image, return_addresses: U64) -> U64:
+    """Where the direct calls go that end there; 0 for what only `call_ending_at` can judge.
+
+    That is what is no direct call, or could be an indirect one as well.
+    """
+    size_bytes = 4 if image.machine is Machine.AARCH64 else _LONGEST
+    targets = np.zeros(len(return_addresses), np.uint64)
+    for segment in image.segments:
+        code = np.frombuffer(image.read(segment.vaddr, segment.filesz), np.uint8)
+        end = segment.vaddr + len(code)
+        if segment.type != PT_LOAD or not segment.flags & _PF_X or len(code) < size_bytes or end > _LAST_VADDR:
+            continue
+        first = np.uint64(segment.vaddr + size_bytes)
+        inside = (return_addresses >= first) & (return_addresses <= np.uint64(end))
+        ends = return_addresses[inside]
+        window = (ends - first).astype(np.int64)[:, None] + np.arange(size_bytes)
+        targets[inside] = _targets(image.machine, ends, code[window])
+    return targets
+
+
+def _targets(machine: Machine, ends: U64, code: NDArray[np.uint8]) -> U64:
+    """As `direct_targets`, from the bytes before each end, a row each."""
+    words = np.ascontiguousarray(code[:, -4:]).view("<i4").reshape(-1).astype(np.int64)
+    if machine is Machine.AARCH64:
+        is_call = (words >> 26) & 0x3F == 0b100101
+        return np.where(is_call, ends - np.uint64(4) + ((words << 38) >> 36).astype(np.uint64), np.uint64(0))
+    is_call = code[:, -5] == 0xE8
+    for at in range(-_LONGEST, -1):
+        is_call &= (code[:, at] != 0xFF) | (code[:, at + 1] >> 3 & 7 != 2)
+    return np.where(is_call, ends + words.astype(np.uint64), np.uint64(0))
 
 
 def _x86_64_indirect(code: bytes, end: int) -> CallInsn:

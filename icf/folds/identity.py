@@ -5,7 +5,9 @@ Strings are decoded for the few DIEs that matter; all others are compared by has
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity, resolve
-from icf.dwarf.units import LANGUAGE, NAME, DebugInfo
+from icf.dwarf.units import LANGUAGE, NAME, OFFSET, DebugInfo
 
 U64 = NDArray[np.uint64]
 
@@ -37,6 +39,7 @@ class Identities:
         self.str_offsets: dict[str, int] = {}  # linkage name -> its offset in .debug_str
         self._known: dict[int, Described] = {}
         self._texts: dict[int, str] = {0: ""}
+        self._files: dict[int, str] = {}  # by unit
 
     def of(self, dies: Iterable[int]) -> list[Described]:
         """What the DIEs describe, in their order."""
@@ -78,9 +81,19 @@ class Identities:
 
     def files_of(self, dies: Iterable[int]) -> frozenset[str]:
         """File names of the units that hold the DIEs, as STT_FILE symbols spell them."""
-        units = self.debug.unit_of(np.array(list(dies), np.uint64))
-        names = (self.debug.string(int(self.debug.units[unit, NAME])) for unit in units)
-        return frozenset(name.decode("utf-8", "replace").rsplit("/", 1)[-1] for name in names)
+        return frozenset(self._file_of_unit(bisect_right(self._unit_starts, die) - 1) for die in dies)
+
+    @cached_property
+    def _unit_starts(self) -> list[int]:
+        starts: list[int] = self.debug.units[:, OFFSET].tolist()
+        return starts
+
+    def _file_of_unit(self, unit: int) -> str:
+        file = self._files.get(unit)
+        if file is None:
+            name = self.debug.string(int(self.debug.units[unit, NAME])).decode("utf-8", "replace")
+            file = self._files[unit] = name.rsplit("/", 1)[-1]
+        return file
 
     def _text(self, reference: int) -> str:
         text = self._texts.get(reference)

@@ -1,4 +1,4 @@
-"""Plain members, found for all bodies at once: one symbol with external linkage, and DIEs of its name.
+"""Plain members, found for all bodies at once: one symbol, and DIEs of its name.
 
     symbols at A     _Z1fv  _ZN3CatC1Ev  _ZN3CatC2Ev  _Z1gv.cold
     DIEs at A        <_Z1fv> of a.cc, <_Z1fv> of b.cc, <_ZN3CatC4Ev>, <_Z1gv>
@@ -7,7 +7,8 @@
 
 Bodies of visitors have thousands of members, and nearly all are like this. Names are compared by their hashes, and
 by those of their kin (see `aliases.kin`): where one symbol and DIEs of the same name are all there is of a kin at a
-body, nothing else there can have a part in that member. What is left is matched by `members.match`.
+body, nothing else there can have a part in that member. Nor can a local function of that name in another unit, as all
+DIEs go back to one declaration. What is left is matched by `members.match`.
 """
 
 from __future__ import annotations
@@ -90,7 +91,11 @@ def find_plain(
     name_of_kin = np.zeros(kin_count, np.uint64)
     name_of_kin[symbol_kin] = symbols.name_hash
     is_plain = (np.bincount(symbol_kin, minlength=kin_count) == 1) & (np.bincount(die_kin, minlength=kin_count) > 0)
-    is_plain[symbol_kin[image.symbols.bind[symbols.row] == STB_LOCAL]] = False
+    root_of_kin = np.zeros(kin_count, np.uint64)
+    root_of_kin[die_kin] = dies.root
+    is_local = np.zeros(kin_count, np.bool_)
+    is_local[symbol_kin[image.symbols.bind[symbols.row] == STB_LOCAL]] = True
+    is_plain[die_kin[is_local[die_kin] & (dies.root != root_of_kin[die_kin])]] = False
     is_plain[die_kin[dies.name_hash != name_of_kin[die_kin]]] = False
 
     symbol_taken = np.zeros(image.symbols.count, np.bool_)
@@ -112,11 +117,15 @@ def find_plain(
     kept: list[bool | None] = [None] * len(names)
     if lost is not None and names:
         kept = np.logical_or.reduceat(~np.isin(die, np.array(sorted(lost), np.uint64)), start).tolist()
-    columns = symbols.vaddr[own_symbols], symbols.row[own_symbols], start, end
+    is_own_local = is_local[symbol_kin[own_symbols]]
+    columns = symbols.vaddr[own_symbols], symbols.row[own_symbols], is_own_local, start, end
     offsets, roots = die.tolist(), dies.root[own_dies].tolist()
-    for name, is_kept, vaddr, row, first, last in zip(names, kept, *(c.tolist() for c in columns), strict=True):
+    for name, is_kept, vaddr, row, local, first, last in zip(names, kept, *(c.tolist() for c in columns), strict=True):
         own = offsets[first:last]
-        member = FoldMember(name, [], [row], own, {*own, *roots[first:last]}, name, kept=is_kept)
+        files = frozenset[str]()
+        if local:  # copies of it in other units may have lost their symbols
+            files = identities.files_of(own) | ({image.symbols.file_name(row)} - {""})
+        member = FoldMember(name, [], [row], own, {*own, *roots[first:last]}, name, local, is_kept, files)
         members.setdefault(vaddr, []).append(member)
     return Plain(members, symbol_taken, function_taken)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from icf.code.calls import CallInsn, CallKind, call_ending_at
+from icf.code.calls import CallInsn, CallKind, call_ending_at, direct_targets
 from icf.code.jumps import jump_at
 from icf.elf.image import Image
 from icf.elf.types import PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS, Machine
@@ -75,8 +76,15 @@ def test_near_the_edges_of_the_code() -> None:
 
 
 def test_targets_wrap() -> None:
-    image = code(b"\xe8" + (-0x402000).to_bytes(4, "little", signed=True))
-    assert call_ending_at(image, BASE + 5) == direct(BASE + 5 - 0x402000)
+    image = code(b"\x90\x90\xe8" + (-0x402000).to_bytes(4, "little", signed=True))
+    assert call_ending_at(image, BASE + 7) == direct(BASE + 7 - 0x402000)
+    assert direct_targets(image, np.array([BASE + 7], np.uint64)).tolist() == [(BASE + 7 - 0x402000) % 2**64]
+
+
+def test_many_at_once_leave_out_what_may_be_read_in_two_ways() -> None:
+    text = b"\x90" * 2 + b"\xe8\0\0\0\0" + bytes.fromhex("9089e8 41ff5500 ffd0")
+    ends = np.array([0, 1, BASE, BASE + 6, BASE + 7, BASE + 14, BASE + 16, BASE + 17, 2**64 - 1], np.uint64)
+    assert direct_targets(code(text), ends).tolist() == [0, 0, 0, 0, BASE + 7, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -125,6 +133,7 @@ def test_aarch64_jumps(word: int, target: int | None) -> None:
 def check(image: Image) -> int:
     """Each call and jump that capstone sees is read in the same way; gives the number of calls."""
     count = 0
+    calls: list[tuple[int, int]] = []
     for insn in instructions(image):
         if not insn.is_call:
             if insn.is_direct:
@@ -132,7 +141,12 @@ def check(image: Image) -> int:
             continue
         expected = direct(insn.target) if insn.target is not None else CallInsn(CallKind.INDIRECT, slot=insn.slot)
         assert call_ending_at(image, insn.end) == expected
+        calls.append((insn.end, insn.target or 0))
         count += 1
+    ends, targets = np.array(calls, np.uint64).reshape(-1, 2).T
+    found = direct_targets(image, ends)
+    assert ((found == targets) | (found == 0)).all()  # together as one by one
+    assert (found != 0).sum() > 0.9 * (targets != 0).sum()
     return count
 
 
