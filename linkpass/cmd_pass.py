@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if summary.undescribed:
         sys.stderr.write(
             f"icf: warning: {summary.image}: {summary.undescribed} functions have no debug information; gold leaves no"
-            " trace of static functions that it folded with them: they are named only with --icf-report\n"
+            " trace of static functions that it folded with them: they are named only with --objects, all of them, or --icf-report\n"
         )
     if args.json:
         import json

@@ -88,10 +88,11 @@ def link_with_objects(
 @pytest.mark.parametrize("toolchain", DROPPING, ids=str)
 def test_namesakes_in_files_of_one_name_are_found_by_their_callers(toolchain: Toolchain, tmp_path: Path) -> None:
     # two files util.cpp with a static function helper each; nothing but the calls tells which is where
-    for folder, number in (("red", 1), ("green", 2), ("blue", 1)):
+    for folder in ("red", "green", "blue"):
         (tmp_path / folder).mkdir()
     workshop = Workshop(tmp_path, toolchain)
-    util = "{market}static NOINLINE void helper() {{ count({number}); ++total; }}\nvoid {name}() {{ helper(); total += {own}; }}\n"
+    util = "{market}static NOINLINE void helper() {{ count({number}); ++total; }}\n"
+    util += "void {name}() {{ helper(); total += {own}; }}\n"
     sources = {
         f"{name}/util.cpp": util.format(market=MARKET, number=number, name=name, own=own)
         for own, (name, number) in enumerate((("red", 1), ("green", 2), ("blue", 1)), 5)

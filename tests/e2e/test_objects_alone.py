@@ -1,0 +1,46 @@
+"""Linkers that drop the symbols of what they fold: with the objects of the link at hand no report is needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.e2e.test_members import classes
+from tests.e2e.workshop import GCC_MOLD, GOLD, MOLD, Workshop
+
+DROPPING = pytest.mark.parametrize(
+    "toolchain", [GOLD, replace(GOLD, compiler="clang"), MOLD, GCC_MOLD], ids=str, indirect=True
+)
+
+# in both files a static function cut, which calls another function each; templates, and a table of functions
+PEEL = """
+    extern int total;
+    template <class T> NOINLINE void taste(T *a) { SAMPLE(); *a += 3; }
+    static NOINLINE void %(peel)s(int *a) { SAMPLE(); *a += 1; }
+    static NOINLINE void cut(int *a) { %(peel)s(a); *a += 2; }
+    static NOINLINE void %(peel)s_twice(int *a) { cut(a); cut(a); *a += 4; }
+    static void (*volatile const steps[])(int *) = {cut, %(peel)s_twice};
+    NOINLINE void %(fruit)s() {
+        cut(&total); %(peel)s_twice(&total); taste((%(type)s *)&total);
+        if (total < 0) steps[1](&total);
+        ++total;
+    }
+"""
+SOURCES = {
+    "apples.cpp": PEEL % {"fruit": "apples", "peel": "peel", "type": "unsigned"},
+    "pears.cpp": PEEL % {"fruit": "pears", "peel": "wash", "type": "int"},
+    "main.cpp": "int total; void apples(); void pears(); int main() { apples(); pears(); return 0; }",
+}
+NAMED = "_ZL4peelPi _ZL4washPi _ZL10peel_twicePi _ZL10wash_twicePi _ZL3cutPi _Z5tasteIjEvPT_ _Z5tasteIiEvPT_".split()
+
+
+@DROPPING
+@pytest.mark.parametrize("debug", ["-g", "-g1", "-g0"])
+def test_every_direct_call_is_named(workshop: Workshop, debug: str) -> None:
+    program = workshop.build(SOURCES, flags=[debug])
+    program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
+    verdicts = program.check()
+    assert {name: verdicts[name] for name in NAMED} == dict.fromkeys(NAMED, {"unique"})
+    (cut,) = [found for found in classes(program) if found["members"][0]["linkage_name"] == "_ZL3cutPi"]
+    assert [member["linkage_name"] for member in cut["members"]] == ["_ZL3cutPi", "_ZL3cutPi"]
