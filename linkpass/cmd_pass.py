@@ -25,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="objects and archives of the link, in its order; @FILE reads a response file",
     )
     parser.add_argument("--link-map", metavar="FILE", help="the linker's -Map: names the objects of the link")
+    parser.add_argument(
+        "--keep-unique-out",
+        metavar="FILE",
+        help="write the linker's options that keep just so much unfolded that every frame has one name",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="default: one for each processor")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing if all went well")
@@ -45,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         icf_report=args.icf_report,
         objects=tuple(objects),
         threads=args.threads,
+        keep_unique_out=args.keep_unique_out,
     )
     summary = run_pass(args.image, options)
     for error in summary.unread_units:
@@ -58,11 +64,17 @@ def run(args: argparse.Namespace) -> int:
             f"icf: warning: {summary.image}: {summary.undescribed} functions have no debug information; gold leaves no"
             " trace of static functions that it folded with them: they are named only with --objects, all of them, or --icf-report\n"
         )
+    if summary.keep_unique is not None and summary.keep_unique.linker == "mold":
+        sys.stderr.write(f"icf: warning: {args.keep_unique_out}: mold has no --keep-unique, lld and gold have it\n")
     if args.json:
         import json
         from dataclasses import asdict
 
         document = asdict(summary) | {"unread_units": [str(error) for error in summary.unread_units]}
+        if summary.keep_unique is not None:
+            functions = [kept._asdict() for kept in summary.keep_unique.functions]
+            total = {"size_bytes": summary.keep_unique.size_bytes}
+            document["keep_unique"] = summary.keep_unique._asdict() | {"functions": functions} | total
         print(json.dumps(document))
     elif not args.quiet:
         print("\n".join(summary_lines(summary)))
@@ -73,7 +85,7 @@ def summary_lines(summary: Summary) -> list[str]:
     """What a run found, for people."""
     if summary.already_done:
         counts = f"{summary.records} call sites, {summary.merged_bodies} merged bodies"
-        return [f"{summary.tables_file}: has its tables already: {counts}"]
+        return [f"{summary.tables_file}: has its tables already: {counts}", *_keep_unique_lines(summary)]
     kinds = ", ".join(f"{count} {kind}" for kind, count in summary.records_by_evidence.items())
     share = 100 * summary.table_bytes / summary.debug_info_bytes if summary.debug_info_bytes else 0.0
     lines = [
@@ -90,4 +102,24 @@ def summary_lines(summary: Summary) -> list[str]:
         lines.append(f"  open        {summary.open_calls} calls whose callee nothing names")
     for reason, count in summary.dropped.items():
         lines.append(f"  dropped     {count} {reason}")
+    return lines + _keep_unique_lines(summary)
+
+
+def _keep_unique_lines(summary: Summary) -> list[str]:
+    """What it would cost that every frame has one name."""
+    found = summary.keep_unique
+    if found is None:
+        return []
+    from icf.demangle import demangle
+
+    lines = [
+        f"  keep unique {len(found.functions)} functions: {found.size_bytes} bytes of code,"
+        f" {found.caller_bytes} of them in functions that call them"
+    ]
+    lines += [f"    {kept.size_bytes:6} {demangle(kept.linkage_name)}" for kept in found.functions]
+    if found.impossible:
+        lines.append(f"  not unique  {len(found.impossible)} local functions, which no linker lets one name")
+        lines += [f"    {'':6} {demangle(name)}" for name in found.impossible]
+    if found.unlisted:
+        lines.append(f"  not unique  {found.unlisted} bodies whose functions are not all known")
     return lines

@@ -26,6 +26,9 @@ from linkpass.verify import check_tables
 if TYPE_CHECKING:
     from icf.folds.report import FoldedSections
     from icf.folds.reported import Reported
+    from icf.tables.dcall import DirectCalls
+    from icf.tables.icftable import IcfTable
+    from linkpass.keep_unique import KeepUnique
     from linkpass.objects import LinkObjects
 
 
@@ -52,6 +55,7 @@ class Summary:
     missing_debug_files: list[str] = field(default_factory=list)  # a line for each .dwo
     undescribed: int = 0  # bodies where folded static functions may have left no trace (gold, without a report)
     already_done: bool = False  # the tables were there; nothing but a copy was made
+    keep_unique: KeepUnique | None = None  # what makes every frame unique, if that was asked
 
 
 class Options(NamedTuple):
@@ -67,6 +71,7 @@ class Options(NamedTuple):
     missing_objects_ok: bool = False  # temporary objects of the link (LTO) are gone after it
     drop_relocations: bool = False  # take the sections of --emit-relocs out again
     threads: int | None = None
+    keep_unique_out: str | None = None  # where to write the options that make every frame unique
 
 
 def run_pass(
@@ -82,7 +87,7 @@ def run_pass(
         outputs = plan_outputs(image, options.out, options.debug_out, in_image=options.in_image)
         target = image if outputs.debug is None else image.debug
         if target.section(".debug_icf") is not None and report is None and objects is None:
-            return _already_done(image, outputs)
+            return _already_done(image, outputs, options)
         linked = Linked.read(image, _told(image, report, objects), options.threads)
         collected = collect(linked, objects)
         marks = find_marks(linked, collected)
@@ -95,6 +100,7 @@ def run_pass(
         edits += tables.edits()
         removals = emitted_relocations(image) if options.drop_relocations else []
         write_outputs(image, outputs, edits, growths, removals)
+        keep_unique = _write_keep_unique(image, tables.icf, tables.calls, options)
         folds = linked.folds.values()
         return Summary(
             image=path,
@@ -115,6 +121,7 @@ def run_pass(
             unread_units=linked.debug.errors(),
             undescribed=len(linked.undescribed),
             missing_debug_files=linked.debug.missing,
+            keep_unique=keep_unique,
         )
 
 
@@ -150,12 +157,27 @@ def _told(
     return tell(image, report, objects)
 
 
+def _write_keep_unique(image: Image, table: IcfTable, calls: DirectCalls, options: Options) -> KeepUnique | None:
+    """Write the functions to keep unfolded, as options of the linker, if that is asked."""
+    if options.keep_unique_out is None:
+        return None
+    from linkpass.keep_unique import find_keep_unique
+
+    found = find_keep_unique(table.classes, table.tail_calls, calls, image.linker)
+    try:
+        with open(options.keep_unique_out, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(found.response_file())
+    except OSError as error:
+        raise IcfError(f"{options.keep_unique_out}: {error.strerror}") from error
+    return found
+
+
 def emitted_relocations(image: Image) -> list[str]:
     """The sections that --emit-relocs has put into an image: relocations that nothing loads."""
     return [section.name for section in image.sections if section.type == SHT_RELA and not section.is_alloc]
 
 
-def _already_done(image: Image, outputs: Outputs) -> Summary:
+def _already_done(image: Image, outputs: Outputs, options: Options) -> Summary:
     """The tables of an earlier run stay as they are, if they fit the code."""
     from icf.tables.load import load_tables
     from icf.tables.place import file_with_tables
@@ -181,5 +203,6 @@ def _already_done(image: Image, outputs: Outputs) -> Summary:
         debug_info_bytes=len(image.debug.contents(".debug_info")),
         already_done=True,
     )
-    write_outputs(image, outputs)  # last: from here on nothing fails
+    write_outputs(image, outputs)
+    summary.keep_unique = _write_keep_unique(image, tables.icf, tables.direct, options)
     return summary

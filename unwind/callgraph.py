@@ -9,9 +9,6 @@ that the callee reaches by tail calls. Two closures answer that:
 
     call f;  f: jmp g (recorded for f)  g: jmp *rax        known(f) = f g     open(f) = wild
 
-A call through a pointer, be it a function's or a vtable's, leads to a member that is address-taken or virtual, and on
-from there along recorded tail calls: `by_pointer`.
-
 Where no tool has recorded tail calls, `known` follows the direct jumps of the code as well, into every member of
 the body they land in. Both stop at nodes already seen, so functions that tail-call in a circle are as good as any
 others. `open` decodes code, so it is asked only where `known` does not explain a stack. networkx takes longer to
@@ -24,13 +21,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from icf.model import ClassFlag, MemberFlag
 from unwind.program import Body, Program
 
 if TYPE_CHECKING:
     import networkx as nx
-
-_POINTED_AT = MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +70,6 @@ class CallGraph:
                 reach |= {other for other in descendants(self.tail_graph, node) if other >= 0}
             self._known[node] = reach
         return reach
-
-    def by_pointer(self, body: Body) -> int:
-        """The candidates of `body` that an indirect call can end up in."""
-        if not body.fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN:
-            return body.domain
-        return body.mask_of(node for node in body.nodes if node in self._pointed_at)
-
-    @cached_property
-    def _pointed_at(self) -> set[int]:
-        """All candidates that an indirect call can end up in."""
-        candidates = self._program.candidates
-        callees: dict[int, list[int]] = {}
-        for caller, callee in self._edges:
-            callees.setdefault(caller, []).append(callee)
-            if caller >= 0 and candidates[caller][0].is_open:
-                # a function that nobody lists makes the same jump, and may mean another member by it
-                meant = [callee] if callee < 0 else candidates[callee][0].nodes
-                callees[caller].extend(meant)
-                callees.setdefault(candidates[caller][0].nodes[-1], []).extend(meant)
-        found = {node for body in self._program.bodies for node in _pointed_at(body)}
-        todo = list(found)
-        while todo:
-            reached = set(callees.get(todo.pop(), ())) - found
-            found |= reached
-            todo.extend(reached)
-        return found
 
     def open(self, node: int) -> Reach:
         """What `node` reaches at all, itself included."""
@@ -153,11 +121,3 @@ class CallGraph:
             if own:
                 return own
         return list(landed.nodes)
-
-
-def _pointed_at(body: Body) -> list[int]:
-    """The candidates of a body that a pointer leads to, as far as its class knows."""
-    if not body.fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN:
-        return list(body.nodes)
-    members = body.members
-    return [node for idx, node in enumerate(body.nodes) if idx >= len(members) or members[idx].flags & _POINTED_AT]

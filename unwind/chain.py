@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from icf.model import Evidence, MemberFlag, Verdict
 from unwind.answer import NO_FUNCTION, OUTSIDE, FrameAnswer
 from unwind.program import Body, Program, SiteKind
-from unwind.relations import Relation, Relations
+from unwind.relations import FOREIGN, Relation, Relations
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +46,7 @@ class Chains:
         self._steps: dict[tuple[int, bool, int | None, int], Step] = {}
         self._answers: dict[tuple[object, ...], FrameAnswer] = {}
         self.root = Step(None)
-        self._outside = Step(None)
+        self._outside = Step(None, possible=FOREIGN)
 
     def __len__(self) -> int:
         return len(self._steps) + len(self._answers)
@@ -61,7 +61,8 @@ class Chains:
 
     def _intern(self, caller: Step, address: int, is_pc: bool) -> Step:
         vaddr, body = self._look_up(address, is_pc)
-        depends = body is not None and not body.settled and caller.body is not None
+        knows_caller = caller.body is not None or (caller is self._outside and not is_pc)
+        depends = body is not None and not body.settled and knows_caller
         key = (address, is_pc, caller.address, caller.possible) if depends else (address, is_pc, None, 0)
         step = self._steps.get(key)
         if step is None:
@@ -80,6 +81,9 @@ class Chains:
         step = Step(address, vaddr, body, body.domain, caller)
         if caller is not None and caller.body is not None and caller.address is not None:
             step.relation = self._relations.between(caller.address, caller.body, body)
+        elif caller is self._outside:
+            step.relation = self._relations.from_outside(body)
+        if caller is not None and step.relation is not None:
             allowed = step.relation.forward(caller.possible)
             step.broken = not allowed
             step.possible = allowed or body.domain

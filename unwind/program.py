@@ -21,9 +21,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberRef, TailCall
+from icf.tables.pointed import pointed_at
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -115,11 +117,6 @@ class Body:
         return bool(self.fold.flags & ClassFlag.FRAGMENT)
 
     @property
-    def is_open(self) -> bool:
-        """Whether there may be functions that the class does not list."""
-        return self.domain != self.listed
-
-    @property
     def nodes(self) -> range:
         return range(self.first_node, self.first_node + self.domain.bit_length())
 
@@ -192,9 +189,10 @@ class Program:
                 if member.die:
                     self._nodes_of_die.setdefault(member.die, []).append(node)
         self._nodes_of_name: dict[str, list[int]] | None = None
+        self._listed_tail_calls = tuple(tail_calls)
         self.tail_calls = [  # (address of the jump, caller node, callee node or the hub of its body)
             (call.jump, caller, callee)
-            for call in tail_calls
+            for call in self._listed_tail_calls
             for callee in [self.hub(call.callee) if call.callee.member_idx == ALL_MEMBERS else self._node(call.callee)]
             for caller in self._nodes_of(call.caller)
         ]
@@ -247,6 +245,16 @@ class Program:
         body, idx = self.candidates[node]
         die = body.members[idx].die if idx < len(body.members) else 0
         return [other for other in self._nodes_of_die.get(die, ()) if other != node]
+
+    def by_pointer(self, body: Body) -> int:
+        """The candidates of a body that a call through a pointer can end up in."""
+        return self._by_pointer.get(body.start, body.domain)
+
+    @cached_property
+    def _by_pointer(self) -> dict[int, int]:
+        folds = [body.fold for body in self.bodies]
+        known = zip(folds, pointed_at(folds, self._listed_tail_calls), strict=True)
+        return {fold.vaddr: mask for fold, mask in known if fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN}
 
     def nodes_named(self, symbol: str) -> list[int]:
         """The candidates that a symbol of the image can mean; none when it is not defined here."""

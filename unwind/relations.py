@@ -13,6 +13,9 @@ caller's candidates by what they allow. The first rule that applies to a candida
 4. It is an indirect call: the members that a pointer may lead to, and those that they reach by tail calls.
 5. It is no call at all (a signal frame, a bad unwind), or unreadable: nothing is known.
 
+A frame outside of the image, too, can only have had a pointer, or a name that the image exports: rule 4. That is not
+held against an innermost frame, whose caller a profiler may have missed.
+
 A body with a single candidate allows everything: whoever called it, its name is sure. (A stack that lost a
 frame, as frame pointers do in leaf functions, then says nothing wrong about the frames around the gap.)
 """
@@ -25,6 +28,8 @@ from dataclasses import dataclass
 from icf.model import Evidence
 from unwind.callgraph import CallGraph
 from unwind.program import Body, Program, SiteKind
+
+FOREIGN = 1  # the only candidate of a frame outside of the image
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,13 @@ class Relations:
             relation = self._known[key] = self._relate(return_address, caller, callee)
         return relation
 
+    def from_outside(self, callee: Body) -> Relation | None:
+        """The relation of a frame in `callee` to one outside of the image: a pointer was what it had."""
+        allowed = self._program.by_pointer(callee)
+        if allowed in (0, callee.domain):
+            return None
+        return Relation((Group(FOREIGN, allowed, Evidence.DECODED),), "call from outside of the image", FOREIGN)
+
     def _relate(self, return_address: int, caller: Body, callee: Body) -> Relation:
         groups: dict[tuple[int, Evidence | None], int] = {}
         unrecorded = caller.domain
@@ -125,7 +137,7 @@ class Relations:
             allowed, wild = self._within_reach(target.nodes, body)
             return anything if wild else ((allowed, Evidence.DECODED), "")
         if site.kind is SiteKind.INDIRECT:
-            allowed = self._graph.by_pointer(body)
+            allowed = self._program.by_pointer(body)
             return (allowed, None if allowed == body.domain else Evidence.DECODED), anything[1]
         if site.kind is SiteKind.IMPORT:
             named = self._program.nodes_named(site.symbol)

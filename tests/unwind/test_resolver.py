@@ -207,6 +207,21 @@ def test_an_indirect_call_leads_to_marked_members_only() -> None:
     assert shown(resolve(unmarked, pc(0), ret(1)))[0] == "contradicted:b0m0,b0m1"
 
 
+def test_a_frame_outside_of_the_image_has_called_through_a_pointer() -> None:
+    classes = [fold(0, 3, MARKED, marks=[NONE, TAKEN, NONE]), fold(1, 3), fold(2, 2, MARKED), fold(3, 1)]
+    program = Program(classes)
+    answers = resolve(program, pc(3), ret(0), None, ret(3))
+    assert shown(answers) == ["b3m0", "b0m1", "unknown", "b3m0"]
+    assert answers[1].evidence == "decoded"
+    assert shown(resolve(program, pc(3), ret(1), None))[1] == "ambiguous:b1m0,b1m1,b1m2"  # nothing known of its marks
+    assert shown(resolve(program, pc(3), ret(2), None))[1] == "ambiguous:b2m0,b2m1"  # it may be no call at all
+    assert shown(resolve(program, pc(0), None))[0] == "ambiguous:b0m0,b0m1,b0m2"  # its caller may be lost
+    assert shown(resolve(program, pc(3), ret(0)))[1] == "ambiguous:b0m0,b0m1,b0m2"  # the stack may be cut off
+    # what it called decides with it
+    records = [call((0, 1), (2, 1)), call((0, 2), (2, 0))]
+    assert shown(resolve(Program(classes, records), pc(2), ret(0), None)) == ["b2m1", "b0m1", "unknown"]
+
+
 def test_a_marked_function_may_jump_on() -> None:
     code = ListedCode({ret(2): CallSite(SiteKind.INDIRECT)})
     classes = [fold(0, 3, MARKED, marks=[NONE, NONE, TAKEN]), fold(1, 1, MARKED, marks=[TAKEN]), fold(2, 1, MARKED)]

@@ -148,6 +148,12 @@ class World:
             return everything & self.pointed_at() if known_marks else everything
         return everything
 
+    def from_outside(self, body: int) -> set[Candidate]:
+        everything = set(self.candidates(body))
+        if not self.classes[body].flags & ClassFlag.ADDRESS_TAKEN_KNOWN or len(everything) == 1:
+            return everything
+        return everything & self.pointed_at() or everything
+
     def assignments(self, frames: list[Frame]) -> list[set[Candidate]] | None:
         """What each frame is in at least one allowed assignment; None if there is no such assignment."""
         choices: list[list[Candidate | None]] = [
@@ -158,7 +164,9 @@ class World:
             for idx in range(len(frames) - 1)
             for callee in choices[idx]
             for caller in choices[idx + 1]
-            if callee is None or caller is None or callee in self.allowed(frames[idx + 1] or 0, caller, callee[0])
+            if callee is None
+            or (caller is None and (idx == 0 or callee in self.from_outside(callee[0])))
+            or (caller is not None and callee in self.allowed(frames[idx + 1] or 0, caller, callee[0]))
         }
         found: list[set[Candidate]] = [set() for _ in frames]
         possible = False

@@ -1,0 +1,186 @@
+"""Which functions would have to stay unfolded so that every frame has one name, and what that costs.
+
+Two members of a body cannot be told apart where both are reached by calls that name no callee: through pointers and
+vtables (`icf.tables.pointed`), or by calls that no record explains. Of k such members k - 1 have to be kept; the last
+may share the body with all those that recorded calls reach. Which one stays makes no difference in size: the copies
+are alike.
+
+A function that is kept takes its callers along: those that call it are no longer identical to those that call another
+member. So callees come first, and members that already differ by what they call need nothing:
+
+    grow<A> grow<B>   both in vtables                        keep grow<A>
+    add<A>  add<B>    both in vtables, call grow<A>, <B>     they differ now, as nothing else folds them
+
+gold folds first, and then takes what is to be kept out again. So there callers stay folded, and the function that gold
+has folded the others into stays with them, named or not. Where it is not known which one that is, all are named.
+
+gold and lld know the option, for symbols that are global in the objects; mold does not. A response file has no
+comments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from icf.model import ALL_MEMBERS, ClassFlag, FoldClass, Member, MemberFlag, TailCall
+from icf.tables.dcall import DirectCalls
+from icf.tables.pointed import pointed_at
+
+_Node = tuple[int, int]  # class and member, by their indices
+_INTERNAL = ("_ZL", "_ZN12_GLOBAL__N_1", "_ZZL", "_ZZN12_GLOBAL__N_1")
+
+
+class Kept(NamedTuple):
+    """A function that has to stay unfolded."""
+
+    linkage_name: str
+    symbols: tuple[str, ...]  # all that it has
+    size_bytes: int  # of the copy that is no longer saved
+
+
+class KeepUnique(NamedTuple):
+    """What makes every frame unique."""
+
+    functions: list[Kept]
+    caller_bytes: int  # of functions that are no longer folded because what they call is not
+    impossible: list[str]  # local functions, which linkers do not let one name: their frames stay ambiguous
+    linker: str
+    unlisted: int  # bodies that functions may share which nothing names: likewise
+
+    @property
+    def size_bytes(self) -> int:
+        """What the image grows by, in code."""
+        return self.caller_bytes + sum(kept.size_bytes for kept in self.functions)
+
+    def response_file(self) -> str:
+        """The linker's options, one a line."""
+        symbols = [symbol for kept in self.functions for symbol in kept.symbols]
+        return "".join(f"--keep-unique={symbol}\n" for symbol in symbols)
+
+
+def find_keep_unique(
+    classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls, linker: str
+) -> KeepUnique:
+    """The fewest functions to keep, by what the tables know."""
+    return _Planner(classes, tail_calls, calls, linker).plan()
+
+
+class _Planner:
+    def __init__(
+        self, classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls, linker: str
+    ) -> None:
+        self._classes = classes
+        self._linker = linker
+        self._is_late = linker == "gold"
+        self._keeps_binding = linker == "lld"  # gold and mold make hidden symbols local
+        self._pointed = pointed_at(classes, tail_calls)
+        self._callees = _callees(classes, tail_calls, calls)
+        self._group: dict[_Node, int] = {}  # members of a class that have one group are identical
+
+    def plan(self) -> KeepUnique:
+        found = KeepUnique([], 0, [], self._linker, 0)
+        caller_bytes = unlisted = 0
+        for class_idx in self._callees_first():
+            fold = self._classes[class_idx]
+            unlisted += not fold.flags & ClassFlag.MEMBERS_COMPLETE
+            by_callees: dict[tuple[int, ...], list[int]] = {}
+            for idx in range(len(fold.members)):
+                by_callees.setdefault(self._signature(class_idx, idx), []).append(idx)
+            caller_bytes += (len(by_callees) - 1) * fold.size_bytes
+            for group, members in enumerate(by_callees.values()):
+                self._group.update(((class_idx, idx), group) for idx in members)
+                self._split(class_idx, members, found)
+        return found._replace(caller_bytes=caller_bytes, unlisted=unlisted)
+
+    def _split(self, class_idx: int, identical: list[int], found: KeepUnique) -> None:
+        """Keep all but one of those members that cannot be told apart."""
+        fold = self._classes[class_idx]
+        doubtful = identical
+        if fold.flags & ClassFlag.CALLS_COMPLETE:
+            doubtful = [idx for idx in identical if self._pointed[class_idx] >> idx & 1]
+        if len(doubtful) < 2:
+            return
+        staying = self._staying(fold, doubtful)
+        together = [fold.members[idx].name for idx in staying if not self._can_be_named(fold.members[idx])]
+        has_company = len(staying) > 1 or (self._is_late and not _kept(fold))
+        found.impossible.extend(together if has_company else [])
+        for idx in doubtful:
+            if idx in staying:
+                continue
+            member = fold.members[idx]
+            self._group[class_idx, idx] = -1 - idx
+            symbols = [name for name in (member.name, *member.aliases) if "." not in name]  # foo.localalias
+            found.functions.append(Kept(member.name, tuple(symbols) or (member.name,), fold.size_bytes))
+
+    def _staying(self, fold: FoldClass, doubtful: list[int]) -> list[int]:
+        """The members that stay together: those that cannot be named, or one."""
+        staying = [idx for idx in doubtful if not self._can_be_named(fold.members[idx])]
+        if self._is_late:
+            known = _kept(fold)
+            return sorted({*staying, *known} & {*doubtful}) or doubtful[: len(known)]
+        return staying or doubtful[:1]
+
+    def _can_be_named(self, member: Member) -> bool:
+        if member.flags & MemberFlag.NAMELESS:
+            return False
+        is_hidden = not self._keeps_binding and member.name.startswith("_Z") and not member.name.startswith(_INTERNAL)
+        return not member.flags & MemberFlag.LOCAL or is_hidden
+
+    def _signature(self, class_idx: int, idx: int) -> tuple[int, ...]:
+        """The groups of what a member calls, at the places where that is known of all members."""
+        if self._is_late:
+            return ()
+        return tuple(self._group.get(callees[idx], 0) for callees in self._callees.get(class_idx, ()))
+
+    def _callees_first(self) -> list[int]:
+        """The merged classes, each after those that it calls, apart from circles."""
+        order: list[int] = []
+        seen: set[int] = set()
+        merged = [idx for idx, fold in enumerate(self._classes) if fold.merged]
+        stack = [(idx, False) for idx in reversed(merged)]
+        while stack:
+            class_idx, is_done = stack.pop()
+            if is_done:
+                order.append(class_idx)
+            elif class_idx not in seen:
+                seen.add(class_idx)
+                stack.append((class_idx, True))
+                called = {callee for callees in self._callees.get(class_idx, ()) for callee, _ in callees.values()}
+                stack += [(idx, False) for idx in sorted(called, reverse=True) if self._classes[idx].merged]
+        return order
+
+
+def _kept(fold: FoldClass) -> list[int]:
+    """The member whose section the linker kept, if that is known."""
+    return [idx for idx, member in enumerate(fold.members) if member.flags & MemberFlag.KEPT][:1]
+
+
+def _callees(
+    classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls
+) -> dict[int, list[dict[int, _Node]]]:
+    """For each merged class the calls and jumps that are known of all its members: what each of them calls there."""
+    node_of: dict[int, _Node] = {}
+    for class_idx, fold in enumerate(classes):
+        for idx, member in enumerate(fold.members):
+            if member.die and not fold.flags & ClassFlag.FRAGMENT:
+                node_of[member.die] = (class_idx, idx)
+    sites: dict[tuple[int, int], dict[int, set[_Node]]] = {}
+    for site, caller, callee in zip(
+        calls.call_site.tolist(), calls.caller_die.tolist(), calls.callee_die.tolist(), strict=True
+    ):
+        if caller in node_of and callee in node_of:
+            class_idx, idx = node_of[caller]
+            sites.setdefault((class_idx, site), {}).setdefault(idx, set()).add(node_of[callee])
+    for call in tail_calls:
+        class_idx, idx = call.caller
+        if call.callee.member_idx != ALL_MEMBERS:
+            callee_node = (call.callee.class_idx, call.callee.member_idx)
+            callers = range(len(classes[class_idx].members)) if idx == ALL_MEMBERS else [idx]
+            for caller in callers:
+                sites.setdefault((class_idx, call.jump), {}).setdefault(caller, set()).add(callee_node)
+    found: dict[int, list[dict[int, _Node]]] = {}
+    for (class_idx, _), by_member in sorted(sites.items()):
+        if len(by_member) == len(classes[class_idx].members) and all(len(each) == 1 for each in by_member.values()):
+            found.setdefault(class_idx, []).append({idx: next(iter(each)) for idx, each in by_member.items()})
+    return found

@@ -1,0 +1,96 @@
+"""`icf pass --keep-unique-out`: a link with what it writes has one name for every frame."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import Program, icf
+from tests.e2e.workshop import GOLD, LLD, Workshop
+
+GCC_LLD = replace(LLD, compiler="gcc")
+toolchains = pytest.mark.parametrize("toolchain", [GOLD, LLD, GCC_LLD], ids=str, indirect=True)
+
+MARKET = """
+    int total;
+    struct Stall { virtual void open(int n) = 0; virtual void close(int n) = 0; };
+    template <class T> struct Of : Stall {
+        int sold = 0;
+        NOINLINE void open(int n) override { SAMPLE(); total += n; }
+        NOINLINE void close(int n) override { count(n); total += n; }
+        NOINLINE void count(int n) { SAMPLE(); sold += 2 * n; }
+        NOINLINE void clean(int n) { SAMPLE(); sold += 3 * n; }
+    };
+    struct Apple {}; struct Pear {}; struct Plum {};
+    Of<Apple> apples; Of<Pear> pears; Of<Plum> plums;
+    NOINLINE void ripe(int n) { SAMPLE(); total += 4 * n; }
+    NOINLINE void green(int n) { SAMPLE(); total += 4 * n; }
+    void (*chosen[])(int) = {ripe, green};
+    Stall *stalls[] = {&apples, &pears, &plums};
+    int main() {
+        for (Stall *stall : stalls) { stall->open(1); stall->close(2); }
+        for (auto function : chosen) function(3);
+        apples.clean(1); pears.clean(2); plums.clean(3);
+        ripe(1); green(2);
+        return 0;
+    }
+"""
+
+
+@toolchains
+def test_a_link_with_what_is_written_names_every_frame(workshop: Workshop) -> None:
+    objects = [*workshop.compile(MARKET), workshop.sampler()]
+    program = workshop.build(MARKET)
+    response = workshop.folder / "keep"
+    found = json.loads(icf("pass", program.folded, "--keep-unique-out", response, "--json"))["keep_unique"]
+    assert any("ambiguous" in verdicts or "narrowed" in verdicts for verdicts in program.check().values())
+    options = response.read_text().splitlines()
+    assert sorted(f"--keep-unique={symbol}" for kept in found["functions"] for symbol in kept["symbols"]) == sorted(
+        options
+    )
+
+    kept_image, report = workshop.link("program.kept", objects, "all", [f"-Wl,@{response}"])
+    kept = Program(kept_image, program.unfolded, report)
+    kept.add_tables()
+    verdicts = {name: found for name, found in kept.check().items() if name.startswith("_Z")}  # not the sampler's
+    assert len(verdicts) >= 3 * 4 + 2 and all(verdict <= {"unique", "unmerged"} for verdict in verdicts.values())
+    assert kept.merged()  # what is called directly is as folded as before
+    grown = code_bytes(kept_image) - code_bytes(program.folded)
+    assert 0 < found["size_bytes"] <= grown + 16 * 2 * len(options)  # functions begin at multiples of 16
+    if workshop.toolchain != GOLD:
+        # two of three that are opened, and one that is ripe; what closes them differs by what it counts
+        assert len(options) == 2 + 2 + 1
+    # nothing is left to be done
+    again = json.loads(icf("pass", kept_image, "--keep-unique-out", response, "--json"))
+    assert again["already_done"] and again["keep_unique"]["functions"] == [] and response.read_text() == ""
+
+
+def code_bytes(image: Path) -> int:
+    from icf.elf.image import Image
+
+    with Image.open(image) as file:
+        return next(section.size_bytes for section in file.sections if section.name == ".text")
+
+
+@toolchains
+def test_local_functions_cannot_be_kept(workshop: Workshop) -> None:
+    program = workshop.build("""
+        int total;
+        static NOINLINE void ripe(int n) { SAMPLE(); total += n; }
+        static NOINLINE void green(int n) { SAMPLE(); total += n; }
+        NOINLINE void sour(int n) { SAMPLE(); total += n; }
+        void (*chosen[])(int) = {ripe, green, sour};
+        int main() { for (auto function : chosen) function(3); return 0; }
+    """)
+    response = workshop.folder / "keep"
+    text = icf("pass", program.folded, "--keep-unique-out", response)
+    assert response.read_text() == "--keep-unique=_Z4souri\n"
+    assert "not unique  2 local functions" in text
+
+
+def test_a_file_that_cannot_be_written(workshop: Workshop) -> None:
+    program = workshop.build("int main() { SAMPLE(); return 0; }")
+    icf("pass", program.folded, "--keep-unique-out", workshop.folder / "none" / "keep", status=1)
