@@ -6,8 +6,7 @@ the program. A command that does not link, or links without folding, takes our p
 
     added to the link                      so that
     --print-icf-sections --trace           classes and objects are known; both are kept from the user
-    --emit-relocs                          lld says what it knows, where code is made during the link (LTO) and no
-                                           object is at hand; taken out again
+    --lto-obj-path                         lld keeps, for a while, the objects that it makes during the link (LTO)
     --color-diagnostics and the like       diagnostics are as colourful as without us, though they go through a pipe
 
 While the linker works the objects that it names are read.
@@ -55,14 +54,22 @@ def _link(command: LinkCommand, args: argparse.Namespace) -> int:
     if not command.links or not command.folds or command.linker == "bfd" or not _is_file(command.output):
         _become(command.command)
     gc.disable()  # all there is gets used until the end
-    from linkpass.runlink import RunningLink
-
-    may_be_lld = command.linker in ("lld", "")
-    keep_relocations = command.has(_RELOCATIONS, "-q") or (may_be_lld and args.keep_relocations)
+    keeps_relocations = args.keep_relocations and not command.has(_RELOCATIONS, "-q")
     added = [] if command.has(_REPORT) else [_REPORT]
     added += [] if command.has(_TRACE, "-t") else [_TRACE]
-    if may_be_lld and not command.has(_RELOCATIONS, "-q") and not command.strips:
-        added += [_RELOCATIONS] if args.keep_relocations or command.compiles() else []
+    added += [_RELOCATIONS] if keeps_relocations and command.linker in ("lld", "") else []
+    if command.linker == "lld" and command.compiles() and not any("obj-path" in option for option in command.options):
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="icf-link-") as folder:
+            return _link_and_pass(command, [*added, f"--lto-obj-path={folder}/lto.o"], args, folder)
+    return _link_and_pass(command, added, args)
+
+
+def _link_and_pass(command: LinkCommand, added: list[str], args: argparse.Namespace, made: str = "") -> int:
+    """Link with these options added, and run the pass; `made` is the folder of objects that the linker makes."""
+    from linkpass.runlink import RunningLink
+
     link = RunningLink(
         command.with_options(added + _linker_colours(command)) + _driver_colours(command),
         _environment(command),
@@ -80,7 +87,7 @@ def _link(command: LinkCommand, args: argparse.Namespace) -> int:
     try:
         if problem is not None:
             raise problem
-        _pass(command.output, link, objects, drop_relocations=not keep_relocations, summary=args.summary)
+        _pass(command.output, link, objects, made, summary=args.summary)
     except Exception as error:  # a build must not break because of us
         sys.stderr.write(f"icf link: {'error' if args.strict else 'warning'}: the pass failed: {_described(error)}\n")
         sys.stderr.write(f"icf link: {command.output} is as it was linked, without tables\n")
@@ -143,14 +150,18 @@ def _read_inputs(link: RunningLink) -> LinkObjects:
     return objects
 
 
-def _pass(
-    output: str, link: RunningLink, objects: LinkObjects | None, *, drop_relocations: bool, summary: bool
-) -> None:
+def _pass(output: str, link: RunningLink, objects: LinkObjects | None, made: str, *, summary: bool) -> None:
     from icf.folds.report import parse_icf_report
     from linkpass.pipeline import Options, run_pass
 
+    if made and objects is not None:
+        from icf.linkinputs.inputs import open_inputs
+
+        names = sorted(os.listdir(made), key=lambda name: (len(name), name))  # lto.o, lto.o1 ... lto.o10
+        for object_file in open_inputs([os.path.join(made, name) for name in names]):
+            objects.add(object_file)
     report = parse_icf_report(b"\n".join(link.report), "what the linker said")
-    found = run_pass(output, Options(drop_relocations=drop_relocations), report, objects)
+    found = run_pass(output, Options(), report, objects)
     if summary:
         from linkpass.cmd_pass import summary_lines
 

@@ -24,7 +24,6 @@ from icf.linkinputs.responsefile import expand
 _LINKER = re.compile(r"(?:^|[-.])(lld|gold|mold|bfd)(?:-[0-9.]+)?$")  # ld.lld, aarch64-linux-gnu-ld.gold, lld-19
 _DIRECT = re.compile(r"(?:^|-)(?:ld|ld[.-][a-z]+|lld|gold|mold)(?:-[0-9.]+)?$")
 _NO_LINK = frozenset({"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
-_STRIPS = frozenset({"-s", "--strip-all"})
 _BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _ARCHIVE_MAGIC = b"!<arch>\n"
 _ARCHIVE_HEAD_SIZE_BYTES = 1 << 20
@@ -46,11 +45,6 @@ class LinkCommand(NamedTuple):
         """Whether identical functions get folded."""
         modes = [option.partition("=")[2] for option in self.options if option.startswith(("--icf=", "-icf="))]
         return bool(modes) and modes[-1] in ("all", "safe")
-
-    @property
-    def strips(self) -> bool:
-        """Whether the linker leaves symbols out: then it cannot keep relocations, and no name is left to tell."""
-        return any(option in _STRIPS for option in self.options)
 
     def has(self, *names: str) -> bool:
         """Whether the linker gets one of these options, with an argument or without."""
