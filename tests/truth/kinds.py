@@ -26,13 +26,20 @@ class Kind:
     linker: str
     evidence: tuple[str, ...]
 
+    @property
+    def has_call_sites(self) -> bool:
+        """Whether the compiler describes calls: not without -g, nor without optimisation; under LTO not all."""
+        return "-" not in self.compiler or self.compiler.endswith(("-fatlto", "-aarch64"))
+
     def names_every_direct_call(self, evidence: str) -> bool:
         """Whether what the pass gets says which function each direct call means."""
-        has_call_sites = "-" not in self.compiler or self.compiler.endswith(("lto", "-aarch64"))
-        with_relocations = self.linker == "lldr" or (self.linker == "lld" and evidence == "link")
-        if evidence in ("objects", "link") and not self.compiler.endswith("lto"):
-            return True  # with LTO, objects are gone when the link is over
-        return evidence == "objects" or (with_relocations and has_call_sites)
+        if evidence == "link" and self.compiler.endswith(("-lto", "-thinlto")):
+            return False  # the objects are gone when the link is over
+        return evidence in ("objects", "link") or (self.linker == "lldr" and self.has_call_sites)
+
+    def names_every_call_site(self, evidence: str) -> bool:
+        """Whether each direct call has its name that has a call site in DWARF: lld and mold overwrite some of it."""
+        return self.names_every_direct_call(evidence) or (self.linker == "gold" and self.has_call_sites)
 
 
 _USUAL = (

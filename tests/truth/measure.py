@@ -101,9 +101,8 @@ def measure(
         stacks = alignment.stacks
         result = Result(evidence)
         measurement.results.append(result)
-        names_all = kind.names_every_direct_call(evidence)
-        known = None if names_all else call_sites_with_origin(build.unfolded)
-        result.is_bound = names_all or build.linker == "gold"  # lld and mold overwrite what folded functions say
+        known = None if kind.names_every_direct_call(evidence) else call_sites_with_origin(build.unfolded)
+        result.is_bound = kind.names_every_call_site(evidence)
         passed = work / build.folded.name
         try:
             result.pass_s = add_tables(command, build, evidence, passed)
