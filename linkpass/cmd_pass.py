@@ -97,7 +97,9 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.tables_file != summary.out:
         lines.append(f"  written to  {summary.tables_file}")
     if summary.declarations_added:
-        lines.append(f"  declared    {summary.declarations_added} functions without debug information")
+        lines.append(
+            f"  declared    {summary.declarations_added} functions that have no DIE in {summary.debug_file or 'the image'}"
+        )
     if summary.open_calls:
         lines.append(f"  open        {summary.open_calls} calls whose callee nothing names")
     for reason, count in summary.dropped.items():

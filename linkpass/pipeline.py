@@ -117,7 +117,7 @@ def run_pass(
             dropped=dict(Counter(collected.records.dropped)),
             declarations_added=len(tables.synthetic.dies),
             table_bytes=len(tables.dcall_bytes) + len(tables.icf_bytes),
-            debug_info_bytes=tables.synthetic.info_keep_bytes,
+            debug_info_bytes=tables.synthetic.info_keep_bytes + len(linked.debug.more),
             unread_units=linked.debug.errors(),
             undescribed=len(linked.undescribed),
             missing_debug_files=linked.debug.missing,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from icf.dwarf.units import END, OFFSET
+from icf.folds.aliases import is_cold_part
 from icf.folds.members import FoldMember
 from icf.model import (
     ALL_MEMBERS,
@@ -87,9 +88,16 @@ def build_tables(linked: Linked, collected: Collected, marks: Marks, *, apart: b
     places = {caller for _, caller in records.calls} | {Place(v, i) for v in listed for i in _indices(linked, v)}
     die = {place: _die_in_image(linked, linked.member(place)) for place in places}
     missing = sorted(place for place in places if not die[place])
-    undeclared = [(member.name, member.nameless) for member in map(linked.member, missing)]
-    synthetic = make_synthetic_unit(linked.image.debug, linked.debug, undeclared)
-    die.update(zip(missing, synthetic.dies, strict=True))
+    undeclared: dict[int | Place, FoldMember] = {}  # by their DIE in a split unit, which a cold part shares
+    for place in missing:
+        member = linked.member(place)
+        known = undeclared.setdefault(member.die or place, member)
+        if is_cold_part(known.name):
+            undeclared[member.die or place] = member
+    names = [(member.name, member.nameless) for member in undeclared.values()]
+    synthetic = make_synthetic_unit(linked.image.debug, linked.debug, names)
+    declaration = dict(zip(undeclared, synthetic.dies, strict=True))
+    die.update((place, declaration[linked.member(place).die or place]) for place in missing)
 
     # classes
     incomplete = {target for _, target in collected.open_jumps}

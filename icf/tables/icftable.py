@@ -40,6 +40,11 @@ themselves are below 2**63. Members are numbered through, in class order.
 debug information are in `.debug_str` already, so a name costs a few bytes, not sixty. Bytes of a name
 that are not UTF-8 survive as surrogates.
 
+**DIEs** are offsets in `.debug_info` of the image, or of its separate debug file. A function that has none there gets a
+declaration in a unit that the pass appends, and the flag SYNTHETIC: functions without debug information, and those that
+only a .dwo file describes. Where the pass was told to leave the debug file alone (`icf pass --in-image`) that unit is
+missing: DIEs behind the end of `.debug_info` tell its functions apart and point nowhere.
+
 **Evidence**: `(repeat - 1) << 3 | kind`, kind an icf.model.Evidence. Call-site records come in long
 stretches of one evidence. Runs are capped so that a byte never stands for more than 32: a count of
 2**60 cannot be claimed in a few bytes, and the worst case costs what one byte a record would.
