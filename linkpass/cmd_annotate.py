@@ -1,0 +1,20 @@
+"""`icf annotate OBJECT...`: keep what objects know of their calls through the link, with any linker."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from linkpass.annotate import annotate
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("objects", metavar="OBJECT", nargs="+", help="a relocatable object; it is replaced")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not say which have nothing to annotate")
+
+
+def run(args: argparse.Namespace) -> int:
+    for path in args.objects:
+        if not annotate(path) and not args.quiet:
+            sys.stderr.write(f"icf: {path}: has no function whose calls could be recorded, left as it is\n")
+    return 0

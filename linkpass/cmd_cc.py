@@ -1,0 +1,73 @@
+"""`icf cc -- COMPILE-COMMAND`: compile, and annotate the objects that come out.
+
+In front of a compile command, or as a launcher (CMAKE_CXX_COMPILER_LAUNCHER="icf;cc;--"). The compiler's words and
+its exit status go through; a command that makes no objects is run as it is. What it has made is told by what is
+there afterwards: the file of -o, or for each source file an object of its name in the working directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from icf.errors import IcfError
+from icf.linkinputs.responsefile import expand
+
+_NO_OBJECTS = frozenset({"-E", "-S", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
+_CLOCK_STEP_NS = 20_000_000  # file times may lag behind the clock by that much
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--strict", action="store_true", help="fail when an object cannot be annotated")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMPILE-COMMAND", help="as always")
+
+
+def run(args: argparse.Namespace) -> int:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise IcfError("no compile command", hint="icf cc -- c++ -O2 -ffunction-sections -c main.cpp")
+    start_ns = time.time_ns() - _CLOCK_STEP_NS
+    try:
+        status = subprocess.run(command).returncode
+    except OSError as error:
+        raise IcfError(f"{command[0]}: {error.strerror}") from error
+    made = [path for path in objects_of(command) if _is_new(path, start_ns)] if status == 0 else []
+    for path in made:
+        from linkpass.annotate import annotate
+
+        try:
+            annotate(path)
+        except (IcfError, OSError) as error:
+            sys.stderr.write(f"icf cc: {'error' if args.strict else 'warning'}: {error}\n")
+            sys.stderr.write(f"icf cc: {path} is as it was compiled, not annotated\n")
+            status = 1 if args.strict else 0
+    return status if status >= 0 else 128 - status
+
+
+def objects_of(command: Sequence[str]) -> list[str]:
+    """The objects that a compile command may write; none if it does not stop after compiling."""
+    words = expand(command[1:])
+    if "-c" not in words or any(word in _NO_OBJECTS for word in words):
+        return []
+    output = ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == "-o":
+            output = following
+        elif word.startswith("-o") and not word.startswith(("-objc", "-oformat")):
+            output = word[2:]
+    if output:
+        return [output]
+    names = [word for word in words if not word.startswith("-")]
+    return list(dict.fromkeys(f"{os.path.splitext(os.path.basename(name))[0]}.o" for name in names))
+
+
+def _is_new(path: str, start_ns: int) -> bool:
+    """Whether a file was written by the command that began then."""
+    try:
+        return os.path.isfile(path) and os.stat(path).st_mtime_ns >= start_ns
+    except (OSError, ValueError):
+        return False
