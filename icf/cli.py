@@ -36,6 +36,8 @@ class Verb(NamedTuple):
 
 VERBS: dict[str, Verb] = {
     "pass": Verb("linkpass.cmd_pass", "write the call-site tables into a linked image"),
+    "annotate": Verb("linkpass.cmd_annotate", "keep what objects know of their calls through the link"),
+    "cc": Verb("linkpass.cmd_cc", "compile, and annotate the objects"),
     "link": Verb("linkpass.cmd_link", "link, and let the pass follow"),
     "verify": Verb("linkpass.cmd_verify", "check the tables of an image against its machine code"),
     "dump": Verb("icf.cmd_dump", "print the tables of an image"),

@@ -1,7 +1,7 @@
 """Collect: all evidence about the branches that matter, merged and completed.
 
     evidence, best first            what it covers
-    table                           an earlier .debug_dcall
+    table                           annotated objects, an earlier .debug_dcall
     relocation                      kept code, all of it
     object                          all code, where the objects of the link are at hand
     dwarf                           kept and folded code, as far as compilers wrote call sites
@@ -15,6 +15,7 @@ meant. It gets no record, and the classes it calls are not complete.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from linkpass.objects import LinkObjects
 from linkpass.reach import Reach, find_reach, fragment_owners
 from linkpass.records import Key, Records
 
+if TYPE_CHECKING:
+    from linkpass.annotated import Annotations
+
 
 @dataclass(slots=True)
 class Collected:
@@ -42,16 +46,20 @@ class Collected:
     open_jumps: list[tuple[Key, int]]  # and jumps, with their target
 
 
-def collect(linked: Linked, objects: LinkObjects | None = None) -> Collected:
+def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Annotations | None = None) -> Collected:
     """Ask every kind of evidence about every branch into the reach of a merged body."""
     if objects is not None:
         join_aliases(linked, objects)
+    if annotations is not None:
+        annotations.join_aliases(linked)
     reach = find_reach(linked)
     _outlined_functions(linked, reach)
     bodies = np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target])
     linked.finder.prepare(np.setdiff1d(bodies, linked.vaddrs))
     records = Records()
     _stub_calls(linked, reach, records)
+    if annotations is not None:
+        records.merge(annotations.statements(linked, reach))
     file = file_with_tables(linked.image)
     table = file.contents(".debug_dcall")
     if len(table) and file.section(".debug_icf") is None:  # else it is our own, about to be made anew

@@ -16,6 +16,7 @@ from icf.debugfiles.options import open_image
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
+from icf.tables import ANNOTATION_SECTION
 from linkpass.address_taken import find_marks
 from linkpass.collect import collect
 from linkpass.linked import Linked
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from icf.folds.reported import Reported
     from icf.tables.dcall import DirectCalls
     from icf.tables.icftable import IcfTable
+    from linkpass.annotated import Annotations
     from linkpass.keep_unique import KeepUnique
     from linkpass.objects import LinkObjects
 
@@ -88,8 +90,9 @@ def run_pass(
         target = image if outputs.debug is None else image.debug
         if target.section(".debug_icf") is not None and report is None and objects is None:
             return _already_done(image, outputs, options)
-        linked = Linked.read(image, _told(image, report, objects), options.threads)
-        collected = collect(linked, objects)
+        annotations = _annotations(image)
+        linked = Linked.read(image, _told(image, report, objects, annotations), options.threads)
+        collected = collect(linked, objects, annotations)
         marks = find_marks(linked, collected)
         tables = build_tables(linked, collected, marks, apart=target is not image.debug)
         problems = check_tables(image, tables.icf, tables.calls)
@@ -99,6 +102,7 @@ def run_pass(
         growths, edits = tables.growths(linked) if target is image.debug else ([], [])
         edits += tables.edits()
         removals = emitted_relocations(image) if options.drop_relocations else []
+        removals += [] if annotations is None else annotations.sections(removals)
         write_outputs(image, outputs, edits, growths, removals)
         keep_unique = _write_keep_unique(image, tables.icf, tables.calls, options)
         folds = linked.folds.values()
@@ -125,6 +129,15 @@ def run_pass(
         )
 
 
+def _annotations(image: Image) -> Annotations | None:
+    """What annotated objects have left in the image."""
+    if image.named(ANNOTATION_SECTION) is None:
+        return None
+    from linkpass.annotated import Annotations
+
+    return Annotations.read(image)
+
+
 def _read_report(options: Options) -> list[FoldedSections] | None:
     """What the linker said, if that is given."""
     if options.icf_report is None:
@@ -147,9 +160,14 @@ def _open_objects(options: Options) -> LinkObjects | None:
 
 
 def _told(
-    image: Image, report: list[FoldedSections] | None, objects: LinkObjects | None
+    image: Image,
+    report: list[FoldedSections] | None,
+    objects: LinkObjects | None,
+    annotations: Annotations | None,
 ) -> Reported | list[FoldedSections] | None:
     """Who tells best of functions whose symbols the linker drops."""
+    if image.linker in ("gold", "mold") and report is None and objects is None and annotations is not None:
+        return annotations.reported()
     if image.linker not in ("gold", "mold") or (objects is None and image.linker == "gold"):
         return report
     from linkpass.placed_functions import tell
