@@ -97,9 +97,8 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.tables_file != summary.out:
         lines.append(f"  written to  {summary.tables_file}")
     if summary.declarations_added:
-        lines.append(
-            f"  declared    {summary.declarations_added} functions that have no DIE in {summary.debug_file or 'the image'}"
-        )
+        file = summary.debug_file or "the image"
+        lines.append(f"  declared    {summary.declarations_added} functions that have no DIE in {file}")
     if summary.open_calls:
         lines.append(f"  open        {summary.open_calls} calls whose callee nothing names")
     for reason, count in summary.dropped.items():
