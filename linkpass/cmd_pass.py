@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if summary.undescribed:
         sys.stderr.write(
             f"icf: warning: {summary.image}: {summary.undescribed} functions have no debug information; gold leaves no"
-            " trace of static functions that it folded with them: they are named only with --objects, all of them, or --icf-report\n"
+            " trace of static functions that it folded with them: only all --objects or --icf-report name them\n"
         )
     if summary.keep_unique is not None and summary.keep_unique.linker == "mold":
         sys.stderr.write(f"icf: warning: {args.keep_unique_out}: mold has no --keep-unique, lld and gold have it\n")

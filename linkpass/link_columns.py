@@ -121,27 +121,30 @@ class LinkColumns:
         linked[self.sections.object_idx[self.definitions.section[self.address != NOWHERE]]] = True
         return linked
 
+    @property
+    def copies(self) -> Mask:
+        """Whether a section may be in the link: all copies of all groups."""
+        return np.asarray(self.is_linked[self.sections.object_idx] & self.sections.is_placed)
+
     @cached_property
     def prevails(self) -> Mask:
         """Whether a section is in the link: its object is linked, and its group is the first of its name."""
-        sections = self.sections
-        prevails: Mask = self.is_linked[sections.object_idx] & sections.is_placed
+        sections, prevails = self.sections, self.copies
         rows = np.flatnonzero(prevails & (sections.group != 0))
         groups, first = np.unique(sections.group[rows], return_index=True)
         owner = sections.object_idx[rows[first]]
         prevails[rows] = owner[np.searchsorted(groups, sections.group[rows])] == sections.object_idx[rows]
         return prevails
 
-    @cached_property
-    def base(self) -> I64:
-        """The address of each section that prevails, by its symbols; NOWHERE if they are gone or disagree."""
+    def bases(self, sections: Mask) -> I64:
+        """The address of each of these sections by its symbols; NOWHERE for others, and where symbols disagree."""
         found = self.definitions
-        rows = np.flatnonzero((self.address != NOWHERE) & self.prevails[found.section])
-        base = np.full(len(self.sections.section), NOWHERE, np.int64)
+        rows = np.flatnonzero((self.address != NOWHERE) & sections[found.section])
+        bases = np.full(len(self.sections.section), NOWHERE, np.int64)
         wanted = self.address[rows] - found.value[rows]
-        base[found.section[rows]] = wanted
-        base[found.section[rows[base[found.section[rows]] != wanted]]] = NOWHERE
-        return base
+        bases[found.section[rows]] = wanted
+        bases[found.section[rows[bases[found.section[rows]] != wanted]]] = NOWHERE
+        return bases
 
 
 def is_in(values: U64, ascending: U64) -> Mask:

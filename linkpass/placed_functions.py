@@ -7,9 +7,11 @@ the image has and the objects do not have is looked for, too. Only the C runtime
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from icf.code.branches import executable_sections
 from icf.elf.image import Image
@@ -23,6 +25,8 @@ from linkpass.content import possible_places
 from linkpass.link_columns import NOWHERE, LinkColumns, is_in
 from linkpass.objects import LinkObjects
 from linkpass.placement import Placement
+
+I64 = NDArray[np.int64]
 
 
 class PlacedFunctions(NamedTuple):
@@ -59,17 +63,38 @@ def place_functions(image: Image, objects: LinkObjects) -> PlacedFunctions:
     columns = LinkColumns(image, objects.objects)
     placement = Placement(image, columns)
     found = columns.definitions
-    is_lost = found.is_function & columns.prevails[found.section] & ~columns.has_symbol
-    rows = np.flatnonzero(is_lost & (placement.base[found.section] != NOWHERE))
+    lost = np.flatnonzero(found.is_function & ~columns.has_symbol)
+    bases = placement.base[found.section[lost]]
+    is_there = bases != NOWHERE
+    pairs = set(zip(lost[is_there].tolist(), (bases + found.value[lost])[is_there].tolist(), strict=True))
+    pairs |= _in_sections(columns, lost, placement.places)
+    pairs |= _in_sections(columns, lost, possible_places(image, placement, placement.missing()))
+    first = _first_by_key(columns, lost)
+    pairs = {(row if found.is_local[row] else first[int(found.key[row])], vaddr) for row, vaddr in pairs}
+    pairs |= {(first[key], vaddr) for key, vaddr in placement.globals if key in first}
     told: dict[int, list[Told]] = {}
-    for row, vaddr in zip(
-        rows.tolist(), (placement.base[found.section[rows]] + found.value[rows]).tolist(), strict=True
-    ):
-        told.setdefault(vaddr, []).append(_told(columns, row))
-    for section, base in possible_places(image, placement, placement.missing()):
-        for row in np.flatnonzero(is_lost & (found.section == section)).tolist():
-            told.setdefault(base + int(found.value[row]), []).append(_told(columns, row))
+    starts = frozenset(image.symbols.value[image.symbols.functions].tolist())  # not what a stub goes to
+    for row, vaddr in sorted(pairs):
+        if vaddr in starts:
+            told.setdefault(vaddr, []).append(_told(columns, row))
     return PlacedFunctions(told, _unknown(image, placement))
+
+
+def _in_sections(columns: LinkColumns, lost: I64, places: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """The lost functions in sections at these addresses, and where that puts them."""
+    found = columns.definitions
+    rows_in: dict[int, list[int]] = {}
+    for row, section in zip(lost.tolist(), found.section[lost].tolist(), strict=True):
+        rows_in.setdefault(section, []).append(row)
+    return {(row, base + int(found.value[row])) for section, base in places for row in rows_in.get(section, ())}
+
+
+def _first_by_key(columns: LinkColumns, lost: I64) -> dict[int, int]:
+    """The lost global functions by key; of copies the first."""
+    found = columns.definitions
+    rows = lost[~found.is_local[lost]]
+    keys, first = np.unique(found.key[rows], return_index=True)
+    return dict(zip(keys.tolist(), rows[first].tolist(), strict=True))
 
 
 def _told(columns: LinkColumns, definition: int) -> Told:
@@ -87,7 +112,9 @@ def _unknown(image: Image, placement: Placement) -> list[str]:
     hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
     names = symbols.names(rows[~is_in(hashes, np.unique(columns.definitions.name_hash))].tolist())
     code = [(section.vaddr, section.vaddr + section.size_bytes) for section in executable_sections(image)]
-    used = [key for vaddr, key in placement.undefined.items() if any(low <= vaddr < high for low, high in code)]
+    in_code = (key for key, vaddr in placement.globals if any(low <= vaddr < high for low, high in code))
+    used = np.fromiter(in_code, np.uint64)
+    used = used[~is_in(used, np.unique(columns.definitions.key))]
     for object_file, keys in zip(columns.objects, columns.keys, strict=True):
-        names += object_file.symbols.names(np.flatnonzero(np.isin(keys, used)).tolist()) if used else ()
+        names += object_file.symbols.names(np.flatnonzero(np.isin(keys, used)).tolist()) if len(used) else ()
     return sorted({name for name in names if not is_unfolded(name)})

@@ -162,3 +162,27 @@ def test_without_some_of_the_objects_nothing_is_claimed(toolchain: Toolchain, tm
                 tell(image, None, some)
         else:
             assert tell(image, None, some) is None
+
+
+@pytest.mark.parametrize("toolchain", DROPPING, ids=str)
+def test_objects_out_of_order_cost_no_function(toolchain: Toolchain, tmp_path: Path) -> None:
+    # two objects have a template each way, and each calls a static function of its own in it
+    text = """
+        static NOINLINE void {name}(int n) {{ count(n); total += {number}; }}
+        template <class T> NOINLINE T walk(T n) {{ {name}(int(n)); {more} return n; }}
+        int use_{name}(int n) {{ return int(walk((long)n) + walk((unsigned long)n)); }}
+    """
+    sources = {
+        "first.cpp": MARKET + text.format(name="first", number=3, more=""),
+        "other.cpp": MARKET + text.format(name="other", number=3, more="count(4);"),
+        "main.cpp": MARKET
+        + "int use_first(int), use_other(int); int main(int n, char **) { return use_first(n) + use_other(n); }",
+    }
+    objects = Workshop(tmp_path, toolchain).compile({**sources, "base.cpp": BASE}, "-g0")
+    image, report = Workshop(tmp_path, toolchain).link("program", objects, "all", ["-Wl,--gc-sections"])
+    assert parse_icf_report(report)
+    placed = place(image, objects)
+    assert bool(placed.told) == (toolchain in MOLD)
+    right = functions_at(image, placed)
+    shuffled = functions_at(image, place(image, [objects[1], objects[0], *objects[2:]]))
+    assert all(not names - shuffled[vaddr] for vaddr, names in right.items())
