@@ -55,8 +55,6 @@ class LinkObjects:
         """Take in one more; not after a question has been asked."""
         symbols, sections, rows = object_file.symbols, object_file.sections, object_file.functions
         _ = object_file.relocation_section  # it is kept, and will be asked for when nobody waits for a linker any more
-        if not len(rows):
-            return
         section, offset, size_bytes = (
             symbols.shndx[rows].astype(np.int64),
             symbols.value[rows],

@@ -69,20 +69,12 @@ def test_every_function_of_the_report_is_found(
     assert len(classes) >= 8
 
 
-def members(image_path: Path, toolchain: Toolchain, objects: Sequence[str | Path]) -> set[Class]:
+def members(image_path: Path, objects: Sequence[str | Path]) -> set[Class]:
     with Image.open(image_path) as image:
         told = tell(image, None, LinkObjects(open_inputs([str(path) for path in objects])))
         assert told is not None
         folds = Linked.read(image, told).folds.values()
         return {frozenset(Counter(member.name for member in fold.members).items()) for fold in folds}
-
-
-def link_with_objects(
-    workshop: Workshop, sources: dict[str, str], *link_flags: str | Path, flags: Sequence[str] = ()
-) -> tuple[Path, list[Path]]:
-    objects = workshop.compile({**sources, "base.cpp": BASE}, *flags)
-    image, _ = workshop.link("program", [*objects, *map(Path, ())], "all", [str(flag) for flag in link_flags])
-    return image, objects
 
 
 @pytest.mark.parametrize("toolchain", DROPPING, ids=str)
@@ -102,7 +94,7 @@ def test_namesakes_in_files_of_one_name_are_found_by_their_callers(toolchain: To
         path for name, text in {**sources, "base.cpp": BASE}.items() for path in _compile_at(workshop, name, text)
     ]
     image, _ = workshop.link("program", objects, "all")
-    assert members(image, toolchain, objects) == {frozenset({("_ZL6helperv", 2)})}
+    assert members(image, objects) == {frozenset({("_ZL6helperv", 2)})}
 
 
 def _compile_at(workshop: Workshop, name: str, text: str) -> list[Path]:
@@ -122,7 +114,7 @@ def test_a_function_that_only_the_loader_calls_is_found_by_its_content(toolchain
     objects = workshop.compile({"main.cpp": source, "base.cpp": BASE}, "-g0")
     image, report = workshop.link("program", objects, "all", ["-Wl,--gc-sections"])
     assert [len(folded.removed) for folded in parse_icf_report(report)] == [1]
-    found = members(image, toolchain, objects)
+    found = members(image, objects)
     assert found == {frozenset({("_ZL12start_applesv", 1), ("_ZL11start_pearsv", 1)})}
 
 
@@ -145,7 +137,7 @@ def test_archives_may_have_members_that_are_not_linked(toolchain: Toolchain, tmp
     image, report = workshop.link("program", [objects[2], objects[3], archive], "all")
     assert parse_icf_report(report)
     inputs = [archive, objects[2], objects[3]]
-    assert members(image, toolchain, inputs) == {frozenset({("_Z4eachIlEiT_", 1), ("_Z4eachImEiT_", 1)})}
+    assert members(image, inputs) == {frozenset({("_Z4eachIlEiT_", 1), ("_Z4eachImEiT_", 1)})}
 
 
 @pytest.mark.parametrize("toolchain", DROPPING, ids=str)
@@ -186,3 +178,18 @@ def test_objects_out_of_order_cost_no_function(toolchain: Toolchain, tmp_path: P
     right = functions_at(image, placed)
     shuffled = functions_at(image, place(image, [objects[1], objects[0], *objects[2:]]))
     assert all(not names - shuffled[vaddr] for vaddr, names in right.items())
+
+
+@pytest.mark.parametrize("toolchain", MOLD, ids=str)
+def test_a_table_in_an_object_without_functions_leads_to_its_functions(toolchain: Toolchain, tmp_path: Path) -> None:
+    each = "template <class T> NOINLINE void each() { count(1); ++total; }\n"
+    sources = {
+        "table.cpp": MARKET + "template <class T> void each(); extern void (*const table[])();\n"
+        "void (*const table[])() = {each<int>, each<long>};\n",
+        "each.cpp": MARKET + each + "template void each<int>(); template void each<long>();\n",
+        "main.cpp": MARKET + "extern void (*const table[])(); int main(int n, char **) { table[n](); return total; }",
+    }
+    workshop = Workshop(tmp_path, toolchain)
+    objects = workshop.compile({**sources, "base.cpp": BASE}, "-g0")
+    image, _ = workshop.link("program", objects, "all", ["-Wl,--gc-sections"])
+    assert members(image, objects) == {frozenset({("_Z4eachIiEvv", 1), ("_Z4eachIlEvv", 1)})}
