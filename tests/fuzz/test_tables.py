@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import tracemalloc
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from icf.errors import FormatError
 from icf.folds.report import parse_icf_report
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.tables.annotation import Function, Operand, encode_annotation, parse_annotations
 from icf.tables.dcall import Dialect, DirectCalls, encode_dcall, parse_dcall
 from icf.tables.icftable import IcfTable, encode_icf, parse_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall, parse_vcall
@@ -63,6 +65,34 @@ def icf_seeds() -> list[bytes]:
     return [encode_icf(table, names), encode_icf(table, {}), encode_icf(table, names, dwarf64=True)]
 
 
+def annotation_seeds() -> list[bytes]:
+    operands = (Operand(1, 0, "_Z3onev"), Operand(9, 1), Operand(20, 0, "two", True))
+    functions = [
+        Function("_Z3twov", ("alias",), False, 40, 3, 0, 1, operands),
+        Function("two", (), True, 9, 4, 8, 2, ()),
+    ]
+    unit = encode_annotation("a.cpp", functions)
+    return [unit, unit + encode_annotation("b.cpp", functions[:1])]
+
+
+def read_annotations(data: bytes) -> object:
+    """Also of units whose inflated bytes are what was changed."""
+    read = []
+    for unit in parse_annotations(memoryview(data), "fuzz"):
+        read += [unit.function(idx) for idx in range(len(unit.address))]
+    return read
+
+
+def inflated_seeds() -> list[bytes]:
+    unit = annotation_seeds()[0]
+    return [zlib.decompress(unit[unit.index(b"ZLIB") + 12 :])]
+
+
+def read_inflated(data: bytes) -> object:
+    body = b"\x01" + b"\x02\0\0\0" + bytes(16) + b"ZLIB" + len(data).to_bytes(8, "big") + zlib.compress(data)
+    return read_annotations(len(body).to_bytes(4, "little") + body)
+
+
 def report_seeds() -> list[bytes]:
     return [(REPORTS / f"{linker}.txt").read_bytes() for linker in ("gold", "lld", "mold")]
 
@@ -103,6 +133,8 @@ def mutated(rng: random.Random, seed: bytes) -> bytes:
         pytest.param(lambda data: parse_vcall(data, "fuzz"), vcall_seeds, id="vcall"),
         pytest.param(read_icf, icf_seeds, id="icf"),
         pytest.param(parse_icf_report, report_seeds, id="report"),
+        pytest.param(read_annotations, annotation_seeds, id="annotation"),
+        pytest.param(read_inflated, inflated_seeds, id="annotation-inflated"),
     ],
 )
 def test_mutations_are_refused_or_read(
