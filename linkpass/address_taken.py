@@ -6,7 +6,7 @@ body counts, and marks all members of the body unless something says which of th
 
     code and data of the image ── each place with the address of a body
                                      │
-                     relocations of --emit-relocs                           which member, exactly
+                     relocations of --emit-relocs, objects of the link      which member, exactly
                      vtable symbols                                         virtual, not address-taken
                      neither                                                any member
                                      │
@@ -23,6 +23,7 @@ information. The marks of a body are not known to be complete (ADDRESS_TAKEN_KNO
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,9 +31,11 @@ from numpy.typing import NDArray
 
 from icf.code.addresses import Mentions, find_mentions
 from icf.code.short_jumps import find_short_jumps
+from icf.folds.tombstoned import is_unfolded
 from icf.model import MemberFlag
 from linkpass.collect import Collected
 from linkpass.linked import Linked, Place
+from linkpass.objects import LinkObjects
 from linkpass.pointers import find_pointers, is_readable
 from linkpass.taken_by_relocation import TakenByRelocation
 from linkpass.vtables import Vtables
@@ -64,11 +67,23 @@ class Marks:
         return flags
 
 
-def find_marks(linked: Linked, collected: Collected) -> Marks:
-    """Mark the members of all bodies from which a merged one can be reached."""
+def find_marks(linked: Linked, collected: Collected, objects: LinkObjects | None = None) -> Marks:
+    """Mark the members of all bodies from which a merged one can be reached; `objects` are all there are."""
     image = linked.image
     targets = np.array(sorted(collected.reach.wanted | linked.undescribed), np.uint64)
     vtables = Vtables(image)
+    if objects is not None:
+        marks = _mark_by_objects(linked, vtables, targets, objects)
+    else:
+        marks = _mark_by_image(linked, vtables, targets)
+    _mark_exported(linked, targets, marks)
+    _find_unknown(linked, collected, targets, marks)
+    return marks
+
+
+def _mark_by_image(linked: Linked, vtables: Vtables, targets: U64) -> Marks:
+    """By what the image holds, and the relocations that it may have."""
+    image = linked.image
     relocations = TakenByRelocation(linked, vtables, targets)
     code = find_mentions(image, targets, linked.bodies.start, linked.bodies.end)
     data = find_pointers(image, targets)
@@ -84,9 +99,44 @@ def find_marks(linked: Linked, collected: Collected) -> Marks:
         if members is None:
             members = frozenset(range(len(linked.members(row[1]))))
         (marks.virtual if table else marks.taken).setdefault(row[1], set()).update(members)
-    _mark_exported(linked, targets, marks)
-    _find_unknown(linked, collected, targets, marks)
     return marks
+
+
+def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: LinkObjects) -> Marks:
+    """By the relocations of all objects; the image has the rest."""
+    from linkpass.taken_by_object import taken_by_objects
+
+    found = taken_by_objects(linked, objects, targets.tolist())
+    code = find_mentions(linked.image, targets, linked.bodies.start, linked.bodies.end)
+    data = find_pointers(linked.image, targets)
+    mentioned = {*code.target.tolist(), *data.target.tolist()}  # else nothing of what names it has been linked
+    marks = Marks(frozenset(targets.tolist()))
+    for places, members_of in ((found.taken, marks.taken), (found.virtual, marks.virtual)):
+        for place in places:
+            if place.vaddr in mentioned:
+                members_of.setdefault(place.vaddr, set()).add(place.member)
+    told = {*marks.taken, *marks.virtual}
+    tables = vtables.at(data.place).tolist()
+    rows = [(target, True, False) for target in dict.fromkeys(_hidden(linked, code, found.shared_sections))]
+    rows += [(target, target not in told, False) for target in dict.fromkeys(code.target.tolist())]
+    rows += dict.fromkeys((t, t not in told, table != 0) for t, table in zip(data.target.tolist(), tables, strict=True))
+    for target, everybody, is_slot in rows:
+        members = linked.members(target)
+        left = [idx for idx, member in enumerate(members) if everybody or member.nameless]
+        (marks.virtual if is_slot else marks.taken).setdefault(target, set()).update(left)
+    return marks
+
+
+def _hidden(linked: Linked, code: Mentions, shared_sections: set[int]) -> Iterator[int]:
+    """Bodies whose address is taken where an object may have no relocation, or is not there."""
+    bodies = linked.body_starts(code.place).tolist()
+    for target, body in zip(code.target.tolist(), bodies, strict=True):
+        if body in (0, target) or target in shared_sections or _is_runtime(linked, body):
+            yield target
+
+
+def _is_runtime(linked: Linked, body: int) -> bool:
+    return body not in linked.folds and is_unfolded(linked.member(Place(body, 0)).name)
 
 
 def _rows(mentions: Mentions) -> list[tuple[int, int]]:

@@ -91,9 +91,10 @@ def run_pass(
         if target.section(".debug_icf") is not None and report is None and objects is None:
             return _already_done(image, outputs, options)
         annotations = _annotations(image)
-        linked = Linked.read(image, _told(image, report, objects, annotations), options.threads)
+        told = _told(image, report, objects, annotations)
+        linked = Linked.read(image, told, options.threads)
         collected = collect(linked, objects, annotations)
-        marks = find_marks(linked, collected)
+        marks = find_marks(linked, collected, _complete_objects(linked, told, objects))
         tables = build_tables(linked, collected, marks, apart=target is not image.debug)
         problems = check_tables(image, tables.icf, tables.calls)
         if problems:  # a mistake of ours: every record was made from the code
@@ -173,6 +174,17 @@ def _told(
     from linkpass.placed_functions import tell
 
     return tell(image, report, objects)
+
+
+def _complete_objects(
+    linked: Linked, told: Reported | list[FoldedSections] | None, objects: LinkObjects | None
+) -> LinkObjects | None:
+    """The objects, if no object of the link is missing."""
+    if objects is None or (linked.image.linker in ("gold", "mold") and (told is None or isinstance(told, list))):
+        return None
+    from linkpass.taken_by_object import are_complete
+
+    return objects if are_complete(linked, objects) else None
 
 
 def _write_keep_unique(image: Image, table: IcfTable, calls: DirectCalls, options: Options) -> KeepUnique | None:

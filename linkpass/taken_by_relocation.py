@@ -35,9 +35,9 @@ Named = dict[tuple[int, int], frozenset[int] | None]  # (place, body) -> members
 
 _UNWIND = (".eh_frame", ".gcc_except_table")
 # x86-64: distances from the place itself, and loads from the GOT, which may have become such
-_RELATIVE = (2, 4, 9, 41, 42)
-_GOT_LOADS = {Machine.X86_64: (9, 41, 42), Machine.AARCH64: (311, 312)}
-_A64_BRANCHES = (279, 280, 282, 283, 314)  # TSTBR14, CONDBR19, JUMP26, CALL26, PLT32
+RELATIVE = (2, 4, 9, 41, 42)
+GOT_LOADS = {Machine.X86_64: (9, 41, 42), Machine.AARCH64: (311, 312)}
+A64_BRANCHES = (279, 280, 282, 283, 314)  # TSTBR14, CONDBR19, JUMP26, CALL26, PLT32
 _OPERAND_BYTES = 4
 
 
@@ -61,7 +61,7 @@ class TakenByRelocation:
             if where.flags & SHF_EXECINSTR:  # mold loses the symbols of folded sections
                 self.knows_got = True
                 lost_got |= bool(
-                    (np.isin(relocations.type, _GOT_LOADS[linked.image.machine]) & (relocations.symbol == 0)).any()
+                    (np.isin(relocations.type, GOT_LOADS[linked.image.machine]) & (relocations.symbol == 0)).any()
                 )
             if where.name not in _UNWIND:
                 self._read(relocations, where)
@@ -73,7 +73,7 @@ class TakenByRelocation:
         is_code = bool(where.flags & SHF_EXECINSTR)
         value = symbols.value[symbol] + relocations.addend.astype(np.uint64)
         if image.machine is Machine.X86_64:
-            value += np.where(np.isin(relocations.type, _RELATIVE), np.uint64(_OPERAND_BYTES), np.uint64(0))
+            value += np.where(np.isin(relocations.type, RELATIVE), np.uint64(_OPERAND_BYTES), np.uint64(0))
         named = self._wanted_symbol[symbol]
         at_body = np.zeros(len(value), np.bool_)
         rest = np.flatnonzero(~named)
@@ -122,16 +122,22 @@ def is_branch(image: Image, relocations: Relocations, rows: NDArray[np.int64], w
     """Which relocations of the section `where` stand in calls and direct jumps."""
     types = relocations.type[rows]
     if image.machine is Machine.AARCH64:
-        return np.isin(types, _A64_BRANCHES)
+        return np.isin(types, A64_BRANCHES)
     code = np.frombuffer(image.contents(where), np.uint8)
     at = (relocations.offset[rows] - np.uint64(where.vaddr)).astype(np.int64)
-    inside = (at >= 2) & (at + 4 <= len(code))
-    at = np.where(inside, at, 2)
+    inside = (at >= 2) & (at + _OPERAND_BYTES <= len(code))
+    return inside & x86_64_branches(code, np.where(inside, at, 2), types)
+
+
+def x86_64_branches(
+    code: NDArray[np.uint8], operands: NDArray[np.int64], types: NDArray[np.uint32]
+) -> NDArray[np.bool_]:
+    """Which positions in `code`, not below 2, hold the operand of a direct call or jump with this relocation."""
     if len(code) < 6:
-        return np.zeros(len(rows), np.bool_)
-    before, opcode, last = code[at - 2], code[at - 1], code[at + 3]
+        return np.zeros(len(operands), np.bool_)
+    before, opcode, last = code[operands - 2], code[operands - 1], code[operands + 3]
     found = (opcode == 0xE8) | (opcode == 0xE9) | ((before == 0x0F) & (opcode >> 4 == 8))
     # `jmp *f@GOTPCREL(%rip)`, relaxed: one byte shorter than it was, and a nop
-    found |= np.isin(types, _GOT_LOADS[Machine.X86_64]) & (before == 0xE9) & (last == 0x90)
-    is_operand: NDArray[np.bool_] = inside & found & np.isin(types, _RELATIVE)
+    found |= np.isin(types, GOT_LOADS[Machine.X86_64]) & (before == 0xE9) & (last == 0x90)
+    is_operand: NDArray[np.bool_] = found & np.isin(types, RELATIVE)
     return is_operand

@@ -20,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.elf.image import Image
+from icf.elf.symbols import Symbols
 from icf.elf.types import SHF_WRITE, SHT_RELA, STT_OBJECT
 
 U64 = NDArray[np.uint64]
 _PREFIXES = (b"_ZTV", b"_ZTC")
+_PREFIX_BYTES = 4
 _FIRST_SLOT = 16
 
 
@@ -33,16 +35,9 @@ class Vtables:
     def __init__(self, image: Image) -> None:
         symbols = image.symbols
         rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined & (symbols.size_bytes > 0))
-        strtab = np.frombuffer(symbols.strtab, np.uint8)
-        name = symbols.name_offset[rows].astype(np.int64)
-        name_ends = name + 4 <= len(strtab)
-        rows, name = rows[name_ends], name[name_ends]
-        is_vtable = np.zeros(len(rows), np.bool_)
-        for prefix in _PREFIXES:
-            is_vtable |= np.logical_and.reduce([strtab[name + idx] == byte for idx, byte in enumerate(prefix)])
         self._image = image
         self._objects = np.sort(symbols.value[rows])
-        vtables = rows[is_vtable]
+        vtables = rows[are_vtable_names(symbols)[rows]]
         vtables = vtables[np.argsort(symbols.value[vtables], kind="stable")]
         self._start = symbols.value[vtables]
         self._end = self._start + symbols.size_bytes[vtables]
@@ -81,6 +76,19 @@ class Vtables:
                 offset = relocations.offset
                 places.update(offset[(offset >= low) & (offset < high)].tolist())
         return frozenset(places)
+
+
+def are_vtable_names(symbols: Symbols) -> NDArray[np.bool_]:
+    """Whether each symbol of a table is called like a vtable."""
+    strtab = np.frombuffer(symbols.strtab, np.uint8)
+    name = symbols.name_offset.astype(np.int64)
+    ends = name + _PREFIX_BYTES <= len(strtab)
+    name = np.where(ends, name, 0)
+    found = np.zeros(len(name), np.bool_)
+    if len(strtab) >= _PREFIX_BYTES:
+        for prefix in _PREFIXES:
+            found |= np.logical_and.reduce([strtab[name + idx] == byte for idx, byte in enumerate(prefix)])
+    return found & ends
 
 
 def is_relro(name: str, flags: int) -> bool:

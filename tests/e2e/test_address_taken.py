@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import icf
-from tests.e2e.workshop import AARCH64, ALL, GOLD, LLD, Workshop
+from tests.e2e.workshop import AARCH64, ALL, GCC_MOLD, GOLD, LLD, LLD_ALONE, Workshop
 
 GCC_LLD = replace(LLD, compiler="gcc")
 EXACT = (LLD, GCC_LLD)  # --emit-relocs says whose address it is
@@ -64,6 +64,55 @@ def test_kinds_of_executables(workshop: Workshop, source: str, flags: tuple[str,
     program = workshop.build_with_tables(source, flags[:1], flags[1:])
     expected = {"unique"} if workshop.toolchain in EXACT else {"ambiguous"}
     assert program.check()["_Z5pearsi"] == expected
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_MOLD, LLD_ALONE, AARCH64], ids=str, indirect=True)
+@BOTH
+def test_the_objects_say_whose_address_is_taken(workshop: Workshop, source: str) -> None:
+    program = workshop.build(source)
+    program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
+    verdicts = program.check()
+    assert [verdicts[name] for name in FRUITS] == 3 * [{"unique"}]
+    assert [marks(program.folded)[name] for name in FRUITS] == [set(), {"address-taken"}, set()]
+
+
+@pytest.mark.parametrize("toolchain", [*ALL, LLD_ALONE], ids=str, indirect=True)
+def test_the_objects_say_what_folded_code_and_data_took(workshop: Workshop) -> None:
+    program = workshop.build(
+        FRUIT
+        + """
+        struct Stall { virtual void open(int n) = 0; };
+        template <class T> struct Of : Stall { void open(int n) override; };
+        template <class T> NOINLINE void Of<T>::open(int n) { SAMPLE(); total += n; }
+        NOINLINE void shut(Stall *, int n) { SAMPLE(); total += n; }
+        void (*volatile chosen)(int);
+        NOINLINE void choose_apples() { chosen = apples; ++total; }
+        NOINLINE void choose_pears() { chosen = pears; ++total; }
+        Of<int> some; Of<long> others;
+        Stall *volatile stalls[] = {&some, &others};
+        int main() {
+            choose_apples(); chosen(1); choose_pears(); chosen(2); plums(3);
+            for (auto stall : stalls) stall->open(4);
+            shut(stalls[0], 5);
+            return 0;
+        }
+        """
+    )
+    program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
+    found = marks(program.folded)
+    assert [found[name] for name in FRUITS] == [{"address-taken"}, {"address-taken"}, set()]
+    assert found["_ZN2OfIiE4openEi"] == found["_ZN2OfIlE4openEi"] == {"virtual"}
+    assert not found.get("_Z4shutP5Stalli")  # mold does not fold it
+    assert program.check()["_Z5plumsi"] == {"unique"}
+    assert program.check()["_Z4shutP5Stalli"] <= {"unique", "unmerged"}
+
+
+def test_objects_that_are_not_all_there_say_nothing(workshop: Workshop) -> None:
+    program = workshop.build({"main.cpp": POINTER_IN_CODE, "other.cpp": "int other() { return 1; }"})
+    program.add_tables("--objects", workshop.folder / "main.o", workshop.folder / "sampler.o")
+    if workshop.toolchain not in EXACT:
+        assert marks(program.folded)["_Z6applesi"] == {"address-taken"}
+    program.check()
 
 
 @every_toolchain
