@@ -128,5 +128,8 @@ def is_runtime(name: str) -> bool:
 
 
 def is_unfolded(name: str) -> bool:
-    """Whether no local function folds with this one: C runtime, which has no section of its own, and thunks."""
-    return name in _RUNTIME or name.startswith("_ZT")
+    """Whether no local function folds with this one.
+
+    C runtime has no section of its own; thunks are a compiler's, or a linker's (AArch64: for distant targets).
+    """
+    return name in _RUNTIME or name.startswith(("_ZT", "__AArch64")) or name.endswith("$thunk")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.program import Program
-from tests.e2e.workshop import GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Toolchain, Workshop
+from tests.e2e.test_members import classes
+from tests.e2e.workshop import AARCH64_MOLD, GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Toolchain, Workshop
 
 # callers that fold, of callees that fold, in two files that look alike
 FRUIT = {
@@ -129,3 +130,12 @@ def test_what_full_link_time_optimisation_makes_local_may_have_no_name(workshop:
     program = workshop.build_with_tables(FRUIT, ["-flto"], ["-flto", "-O2", "-g"])
     verdicts = program.check()
     assert not {"unmerged", "contradicted"} & set().union(*(verdicts[name] for name in FRUITS))
+
+
+@toolchains(AARCH64_MOLD)
+def test_thunks_that_the_linker_makes_are_missed_in_no_object(workshop: Workshop) -> None:
+    program = workshop.build(FRUIT)
+    assert b"$thunk" in program.folded.read_bytes()
+    program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
+    merged = [{member["linkage_name"] for member in found["members"]} for found in classes(program)]
+    assert sorted(merged, key=sorted) == [{"_Z10wash_pearsv", "_Z11wash_applesv"}, {"_Z5pearsv", "_Z6applesv"}]

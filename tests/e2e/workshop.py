@@ -55,6 +55,7 @@ AARCH64 = Toolchain(
     "clang-aarch64", "lld", ("-Wl,--emit-relocs", "-static")
 )  # linked so that it needs no sysroot to run
 AARCH64_GOLD = Toolchain("clang-aarch64", "gold", ("-static",))
+AARCH64_MOLD = Toolchain("clang-aarch64", "mold")
 GCC_MOLD = replace(MOLD, compiler="gcc")
 USUAL = (GOLD, LLD)
 ALL = (*USUAL, MOLD, GCC_MOLD, replace(GOLD, compiler="clang"), replace(LLD, compiler="gcc"))
