@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the linker's options that keep just so much unfolded that every frame has one name",
     )
+    parser.add_argument("--drop-relocations", action="store_true", help="take out again what --emit-relocs has put in")
     parser.add_argument("--threads", type=int, metavar="N", help="default: one for each processor")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing if all went well")
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         in_image=args.in_image,
         icf_report=args.icf_report,
         objects=tuple(objects),
+        drop_relocations=args.drop_relocations,
         threads=args.threads,
         keep_unique_out=args.keep_unique_out,
     )

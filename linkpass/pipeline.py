@@ -70,7 +70,6 @@ class Options(NamedTuple):
     in_image: bool = False  # tables go in the image, wherever debug information is
     icf_report: str | None = None
     objects: tuple[str, ...] = ()  # inputs of the link: objects, archives, lib.a(member.o), @response
-    missing_objects_ok: bool = False  # temporary objects of the link (LTO) are gone after it
     drop_relocations: bool = False  # take the sections of --emit-relocs out again
     threads: int | None = None
     keep_unique_out: str | None = None  # where to write the options that make every frame unique
@@ -82,7 +81,10 @@ def run_pass(
     report: list[FoldedSections] | None = None,
     objects: LinkObjects | None = None,
 ) -> Summary:
-    """Put the tables into the image at `path`, or its debug file. The input is not touched if anything fails."""
+    """Put the tables into the image at `path`, or its debug file. The input is not touched if anything fails.
+
+    `report` and `objects` are what the options name, where that has been read already.
+    """
     report = _read_report(options) if report is None else report
     objects = _open_objects(options) if objects is None else objects
     with open_image(path, options.debug_file, options.debug_roots, strict=True, needs_code=True) as image:
@@ -157,7 +159,7 @@ def _open_objects(options: Options) -> LinkObjects | None:
     from icf.linkinputs.inputs import open_inputs
     from linkpass.objects import LinkObjects
 
-    return LinkObjects(open_inputs(options.objects, missing_ok=options.missing_objects_ok))
+    return LinkObjects(open_inputs(options.objects))
 
 
 def _told(
@@ -233,6 +235,6 @@ def _already_done(image: Image, outputs: Outputs, options: Options) -> Summary:
         debug_info_bytes=len(image.debug.contents(".debug_info")),
         already_done=True,
     )
-    write_outputs(image, outputs)
+    write_outputs(image, outputs, removals=emitted_relocations(image) if options.drop_relocations else [])
     summary.keep_unique = _write_keep_unique(image, tables.icf, tables.direct, options)
     return summary

@@ -329,3 +329,13 @@ def test_a_failing_write_leaves_the_input(workshop: Workshop, capsys: pytest.Cap
     icf("pass", program.folded, "-o", workshop.folder / "no-such-folder" / "out", status=1)
     assert "no-such-folder" in capsys.readouterr().err
     assert program.folded.read_bytes() == before
+
+
+@toolchains(LLD)
+def test_relocations_serve_the_pass_and_are_taken_out_again(workshop: Workshop) -> None:
+    program = workshop.build(FRUIT)
+    assert ".rela.text" in run(tool("readelf"), "-SW", program.folded).stdout
+    program.add_tables("--drop-relocations")
+    assert ".rela.text" not in run(tool("readelf"), "-SW", program.folded).stdout
+    assert_all_named(program)
+    icf("verify", program.folded)
