@@ -94,11 +94,13 @@ def _mark_by_image(linked: Linked, vtables: Vtables, targets: U64) -> Marks:
     rows = dict.fromkeys([*_rows(code), *_rows(data), *named])
     marks = Marks(frozenset(targets.tolist()))
     tables = vtables.at(np.array([place for place, _ in rows], np.uint64))
+    # thousands of places mean the same thousands of members: these are united once
+    meant: dict[tuple[int, bool], set[frozenset[int] | None]] = {}
     for row, table in zip(rows, tables.tolist(), strict=True):
-        members = named.get(row)
-        if members is None:
-            members = frozenset(range(len(linked.members(row[1]))))
-        (marks.virtual if table else marks.taken).setdefault(row[1], set()).update(members)
+        meant.setdefault((row[1], bool(table)), set()).add(named.get(row))
+    for (vaddr, is_virtual), kinds in meant.items():
+        members = (range(len(linked.members(vaddr))) if kind is None else kind for kind in kinds)
+        (marks.virtual if is_virtual else marks.taken)[vaddr] = set().union(*members)
     return marks
 
 

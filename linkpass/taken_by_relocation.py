@@ -49,6 +49,7 @@ class TakenByRelocation:
         self.knows_got = False
         lost_got = False
         self._linked, self._vtables, self._targets = linked, vtables, targets
+        self._local_members: dict[int, frozenset[int]] = {}
         symbols = linked.image.symbols
         self._wanted_symbol = np.isin(symbols.value, targets) & symbols.is_defined & (symbols.type != STT_SECTION)
         for section in linked.image.sections:
@@ -99,7 +100,7 @@ class TakenByRelocation:
                 exact = not is_relro(where.name, where.flags)
             members = self._members(target, int(symbol[row]), bool(named[row])) if exact else None
             known = self.named.setdefault((place, target), members)
-            if known is not None and members is not None:
+            if known is not None and members is not None and known is not members:
                 self.named[place, target] = known | members
 
     def _members(self, target: int, symbol: int, named: bool) -> frozenset[int] | None:
@@ -114,8 +115,11 @@ class TakenByRelocation:
             return None
         if int(self._linked.image.symbols.type[symbol]) != STT_SECTION or symbol == 0:
             return None
-        # a member without a symbol is known from DWARF or a report, which may not say that it is local
-        return frozenset(idx for idx, member in enumerate(fold.members) if member.local or not member.symbols)
+        if target not in self._local_members:
+            # a member without a symbol is known from DWARF or a report, which may not say that it is local
+            local = (idx for idx, member in enumerate(fold.members) if member.local or not member.symbols)
+            self._local_members[target] = frozenset(local)
+        return self._local_members[target]
 
 
 def is_branch(image: Image, relocations: Relocations, rows: NDArray[np.int64], where: Section) -> NDArray[np.bool_]:

@@ -49,14 +49,18 @@ class _Checker:
         self.starts: list[int] = table.class_vaddr.tolist()
 
     @cached_property
-    def bodies_of(self) -> dict[int, list[FoldClass]]:
-        """Whole functions by the DIEs of their members."""
-        bodies_of: dict[int, list[FoldClass]] = {}
-        for fold in self.table.classes:
-            if not fold.flags & ClassFlag.FRAGMENT:
-                for member in fold.members:
-                    bodies_of.setdefault(member.die, []).append(fold)
+    def bodies_of(self) -> dict[int, list[int]]:
+        """Classes of whole functions by the DIEs of their members."""
+        bodies_of: dict[int, list[int]] = {}
+        whole = (self.table.class_flags[self.class_of_member] & ClassFlag.FRAGMENT) == 0
+        columns = self.class_of_member[whole], self.table.member_die[whole]
+        for class_idx, die in zip(*(column.tolist() for column in columns), strict=True):
+            bodies_of.setdefault(die, []).append(class_idx)
         return bodies_of
+
+    @cached_property
+    def class_of_member(self) -> NDArray[np.int64]:
+        return np.repeat(np.arange(len(self.starts)), np.diff(self.table.member_start).astype(np.intp))
 
     def check(self, calls: DirectCalls) -> list[str]:
         problems = [
@@ -86,8 +90,7 @@ class _Checker:
         table = self.table
         if not self.starts:
             return np.zeros(len(calls), np.bool_)
-        class_of_member = np.repeat(np.arange(len(self.starts)), np.diff(table.member_start).astype(np.intp))
-        members = set(zip(class_of_member.tolist(), table.member_die.tolist(), strict=True))
+        members = set(zip(self.class_of_member.tolist(), table.member_die.tolist(), strict=True))
         target = direct_targets(self.image, calls.call_site)
         called = np.minimum(np.searchsorted(table.class_vaddr, target), len(self.starts) - 1)
         ok = (table.class_vaddr[called] == target) & (table.class_flags[called] & ClassFlag.FRAGMENT == 0)
@@ -119,11 +122,11 @@ class _Checker:
         bodies = self.bodies_of.get(callee)
         if bodies is None:
             return "the callee is in no class" if self.starts else ""
-        if any(fold.vaddr == call.target for fold in bodies):
+        if any(self.starts[class_idx] == call.target for class_idx in bodies):
             return ""
         symbol = self.image.plt_stubs.get(call.target)
-        names = {name for fold in bodies for member in fold.members for name in (member.name, *member.aliases)}
-        if symbol is not None and symbol in names:
+        members = (member for class_idx in bodies if symbol for member in self.table.fold_class(class_idx).members)
+        if any(symbol in (member.name, *member.aliases) for member in members):
             return ""
         return f"the code calls {call.target:#x}"
 
