@@ -25,19 +25,25 @@ LINK_OPTIONS = ["--gc-sections", "--build-id=sha1"]
 
 @dataclass(frozen=True)
 class Compiler:
-    """A driver, and what it is given beyond the usual; with link flags it is LTO."""
+    """A driver, and what it is given beyond the usual."""
 
     driver: str
     flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
     is_aarch64: bool = False
+    finish: str = ""  # a tool that works on the folded image
 
     @property
     def is_clang(self) -> bool:
         return self.driver.startswith("clang")
 
+    @property
+    def makes_code_in_link(self) -> bool:
+        return any(flag.startswith("-flto") for flag in self.link_flags)
+
 
 _CLANG, _GCC, _ARM = "clang++-19", "g++", "aarch64-linux-gnu-g++"
+_COMPRESS = ("-Wl,--compress-debug-sections=zlib",)
 _GCC_LTO = ("-flto", "-O2", "-g", "-ffunction-sections", "-fdata-sections")
 COMPILERS = {
     "clang": Compiler(_CLANG),
@@ -52,6 +58,10 @@ COMPILERS = {
     "clang-lto": Compiler(_CLANG, ("-flto",), ("-flto", "-O2", "-g")),
     "gcc-lto": Compiler(_GCC, ("-flto",), _GCC_LTO),
     "gcc-fatlto": Compiler(_GCC, ("-flto", "-ffat-lto-objects")),  # lld links the machine code in them
+    "clang-split": Compiler(_CLANG, ("-gsplit-dwarf",)),
+    "gcc-split": Compiler(_GCC, ("-gsplit-dwarf",)),
+    "gcc-compressed": Compiler(_GCC, ("-gz",), _COMPRESS),
+    "gcc-dwz": Compiler(_GCC, finish="dwz"),
     "clang-aarch64": Compiler(_CLANG, ("--target=aarch64-linux-gnu",), is_aarch64=True),
     "gcc-aarch64": Compiler(_ARM, is_aarch64=True),
 }
@@ -91,7 +101,7 @@ class Build:
     @property
     def objects(self) -> list[Path]:
         """Objects of machine code: what was compiled, or what LTO left with --save-temps."""
-        if not COMPILERS[self.compiler].link_flags:
+        if not COMPILERS[self.compiler].makes_code_in_link:
             return list(self.inputs)
         folders = (self.inputs[0].parent, self.folder)
         patterns = (f"{self.folded.name}.lto*.o", f"{self.folded.name}.ltrans*.ltrans.o")
@@ -104,7 +114,7 @@ class Build:
         options = (f"--icf={folding}", *LINK_OPTIONS, *options)
         if self.linker == "lldr":
             options += ("--emit-relocs",)
-        if flags and keeps_objects:
+        if compiler.makes_code_in_link and keeps_objects:
             flags += ["-Wl,--save-temps=prelink"] if compiler.is_clang else ["-save-temps"]
         target = [flag for flag in compiler.flags if flag.startswith("--target")]
         command = [find(compiler.driver), *target, *flags, *_linker_choice(compiler, self)]
@@ -163,6 +173,8 @@ def build(program: Program, compiler_name: str, linker: str, cache: Path = CACHE
     link(done.link_command("none", done.unfolded), done)
     folds = done.link_command("all", done.folded, "--print-icf-sections", keeps_objects=True)
     done.report.write_text(link(folds, done))
+    if compiler.finish:
+        subprocess.run([find(compiler.finish), str(done.folded)], check=True)
     return done
 
 

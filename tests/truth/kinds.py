@@ -29,7 +29,9 @@ class Kind:
     @property
     def has_call_sites(self) -> bool:
         """Whether the compiler describes calls: not without -g, nor without optimisation; under LTO not all."""
-        return "-" not in self.compiler or self.compiler.endswith(("-fatlto", "-aarch64"))
+        return "-" not in self.compiler or self.compiler.endswith(
+            ("-fatlto", "-aarch64", "-split", "-compressed", "-dwz")
+        )
 
     def names_every_direct_call(self, evidence: str) -> bool:
         """Whether what the pass gets says which function each direct call means."""
@@ -48,6 +50,7 @@ _USUAL = (
     ("lldr", ("image",)),
     ("mold", ("report", "objects", "link")),
 )
+_ELSEWHERE = (("gold", ("image", "objects")), ("lld", ("image", "objects")))  # debug information in another form
 _LTO = (("lld", ("image", "objects", "link")), ("lldr", ("image",)))
 _GCC_LTO = (("gold", ("image", "objects", "link")), ("mold", ("report", "objects", "link")))
 _MATRIX = {
@@ -56,6 +59,7 @@ _MATRIX = {
     **dict.fromkeys(("clang-thinlto", "clang-lto"), _LTO),
     "gcc-lto": _GCC_LTO,
     "gcc-fatlto": _LTO,
+    **dict.fromkeys(("clang-split", "gcc-split", "gcc-compressed", "gcc-dwz"), _ELSEWHERE),
     **dict.fromkeys(("clang-aarch64", "gcc-aarch64"), _USUAL),
 }
 KINDS = [Kind(compiler, linker, evidence) for compiler, row in _MATRIX.items() for linker, evidence in row]

@@ -21,6 +21,9 @@ BUILDS = {
     "thinlto": "ThinLTO",
     "lto": "LTO",
     "fatlto": "LTO, `-ffat-lto-objects`",
+    "split": "`-gsplit-dwarf`",
+    "compressed": "`-gz`",
+    "dwz": "packed by dwz",
     "aarch64": "AArch64",
 }
 Row = tuple[str, str]
