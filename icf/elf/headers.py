@@ -142,5 +142,12 @@ def _parse_sections(data: memoryview, path: str, shoff: int, shnum: int, shstrnd
                     shoff + index * SHDR.size,
                 )
             name = names[name_offset:nul].decode("utf-8", "backslashreplace")
-        sections.append(Section(index, name, *fields))
+        section = Section(index, name, *fields)
+        if section.is_alloc and section.vaddr + section.size_bytes > 1 << 64:
+            raise reader.error(
+                f"section {name or index} of {section.size_bytes} bytes at {section.vaddr:#x} "
+                "ends beyond the address space",
+                shoff + index * SHDR.size,
+            )
+        sections.append(section)
     return tuple(sections)
