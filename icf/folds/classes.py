@@ -78,7 +78,13 @@ class FoldFinder:
         folds = [self._fold_at(vaddr) for vaddr in self._shared_addresses().tolist()]
         folds = [fold for fold in folds if len(fold.members) > 1]
         if self._tombstoned is not None:
-            self._tombstoned.describe([member for fold in folds for member in fold.members if not member.dies])
+            lacking = [
+                (member, fold.end - fold.vaddr)
+                for fold in folds
+                for member in fold.members
+                if not member.nameless and len(member.dies) < max(len(member.files), 1)
+            ]
+            self._tombstoned.describe(lacking)
         return folds
 
     def prepare(self, vaddrs: U64) -> None:

@@ -13,10 +13,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.demangle import demangle
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
-from icf.folds.aliases import is_cold_part
+from icf.folds.aliases import base_name, is_cold_part, kin
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember
@@ -42,27 +43,68 @@ class Tombstoned:
         self._coverage: bool | None = None
         self._defined: dict[int, U64] = {}  # by unit
 
-    def describe(self, members: Sequence[FoldMember]) -> None:
-        """Give members without a DIE the one of their name, if all DIEs of that name are one function."""
-        members = [member for member in members if not member.nameless]
+    def describe(self, members: Sequence[tuple[FoldMember, int]]) -> None:
+        """Give members, each with the size of its body, the DIEs of their name whose addresses are lost.
+
+        Those without a DIE get all of their name, if these are one function. A clone (foo.isra.0) is described under
+        the name of its function, a local function by gcc under its plain name: each source file has one, which has to
+        be the only one of the name and of the size of the body in its unit.
+        """
         if not members or len(self._bodies.dwarf_rows) == len(self._functions.die):
             return
-        hashes, dies, roots, external = self._by_name
+        found: list[tuple[FoldMember, str, list[int]]] = []
+        names = [_described_names(member) for member, _ in members]
+        rows_of = self._lost_rows({name for own in names for name in own})
+        _, dies, roots, external = self._by_name
+        for (member, size_bytes), own in zip(members, names, strict=True):
+            rows = rows_of[own[0]]
+            if own[0] != member.name:
+                found += [(member, name, self._of_files(member, size_bytes, rows_of[name])) for name in own]
+            elif rows and not member.dies and (external[rows].all() or len(set(roots[rows].tolist())) == 1):
+                found.append((member, member.name, dies[rows].tolist()))
+            elif not rows or not external[rows].all():
+                found += [(member, name, self._of_files(member, size_bytes, rows_of[name])) for name in own]
+        self._identities.of({die for _, _, own in found for die in own})  # together
+        for member, name, mine in found:
+            described = self._identities.of(mine)
+            if mine and all(name == (known.linkage or known.name) for known in described):
+                member.dies = [*member.dies, *mine]
+                member.roots = {*member.roots, *mine, *(known.root for known in described)}
+                member.linkage = described[0].linkage
+
+    def _lost_rows(self, names: set[str]) -> dict[str, list[int]]:
+        """The rows of `_by_name` of each name whose DIEs have lost their address."""
+        hashes, dies, _, _ = self._by_name
+        ordered = sorted(names)
+        wanted = hash_names(ordered)
+        firsts, lasts = (np.searchsorted(hashes, wanted, side=side).tolist() for side in ("left", "right"))
         alive = frozenset(self._functions.die[self._bodies.dwarf_rows].tolist())
-        found: list[tuple[FoldMember, list[int]]] = []
-        names = hash_names([member.name for member in members])
-        firsts, lasts = (np.searchsorted(hashes, names, side=side).tolist() for side in ("left", "right"))
-        for member, first, last in zip(members, firsts, lasts, strict=True):
-            rows = [row for row in range(first, last) if int(dies[row]) not in alive]
-            if rows and (external[rows].all() or len(set(roots[rows].tolist())) == 1):
-                found.append((member, [int(dies[row]) for row in rows]))
-        self._identities.of({die for _, own in found for die in own})  # together
-        for member, own in found:
-            described = self._identities.of(own)
-            if all(known.linkage == member.name for known in described):
-                member.dies = own
-                member.roots = {*own, *(known.root for known in described)}
-                member.linkage = member.name
+        return {
+            name: [row for row in range(first, last) if int(dies[row]) not in alive]
+            for name, first, last in zip(ordered, firsts, lasts, strict=True)
+        }
+
+    def _of_files(self, member: FoldMember, size_bytes: int, rows: list[int]) -> list[int]:
+        """The DIE of each source file of a local function, where only one can be its own."""
+        of_file: dict[str, list[int]] = {}
+        for die in self._by_name[1][rows].tolist():
+            if self._size_of(die) in (size_bytes, 0):
+                for file in self._identities.files_of([die]):
+                    of_file.setdefault(file, []).append(die)
+        files = member.files - (self._identities.files_of(member.dies) if member.dies else frozenset())
+        return [of_file[file][0] for file in sorted(files) if len(of_file.get(file, ())) == 1]
+
+    def _size_of(self, die: int) -> int:
+        """Size of a function whose address is lost, 0 if it has several parts."""
+        order, ordered = self._by_die
+        first, last = np.searchsorted(ordered, np.array([die, die + 1], np.uint64)).tolist()
+        row = int(order[first])
+        return int(self._functions.high[row] - self._functions.low[row]) if last - first == 1 else 0
+
+    @cached_property
+    def _by_die(self) -> tuple[NDArray[np.int64], U64]:
+        order = np.argsort(self._functions.die, kind="stable").astype(np.int64, copy=False)
+        return order, self._functions.die[order]
 
     def join_aliases(self, image: Image, members: list[FoldMember], unfolded: bool) -> list[FoldMember]:
         """Make symbols that cannot be functions of their own aliases of the one that is.
@@ -120,6 +162,16 @@ class Tombstoned:
             names = image.symbols.names(self._bodies.symbol_rows[bare].tolist())
             self._coverage = all(map(is_runtime, names))
         return self._coverage
+
+
+def _described_names(member: FoldMember) -> list[str]:
+    """The names under which DWARF may have a member; not of clones of constructors, whose variants look alike."""
+    base = base_name(member.name)
+    if not member.files or kin(base) != base:
+        return [member.name]
+    text = demangle(base).replace("(anonymous namespace)", "")
+    plain = text.partition("(")[0].rpartition("::")[2] if base.startswith("_Z") and "<" not in text else base
+    return [base] if plain == base else [base, plain]
 
 
 def is_runtime(name: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from tests.e2e.program import Names
-from tests.e2e.workshop import ALL, GCC_MOLD, Toolchain, Workshop
+from tests.e2e.workshop import ALL, Toolchain, Workshop
 
 every_toolchain = pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
 
@@ -99,7 +99,7 @@ def test_static_functions_of_one_name_are_told_apart_by_file(workshop: Workshop)
     assert [frames[1]["line"] for frames in program.resolve()] == [3, 3]
 
 
-@toolchains_but([GCC_MOLD], "gcc gives a static function's DIE no linkage name, and mold overwrites its address")
+@every_toolchain
 def test_static_functions_of_different_names(workshop: Workshop) -> None:
     program = workshop.build_with_tables("""
         int total;
