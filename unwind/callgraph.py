@@ -43,6 +43,7 @@ class CallGraph:
         self._known: dict[int, frozenset[int]] = {}
         self._steps: dict[int, Reach] = {}
         self._open: dict[int, Reach] = {}
+        self._leaves: dict[int, bool] = {}
         self._recorded = {(caller, jump) for jump, caller, _ in program.tail_calls}
         self._edges = [(caller, callee) for _, caller, callee in program.tail_calls]
         hubs = {callee for _, callee in self._edges if callee < 0}
@@ -70,6 +71,15 @@ class CallGraph:
                 reach |= {other for other in descendants(self.tail_graph, node) if other >= 0}
             self._known[node] = reach
         return reach
+
+    def leaves_by_pointer(self, node: int) -> bool:
+        """Whether `node`, or what it reaches by recorded tail calls, may jump to where a pointer says."""
+        leaves = self._leaves.get(node)
+        if leaves is None:
+            bodies = {self._program.candidates[other][0] for other in self.known(node)}
+            code = self._program.code
+            leaves = self._leaves[node] = any(code.may_jump_by_pointer(body.start, body.end) for body in bodies)
+        return leaves
 
     def open(self, node: int) -> Reach:
         """What `node` reaches at all, itself included."""

@@ -9,6 +9,7 @@ decode nothing, so capstone, whose import takes longer than they do, is left for
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     import capstone
 
 _LONGEST_BODY_BYTES = 1 << 20
+_INDIRECT_JUMPS = {  # what the bytes of one look like; others may look so, too
+    Machine.X86_64: re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]"),  # ff /4, ff /5
+    Machine.AARCH64: re.compile(rb"[\x1f\xdf]\xd6|[\x1f\xdf]\xd7"),  # br, braa and its kind, ret
+}
 
 
 class ImageCode:
@@ -30,6 +35,7 @@ class ImageCode:
         self._image = image
         self._sites: dict[int, CallSite] = {}
         self._jumps: dict[tuple[int, int], Jumps | None] = {}
+        self._by_pointer: dict[int, bool] = {}
 
     def call_site(self, return_address: int) -> CallSite:
         """What the instruction before `return_address` is."""
@@ -57,6 +63,16 @@ class ImageCode:
         if key not in self._jumps:
             self._jumps[key] = self._decode_jumps(start, end)
         return self._jumps[key]
+
+    def may_jump_by_pointer(self, start: int, end: int) -> bool:
+        """Whether the function in `start:end` may leave by an indirect jump; decodes what looks as if it did."""
+        known = self._by_pointer.get(start)
+        if known is None:
+            code = bytes(self._image.read(start, max(end - start, 0)))
+            looks_so = not code or bool(_INDIRECT_JUMPS[self._image.machine].search(code))
+            jumps = self.jumps(start, end) if looks_so or self._image.plt_stubs else Jumps()
+            known = self._by_pointer[start] = jumps is None or jumps.indirect
+        return known
 
     def _decode_jumps(self, start: int, end: int) -> Jumps | None:
         size_bytes = end - start

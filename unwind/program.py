@@ -76,6 +76,9 @@ class Code(Protocol):
     def jumps(self, start: int, end: int) -> Jumps | None:
         """The jumps in `start:end`; None when they cannot be told."""
 
+    def may_jump_by_pointer(self, start: int, end: int) -> bool:
+        """Whether an indirect jump, or one into the procedure linkage table, may be in `start:end`."""
+
 
 class Records(Protocol):
     """Call-site records by return address."""
@@ -147,6 +150,10 @@ class ListedCode:
 
     def jumps(self, start: int, end: int) -> Jumps | None:
         return self._jumps.get(start)
+
+    def may_jump_by_pointer(self, start: int, end: int) -> bool:
+        jumps = self._jumps.get(start)
+        return jumps is not None and jumps.indirect
 
 
 class ListedRecords:

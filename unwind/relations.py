@@ -3,9 +3,10 @@
 A relation belongs to a return address and the body that the frame above it lies in. Its groups split the
 caller's candidates by what they allow. The first rule that applies to a candidate decides:
 
-1. It has a record at the return address: the recorded callee, and what that reaches by tail calls. When
-   none of these lies in the body, the callee may have left by a jump that no record explains: then what the
-   code lets it reach, which may be nothing.
+1. It has a record at the return address: the recorded callee, and what that reaches by tail calls; where one
+   of these may leave by an indirect jump, also the members that a pointer may lead to. When none of them lies in
+   the body, the callee may have left by a jump that no record explains: then what the code lets it reach, which
+   may be nothing.
 2. The instruction there is a direct call: all members of the body if it goes there, else what the code
    lets the functions at its target reach.
 3. It is a call through a PLT stub: the member that the symbol names, if this image defines it and the
@@ -116,15 +117,23 @@ class Relations:
 
     def _from_record(self, callees: list[tuple[int, Evidence]], body: Body) -> tuple[int, Evidence | None]:
         nodes = [node for node, _ in callees]
-        evidence = max(evidence for _, evidence in callees)
-        exact = body.mask_of(nodes)
-        known = exact | body.mask_of(node for callee in nodes for node in self._graph.known(callee))
-        if exact:
-            return known, evidence
+        known = self._known_within(nodes, body)
+        if known:
+            return self._or_by_pointer(nodes, body, known, max(evidence for _, evidence in callees))
         allowed, wild = self._within_reach(nodes, body)
-        if wild:  # an indirect jump matters where nothing else explains the frame
-            return (known, evidence) if known else (body.domain, None)
-        return allowed, evidence
+        return (body.domain, None) if wild else (allowed, max(evidence for _, evidence in callees))
+
+    def _known_within(self, nodes: Iterable[int], body: Body) -> int:
+        return body.mask_of(node for callee in nodes for node in self._graph.known(callee))
+
+    def _or_by_pointer(
+        self, nodes: Iterable[int], body: Body, known: int, evidence: Evidence
+    ) -> tuple[int, Evidence | None]:
+        """What is known to be reached, and what a pointer leads to where one of `nodes` may leave by one."""
+        pointed = self._program.by_pointer(body)
+        if not pointed & ~known or not any(self._graph.leaves_by_pointer(node) for node in nodes):
+            return known, evidence
+        return (body.domain, None) if known | pointed == body.domain else (known | pointed, Evidence.DECODED)
 
     def _from_code(self, return_address: int, body: Body) -> tuple[tuple[int, Evidence | None], str]:
         site = self._program.code.call_site(return_address)
@@ -141,9 +150,9 @@ class Relations:
             return (allowed, None if allowed == body.domain else Evidence.DECODED), anything[1]
         if site.kind is SiteKind.IMPORT:
             named = self._program.nodes_named(site.symbol)
-            known = body.mask_of(node for callee in named for node in self._graph.known(callee))
+            known = self._known_within(named, body)
             if known:
-                return (known, Evidence.DECODED), ""
+                return self._or_by_pointer(named, body, known, Evidence.DECODED), ""
         return anything
 
     def _within_reach(self, nodes: Iterable[int], body: Body) -> tuple[int, bool]:

@@ -120,11 +120,11 @@ class World:
                 }
         if callees:
             known = everything & set().union(*map(self.known, callees))
-            if callees & everything:
-                return known
+            if known:
+                return known | (self.by_pointer(body) if any(map(self.leaves_by_pointer, callees)) else set())
             reached = [self.open(callee) for callee in callees]
             if None in reached:
-                return known or everything
+                return everything
             return everything & set().union(*(nodes for nodes in reached if nodes))
         site = self.sites.get(return_address, CallSite(SiteKind.UNKNOWN))
         if site.kind is SiteKind.DIRECT:
@@ -142,11 +142,23 @@ class World:
                 for member_idx, member in enumerate(fold_class.members)
                 if member.name == site.symbol
             ]
-            return (everything & set().union(*map(self.known, named))) or everything
+            known = everything & set().union(*map(self.known, named))
+            if known and any(map(self.leaves_by_pointer, named)):
+                return known | self.by_pointer(body)
+            return known or everything
         if site.kind is SiteKind.INDIRECT:
-            known_marks = self.classes[body].flags & ClassFlag.ADDRESS_TAKEN_KNOWN
-            return everything & self.pointed_at() if known_marks else everything
+            return self.by_pointer(body)
         return everything
+
+    def by_pointer(self, body: int) -> set[Candidate]:
+        everything = set(self.candidates(body))
+        known_marks = self.classes[body].flags & ClassFlag.ADDRESS_TAKEN_KNOWN
+        return everything & self.pointed_at() if known_marks else everything
+
+    def leaves_by_pointer(self, who: Candidate) -> bool:
+        """Whether `who`, or what it is recorded to jump on to, may jump to where a pointer says."""
+        jumps = [self.jumps.get(start(body)) for body, _ in self.known(who)]
+        return any(one is not None and one.indirect for one in jumps)
 
     def from_outside(self, body: int) -> set[Candidate]:
         everything = set(self.candidates(body))
