@@ -44,7 +44,8 @@ def identifiers(name: str) -> frozenset[str]:
 def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]]) -> dict[int, set[int]]:
     """For each symbol, given as (name, source file or ""), the DIEs, given as (name, files), that may be its own.
 
-    A DIE that is the only one left for some symbol is left for no other.
+    A DIE that is the only one left for some symbol is left for no other that has a choice. Several symbols may have
+    the same one and nothing else, where those of folded functions are lost: then it is one's, and whose is not known.
     """
     words = [identifiers_of(demangle(symbol)) for symbol, _ in symbols]
     choices = {
@@ -61,11 +62,11 @@ def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple
         decided = [idx for idx, left in choices.items() if len(left) == 1 and idx not in settled]
         if not decided:
             return choices
-        for idx in decided:
-            settled.add(idx)
-            for other, left in choices.items():
-                if other not in settled:
-                    left -= choices[idx]
+        settled.update(decided)
+        taken = set[int]().union(*(choices[idx] for idx in decided))
+        for idx, left in choices.items():
+            if idx not in settled:
+                left -= taken
 
 
 def _narrow_templates(

@@ -72,6 +72,35 @@ def test_where_a_cold_part_may_have_vanished_nothing_is_claimed(workshop: Worksh
     assert [part["verdict"] for part in parts] == ["ambiguous", "ambiguous"]
 
 
+# with -g1 both functions are `grow`; lld keeps the first, whose symbol comes second
+BOX = """
+    static inline int plus(int a, int b) { volatile int sum = a; return sum + b; }
+    template <class T> struct Box { int grow(int n); };
+    template <class T> NOINLINE int Box<T>::grow(int n) { SAMPLE(); return plus(n, 1); }
+    struct Apple;
+    struct Pear;
+    int eat(int n);
+"""
+BOXES = {
+    "main.cpp": f"""{BOX}
+        extern template struct Box<Pear>;
+        extern template struct Box<Apple>;
+        int main(int argc, char **) {{ return Box<Pear>().grow(argc) + eat(argc) + Box<Apple>().grow(argc) == 0; }}
+    """,
+    "boxes.cpp": f"""{BOX}
+        template struct Box<Apple>;
+        template struct Box<Pear>;
+        NOINLINE int eat(int n) {{ return plus(Box<Apple>().grow(n), 7) + Box<Pear>().grow(n); }}
+    """,
+}
+
+
+@toolchains(LLD_ALONE)
+def test_debug_information_that_fits_several_symbols_names_none(workshop: Workshop) -> None:
+    verdicts = workshop.build_with_tables(BOXES, flags=["-g1"]).check()
+    assert verdicts["_ZN3BoxI5AppleE4growEi"] == verdicts["_ZN3BoxI4PearE4growEi"] == {"ambiguous"}
+
+
 @toolchains(GOLD, LLD_ALONE)
 @pytest.mark.parametrize("debug", ["-g", "-g0"])
 def test_a_local_function_that_calls_itself_needs_no_relocation(workshop: Workshop, debug: str) -> None:

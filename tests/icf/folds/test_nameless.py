@@ -54,6 +54,13 @@ def test_a_symbol_whose_die_is_missing_has_none() -> None:
     assert assign([("pears", A)], [("_ZL6applesv", "a.cc"), ("_ZL5pearsv", "a.cc")]) == {0: set(), 1: {0}}
 
 
+def test_the_one_die_of_several_symbols_stays_open() -> None:
+    # the other's address is lost; whose is left cannot be told
+    symbols = [("_ZN3BoxI5AppleE4growEi", ""), ("_ZN3BoxI4PearE4growEi", "")]
+    assert assign([("grow", A)], symbols) == {0: {0}, 1: {0}}
+    assert assign([("grow", A), ("grow<Fig>", A)], [*symbols, ("_Z4growI3FigEvi", "")]) == {0: {0}, 1: {0}, 2: {1}}
+
+
 def test_a_die_whose_symbol_is_missing_may_fit_another() -> None:
     # gold leaves symbols of folded local functions out: both DIEs may be the one's that is left
     assert assign([("helper", A), ("helper", A)], [("_ZL6helperv", "a.cc")]) == {0: {0, 1}}
