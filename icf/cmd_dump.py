@@ -117,7 +117,6 @@ def _member(member: Member, names: _Names) -> _Json:
         "name": names.of(member.name),
         "die": _die(member.die),
         "flags": _member_flags(member),
-        "slots": list(member.slots),
         "aliases": list(member.aliases),
     }
 
@@ -248,7 +247,6 @@ def _text_classes(classes: list[_Json]) -> Iterator[str]:
         width = _width(names)
         for member, name in zip(entry["members"], names, strict=True):
             facts = [flag for flag in member["flags"] if flag != "kept"]
-            facts += [f"slot {slot}" for slot in member["slots"]]
             mark = "kept" if "kept" in member["flags"] else ""
             yield f"  {mark:4}  {member['die'] or '-':10}  {name:{width}}  {', '.join(facts)}".rstrip()
             for alias in member["aliases"]:

@@ -69,7 +69,6 @@ class Member(NamedTuple):
     die: DieOffset = DieOffset(0)
     flags: MemberFlag = MemberFlag.NONE
     aliases: tuple[str, ...] = ()  # further symbols of the same source function
-    slots: tuple[int, ...] = ()  # of vtables, ascending, as far as they are known; only where it is VIRTUAL
 
 
 class FoldClass(NamedTuple):
@@ -105,3 +104,32 @@ class TailCall(NamedTuple):
     jump: Vaddr
     caller: MemberRef
     callee: MemberRef
+
+
+class PointerJump(NamedTuple):
+    """A jump at `jump` that leaves its function to where a pointer says: slot `slot` of a vtable, or any pointer.
+
+    Which instruction it is does not depend on the member, so it belongs to each member of its body.
+    """
+
+    jump: Vaddr
+    slot: int  # ANY_POINTER where nothing says that it is a slot
+
+
+ANY_POINTER = -1  # a slot: whatever a pointer may lead to
+
+
+class VtableSlot(NamedTuple):
+    """The function in a slot of a vtable; the member index is ALL_MEMBERS where nothing says which it is."""
+
+    slot: int
+    function: MemberRef
+
+
+class Vtable(NamedTuple):
+    """A vtable of a class (Itanium C++ ABI, section 2.5), with those of its slots that matter."""
+
+    vaddr: Vaddr  # its address point: what the vtable pointer of an object holds
+    group: Vaddr  # where the symbol begins that has it and the vtables of the same object's other bases
+    slots: tuple[VtableSlot, ...]  # ascending, one or more
+    die: DieOffset = DieOffset(0)  # its DW_TAG_GNU_vtable

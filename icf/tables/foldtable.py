@@ -18,7 +18,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.model import (
+    ALL_MEMBERS,
+    ANY_POINTER,
+    ClassFlag,
+    DieOffset,
+    FoldClass,
+    Member,
+    MemberFlag,
+    MemberRef,
+    PointerJump,
+    TailCall,
+    Vaddr,
+    Vtable,
+    VtableSlot,
+)
 
 _U64 = NDArray[np.uint64]
 _U8 = NDArray[np.uint8]
@@ -34,13 +48,19 @@ class IcfColumns(NamedTuple):
     member_die: _U64
     member_name: _U64
     member_flags: _U8
-    slot_member: _U64  # member row, of a VIRTUAL one; does not descend
-    slot: _U64
     alias_member: _U64  # member row; does not descend
     alias_name: _U64
     tail_jump: _U64  # does not descend
     tail_caller: _U64  # member row + 1; 0: every member of the class at the jump
     tail_callee: _U64  # 2 * member row; 2 * class + 1: any of its members
+    pointer_jump: _U64  # ascending
+    pointer_slot: _U64  # slot + 1; 0: any pointer
+    vtable_vaddr: _U64  # ascending
+    vtable_group: _U64
+    vtable_die: _U64
+    slot_start: _U64  # first row of each vtable's slots; one more than there are vtables
+    slot: _U64  # ascending within a vtable
+    slot_function: _U64  # as tail_callee
     pool: memoryview
     debug_str: memoryview
 
@@ -62,6 +82,8 @@ class IcfTable:
         evidence: bytes = b"",
         vcall_evidence: bytes = b"",
         *,
+        pointer_jumps: Sequence[PointerJump] = (),
+        vtables: Sequence[Vtable] = (),
         columns: IcfColumns | None = None,
     ) -> None:
         self.evidence = evidence  # for each record of .debug_dcall that is no caller record, in section order
@@ -69,7 +91,9 @@ class IcfTable:
         if columns is None:
             self.classes = tuple(classes)  # shadows the cached property: there is nothing to build
             self.tail_calls = tuple(sorted(tail_calls, key=lambda call: (call.jump, call.caller, call.callee)))
-            columns = _columns_of(self.classes, self.tail_calls)
+            self.pointer_jumps = tuple(sorted(pointer_jumps))
+            self.vtables = tuple(sorted(vtables))
+            columns = _columns_of(self.classes, self.tail_calls, self.pointer_jumps, self.vtables)
         self.columns = columns
         self.class_vaddr, self.class_size = columns.class_vaddr, columns.class_size
         self.class_flags, self.member_start = columns.class_flags, columns.member_start
@@ -78,19 +102,20 @@ class IcfTable:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IcfTable):
             return NotImplemented
-        return (self.classes, self.tail_calls, self.evidence, self.vcall_evidence) == (
-            other.classes,
-            other.tail_calls,
-            other.evidence,
-            other.vcall_evidence,
-        )
+        return self._parts() == other._parts()
+
+    def _parts(self) -> tuple[object, ...]:
+        return (
+            self.classes, self.tail_calls, self.pointer_jumps, self.vtables, self.evidence, self.vcall_evidence,
+        )  # fmt: skip
 
     __hash__ = None  # type: ignore[assignment]  # columns are arrays
 
     def __repr__(self) -> str:
         return (
             f"<IcfTable: {len(self.class_vaddr)} classes, {len(self.member_die)} members, "
-            f"{len(self.columns.tail_jump)} tail calls, {len(self.evidence)}+{len(self.vcall_evidence)} records>"
+            f"{len(self.columns.tail_jump)} tail calls, {len(self.columns.vtable_vaddr)} vtables, "
+            f"{len(self.evidence)}+{len(self.vcall_evidence)} records>"
         )
 
     @cached_property
@@ -102,16 +127,39 @@ class IcfTable:
     def tail_calls(self) -> tuple[TailCall, ...]:
         """All tail calls, by jump address."""
         columns = self.columns
-        is_any = columns.tail_callee & np.uint64(1) == 1
-        callees = self._refs(np.where(is_any, np.uint64(0), columns.tail_callee >> np.uint64(1)))
-        for at in np.flatnonzero(is_any).tolist():
-            callees[at] = MemberRef(int(columns.tail_callee[at]) >> 1, ALL_MEMBERS)
+        callees = self._functions(columns.tail_callee)
         callers = self._refs(np.maximum(columns.tail_caller, np.uint64(1)) - np.uint64(1))
         for at in np.flatnonzero(columns.tail_caller == 0).tolist():
             class_idx = int(np.searchsorted(self.class_vaddr, columns.tail_jump[at], side="right")) - 1
             callers[at] = MemberRef(class_idx, ALL_MEMBERS)
         jumps = map(Vaddr, columns.tail_jump.tolist())
         return tuple(map(TailCall, jumps, callers, callees))
+
+    @cached_property
+    def pointer_jumps(self) -> tuple[PointerJump, ...]:
+        """All jumps to where a pointer says, by address."""
+        slots = (self.columns.pointer_slot - np.uint64(1)).view(np.int64).tolist()
+        assert ANY_POINTER == -1
+        return tuple(map(PointerJump, map(Vaddr, self.columns.pointer_jump.tolist()), slots))
+
+    @cached_property
+    def vtables(self) -> tuple[Vtable, ...]:
+        """All vtables, by address."""
+        columns = self.columns
+        slots = list(map(VtableSlot, columns.slot.tolist(), self._functions(columns.slot_function)))
+        starts = columns.slot_start.tolist()
+        rows = zip(
+            columns.vtable_vaddr.tolist(),
+            columns.vtable_group.tolist(),
+            starts,
+            starts[1:],
+            columns.vtable_die.tolist(),
+            strict=False,
+        )
+        return tuple(
+            Vtable(Vaddr(vaddr), Vaddr(group), tuple(slots[first:end]), DieOffset(die))
+            for vaddr, group, first, end, die in rows
+        )
 
     def fold_class(self, class_idx: int) -> FoldClass:
         """One class; building it costs its members only."""
@@ -125,10 +173,11 @@ class IcfTable:
 
     def member(self, row: int) -> Member:
         """The member of a row."""
-        flags = MemberFlag(int(self.member_flags[row]))
-        slots = tuple(self._slots_of(row)) if flags & MemberFlag.VIRTUAL else ()
         return Member(
-            self.member_name(row), DieOffset(int(self.member_die[row])), flags, tuple(self.member_aliases(row)), slots
+            self.member_name(row),
+            DieOffset(int(self.member_die[row])),
+            MemberFlag(int(self.member_flags[row])),
+            tuple(self.member_aliases(row)),
         )
 
     def member_name(self, row: int) -> str:
@@ -157,10 +206,13 @@ class IcfTable:
         rows: list[int] = self.columns.alias_member.tolist()
         return rows
 
-    def _slots_of(self, row: int) -> list[int]:
-        first, end = np.searchsorted(self.columns.slot_member, np.array([row, row + 1], np.uint64)).tolist()
-        slots: list[int] = self.columns.slot[first:end].tolist()
-        return slots
+    def _functions(self, values: _U64) -> list[MemberRef]:
+        """What values name: a member, or any of a class."""
+        is_any = values & np.uint64(1) == 1
+        refs = self._refs(np.where(is_any, np.uint64(0), values >> np.uint64(1)))
+        for at in np.flatnonzero(is_any).tolist():
+            refs[at] = MemberRef(int(values[at]) >> 1, ALL_MEMBERS)
+        return refs
 
     def _refs(self, rows: _U64) -> list[MemberRef]:
         class_idx = np.searchsorted(self.member_start, rows, side="right") - 1
@@ -168,7 +220,12 @@ class IcfTable:
         return list(map(MemberRef, class_idx.tolist(), member_idx.tolist()))
 
 
-def _columns_of(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) -> IcfColumns:
+def _columns_of(
+    classes: Sequence[FoldClass],
+    tail_calls: Sequence[TailCall],
+    pointer_jumps: Sequence[PointerJump],
+    vtables: Sequence[Vtable],
+) -> IcfColumns:
     """The columns of given classes, all names in a pool; ValueError where the classes break the format."""
     pool = _Pool()
     members = [member for fold_class in classes for member in fold_class.members]
@@ -180,14 +237,20 @@ def _columns_of(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) ->
     for fold_class in classes:
         if not fold_class.members:
             raise ValueError(f"class at {fold_class.vaddr:#x} has no member")
-    for member in members:
-        if member.slots and not member.flags & MemberFlag.VIRTUAL:
-            raise ValueError(f"member {member.name!r}: has slots and is not VIRTUAL")
+    for vtable in vtables:
+        if not vtable.slots or any(a.slot >= b.slot for a, b in zip(vtable.slots, vtable.slots[1:], strict=False)):
+            raise ValueError(f"slots of the vtable at {vtable.vaddr:#x} are none, or do not ascend")
 
     def row_of(ref: MemberRef) -> int:
         if not 0 <= ref.class_idx < len(classes) or not 0 <= ref.member_idx < len(classes[ref.class_idx].members):
-            raise ValueError(f"tail call names {ref}, which does not exist")
+            raise ValueError(f"{ref} does not exist")
         return int(member_start[ref.class_idx]) + ref.member_idx
+
+    def function(ref: MemberRef) -> int:
+        return 2 * ref.class_idx + 1 if ref.member_idx == ALL_MEMBERS else 2 * row_of(ref)
+
+    slot_start = np.zeros(len(vtables) + 1, np.uint64)
+    np.cumsum([len(vtable.slots) for vtable in vtables], out=slot_start[1:])
 
     aliases = [(row, alias) for row, member in enumerate(members) for alias in member.aliases]
     return IcfColumns(
@@ -198,20 +261,21 @@ def _columns_of(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) ->
         member_die=_u64([member.die for member in members]),
         member_name=_u64([pool.add(member.name) for member in members]),
         member_flags=np.array([member.flags for member in members], np.uint8),
-        slot_member=_u64([row for row, member in enumerate(members) for _ in member.slots]),
-        slot=_u64([slot for member in members for slot in member.slots]),
         alias_member=_u64([row for row, _ in aliases]),
         alias_name=_u64([pool.add(alias) for _, alias in aliases]),
         tail_jump=_u64([call.jump for call in tail_calls]),
         tail_caller=_u64(
             [0 if call.caller.member_idx == ALL_MEMBERS else row_of(call.caller) + 1 for call in tail_calls]
         ),
-        tail_callee=_u64(
-            [
-                2 * call.callee.class_idx + 1 if call.callee.member_idx == ALL_MEMBERS else 2 * row_of(call.callee)
-                for call in tail_calls
-            ]
-        ),
+        tail_callee=_u64([function(call.callee) for call in tail_calls]),
+        pointer_jump=_u64([call.jump for call in pointer_jumps]),
+        pointer_slot=_u64([call.slot + 1 for call in pointer_jumps]),
+        vtable_vaddr=_u64([vtable.vaddr for vtable in vtables]),
+        vtable_group=_u64([vtable.group for vtable in vtables]),
+        vtable_die=_u64([vtable.die for vtable in vtables]),
+        slot_start=slot_start,
+        slot=_u64([each.slot for vtable in vtables for each in vtable.slots]),
+        slot_function=_u64([function(each.function) for vtable in vtables for each in vtable.slots]),
         pool=memoryview(bytes(pool.text)),
         debug_str=memoryview(b""),
     )

@@ -4,13 +4,14 @@
 is, which of its functions can be reached through a pointer, where one jumps instead of calling, and
 what each record rests on. A reader of the proposal's tables alone ignores this section and still works.
 
-Version 2, little endian, one unit that fills the section (version 1 had one slot for each VIRTUAL member). Its header:
+Version 3, little endian, one unit that fills the section (version 2 had no vtables and no jumps through pointers). Its
+header:
 
     unit_length     4 bytes, or 0xffffffff and 8
-    version         1 byte, 2
+    version         1 byte, 3
     address_size    1 byte, 4 or 8: no address in the table needs more
-    counts          8 ULEB128: classes, members, slots, aliases, tail calls, evidence bytes,
-                    evidence bytes of .debug_vcall, pool bytes
+    counts          10 ULEB128: classes, members, aliases, tail calls, pointer jumps, vtables, slots,
+                    evidence bytes, evidence bytes of .debug_vcall, pool bytes
 
 Then one column after the other. Columns rather than records, because a run of ULEB128 numbers is
 decoded by one loop of a kernel, and because neighbours of one kind are close: most differences fit a byte.
@@ -22,13 +23,19 @@ decoded by one loop of a kernel, and because neighbours of one kind are close: m
     member_flags    1 byte, icf.model.MemberFlag
     member_die      signed difference: DIE in .debug_info, 0 for none
     member_name     signed difference: offset of the linkage name
-    slot_member     ULEB128, difference: the member that is in this slot of a vtable; it is flagged VIRTUAL
-    slot            ULEB128, index of the slot
     alias_member    ULEB128, difference: the member that has this further name
     alias_name      signed difference: offset of the name
     tail_jump       ULEB128, difference: address of the jump
     tail_caller     ULEB128, member whose call it is, plus 1; 0: every member of the class at the jump
     tail_callee     ULEB128, twice the member that is called; or twice the class plus 1: any of its members
+    pointer_jump    ULEB128, difference: address of a jump to where a pointer says; in a class, no two alike
+    pointer_slot    ULEB128, the slot of a vtable that it takes, plus 1; 0: any pointer
+    vtable_vaddr    ULEB128, difference: address point of a vtable; no two alike
+    vtable_group    ULEB128, how far before it its group of vtables begins
+    vtable_die      signed difference: its DW_TAG_GNU_vtable in .debug_info, 0 for none
+    vtable_slots    ULEB128, how many slots are listed; 1 or more
+    slot            ULEB128, index of the slot; difference to the one above in the same vtable
+    slot_function   signed difference: the function in the slot, as a tail_callee
     evidence        1 byte for up to 32 records in a row, see below
     evidence_vcall  likewise
     pool            strings, each with its NUL
@@ -44,6 +51,9 @@ that are not UTF-8 survive as surrogates.
 declaration in a unit that the pass appends, and the flag SYNTHETIC: functions without debug information, and those that
 only a .dwo file describes. Where the pass was told to leave the debug file alone (`icf pass --in-image`) that unit is
 missing: DIEs behind the end of `.debug_info` tell its functions apart and point nowhere.
+
+**Vtables** are those with a slot that leads to a merged function, or to one that jumps on to where a pointer says;
+other slots are left out. A member that is flagged VIRTUAL and is in no listed slot may be in any.
 
 **Evidence**: `(repeat - 1) << 3 | kind`, kind an icf.model.Evidence. Call-site records come in long
 stretches of one evidence. Runs are capped so that a byte never stands for more than 32: a count of
@@ -67,11 +77,12 @@ from icf.tables.foldtable import IcfColumns, IcfTable
 
 __all__ = ["IcfTable", "encode_icf", "parse_icf"]
 
-VERSION = 2
+VERSION = 3
 _U64 = NDArray[np.uint64]
 _U8 = NDArray[np.uint8]
 _U64_MAX = 0xFFFFFFFFFFFFFFFF
 _RUN_MAX = 32
+_SLOT_LIMIT = 1 << 32  # so that no sum of them wraps
 _EVIDENCE_MAX = int(max(Evidence))
 _ALL_CLASS_FLAGS = int(sum(ClassFlag))
 _ALL_MEMBER_FLAGS = int(sum(MemberFlag))
@@ -97,9 +108,11 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int], *, dwarf64
         [
             len(columns.class_vaddr),
             len(columns.member_die),
-            len(columns.slot),
             len(alias_name),
             len(columns.tail_jump),
+            len(columns.pointer_jump),
+            len(columns.vtable_vaddr),
+            len(columns.slot),
             len(runs),
             len(vcall_runs),
             len(pool),
@@ -116,13 +129,19 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int], *, dwarf64
         columns.member_flags.tobytes(),
         _ulebs(_signed_differences(columns.member_die)),
         _ulebs(_signed_differences(member_name)),
-        _ulebs(_differences(columns.slot_member)),
-        _ulebs(columns.slot),
         _ulebs(_differences(columns.alias_member)),
         _ulebs(_signed_differences(alias_name)),
         _ulebs(_differences(columns.tail_jump)),
         _ulebs(columns.tail_caller),
         _ulebs(columns.tail_callee),
+        _ulebs(_differences(columns.pointer_jump)),
+        _ulebs(columns.pointer_slot),
+        _ulebs(_differences(columns.vtable_vaddr)),
+        _ulebs(columns.vtable_vaddr - columns.vtable_group),
+        _ulebs(_signed_differences(columns.vtable_die)),
+        _ulebs(np.diff(columns.slot_start)),
+        _ulebs(_within(columns.slot, columns.slot_start)),
+        _ulebs(_signed_differences(columns.slot_function)),
         runs,
         vcall_runs,
         pool,
@@ -147,18 +166,12 @@ class _Parser:
     def table(self) -> IcfTable:
         reader = self._reader
         address_max = self._header()
-        class_count, member_count, slot_count, alias_count, tail_count, run_count, vcall_run_count, pool_size_bytes = (
-            self._count(what)
-            for what in (
-                "classes",
-                "members",
-                "slots",
-                "aliases",
-                "tail calls",
-                "evidence bytes",
-                "evidence bytes of .debug_vcall",
-                "pool bytes",
-            )
+        class_count, member_count, alias_count, tail_count = map(
+            self._count, ("classes", "members", "aliases", "tail calls")
+        )
+        pointer_count, vtable_count, slot_count = map(self._count, ("pointer jumps", "vtables", "slots"))
+        run_count, vcall_run_count, pool_size_bytes = map(
+            self._count, ("evidence bytes", "evidence bytes of .debug_vcall", "pool bytes")
         )
 
         class_vaddr = self._ascending("class_vaddr", class_count, address_max)
@@ -166,33 +179,40 @@ class _Parser:
         class_size = self._ulebs("class_size", class_count)
         self._check(class_size <= np.uint64(address_max) - class_vaddr, "class ends beyond the address space")
         class_flags = self._flags("class_flags", class_count, _ALL_CLASS_FLAGS)
-        class_members = self._ulebs("class_members", class_count)
-        self._check(class_members > 0, "class has no member")
-        self._check(class_members <= member_count, f"class has more than the {member_count} members there are")
-        member_start = np.zeros(class_count + 1, np.uint64)
-        np.cumsum(class_members, out=member_start[1:])
-        total = int(member_start[-1])  # at most members squared: no wrap, both are bounded by the section
-        if total != member_count:
-            raise reader.error(f"classes have {total} members, the header says {member_count}", self._column_start)
+        member_start = self._starts("class_members", class_count, member_count, "class", "member")
 
         member_flags = self._flags("member_flags", member_count, _ALL_MEMBER_FLAGS)
         member_die = self._signed("member_die", member_count)
         member_name = self._names("member_name", member_count, pool_size_bytes)
-        slot_member = self._members("slot_member", self._ascending("slot_member", slot_count), member_count)
-        is_virtual = (member_flags[slot_member] & np.uint8(MemberFlag.VIRTUAL)) != 0
-        self._check(is_virtual, "slot_member is not flagged VIRTUAL")
-        slot = self._ulebs("slot", slot_count)
         alias_member = self._members("alias_member", self._ascending("alias_member", alias_count), member_count)
         alias_name = self._names("alias_name", alias_count, pool_size_bytes)
         tail_jump = self._ascending("tail_jump", tail_count, address_max)
         tail_caller = self._ulebs("tail_caller", tail_count)
         self._check(tail_caller <= member_count, f"tail_caller names a member beyond the {member_count} there are")
-        at = np.searchsorted(class_vaddr, tail_jump, side="right")
-        homeless = (at == 0) | (tail_jump - class_vaddr[np.maximum(at, 1) - 1] >= class_size[np.maximum(at, 1) - 1])
-        self._check((tail_caller > 0) | ~homeless, "tail call of every member is in no class")
+        self._check(
+            (tail_caller > 0) | _inside(tail_jump, class_vaddr, class_size), "tail call of every member is in no class"
+        )
         tail_callee = self._ulebs("tail_callee", tail_count)
-        limit = np.where(tail_callee & np.uint64(1) == 1, np.uint64(class_count), np.uint64(member_count))
-        self._check(tail_callee >> np.uint64(1) < limit, "tail_callee names a member or class that does not exist")
+        self._check_functions("tail_callee", tail_callee, class_count, member_count)
+        pointer_jump = self._ascending("pointer_jump", pointer_count, address_max)
+        self._check(pointer_jump[1:] > pointer_jump[:-1], "pointer jump has the address of the one above", first=1)
+        self._check(_inside(pointer_jump, class_vaddr, class_size), "pointer jump is in no class")
+        pointer_slot = self._ulebs("pointer_slot", pointer_count)
+        self._check(pointer_slot <= np.uint64(_SLOT_LIMIT), f"slot is {_SLOT_LIMIT} or more")
+        vtable_vaddr = self._ascending("vtable_vaddr", vtable_count, address_max)
+        self._check(vtable_vaddr[1:] > vtable_vaddr[:-1], "vtable has the address of the one above", first=1)
+        before = self._ulebs("vtable_group", vtable_count)
+        self._check(before <= vtable_vaddr, "group of vtables begins before address 0")
+        vtable_die = self._signed("vtable_die", vtable_count)
+        slot_start = self._starts("vtable_slots", vtable_count, slot_count, "vtable", "slot")
+        slot = self._ulebs("slot", slot_count)
+        is_first = np.zeros(slot_count, np.bool_)
+        is_first[slot_start[:-1].astype(np.int64)] = True
+        self._check((slot > 0) | is_first, "slot is that above")
+        self._check(slot < np.uint64(_SLOT_LIMIT), f"slot is {_SLOT_LIMIT} or more")
+        slot = _summed(slot, slot_start)
+        slot_function = self._signed("slot_function", slot_count)
+        self._check_functions("slot_function", slot_function, class_count, member_count)
         evidence = self._evidence("evidence", run_count)
         vcall_evidence = self._evidence("evidence_vcall", vcall_run_count)
         pool = reader.take(pool_size_bytes)
@@ -202,7 +222,8 @@ class _Parser:
             raise reader.error(f"{reader.remaining} bytes follow the table")
         columns = IcfColumns(
             class_vaddr, class_size, class_flags, member_start, member_die, member_name, member_flags,
-            slot_member, slot, alias_member, alias_name, tail_jump, tail_caller, tail_callee, pool, self._debug_str,
+            alias_member, alias_name, tail_jump, tail_caller, tail_callee, pointer_jump, pointer_slot,
+            vtable_vaddr, vtable_vaddr - before, vtable_die, slot_start, slot, slot_function, pool, self._debug_str,
         )  # fmt: skip
         return IcfTable(evidence=evidence, vcall_evidence=vcall_evidence, columns=columns)
 
@@ -229,6 +250,23 @@ class _Parser:
         if count > self._reader.remaining:
             raise self._reader.error(f"header counts {count} {what}, {self._reader.remaining} bytes are left", offset)
         return count
+
+    def _starts(self, column: str, count: int, total: int, owner: str, part: str) -> _U64:
+        """Where the parts of each owner begin, from a column of how many each has."""
+        counts = self._ulebs(column, count)
+        self._check(counts > 0, f"{owner} has no {part}")
+        self._check(counts <= total, f"{owner} has more than the {total} {part}s there are")
+        starts = np.zeros(count + 1, np.uint64)
+        np.cumsum(counts, out=starts[1:])
+        found = int(starts[-1])  # at most the square: no wrap, both are bounded by the section
+        if found != total:
+            plural = "classes" if owner == "class" else f"{owner}s"
+            raise self._reader.error(f"{plural} have {found} {part}s, the header says {total}", self._column_start)
+        return starts
+
+    def _check_functions(self, column: str, functions: _U64, class_count: int, member_count: int) -> None:
+        limit = np.where(functions & np.uint64(1) == 1, np.uint64(class_count), np.uint64(member_count))
+        self._check(functions >> np.uint64(1) < limit, f"{column} names a member or class that does not exist")
 
     def _ulebs(self, column: str, count: int) -> _U64:
         reader = self._reader
@@ -327,6 +365,32 @@ def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> t
     result = final[inverse.reshape(-1)]
     member_count = len(columns.member_name)
     return result[:member_count], result[member_count:], bytes(pool)
+
+
+def _inside(vaddrs: _U64, class_vaddr: _U64, class_size: _U64) -> NDArray[np.bool_]:
+    """Which addresses lie in a class."""
+    if not len(class_vaddr):
+        return np.zeros(len(vaddrs), np.bool_)
+    at = np.searchsorted(class_vaddr, vaddrs, side="right").astype(np.int64)
+    row = np.maximum(at, 1) - 1
+    return np.asarray((at > 0) & (vaddrs - class_vaddr[row] < class_size[row]))
+
+
+def _within(slot: _U64, slot_start: _U64) -> _U64:
+    """Slots as differences, anew in each vtable."""
+    differences = slot.copy()
+    differences[1:] -= slot[:-1]
+    first = slot_start[:-1].astype(np.int64)
+    differences[first] = slot[first]
+    return differences
+
+
+def _summed(differences: _U64, slot_start: _U64) -> _U64:
+    """The slots again."""
+    sums = np.cumsum(differences, dtype=np.uint64)
+    first = slot_start[:-1].astype(np.int64)
+    before = (sums - differences)[first]
+    return sums - np.repeat(before, np.diff(slot_start).astype(np.int64))
 
 
 def _evidence_runs(evidence: bytes) -> bytes:

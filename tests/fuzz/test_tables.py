@@ -14,7 +14,21 @@ import pytest
 
 from icf.errors import FormatError
 from icf.folds.report import parse_icf_report
-from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.model import (
+    ALL_MEMBERS,
+    ANY_POINTER,
+    ClassFlag,
+    DieOffset,
+    FoldClass,
+    Member,
+    MemberFlag,
+    MemberRef,
+    PointerJump,
+    TailCall,
+    Vaddr,
+    Vtable,
+    VtableSlot,
+)
 from icf.tables.annotation import Function, Operand, encode_annotation, parse_annotations
 from icf.tables.dcall import Dialect, DirectCalls, encode_dcall, parse_dcall
 from icf.tables.icftable import IcfTable, encode_icf, parse_icf
@@ -50,7 +64,7 @@ def vcall_seeds() -> list[bytes]:
 
 def icf_seeds() -> list[bytes]:
     one = Member("_Z3onev", DieOffset(0x12A), MemberFlag.KEPT, ("C1E",))
-    two = Member("_Z3twov", DieOffset(0x121), MemberFlag.VIRTUAL, slots=(5,))
+    two = Member("_Z3twov", DieOffset(0x121), MemberFlag.VIRTUAL)
     main = Member("main", DieOffset(0x121), MemberFlag.LOCAL)
     table = IcfTable(
         (
@@ -60,6 +74,11 @@ def icf_seeds() -> list[bytes]:
         (TailCall(Vaddr(0x401124), MemberRef(0, 1), MemberRef(1, 0)),),
         b"\2\2\2\4",
         b"\6" * 40,
+        pointer_jumps=(PointerJump(Vaddr(0x401124), ANY_POINTER), PointerJump(Vaddr(0x401141), 3)),
+        vtables=[
+            Vtable(Vaddr(0x404010 + 24 * idx), Vaddr(0x404000), (VtableSlot(idx, MemberRef(0, 1)), VtableSlot(5, last)))
+            for idx, last in enumerate((MemberRef(0, ALL_MEMBERS), MemberRef(1, 0)))
+        ],
     )
     names = {"_Z3onev": 1, "_Z3twov": 9}
     return [encode_icf(table, names), encode_icf(table, {}), encode_icf(table, names, dwarf64=True)]

@@ -56,7 +56,7 @@ def fold_table(record_count: int) -> IcfTable:
                 (
                     Member("_Z4leftv", DieOffset(0x1A0), MemberFlag.KEPT),
                     Member("_ZL5rightv", DieOffset(0x1C8), MemberFlag.LOCAL),
-                    Member("_ZN5ShapeD2Ev", DieOffset(0), MemberFlag.VIRTUAL, ("_ZN5ShapeD1Ev",), (3,)),
+                    Member("_ZN5ShapeD2Ev", DieOffset(0), MemberFlag.VIRTUAL, ("_ZN5ShapeD1Ev",)),
                     Member("esc\x1b[31m\udcff", DieOffset(0x1E0)),
                 ),
                 ClassFlag.NONE,

@@ -9,6 +9,7 @@ import pytest
 from icf.errors import FormatError
 from icf.model import (
     ALL_MEMBERS,
+    ANY_POINTER,
     ClassFlag,
     DieOffset,
     Evidence,
@@ -16,8 +17,11 @@ from icf.model import (
     Member,
     MemberFlag,
     MemberRef,
+    PointerJump,
     TailCall,
     Vaddr,
+    Vtable,
+    VtableSlot,
 )
 from icf.tables.icftable import IcfTable, encode_icf, parse_icf
 
@@ -25,8 +29,8 @@ DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
 
 # name, bytes: the columns in file order, joined by `table`
 COLUMNS = {
-    "header": "02 08",  # version, address_size
-    "counts": "02 03 01 01 01 02 01 09",  # 2 classes, 3 members, a slot, an alias, a tail call, then bytes
+    "header": "03 08",  # version, address_size
+    "counts": "02 03 01 01 02 02 03 02 01 09",  # 2 classes, 3 members, an alias, a tail call, 2 pointer jumps ...
     "class_vaddr": "a0a28002 20",  # 0x401120, then 0x20 more
     "class_size": "0f 8001",  # 15, 128 bytes
     "class_flags": "03 00",  # MEMBERS_COMPLETE and CALLS_COMPLETE; none
@@ -34,13 +38,19 @@ COLUMNS = {
     "member_flags": "01 06 08",  # KEPT; ADDRESS_TAKEN and VIRTUAL; LOCAL
     "member_die": "d404 11 00",  # 0x12a, then 9 less: 0x121, and the same again
     "member_name": "14 10 23",  # pool 9 + .debug_str 1, then 8 more, then 18 less: pool 0
-    "slot_member": "01",  # the second, which is VIRTUAL
-    "slot": "05",
     "alias_member": "00",
     "alias_name": "0a",  # pool 5
     "tail_jump": "a4a28002",  # 0x401124
     "tail_caller": "02",  # second member of the first class, plus 1
     "tail_callee": "04",  # twice the third member
+    "pointer_jump": "a4a28002 1d",  # 0x401124, 0x401141
+    "pointer_slot": "00 04",  # any pointer; slot 3
+    "vtable_vaddr": "90808102 18",  # 0x404010, 0x404028
+    "vtable_group": "10 28",  # both of the group at 0x404000
+    "vtable_die": "00 8006",  # none; 0x180
+    "vtable_slots": "01 02",
+    "slot": "05 00 02",  # 5; 0 and 2
+    "slot_function": "04 01 02",  # 2, then 1 less, then 1 more: second member, any of the first class, second member
     "evidence": "1a 04",  # RELOCATION 4 times, DWARF once
     "evidence_vcall": "fe",  # DECODED 32 times
     "pool": "6d61696e00 43314500",  # "main", "C1E"
@@ -53,7 +63,7 @@ TABLE = IcfTable(
             15,
             (
                 Member("_Z3onev", DieOffset(0x12A), MemberFlag.KEPT, ("C1E",)),
-                Member("_Z3twov", DieOffset(0x121), MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL, slots=(5,)),
+                Member("_Z3twov", DieOffset(0x121), MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL),
             ),
             ClassFlag.MEMBERS_COMPLETE | ClassFlag.CALLS_COMPLETE,
         ),
@@ -62,6 +72,16 @@ TABLE = IcfTable(
     (TailCall(Vaddr(0x401124), MemberRef(0, 1), MemberRef(1, 0)),),
     bytes([Evidence.RELOCATION] * 4 + [Evidence.DWARF]),
     bytes([Evidence.DECODED] * 32),
+    pointer_jumps=(PointerJump(Vaddr(0x401124), ANY_POINTER), PointerJump(Vaddr(0x401141), 3)),
+    vtables=(
+        Vtable(Vaddr(0x404010), Vaddr(0x404000), (VtableSlot(5, MemberRef(0, 1)),)),
+        Vtable(
+            Vaddr(0x404028),
+            Vaddr(0x404000),
+            (VtableSlot(0, MemberRef(0, ALL_MEMBERS)), VtableSlot(2, MemberRef(0, 1))),
+            DieOffset(0x180),
+        ),
+    ),
 )
 
 
@@ -81,7 +101,14 @@ def test_written_bytes() -> None:
 
 def test_a_tail_call_of_every_member_to_any_member_takes_one_entry() -> None:
     call = TailCall(Vaddr(0x401124), MemberRef(0, ALL_MEMBERS), MemberRef(1, ALL_MEMBERS))
-    changed = IcfTable(TABLE.classes, (call,), TABLE.evidence, TABLE.vcall_evidence)
+    changed = IcfTable(
+        TABLE.classes,
+        (call,),
+        TABLE.evidence,
+        TABLE.vcall_evidence,
+        pointer_jumps=TABLE.pointer_jumps,
+        vtables=TABLE.vtables,
+    )
     assert encode_icf(changed, NAMES) == table(tail_caller="00", tail_callee="03")
     assert parse_icf(table(tail_caller="00", tail_callee="03"), "a.out", DEBUG_STR).tail_calls == (call,)
 
@@ -114,7 +141,7 @@ def test_64_bit_dwarf_differs_in_the_length_only() -> None:
 def test_no_section_is_an_empty_table() -> None:
     assert parse_icf(b"", "a.out", b"") == IcfTable()
     assert parse_icf(encode_icf(IcfTable(), {}), "a.out", b"") == IcfTable()
-    assert len(encode_icf(IcfTable(), {})) == 14
+    assert len(encode_icf(IcfTable(), {})) == 16
 
 
 @pytest.mark.parametrize("size_bytes", range(1, len(table())))
@@ -134,15 +161,20 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
 @pytest.mark.parametrize(
     ("column", "text", "row_offset", "problem"),
     [
-        ("header", "01 08", 0, "table has version 1, only 2 is known"),
-        ("header", "02 07", 1, "address size is 7, not 4 or 8"),
+        ("header", "02 08", 0, "table has version 2, only 3 is known"),
+        ("header", "03 07", 1, "address size is 7, not 4 or 8"),
         (
             "counts",
-            "02 03 01 01 01 02 01 ffffffffffffffffff01",
-            7,
-            "header counts 18446744073709551615 pool bytes, 44 bytes are left",
+            "02 03 01 01 02 02 03 02 01 ffffffffffffffffff01",
+            9,
+            "header counts 18446744073709551615 pool bytes, 67 bytes are left",
         ),
-        ("counts", "02 03 01 01 01 02 7f 09", 6, "header counts 127 evidence bytes of .debug_vcall, 45 bytes are left"),
+        (
+            "counts",
+            "02 03 01 01 02 02 03 02 7f 09",
+            8,
+            "header counts 127 evidence bytes of .debug_vcall, 68 bytes are left",
+        ),
         ("class_vaddr", "a0a28002 00", 4, "class has the address of the class above"),
         ("class_vaddr", "ffffffffffffffffff01 02", 10, "class_vaddr exceeds 64 bits"),
         ("class_vaddr", "ffffffffffffffffff02 02", 0, "ULEB128 does not fit 64 bits"),
@@ -155,13 +187,23 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
         ("member_die", "00 01 00", 1, "member_die is negative or exceeds 63 bits"),
         ("member_die", "feffffffffffffffff01 02 00", 10, "member_die is negative or exceeds 63 bits"),
         ("member_name", "14 20 00", 1, "member_name is beyond the pool and .debug_str"),
-        ("slot_member", "00", 0, "slot_member is not flagged VIRTUAL"),
-        ("slot_member", "03", 0, "slot_member is not one of the 3 members"),
         ("alias_member", "03", 0, "alias_member is not one of the 3 members"),
         ("alias_name", "34", 0, "alias_name is beyond the pool and .debug_str"),
         ("tail_caller", "04", 0, "tail_caller names a member beyond the 3 there are"),
         ("tail_callee", "fe01", 0, "tail_callee names a member or class that does not exist"),
         ("tail_callee", "05", 0, "tail_callee names a member or class that does not exist"),
+        ("pointer_jump", "a4a28002 00", 4, "pointer jump has the address of the one above"),
+        ("pointer_jump", "9fa28002 22", 0, "pointer jump is in no class"),
+        ("pointer_slot", "00 8180808010", 1, "slot is 4294967296 or more"),
+        ("vtable_vaddr", "90808102 00", 4, "vtable has the address of the one above"),
+        ("vtable_group", "91808102 28", 0, "group of vtables begins before address 0"),
+        ("vtable_die", "00 01", 1, "vtable_die is negative or exceeds 63 bits"),
+        ("vtable_slots", "03 00", 1, "vtable has no slot"),
+        ("vtable_slots", "04 01", 0, "vtable has more than the 3 slots there are"),
+        ("vtable_slots", "01 01", 0, "vtables have 2 slots, the header says 3"),
+        ("slot", "05 00 00", 2, "slot is that above"),
+        ("slot", "05 8080808010 02", 1, "slot is 4294967296 or more"),
+        ("slot_function", "04 01 0a", 2, "slot_function names a member or class that does not exist"),
         ("evidence", "1a 00", 1, "evidence names evidence 0, which is not known"),
         ("evidence_vcall", "ff", 0, "evidence_vcall names evidence 7, which is not known"),
         ("pool", "6d61696e00 43314531", 8, "last name of the pool has no NUL"),
@@ -177,9 +219,9 @@ def test_broken_rules_are_named(column: str, text: str, row_offset: int | None, 
 
 
 def test_addresses_of_four_bytes_are_checked_as_such() -> None:
-    assert parse_icf(table(header="02 04"), "a.out", DEBUG_STR) == TABLE
+    assert parse_icf(table(header="03 04"), "a.out", DEBUG_STR) == TABLE
     with pytest.raises(FormatError, match=r"class_vaddr is above 0xffffffff$"):
-        parse_icf(table(header="02 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
+        parse_icf(table(header="03 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
 
 
 def test_names_need_a_debug_str_that_ends() -> None:
@@ -197,7 +239,7 @@ def test_names_of_any_bytes_and_length_survive() -> None:
 
 
 def test_highest_values() -> None:
-    member = Member("f", DieOffset(2**63 - 1), MemberFlag.VIRTUAL, slots=(0, 2**64 - 1))
+    member = Member("f", DieOffset(2**63 - 1), MemberFlag.VIRTUAL)
     last = FoldClass(Vaddr(2**64 - 1), 0, (member, Member("g", DieOffset(0))))
     given = IcfTable([last], [TailCall(Vaddr(2**64 - 1), MemberRef(0, 0), MemberRef(0, 1))])
     assert parse_icf(encode_icf(given, {}), "a.out", b"") == given
@@ -209,7 +251,7 @@ def test_highest_values() -> None:
 def test_runs_of_evidence_are_split_at_32(length: int) -> None:
     evidence = bytes([Evidence.TABLE] * length + [Evidence.ALIGNED])
     section = encode_icf(IcfTable(evidence=evidence), {})
-    assert len(section) - 14 == (length + 31) // 32 + 1
+    assert len(section) - 16 == (length + 31) // 32 + 1
     assert parse_icf(section, "a.out", b"").evidence == evidence
 
 
@@ -218,12 +260,11 @@ def test_runs_of_evidence_are_split_at_32(length: int) -> None:
     [
         ([FoldClass(Vaddr(1), 1, ())], [], "class at 0x1 has no member"),
         ([FoldClass(Vaddr(a), 1, (Member("f"),)) for a in (2, 2)], [], "class at 0x2 stands after the one at 0x2"),
-        ([FoldClass(Vaddr(1), 1, (Member("f", slots=(1,)),))], [], "member 'f': has slots and is not VIRTUAL"),
         ([FoldClass(Vaddr(1), 1, (Member("f\0"),))], [], r"name 'f\\x00' contains a NUL"),
         (
             [FoldClass(Vaddr(1), 1, (Member("f"),))],
             [TailCall(Vaddr(1), MemberRef(0, 0), MemberRef(0, 1))],
-            r"tail call names MemberRef\(class_idx=0, member_idx=1\), which does not exist",
+            r"MemberRef\(class_idx=0, member_idx=1\) does not exist",
         ),
     ],
 )
@@ -248,10 +289,9 @@ def random_table(seed: int, class_count: int, record_count: int = 0) -> tuple[Ic
                 names[name] = len(debug_str)
                 debug_str += name.encode() + b"\0"
             flags = MemberFlag(rng.randrange(32))
-            slots = rng.choice(((), (3,), (2, 7, 200))) if flags & MemberFlag.VIRTUAL else ()
             aliases = ("_ZC1", "_ZC2") if rng.random() < 0.05 else ()
             die = DieOffset(rng.randrange(80_000_000))
-            members.append(Member(name, die, flags, aliases, slots))
+            members.append(Member(name, die, flags, aliases))
         classes.append(FoldClass(Vaddr(vaddr), rng.randrange(500), tuple(members), ClassFlag(rng.randrange(16))))
 
     def ref() -> MemberRef:
@@ -259,8 +299,20 @@ def random_table(seed: int, class_count: int, record_count: int = 0) -> tuple[Ic
         return MemberRef(class_idx, rng.randrange(len(classes[class_idx].members)))
 
     tails = [TailCall(Vaddr(rng.randrange(1 << 33)), ref(), ref()) for _ in range(class_count // 2)]
+    pointer_jumps = [
+        PointerJump(Vaddr(fold.vaddr + rng.randrange(fold.size_bytes)), rng.randrange(-1, 9))
+        for fold in classes
+        if fold.size_bytes and rng.random() < 0.3
+    ]
+    vtables = []
+    for idx in range(class_count):
+        slots = sorted(rng.sample(range(300), rng.randrange(1, 5)))
+        functions = [ref() if rng.random() < 0.9 else MemberRef(rng.randrange(class_count), ALL_MEMBERS) for _ in slots]
+        group = Vaddr(0x900000 + idx * 64)
+        vtables.append(Vtable(Vaddr(group + 16), group, tuple(map(VtableSlot, slots, functions)), DieOffset(idx)))
     evidence = bytes(rng.choices(range(1, 7), k=record_count))
-    return IcfTable(classes, tails, evidence, evidence[:5]), bytes(debug_str), names
+    table = IcfTable(classes, tails, evidence, evidence[:5], pointer_jumps=pointer_jumps, vtables=vtables)
+    return table, bytes(debug_str), names
 
 
 @pytest.mark.parametrize("seed", range(5))
