@@ -1,18 +1,18 @@
 """Where a call can end up: the graph of tail calls over the members of merged functions.
 
-A tail call leaves no return address, so the frame above a call site is the recorded callee or anything
-that the callee reaches by tail calls. Two closures answer that:
+A tail call leaves no return address, so the frame above a call site is the recorded callee or anything that it
+reaches by jumps:
 
-    known   along tail calls that are recorded, and from a function into its outlined parts
-    open    the same, and along every jump that the code has and no record explains: each member of the
-            body it lands in; `wild` once an indirect jump, or code that cannot be read, is within reach
+    along tail calls that are recorded, from a function into its outlined parts,
+    and along every jump that the code has and no record explains: each member of the body it lands in;
+    `wild` once an indirect jump, or code that cannot be read, is within reach
 
-    call f;  f: jmp g (recorded for f)  g: jmp *rax        known(f) = f g     open(f) = wild
+    call f;  f: jmp g (recorded for f)  g: jmp h  h: jmp *rax        f g h, and wild
 
-Where no tool has recorded tail calls, `known` follows the direct jumps of the code as well, into every member of
-the body they land in. Both stop at nodes already seen, so functions that tail-call in a circle are as good as any
-others. `open` decodes code, so it is asked only where `known` does not explain a stack. networkx takes longer to
-import than most runs take, so it is imported when the first member that has tail calls is met.
+h may be merged with nothing and in no table; all the same it may lead back to f, or to another member of f's body:
+interpreters do so. Where nothing has recorded tail calls, jumps to the own start count as well. Functions that jump on
+in a circle are as good as any others. networkx takes longer to import than most runs take, so it is imported when the
+first member that has tail calls is met.
 """
 
 from __future__ import annotations
@@ -40,10 +40,8 @@ class CallGraph:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._known: dict[int, frozenset[int]] = {}
         self._steps: dict[int, Reach] = {}
-        self._open: dict[int, Reach] = {}
-        self._leaves: dict[int, bool] = {}
+        self._reach: dict[int, Reach] = {}
         self._recorded = {(caller, jump) for jump, caller, _ in program.tail_calls}
         self._edges = [(caller, callee) for _, caller, callee in program.tail_calls]
         hubs = {callee for _, callee in self._edges if callee < 0}
@@ -60,40 +58,19 @@ class CallGraph:
 
         return nx.DiGraph(self._edges)
 
-    def known(self, node: int) -> frozenset[int]:
-        """What `node` reaches by recorded tail calls, itself included."""
-        reach = self._known.get(node)
-        if reach is None:
-            reach = frozenset((node,)) if self._program.tail_calls_known else self.open(node).nodes
-            if node in self._jumping:
-                from networkx import descendants
-
-                reach |= {other for other in descendants(self.tail_graph, node) if other >= 0}
-            self._known[node] = reach
-        return reach
-
-    def leaves_by_pointer(self, node: int) -> bool:
-        """Whether `node`, or what it reaches by recorded tail calls, may jump to where a pointer says."""
-        leaves = self._leaves.get(node)
-        if leaves is None:
-            bodies = {self._program.candidates[other][0] for other in self.known(node)}
-            code = self._program.code
-            leaves = self._leaves[node] = any(code.may_jump_by_pointer(body.start, body.end) for body in bodies)
-        return leaves
-
-    def open(self, node: int) -> Reach:
-        """What `node` reaches at all, itself included."""
-        reach = self._open.get(node)
+    def reach(self, node: int) -> Reach:
+        """What `node` reaches, itself included."""
+        reach = self._reach.get(node)
         if reach is None:
             seen = {node}
             todo = [node]
             wild = False
-            while todo and not (wild and self._program.tail_calls_known):
+            while todo:
                 step = self._step(todo.pop())
                 wild |= step.wild
                 todo.extend(step.nodes - seen)
                 seen |= step.nodes
-            reach = self._open[node] = Reach(frozenset(seen), wild)
+            reach = self._reach[node] = Reach(frozenset(seen), wild)
         return reach
 
     def _step(self, node: int) -> Reach:

@@ -1,10 +1,14 @@
 """The machine code as the resolver asks about it: the call before a return address, the jumps of a function.
 
-Jumps matter only where the recorded calls do not explain a stack, so a body is decoded when first asked
-about. It is decoded straight through from its start. Where that stops early (data among the code) nothing
-is known of its jumps, and the resolver rules nothing out. The same holds for a jump through the procedure
-linkage table: another module may come back. A switch's jump table looks like any other indirect jump. Most runs
-decode nothing, so capstone, whose import takes longer than they do, is left for those that do.
+A body is looked at when first asked about. Most have no bytes that could be a jump out of them and are done with;
+the others are decoded, straight through from the start. Where that stops early (data among the code) nothing
+is known of the jumps, and the resolver rules nothing out. The same holds for a jump through the procedure
+linkage table: another module may come back. A switch's jump table looks like any other indirect jump. A call into
+the middle of its own function is one, too: a retpoline then overwrites the return address, and returns
+
+    call 1f; 2: pause; jmp 2b; 1: mov %r11, (%rsp); ret         is jmp *%r11
+
+Many runs decode nothing, so capstone, whose import takes longer than they do, is left for those that do.
 """
 
 from __future__ import annotations
@@ -13,19 +17,19 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from icf.code.calls import CallKind, call_ending_at
 from icf.elf.image import Image
-from icf.elf.types import Machine
+from icf.elf.types import SHF_EXECINSTR, Machine
 from unwind.program import CallSite, Jumps, SiteKind
 
 if TYPE_CHECKING:
     import capstone
 
 _LONGEST_BODY_BYTES = 1 << 20
-_INDIRECT_JUMPS = {  # what the bytes of one look like; others may look so, too
-    Machine.X86_64: re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]"),  # ff /4, ff /5
-    Machine.AARCH64: re.compile(rb"[\x1f\xdf]\xd6|[\x1f\xdf]\xd7"),  # br, braa and its kind, ret
-}
+# ff /4 and ff /5; call, jmp; jcc; jmp and jcc with 8 bits: bytes of such an instruction, and maybe of another
+_BRANCH = re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]|[\xe8\xe9]|\x0f[\x80-\x8f]|[\xeb\x70-\x7f]")
 
 
 class ImageCode:
@@ -35,7 +39,6 @@ class ImageCode:
         self._image = image
         self._sites: dict[int, CallSite] = {}
         self._jumps: dict[tuple[int, int], Jumps | None] = {}
-        self._by_pointer: dict[int, bool] = {}
 
     def call_site(self, return_address: int) -> CallSite:
         """What the instruction before `return_address` is."""
@@ -64,21 +67,13 @@ class ImageCode:
             self._jumps[key] = self._decode_jumps(start, end)
         return self._jumps[key]
 
-    def may_jump_by_pointer(self, start: int, end: int) -> bool:
-        """Whether the function in `start:end` may leave by an indirect jump; decodes what looks as if it did."""
-        known = self._by_pointer.get(start)
-        if known is None:
-            code = bytes(self._image.read(start, max(end - start, 0)))
-            looks_so = not code or bool(_INDIRECT_JUMPS[self._image.machine].search(code))
-            jumps = self.jumps(start, end) if looks_so or self._image.plt_stubs else Jumps()
-            known = self._by_pointer[start] = jumps is None or jumps.indirect
-        return known
-
     def _decode_jumps(self, start: int, end: int) -> Jumps | None:
         size_bytes = end - start
         code = self._image.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else b""
         if len(code) < size_bytes or not size_bytes:
             return None
+        if not self._may_leave(bytes(code), start):
+            return Jumps()
         from capstone import CS_GRP_CALL, CS_GRP_JUMP
 
         direct = []
@@ -86,7 +81,10 @@ class ImageCode:
         reached = start
         for insn in self._disassembler.disasm(bytes(code), start):
             reached = insn.address + insn.size
-            if not insn.group(CS_GRP_JUMP) or insn.group(CS_GRP_CALL):
+            if insn.group(CS_GRP_CALL):
+                indirect |= start < (_target(insn) or 0) < end
+                continue
+            if not insn.group(CS_GRP_JUMP):
                 continue
             target = _target(insn)
             if target is None or target in self._image.plt_stubs:
@@ -94,6 +92,30 @@ class ImageCode:
             elif not start <= target < end or target == start:
                 direct.append((insn.address, target))
         return Jumps(tuple(direct), indirect) if reached == end else None
+
+    def _may_leave(self, code: bytes, start: int) -> bool:
+        """Whether bytes look like a jump out of the function or to its start, or like a call into its middle."""
+        if self._image.machine is Machine.AARCH64:
+            return _may_leave_aarch64(code)
+        end = start + len(code)
+        low, high = self._text
+        for match in _BRANCH.finditer(code):
+            opcode, at = code[match.start()], match.end()
+            if opcode == 0xFF:
+                return True
+            size_bytes = 1 if opcode == 0xEB or opcode >> 4 == 7 else 4
+            target = start + at + size_bytes + int.from_bytes(code[at : at + size_bytes], "little", signed=True)
+            if low <= target < high and (start < target < end) == (opcode == 0xE8):
+                return True
+        return False
+
+    @cached_property
+    def _text(self) -> tuple[int, int]:
+        """The addresses that may hold code."""
+        sections = [section for section in self._image.sections if section.flags & SHF_EXECINSTR]
+        if not sections:
+            return 0, 1 << 64
+        return min(part.vaddr for part in sections), max(part.vaddr + part.size_bytes for part in sections)
 
     @cached_property
     def _disassembler(self) -> capstone.Cs:
@@ -105,6 +127,24 @@ class ImageCode:
             disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
         disassembler.detail = True
         return disassembler
+
+
+def _may_leave_aarch64(code: bytes) -> bool:
+    words = np.frombuffer(code[: len(code) // 4 * 4], "<u4").astype(np.int64)
+    if ((words >> 25 == 0x6B) & np.isin(words >> 21 & 0xF, (0, 8))).any():  # br, and with pointer authentication
+        return True
+    place = np.arange(len(words)) * 4
+    for is_branch, first_bit, bits in (
+        (words >> 26 == 5, 0, 26),  # b
+        (words >> 24 == 0x54, 5, 19),  # b.cond
+        (words & 0x7E000000 == 0x34000000, 5, 19),  # cbz, cbnz
+        (words & 0x7E000000 == 0x36000000, 5, 14),  # tbz, tbnz
+    ):
+        displacement = words >> first_bit & (1 << bits) - 1
+        target = place + 4 * (displacement - (displacement >> bits - 1 << bits))
+        if (is_branch & ((target <= 0) | (target >= len(code)))).any():
+            return True
+    return False
 
 
 def _target(insn: capstone.CsInsn) -> int | None:

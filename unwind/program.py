@@ -76,9 +76,6 @@ class Code(Protocol):
     def jumps(self, start: int, end: int) -> Jumps | None:
         """The jumps in `start:end`; None when they cannot be told."""
 
-    def may_jump_by_pointer(self, start: int, end: int) -> bool:
-        """Whether an indirect jump, or one into the procedure linkage table, may be in `start:end`."""
-
 
 class Records(Protocol):
     """Call-site records by return address."""
@@ -139,9 +136,11 @@ class Body:
 
 
 class ListedCode:
-    """Code given as data: sites by return address, jumps by start of body; what is not listed is unknown."""
+    """Code given as data: sites by return address (else unknown), jumps by start of body (else none)."""
 
-    def __init__(self, sites: Mapping[int, CallSite] | None = None, jumps: Mapping[int, Jumps] | None = None) -> None:
+    def __init__(
+        self, sites: Mapping[int, CallSite] | None = None, jumps: Mapping[int, Jumps | None] | None = None
+    ) -> None:
         self._sites = dict(sites or {})
         self._jumps = dict(jumps or {})
 
@@ -149,11 +148,7 @@ class ListedCode:
         return self._sites.get(return_address, CallSite(SiteKind.UNKNOWN))
 
     def jumps(self, start: int, end: int) -> Jumps | None:
-        return self._jumps.get(start)
-
-    def may_jump_by_pointer(self, start: int, end: int) -> bool:
-        jumps = self._jumps.get(start)
-        return jumps is not None and jumps.indirect
+        return self._jumps.get(start, Jumps())
 
 
 class ListedRecords:

@@ -3,10 +3,9 @@
 A relation belongs to a return address and the body that the frame above it lies in. Its groups split the
 caller's candidates by what they allow. The first rule that applies to a candidate decides:
 
-1. It has a record at the return address: the recorded callee, and what that reaches by tail calls; where one
-   of these may leave by an indirect jump, also the members that a pointer may lead to. When none of them lies in
-   the body, the callee may have left by a jump that no record explains: then what the code lets it reach, which
-   may be nothing.
+1. It has a record at the return address: the recorded callee, and what that reaches by jumps; where an indirect
+   jump is within reach, also the members that a pointer may lead to, or all of the body if nothing else is in it.
+   It may be nothing.
 2. The instruction there is a direct call: all members of the body if it goes there, else what the code
    lets the functions at its target reach.
 3. It is a call through a PLT stub: the member that the symbol names, if this image defines it and the
@@ -117,23 +116,7 @@ class Relations:
 
     def _from_record(self, callees: list[tuple[int, Evidence]], body: Body) -> tuple[int, Evidence | None]:
         nodes = [node for node, _ in callees]
-        known = self._known_within(nodes, body)
-        if known:
-            return self._or_by_pointer(nodes, body, known, max(evidence for _, evidence in callees))
-        allowed, wild = self._within_reach(nodes, body)
-        return (body.domain, None) if wild else (allowed, max(evidence for _, evidence in callees))
-
-    def _known_within(self, nodes: Iterable[int], body: Body) -> int:
-        return body.mask_of(node for callee in nodes for node in self._graph.known(callee))
-
-    def _or_by_pointer(
-        self, nodes: Iterable[int], body: Body, known: int, evidence: Evidence
-    ) -> tuple[int, Evidence | None]:
-        """What is known to be reached, and what a pointer leads to where one of `nodes` may leave by one."""
-        pointed = self._program.by_pointer(body)
-        if not pointed & ~known or not any(self._graph.leaves_by_pointer(node) for node in nodes):
-            return known, evidence
-        return (body.domain, None) if known | pointed == body.domain else (known | pointed, Evidence.DECODED)
+        return self._within_reach(nodes, body, max(evidence for _, evidence in callees))
 
     def _from_code(self, return_address: int, body: Body) -> tuple[tuple[int, Evidence | None], str]:
         site = self._program.code.call_site(return_address)
@@ -143,23 +126,27 @@ class Relations:
             target = self._program.body_at(site.target)
             if target is body or target is None or target.start != site.target:
                 return anything  # what is not entered at its start may be bytes that only look like a call
-            allowed, wild = self._within_reach(target.nodes, body)
-            return anything if wild else ((allowed, Evidence.DECODED), "")
+            limit = self._within_reach(target.nodes, body, Evidence.DECODED)
+            return anything if limit[1] is None else (limit, "")
         if site.kind is SiteKind.INDIRECT:
             allowed = self._program.by_pointer(body)
             return (allowed, None if allowed == body.domain else Evidence.DECODED), anything[1]
         if site.kind is SiteKind.IMPORT:
             named = self._program.nodes_named(site.symbol)
-            known = self._known_within(named, body)
-            if known:
-                return self._or_by_pointer(named, body, known, Evidence.DECODED), ""
+            limit = self._within_reach(named, body, Evidence.DECODED)
+            return (limit, "") if limit[0] and limit[1] is not None else anything
         return anything
 
-    def _within_reach(self, nodes: Iterable[int], body: Body) -> tuple[int, bool]:
-        mask = 0
+    def _within_reach(self, nodes: Iterable[int], body: Body, evidence: Evidence) -> tuple[int, Evidence | None]:
+        """The members of the body that one of `nodes` reaches, and what that rests on."""
+        allowed, wild = 0, False
         for node in nodes:
-            reach = self._graph.open(node)
-            if reach.wild:
-                return body.domain, True
-            mask |= body.mask_of(reach.nodes)
-        return mask, False
+            reach = self._graph.reach(node)
+            allowed |= body.mask_of(reach.nodes)
+            wild |= reach.wild
+        if not wild:
+            return allowed, evidence
+        pointed = self._program.by_pointer(body)
+        if not allowed or allowed | pointed == body.domain:
+            return body.domain, None
+        return (allowed, evidence) if allowed | pointed == allowed else (allowed | pointed, Evidence.DECODED)

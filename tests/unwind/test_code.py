@@ -18,7 +18,9 @@ _start: test %eax, %eax; je out; jmp 1f; 1: call out
 call_far: call *8(%rax); ret; jmp out
     .size _start, .-_start
 through: jmp *%rax
-out: ret; .byte 0x06
+out: ret; .byte 0x06, 0xff, 0xe0
+retpoline: call 1f; 2: pause; jmp 2b; 1: mov %r11, (%rsp); ret
+end: nop
 """
 AARCH64 = """
     .text
@@ -27,7 +29,7 @@ _start: cbz x0, out; tbz w0, 3, out; b.eq 1f; 1: bl out
 call_far: blr x1; ret; b out
     .size _start, .-_start
 through: br x16
-out: ret; .word 0xffffffff
+out: ret; .word 0xffffffff, 0xd61f0000
 """
 
 
@@ -47,8 +49,10 @@ def test_jumps_that_leave_are_found(arch: str, source: str, tmp_path: Path) -> N
         assert code.jumps(through, out) == Jumps(indirect=True)
         assert code.jumps(out, out + (1 if arch == "x86_64" else 4)) == Jumps()
         # data among the code, a body that is not in the file, an empty one
-        assert code.jumps(out, out + (2 if arch == "x86_64" else 8)) is None
+        assert code.jumps(out, out + (4 if arch == "x86_64" else 12)) is None
         assert code.jumps(1 << 40, (1 << 40) + 16) is None and code.jumps(start, start) is None
+        if arch == "x86_64":  # returns to what it wrote over its return address
+            assert code.jumps(at["retpoline"], at["end"]) == Jumps(indirect=True)
         site = code.call_site(at["call_far"])
         assert (site.kind, site.target) == (SiteKind.DIRECT, out)
         assert code.call_site(at["call_far"] + (3 if arch == "x86_64" else 4)).kind is SiteKind.INDIRECT

@@ -30,7 +30,7 @@ class World:
     records: list[CallRecord]
     tails: list[TailCall]
     sites: dict[int, CallSite]
-    jumps: dict[int, Jumps]
+    jumps: dict[int, Jumps | None]
 
     def program(self) -> Program:
         return Program(self.classes, self.records, self.tails, ListedCode(self.sites, self.jumps))
@@ -46,13 +46,6 @@ class World:
             if (one.caller.class_idx, one.caller.member_idx) == who:
                 found.setdefault(one.jump, set()).add((one.callee.class_idx, one.callee.member_idx))
         return found
-
-    def known(self, who: Candidate, seen: frozenset[Candidate] = frozenset()) -> frozenset[Candidate]:
-        seen |= {who}
-        for callees in self.recorded_tails(who).values():
-            for callee in callees - seen:
-                seen = self.known(callee, seen)
-        return seen
 
     def pointed_at(self) -> frozenset[Candidate]:
         """Who an indirect call leads to: those whose marks say so or are not known, and all that they jump to."""
@@ -80,28 +73,36 @@ class World:
                 for other in self.candidates(callee[0]) if listed or unlisted else ():
                     self._follow(other, seen)
 
-    def open(self, who: Candidate, seen: frozenset[Candidate] = frozenset()) -> frozenset[Candidate] | None:
-        """All that `who` can get to; None for anywhere."""
+    def reach(self, who: Candidate, seen: frozenset[Candidate] = frozenset()) -> tuple[frozenset[Candidate], bool]:
+        """All that `who` can get to, and whether it can get to anywhere as well."""
         seen |= {who}
         body = who[0]
-        jumps = self.jumps.get(start(body))
-        if jumps is None or jumps.indirect:
-            return None
+        jumps = self.jumps[start(body)]
+        wild = jumps is None or jumps.indirect
         recorded = self.recorded_tails(who)
         following = set().union(*recorded.values())
-        for jump, target in jumps.direct:
+        for jump, target in jumps.direct if jumps is not None else ():
             landing = target // BODY_BYTES - 1
             if landing != body and jump not in recorded:
-                if not 0 <= landing < len(self.classes):
-                    return None
-                following |= set(self.candidates(landing))
+                if 0 <= landing < len(self.classes):
+                    following |= set(self.candidates(landing))
+                else:
+                    wild = True
         for callee in following:
             if callee not in seen:
-                further = self.open(callee, seen)
-                if further is None:
-                    return None
+                further, further_wild = self.reach(callee, seen)
                 seen |= further
-        return seen
+                wild |= further_wild
+        return seen, wild
+
+    def reached(self, callees: set[Candidate], body: int) -> tuple[set[Candidate], bool]:
+        """Who of the body is called when one of `callees` is, and whether that is sure."""
+        everything = set(self.candidates(body))
+        reached = [self.reach(callee) for callee in callees]
+        found = everything & set().union(*(nodes for nodes, _ in reached))
+        if not any(wild for _, wild in reached):
+            return found, True
+        return (found | self.by_pointer(body) if found else everything), False
 
     def allowed(self, return_address: int, caller: Candidate, body: int) -> set[Candidate]:
         everything = set(self.candidates(body))
@@ -119,33 +120,21 @@ class World:
                     if member.die == record.callee
                 }
         if callees:
-            known = everything & set().union(*map(self.known, callees))
-            if known:
-                return known | (self.by_pointer(body) if any(map(self.leaves_by_pointer, callees)) else set())
-            reached = [self.open(callee) for callee in callees]
-            if None in reached:
-                return everything
-            return everything & set().union(*(nodes for nodes in reached if nodes))
+            return self.reached(callees, body)[0]
         site = self.sites.get(return_address, CallSite(SiteKind.UNKNOWN))
         if site.kind is SiteKind.DIRECT:
             target = site.target // BODY_BYTES - 1
             if target == body or not 0 <= target < len(self.classes):
                 return everything
-            reached = [self.open(callee) for callee in self.candidates(target)]
-            if None in reached:
-                return everything
-            return everything & set().union(*(nodes for nodes in reached if nodes))
+            return self.reached(set(self.candidates(target)), body)[0]
         if site.kind is SiteKind.IMPORT:
-            named = [
+            named = {
                 (idx, member_idx)
                 for idx, fold_class in enumerate(self.classes)
                 for member_idx, member in enumerate(fold_class.members)
                 if member.name == site.symbol
-            ]
-            known = everything & set().union(*map(self.known, named))
-            if known and any(map(self.leaves_by_pointer, named)):
-                return known | self.by_pointer(body)
-            return known or everything
+            }
+            return self.reached(named, body)[0] or everything
         if site.kind is SiteKind.INDIRECT:
             return self.by_pointer(body)
         return everything
@@ -154,11 +143,6 @@ class World:
         everything = set(self.candidates(body))
         known_marks = self.classes[body].flags & ClassFlag.ADDRESS_TAKEN_KNOWN
         return everything & self.pointed_at() if known_marks else everything
-
-    def leaves_by_pointer(self, who: Candidate) -> bool:
-        """Whether `who`, or what it is recorded to jump on to, may jump to where a pointer says."""
-        jumps = [self.jumps.get(start(body)) for body, _ in self.known(who)]
-        return any(one is not None and one.indirect for one in jumps)
 
     def from_outside(self, body: int) -> set[Candidate]:
         everything = set(self.candidates(body))
@@ -226,8 +210,9 @@ def worlds(draw: st.DrawFn) -> World:
     )
     returns = [ret(body, site) for body in range(body_count) for site in range(2)]
     sites = draw(st.dictionaries(st.sampled_from(returns), kinds))
-    jumps = {}
+    jumps: dict[int, Jumps | None] = {}
     for body in range(body_count):
+        jumps[start(body)] = None
         if draw(st.integers(0, 4)):
             ways = draw(st.lists(st.tuples(jump, targets), max_size=2))
             direct = tuple((start(body) + offset, target) for offset, target in ways)
