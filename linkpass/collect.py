@@ -122,8 +122,8 @@ def _complete_jumps(linked: Linked, reach: Reach, records: Records) -> list[tupl
             key = (end, caller)
             if key in records.jumps or key in records.not_calls:
                 continue
-            if source == target:
-                continue  # a loop, as far as anybody says
+            if source == target and target not in linked.folds:
+                continue  # a loop, or as good as one
             if target not in linked.folds:
                 records.jumps[key] = (Place(target, 0), Evidence.DECODED)
             elif (source, target) in parts and source not in linked.folds:

@@ -31,12 +31,13 @@ def from_relocations(linked: Linked, reach: Reach) -> Statements | None:
     """What the relocations of the code say of the branches; None if there are none."""
     statements = Statements(Evidence.RELOCATION)
     found = False
+    relocated: set[int] = set()
     for relocations in _code_relocations(linked):
         found = True
-        _read(linked, reach, relocations, statements)
+        relocated |= _read(linked, reach, relocations, statements)
     if not found:
         return None
-    _mark_loops(linked, reach, statements)
+    _mark_loops(linked, reach, statements, relocated)
     return statements
 
 
@@ -52,7 +53,9 @@ def _code_relocations(linked: Linked) -> Iterator[Relocations]:
                     yield relocations
 
 
-def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: Statements) -> None:
+def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: Statements) -> set[int]:
+    """Make the statements; returns the ends of the branches that have a relocation, whoever makes them."""
+    relocated: set[int] = set()
     aarch64 = linked.image.machine is Machine.AARCH64
     operand = np.ascontiguousarray(relocations.offset)
     order = None
@@ -74,6 +77,7 @@ def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: St
                 if int(relocations.type[row]) not in types:
                     continue
                 end, source, target = int(ends[branch]), int(sources[branch]), int(targets[branch])
+                relocated.add(end)
                 caller = _kept(linked, source)
                 if caller is None:
                     continue
@@ -82,6 +86,7 @@ def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: St
                     out.setdefault((end, caller), set()).add(callees[0])
                 elif not callees:
                     statements.dropped["callee is none of the functions that the code calls"] += 1
+    return relocated
 
 
 def _kept(linked: Linked, source: int) -> Place | None:
@@ -120,11 +125,10 @@ def _may_share_file(own: FoldMember, member: FoldMember) -> bool:
     return not (own.files and member.files) or bool(own.files & member.files)
 
 
-def _mark_loops(linked: Linked, reach: Reach, statements: Statements) -> None:
+def _mark_loops(linked: Linked, reach: Reach, statements: Statements, relocated: set[int]) -> None:
     """A jump to the start of its own function that has no relocation was resolved by the assembler: a loop."""
-    called = {end for end, _ in statements.jumps}
     own: NDArray[np.int64] = np.flatnonzero(reach.jump_from == reach.jump_target)
     for row in own.tolist():
         end = int(reach.jump_end[row])
-        if end not in called:
+        if end not in relocated:
             statements.not_calls.update((end, caller) for caller in linked.places(int(reach.jump_from[row])))

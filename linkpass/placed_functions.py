@@ -43,17 +43,22 @@ def tell(
 
     Raises IcfError where there is neither and symbols are not enough: mold drops those of functions of every kind.
     """
-    lack, hint = "its image alone is not enough", "give the objects of the link with --objects, or"
+    lack, hint = "its image alone is not enough", "give the objects of the link with --objects"
     if objects is not None and objects.objects:
         placed = place_functions(image, objects)
         if not placed.unknown:
             return Reported(placed.told, given=True)
         lack = f"{len(placed.unknown)} functions are in none of the objects, such as {placed.unknown[0]}"
-        hint = "give all objects and archives of the link, or"
-    if report is None and image.linker == "mold":
+        hint = "give all objects and archives of the link"
+    otherwise = "link with -Wl,--print-icf-sections and give what it prints with --icf-report"
+    hidden = [folded.kept for folded in report or () if folded.hides_functions]
+    if hidden:
+        lack = f"all that the report says of some is {hidden[0].section} of {hidden[0].file}"
+        otherwise = "compile with -ffunction-sections"
+    if image.linker == "mold" and (report is None or hidden):
         raise IcfError(
             f"{image.path}: mold leaves no trace of many functions that it folds, and {lack}",
-            hint=f"{hint} link with -Wl,--print-icf-sections and give what it prints with --icf-report",
+            hint=f"{hint}, or {otherwise}",
         )
     return report
 

@@ -43,6 +43,7 @@ _LINE_WORDS = (_GOLD_WORDS, _SELECTED_WORDS, _REMOVED_WORDS)
 # what compilers put between ".text" and the function; a trailing dot is clang's for "no function named"
 _TEXT_KINDS = ("unlikely", "hot", "startup", "exit", "split", "unknown", "sorted")
 _TEXT_PREFIXES = (".text.", ".ltext.", ".gnu.linkonce.t.")
+_DATA_PREFIXES = (".rodata", ".lrodata", ".data", ".gcc_except_table")
 
 
 class SectionRef(NamedTuple):
@@ -71,6 +72,11 @@ class FoldedSections(NamedTuple):
     def has_function_name(self) -> bool:
         """Whether every section of the class was made for one function."""
         return all(ref.has_function_name for ref in (self.kept, *self.removed))
+
+    @property
+    def hides_functions(self) -> bool:
+        """Whether functions were folded that the class does not name: of `.text`, or of a section named by hand."""
+        return not self.has_function_name and not self.kept.section.startswith(_DATA_PREFIXES)
 
 
 def parse_icf_report(report: str | bytes | os.PathLike[str], path: str = "") -> list[FoldedSections]:

@@ -2,7 +2,8 @@
 
 With `-ffunction-sections` a section is named after its function, so a report names the members of each class
 even where the image has lost their symbols (mold). It also settles what is no fold: symbols that share an
-address of which the report says nothing are aliases of one function.
+address of which the report says nothing are aliases of one function. Neither holds once a section was folded that names
+no function: `.text` of code compiled without that option, or `.text.hot`, which may be of a function called `hot`.
 
 A report gives no addresses; those are found by the symbol of the section that was kept. A local function may have
 namesakes in other files. Then the class is left to the other witnesses; or, where there are none, it counts for all
@@ -61,6 +62,8 @@ class Reported(NamedTuple):
 
 def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) -> Reported:
     """Bring a report to addresses."""
+    report = list(report)
+    names_all = not any(folded.hides_functions for folded in report)
     classes = [folded for folded in report if folded.kept.has_function_name]
     wanted = {name for folded in classes for name in _symbols_of(folded.kept)}
     by_name = _addresses_of(image, bodies, wanted) if classes else {}
@@ -83,7 +86,7 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
             vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr)}
         for vaddr in vaddrs:
             told.setdefault(vaddr, []).extend(Told(ref.function_name + (".cold" if cold else "")) for ref in refs)
-    return Reported(told, True, frozenset(kept), frozenset(mentioned))
+    return Reported(told, names_all, frozenset(kept), frozenset(mentioned) if names_all else None)
 
 
 def _symbols_of(ref: SectionRef) -> tuple[str, ...]:
