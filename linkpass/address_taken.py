@@ -131,14 +131,17 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
 
 def _hidden(linked: Linked, code: Mentions, shared_sections: set[int]) -> Iterator[int]:
     """Bodies whose address is taken where an object may have no relocation, or is not there."""
-    bodies = linked.body_starts(code.place).tolist()
-    for target, body in zip(code.target.tolist(), bodies, strict=True):
-        if body in (0, target) or target in shared_sections or _is_runtime(linked, body):
+    bodies = linked.body_starts(code.place)
+    runtime = {body for body in np.unique(bodies).tolist() if _is_runtime(linked, body)}
+    for target, body in zip(code.target.tolist(), bodies.tolist(), strict=True):
+        if body in (0, target) or target in shared_sections or body in runtime:
             yield target
 
 
 def _is_runtime(linked: Linked, body: int) -> bool:
-    return body not in linked.folds and is_unfolded(linked.member(Place(body, 0)).name)
+    """Whether the code is in no object that was given."""
+    rows = linked.bodies.symbols_at(body)[:1].tolist()
+    return body not in linked.folds and any(is_unfolded(linked.image.symbols.name(row)) for row in rows)
 
 
 def _rows(mentions: Mentions) -> list[tuple[int, int]]:

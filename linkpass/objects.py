@@ -27,6 +27,8 @@ from linkpass.object_code import Functions, ObjectCode
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 _STB_LOCAL = 0
+_OFFSET_BITS = 40  # no section is larger than a file
+_OFFSET_LIMIT = (1 << _OFFSET_BITS) - 1
 
 
 class Wanted(NamedTuple):
@@ -112,6 +114,28 @@ class LinkObjects:
     def name(self, function: int) -> str:
         """A function's name."""
         return self.object_of(function).symbols.name(int(self.functions.symbol[function]))
+
+    def functions_at(self, object_idx: I64, section: I64, offset: I64) -> tuple[I64, I64]:
+        """The functions that start at these places: of each the index of its place, and its own."""
+        sections, starts = self._starts
+        wanted = object_idx << 32 | section
+        number = np.searchsorted(sections, wanted)
+        inside = (offset >= 0) & (offset < _OFFSET_LIMIT) & (number < len(sections))
+        inside[inside] = sections[number[inside]] == wanted[inside]
+        place = number << _OFFSET_BITS | np.where(inside, offset, 0)
+        first = np.searchsorted(starts, place)
+        counts = np.where(inside, np.searchsorted(starts, place, side="right") - first, 0)
+        own = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        return np.repeat(np.arange(len(counts)), counts), own
+
+    @cached_property
+    def _starts(self) -> tuple[I64, I64]:
+        """The sections with functions, object << 32 | section, and for each function its start: number of its section
+        << 40 | offset."""
+        section = self.functions.object_idx << 32 | self.functions.section
+        is_first = np.append(True, section[1:] != section[:-1])[: len(section)]
+        offset = np.minimum(self.functions.offset, np.uint64(_OFFSET_LIMIT)).astype(np.int64)
+        return section[is_first], (np.cumsum(is_first) - 1 << _OFFSET_BITS) + offset
 
     def names_at(self, object_idx: int, section: int, offset: int) -> list[str]:
         """Names of the functions that start at a place of an object."""

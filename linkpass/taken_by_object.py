@@ -21,14 +21,17 @@ from numpy.typing import NDArray
 
 from icf.elf.objectfile import Entries, ObjectFile
 from icf.elf.sectiontable import Rows
-from icf.elf.types import SHF_ALLOC, STB_LOCAL, STT_OBJECT, STT_SECTION, Machine
+from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, STB_LOCAL, STT_OBJECT, STT_SECTION, Machine
 from icf.folds.tombstoned import is_unfolded
 from icf.strings import hash_names, hash_table
+from linkpass.link_columns import is_in
 from linkpass.linked import Linked, Place
 from linkpass.objects import LinkObjects
 from linkpass.taken_by_relocation import A64_BRANCHES, RELATIVE, x86_64_branches
 from linkpass.vtables import are_vtable_names
 
+Bools = NDArray[np.bool_]
+I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 _OPERAND_BYTES = 4
 _UNWIND = (".eh_frame", ".gcc_except_table")
@@ -40,6 +43,18 @@ class TakenByObjects(NamedTuple):
     taken: set[Place]
     virtual: set[Place]
     shared_sections: set[int]  # bodies of functions that stand in one section with others
+
+
+class _Addresses(NamedTuple):
+    """What holds the address of a function, or of something in a section with code, in objects; a row each."""
+
+    object_idx: I64
+    name_hash: U64  # of the symbol that is named
+    section: I64  # where the address lies in the object; only of use for a symbol that stands for a section
+    offset: I64
+    is_local: Bools
+    is_section: Bools  # the symbol stands for a section
+    is_slot: Bools  # the place is in a vtable
 
 
 def are_complete(linked: Linked, objects: LinkObjects) -> bool:
@@ -61,67 +76,97 @@ def taken_by_objects(linked: Linked, objects: LinkObjects, vaddrs: Iterable[int]
 class _Reader:
     def __init__(self, linked: Linked, objects: LinkObjects, vaddrs: Iterable[int]) -> None:
         self._linked, self._objects = linked, objects
-        self._places: dict[str, set[Place]] = {}
+        by_name: dict[str, set[Place]] = {}
         for vaddr in vaddrs:
             for idx, member in enumerate(linked.members(vaddr)):
                 for name in {member.name, member.linkage, *member.aliases} - {""} if not member.nameless else ():
-                    self._places.setdefault(name, set()).add(Place(vaddr, idx))
-        self._found = TakenByObjects(set(), set(), set())
-        self._add_aliases()
-        self._hashes = np.sort(hash_names(sorted(self._places)))
+                    by_name.setdefault(name, set()).add(Place(vaddr, idx))
+        hashes = hash_names(list(by_name)).tolist()
+        self._places: dict[int, set[Place]] = dict(zip(hashes, by_name.values(), strict=True))  # by hash of the name
+        self._shared_sections = self._add_aliases()
+        self._hashes = np.array(sorted(self._places), np.uint64)
 
-    def _add_aliases(self) -> None:
-        """Other symbols of the same functions, and which of them share a section."""
+    def _add_aliases(self) -> set[int]:
+        """Take in other symbols of the same functions; gives the bodies of functions that share a section."""
         functions = self._objects.functions
-        rows = np.flatnonzero(np.isin(functions.name_hash, hash_names(sorted(self._places))))
-        section = functions.object_idx << 32 | functions.section
-        distinct = np.unique(np.stack([section, functions.offset.view(np.int64)], axis=1), axis=0)[:, 0]
-        several = np.unique(distinct[1:][distinct[1:] == distinct[:-1]])
-        for row, is_shared in zip(rows.tolist(), np.isin(section[rows], several).tolist(), strict=True):
-            places = self._places.get(self._objects.name(row))
-            if places is None:
-                continue
-            if is_shared:
-                self._found.shared_sections.update(place.vaddr for place in places)
-            for name in self._objects.names_at(
-                int(functions.object_idx[row]), int(functions.section[row]), int(functions.offset[row])
-            ):
-                self._places.setdefault(name, set()).update(places)
+        hashes, section = functions.name_hash, functions.object_idx << 32 | functions.section
+        is_named = np.isin(hashes, np.fromiter(self._places, np.uint64))
+        beside = section[1:] == section[:-1]  # each function and the next one
+        together = beside & (functions.offset[1:] == functions.offset[:-1])
+        pairs: set[tuple[int, int]] = set()
+        rows, distance = np.flatnonzero(together), 1
+        while len(rows):
+            others = rows + distance
+            matter = (is_named[rows] | is_named[others]) & (hashes[rows] != hashes[others])
+            pairs.update(zip(hashes[rows[matter]].tolist(), hashes[others[matter]].tolist(), strict=True))
+            rows = rows[others < len(together)]
+            rows, distance = rows[together[rows + distance]], distance + 1
+        changed = True
+        while changed:
+            changed = False
+            for name, alias in pairs:
+                first, second = self._places.setdefault(name, set()), self._places.setdefault(alias, set())
+                if first != second:
+                    first |= second
+                    second |= first
+                    changed = True
+        several = np.unique(section[1:][beside & ~together])
+        shared = np.unique(hashes[np.isin(section, several)]).tolist()
+        return {place.vaddr for name in shared for place in self._places.get(name, ())}
 
     def read(self) -> TakenByObjects:
-        for object_idx, object_file in enumerate(self._objects.objects):
-            self._read(object_idx, object_file)
-        return self._found
+        """All that the objects name."""
+        parts = [self._addresses(idx, object_file) for idx, object_file in enumerate(self._objects.objects)]
+        rows = _Addresses(*map(np.concatenate, zip(*parts, strict=True)))
+        by_place = np.flatnonzero(rows.is_section)
+        which, functions = self._objects.functions_at(
+            rows.object_idx[by_place], rows.section[by_place], rows.offset[by_place]
+        )
+        by_name = np.flatnonzero(~rows.is_section)
+        row = np.concatenate([by_name, by_place[which]])
+        hashes = np.concatenate([rows.name_hash[by_name], self._objects.functions.name_hash[functions]])
+        rank = np.searchsorted(self._hashes, hashes)
+        known = np.flatnonzero(is_in(hashes, self._hashes))
+        row, rank = row[known], rank[known]
+        # a local symbol means one thing in each object, any other the same in all
+        owner = np.where(rows.is_local[row], rows.object_idx[row], len(self._objects.objects))
+        found = TakenByObjects(set(), set(), self._shared_sections)
+        for key in np.unique(rank << 32 | owner << 1 | rows.is_slot[row]).tolist():
+            members = found.virtual if key & 1 else found.taken
+            members.update(self._meant(int(self._hashes[key >> 32]), (key & 0xFFFFFFFF) >> 1))
+        return found
 
-    def _read(self, object_idx: int, object_file: ObjectFile) -> None:
+    def _addresses(self, object_idx: int, object_file: ObjectFile) -> _Addresses:
+        """The relocations of an object that name a symbol of interest and are no operands of calls and jumps."""
         symbols, table = object_file.symbols, object_file.sections
-        wanted = np.isin(hash_table(symbols.strtab, symbols.name_offset), self._hashes) & (symbols.name_offset != 0)
+        hashes = hash_table(symbols.strtab, symbols.name_offset)
         is_section = symbols.type == STT_SECTION
-        code_sections = np.flatnonzero(table.is_code)
-        wanted |= is_section & np.isin(symbols.shndx, code_sections)
-        if not wanted.any():
-            return
-        sources = np.flatnonzero((table.flags & np.uint64(SHF_ALLOC)) != 0)
-        sources = sources[object_file.relocation_section[sources] != 0]
-        for name in _UNWIND:
-            sources = sources[~np.isin(sources, table.named(name))]
+        is_wanted = is_in(hashes, self._hashes) & (symbols.name_offset != 0) & ~is_section
+        rows = np.flatnonzero(is_section & (symbols.shndx < table.count))
+        is_wanted[rows] = table.is_code[symbols.shndx[rows]]
+        is_source = ((table.flags & np.uint64(SHF_ALLOC)) != 0) & (object_file.relocation_section != 0)
+        for section in np.flatnonzero(is_source & ((table.flags & np.uint64(SHF_EXECINSTR | SHF_WRITE)) == 0)).tolist():
+            is_source[section] = table.name(section) not in _UNWIND
+        sources = np.flatnonzero(is_source)
         source, entries = object_file.relocations_in(sources)
-        keep = wanted[entries["symbol"]]
+        keep = np.flatnonzero(is_wanted[entries["symbol"]])
         source, entries = source[keep], entries[keep]
-        keep = ~self._are_branches(object_file, source, entries)
+        keep = np.flatnonzero(~self._are_branches(object_file, source, entries))
         source, entries = source[keep], entries[keep]
-        if not len(entries):
-            return
-        offset = entries["addend"].copy()
+        symbol, offset = entries["symbol"], entries["addend"]
         if self._linked.image.machine is Machine.X86_64:
-            offset += np.where(np.isin(entries["type"], RELATIVE), _OPERAND_BYTES, 0)
-        in_vtable = _in_vtables(object_file, source, entries)
-        rows = np.unique(np.stack([entries["symbol"].astype(np.int64), offset, in_vtable], axis=1), axis=0)
-        for symbol, addend, is_slot in rows.tolist():
-            found = self._found.virtual if is_slot else self._found.taken
-            found.update(self._meant(object_idx, object_file, symbol, addend))
+            offset = offset + np.where(np.isin(entries["type"], RELATIVE), _OPERAND_BYTES, 0)
+        return _Addresses(
+            np.full(len(entries), object_idx, np.int64),
+            hashes[symbol],
+            symbols.shndx[symbol].astype(np.int64),
+            symbols.value[symbol].view(np.int64) + offset,
+            symbols.bind[symbol] == STB_LOCAL,
+            is_section[symbol],
+            _in_vtables(object_file, source, entries),
+        )
 
-    def _are_branches(self, object_file: ObjectFile, source: Rows, entries: Entries) -> NDArray[np.bool_]:
+    def _are_branches(self, object_file: ObjectFile, source: Rows, entries: Entries) -> Bools:
         """Operands of calls and direct jumps."""
         types, table = entries["type"], object_file.sections
         is_code = table.is_code[source]
@@ -132,27 +177,21 @@ class _Reader:
         at = np.where(inside, table.offset[source] + entries["offset"], np.uint64(2)).astype(np.int64)
         return inside & x86_64_branches(np.frombuffer(object_file.data, np.uint8), at, types)
 
-    def _meant(self, object_idx: int, object_file: ObjectFile, symbol: int, addend: int) -> set[Place]:
-        """The members that a symbol, or its section, can mean."""
-        symbols = object_file.symbols
-        if int(symbols.type[symbol]) == STT_SECTION:
-            names = self._objects.names_at(object_idx, int(symbols.shndx[symbol]), int(symbols.value[symbol]) + addend)
-        else:
-            names = [symbols.name(symbol)]
-        places = set[Place]().union(*(self._places.get(name, ()) for name in names))
-        if int(symbols.bind[symbol]) != STB_LOCAL:
+    def _meant(self, name_hash: int, object_idx: int) -> set[Place]:
+        """The members that a symbol can mean; `object_idx` where it is local, else the number of objects."""
+        places = self._places[name_hash]
+        file = self._objects.objects[object_idx].source_file if object_idx < len(self._objects.objects) else ""
+        if not file:
             return places
-        file = object_file.source_file
-        at_home = {
-            place for place in places if not (files := self._linked.member(place).files) or not file or file in files
-        }
-        return at_home or places
+        files_of = ((place, self._linked.member(place).files) for place in places)
+        return {place for place, files in files_of if not files or file in files} or places
 
 
-def _in_vtables(object_file: ObjectFile, source: Rows, entries: Entries) -> NDArray[np.bool_]:
+def _in_vtables(object_file: ObjectFile, source: Rows, entries: Entries) -> Bools:
     """Which relocations stand in the symbol of a vtable."""
     symbols = object_file.symbols
-    rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined & are_vtable_names(symbols))
+    rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
+    rows = rows[are_vtable_names(symbols, rows)]
     key = symbols.shndx[rows].astype(np.uint64) << np.uint64(40) | symbols.value[rows]
     order = np.argsort(key)
     key, end = key[order], (key + symbols.size_bytes[rows])[order]

@@ -37,7 +37,7 @@ class Vtables:
         rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined & (symbols.size_bytes > 0))
         self._image = image
         self._objects = np.sort(symbols.value[rows])
-        vtables = rows[are_vtable_names(symbols)[rows]]
+        vtables = rows[are_vtable_names(symbols, rows)]
         vtables = vtables[np.argsort(symbols.value[vtables], kind="stable")]
         self._start = symbols.value[vtables]
         self._end = self._start + symbols.size_bytes[vtables]
@@ -78,10 +78,10 @@ class Vtables:
         return frozenset(places)
 
 
-def are_vtable_names(symbols: Symbols) -> NDArray[np.bool_]:
-    """Whether each symbol of a table is called like a vtable."""
+def are_vtable_names(symbols: Symbols, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each of these symbols is called like a vtable."""
     strtab = np.frombuffer(symbols.strtab, np.uint8)
-    name = symbols.name_offset.astype(np.int64)
+    name = symbols.name_offset[rows].astype(np.int64)
     ends = name + _PREFIX_BYTES <= len(strtab)
     name = np.where(ends, name, 0)
     found = np.zeros(len(name), np.bool_)
