@@ -88,7 +88,7 @@ class CallGraph:
         jumps = self._program.code.jumps(body.start, body.end)
         if jumps is None:
             return Reach(frozenset(nodes), wild=True)
-        wild = jumps.indirect
+        wild = jumps.indirect or bool(jumps.imports)
         for jump, target in jumps.direct:
             if (node, jump) in self._recorded:
                 continue

@@ -2,9 +2,8 @@
 
 A body is looked at when first asked about. Most have no bytes that could be a jump out of them and are done with;
 the others are decoded, straight through from the start. Where that stops early (data among the code) nothing
-is known of the jumps, and the resolver rules nothing out. The same holds for a jump through the procedure
-linkage table: another module may come back. A switch's jump table looks like any other indirect jump. A call into
-the middle of its own function is one, too: a retpoline then overwrites the return address, and returns
+is known of the jumps, and the resolver rules nothing out. A switch's jump table looks like any other indirect jump. A
+call into the middle of its own function is one, too: a retpoline then overwrites the return address, and returns
 
     call 1f; 2: pause; jmp 2b; 1: mov %r11, (%rsp); ret         is jmp *%r11
 
@@ -28,6 +27,12 @@ if TYPE_CHECKING:
     import capstone
 
 _LONGEST_BODY_BYTES = 1 << 20
+# Functions of the C and C++ runtime that functions often end with, and that jump to nothing they were given
+_NEVER_COMES_BACK = re.compile(
+    r"_ZdlPv(m|St11align_val_t|mSt11align_val_t|RKSt9nothrow_t)?|_ZdaPv(m|St11align_val_t|mSt11align_val_t|RKSt9nothrow_t)?"
+    r"|_Zn[wa]m|free|malloc|calloc|realloc|mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|cpy|ncpy|chr|rchr)|__(memcpy|memmove|memset)_chk"
+    r"|_ZSt\d+__throw_\w+|__cxa_(throw|rethrow|bad_cast|pure_virtual|free_exception|end_catch)|abort|__stack_chk_fail|_Unwind_Resume"
+)
 # ff /4 and ff /5; call, jmp; jcc; jmp and jcc with 8 bits: bytes of such an instruction, and maybe of another
 _BRANCH = re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]|[\xe8\xe9]|\x0f[\x80-\x8f]|[\xeb\x70-\x7f]")
 
@@ -77,6 +82,7 @@ class ImageCode:
         from capstone import CS_GRP_CALL, CS_GRP_JUMP
 
         direct = []
+        imports = []
         indirect = False
         reached = start
         for insn in self._disassembler.disasm(bytes(code), start):
@@ -87,11 +93,13 @@ class ImageCode:
             if not insn.group(CS_GRP_JUMP):
                 continue
             target = _target(insn)
-            if target is None or target in self._image.plt_stubs:
+            if target is None:
                 indirect = True
+            elif target in self._image.plt_stubs:
+                imports.append((insn.address, self._image.plt_stubs[target]))
             elif not start <= target < end or target == start:
                 direct.append((insn.address, target))
-        return Jumps(tuple(direct), indirect) if reached == end else None
+        return Jumps(tuple(direct), indirect, tuple(imports)) if reached == end else None
 
     def _may_leave(self, code: bytes, start: int) -> bool:
         """Whether bytes look like a jump out of the function or to its start, or like a call into its middle."""

@@ -62,10 +62,11 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True)
 class Jumps:
-    """The ways by which control leaves a body other than by return: direct ones, and whether it may leave otherwise."""
+    """The ways by which control leaves a body other than by return; `indirect`: it may leave by a pointer, too."""
 
     direct: tuple[tuple[int, int], ...] = ()  # (address of the jump, target)
     indirect: bool = False
+    imports: tuple[tuple[int, str], ...] = ()  # (address of the jump, symbol of the PLT stub it goes to)
 
 
 class Code(Protocol):
