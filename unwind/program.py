@@ -9,7 +9,8 @@ says so" different things: the first leaves the anonymous candidate, the second 
     body 0x2000   members p, q            incomplete   candidates p q ?      mask 0b111
 
 Every candidate of every body has a number of its own, its *node*: a body's nodes are consecutive and start
-at `first_node`, so a set of candidates of one body is a bit mask and a set across bodies a set of ints.
+at `first_node`, so a set of candidates of one body is a bit mask and a set across bodies a set of ints. The programs
+of one process number theirs together, so such a set may span modules.
 
 A `Program` is built from plain data (tests do that); `Program.from_image` reads it from a linked image.
 Bodies that are in no fold class come from `functions` as addresses ask for them.
@@ -100,6 +101,7 @@ class Body:
     first_node: int
     listed: int  # mask of the members
     domain: int  # mask of all candidates
+    program: Program
 
     @property
     def start(self) -> int:
@@ -176,13 +178,15 @@ class Program:
         functions: Functions | None = None,
         *,
         tail_calls_known: bool = True,
+        candidates: list[tuple[Body, int]] | None = None,
     ) -> None:
         self.code: Code = code or ListedCode()
         self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
         self._functions = functions
         self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
         self.dropped_records = 0  # of a foreign table, which did not fit the code
-        self.candidates: list[tuple[Body, int]] = []  # node -> its body and its place there
+        # node -> its body and its place there; of all modules, where they share the list
+        self.candidates: list[tuple[Body, int]] = [] if candidates is None else candidates
         self.bodies = [self._add(fold) for fold in sorted(classes, key=lambda fold: fold.vaddr)]
         self._starts = [body.start for body in self.bodies]
         self._found: dict[int, Body] = {}
@@ -285,7 +289,7 @@ class Program:
         first_node = len(self.candidates)
         listed = (1 << len(fold.members)) - 1
         domain = listed if fold.flags & ClassFlag.MEMBERS_COMPLETE else listed << 1 | 1
-        body = Body(fold, first_node, listed, domain)
+        body = Body(fold, first_node, listed, domain, self)
         self.candidates.extend((body, idx) for idx in range(domain.bit_length()))
         return body
 
