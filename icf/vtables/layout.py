@@ -1,0 +1,232 @@
+"""The vtables of an image: groups, address points, slots.
+
+    _ZTV1C                 [vcall and vbase offsets]   _ZTV: of a class   _ZTC: of a base that is under construction
+                           offset to top               0 in the first vtable of a group, and in no other
+                           typeinfo of C               the same in all vtables of the group
+      address point ->     slot 0                      the first word of an object points here
+                           slot 1 ...
+                           [offsets]                   the vtable of another base of C
+                           offset to top, typeinfo of C
+      address point ->     slot 0 ...
+
+A *group* is what one symbol covers. Its first pointer is its typeinfo, and so is each word that holds the same.
+
+Without RTTI (-fno-rtti) that word is 0, and an address point is found by the zeros in front of the first function. In
+a second vtable the last word that is not 0 is the offset to top. In the first one that is 0, too, as offsets of bases
+and empty slots may be: then there are several candidates, and each counts as a vtable. All slots of the true one are
+right, and no object points to the others.
+
+A slot holds a function of this image, an import, or 0. Vtables of the relative ABI hold no addresses, so they have no
+slots here. Where the words fit none of this (`Groups.is_placed`) nothing is said of slots.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.elf.image import Image
+from icf.elf.symbols import Symbols
+from icf.elf.types import STT_OBJECT
+from icf.vtables.words import CODE, DATA, IMPORT, NUMBER, Words, load_words
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+_PREFIXES = (b"_ZTV", b"_ZTC")
+_PREFIX_BYTES = 4
+_WORD_BYTES = 8
+_FIRST_SLOT = 16
+_TYPEINFO = "_ZTI"
+_CANDIDATES_MAX = 8  # address points of one vtable without RTTI
+
+
+class Groups(NamedTuple):
+    """Groups of vtables, ascending by address."""
+
+    start: U64
+    end: U64
+    symbol: I64  # a row of the symbol table
+    is_alone: NDArray[np.bool_]  # no other object begins there: a linker that folds data folds vtables, too
+    typeinfo: U64  # its address, or the row of an import in .dynsym; 0 without RTTI
+    imports_typeinfo: NDArray[np.bool_]
+    is_placed: NDArray[np.bool_]  # the address points of all its slots are known
+
+
+class Slots(NamedTuple):
+    """Slots that hold the address of code of the image, by (vtable, slot)."""
+
+    vtable: U64  # address point
+    group: I64  # row of `Groups`
+    slot: NDArray[np.uint32]
+    place: U64  # the word itself
+    target: U64
+    symbol: NDArray[np.uint32]  # row in .dynsym that its relocation names, 0 for none
+
+    def rows(self, at: I64) -> Slots:
+        """Some of them."""
+        return Slots(*(column[at] for column in self))  # type: ignore[arg-type]  # each as it was
+
+
+class Vtables:
+    """All vtables of one image."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        symbols = image.symbols
+        rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined & (symbols.size_bytes > 0))
+        self._objects = np.sort(symbols.value[rows])
+        rows = rows[are_vtable_names(symbols)[rows]]
+        rows = rows[np.lexsort((rows, symbols.value[rows]))]
+        self._start, first = np.unique(symbols.value[rows], return_index=True)
+        self._symbol = rows[first]
+        ends = symbols.value[rows] + symbols.size_bytes[rows]
+        self._end = np.maximum.reduceat(ends, first) if len(first) else ends
+
+    def __len__(self) -> int:
+        return len(self._start)
+
+    @property
+    def groups(self) -> Groups:
+        """The groups, and whether their slots are known."""
+        return self._laid_out[0]
+
+    @property
+    def slots(self) -> Slots:
+        """All slots with code of this image."""
+        return self._laid_out[1]
+
+    def at(self, places: U64) -> U64:
+        """Where the group begins in which each word is a slot, 0 for none, and where the slots are not known."""
+        if not len(self):
+            return np.zeros(len(places), np.uint64)
+        row = np.searchsorted(self._start, places, side="right").astype(np.int64) - 1
+        is_slot, row = row >= 0, np.maximum(row, 0)
+        start = self._start[row]
+        is_slot &= (places >= start + np.uint64(_FIRST_SLOT)) & (places < self._end[row]) & self.groups.is_placed[row]
+        return np.where(is_slot & ((places - start) % np.uint64(_WORD_BYTES) == 0), start, np.uint64(0))
+
+    def is_one(self, group: int) -> bool:
+        """Whether the group that begins there is that of one class: one symbol is there, and it has a typeinfo."""
+        row = int(np.searchsorted(self._start, np.uint64(group)))
+        return bool(self.groups.is_alone[row] and self.groups.typeinfo[row])
+
+    @cached_property
+    def _laid_out(self) -> tuple[Groups, Slots]:
+        words, group = self._words()
+        count = len(self)
+        is_pointer = words.kind != NUMBER
+        pointers = np.flatnonzero(is_pointer)
+        with_pointers, first = np.unique(group[pointers], return_index=True)
+        first = pointers[first]
+        has_rtti = words.kind[first] == DATA
+        for at in np.flatnonzero(words.kind[first] == IMPORT).tolist():
+            has_rtti[at] = self._image.dynamic_symbols.name(int(words.value[first[at]])).startswith(_TYPEINFO)
+        typeinfo_row = np.full(count, -1, np.int64)
+        typeinfo_row[with_pointers[has_rtti]] = first[has_rtti]
+
+        # with RTTI: each word that is the typeinfo, behind an offset to top
+        own = typeinfo_row[group]
+        is_typeinfo = (own >= 0) & (words.value == words.value[own]) & (words.kind == words.kind[own])
+        is_typeinfo[1:] &= ~is_pointer[:-1] & (group[1:] == group[:-1])
+        is_typeinfo[:1] = False
+        points = [np.flatnonzero(is_typeinfo) + 1]
+        # without
+        edges = np.searchsorted(group, np.arange(count + 1))
+        for idx in with_pointers[~has_rtti].tolist():
+            part = slice(int(edges[idx]), int(edges[idx + 1]))
+            found = _points_without_rtti(words.kind[part].tolist(), words.value[part].tolist())
+            points.append(np.array(found, np.int64) + edges[idx])
+        point = np.sort(np.concatenate(points))
+        point = point[point < edges[-1]]
+
+        slots, is_unplaced = self._slots(words, group, point)
+        is_placed = self._is_sound.copy()
+        is_placed[group[is_unplaced]] = False
+        row = np.maximum(typeinfo_row, 0)
+        knows = typeinfo_row >= 0
+        first_object, last_object = (np.searchsorted(self._objects, self._start + np.uint64(step)) for step in (0, 1))
+        groups = Groups(
+            self._start,
+            self._end,
+            self._symbol,
+            last_object - first_object == 1,
+            np.where(knows, words.value[row], np.uint64(0)) if len(words.place) else np.zeros(count, np.uint64),
+            knows & (words.kind[row] == IMPORT) if len(words.place) else knows,
+            is_placed,
+        )
+        return groups, slots.rows(np.flatnonzero(is_placed[slots.group]))
+
+    @cached_property
+    def _is_sound(self) -> NDArray[np.bool_]:
+        """Which groups lie alone, in words; all of them together are no larger than the file."""
+        is_sound = (self._end > self._start) & (self._start % np.uint64(_WORD_BYTES) == 0)
+        is_apart = self._end[:-1] <= self._start[1:]
+        is_sound[:-1] &= is_apart
+        is_sound[1:] &= is_apart
+        limit = len(self._image.data)
+        size_bytes = np.where(is_sound, np.minimum(self._end - self._start, np.uint64(limit + 1)), np.uint64(0))
+        return np.asarray(is_sound & (np.cumsum(size_bytes) <= limit))
+
+    def _words(self) -> tuple[Words, I64]:
+        """The words of all groups, and the group of each."""
+        counts = np.where(self._is_sound, (self._end - self._start) // np.uint64(_WORD_BYTES), np.uint64(0))
+        group = np.repeat(np.arange(len(self)), counts.astype(np.int64))
+        first = np.cumsum(counts) - counts
+        index = np.arange(len(group), dtype=np.uint64) - first[group]
+        return load_words(self._image, self._start[group] + index * np.uint64(_WORD_BYTES)), group
+
+    def _slots(self, words: Words, group: I64, point: I64) -> tuple[Slots, I64]:
+        """The slots with code behind the address points, which are rows of `words`; and code behind none."""
+        code = np.flatnonzero(words.kind == CODE)
+        if not len(point):
+            point_of, is_behind = np.zeros(len(code), np.int64), np.zeros(len(code), np.bool_)
+        else:
+            before = np.searchsorted(point, code, side="right") - 1
+            point_of = point[np.maximum(before, 0)]
+            is_behind = (before >= 0) & (group[point_of] == group[code])
+        rows, at = code[is_behind], point_of[is_behind]
+        slots = Slots(
+            words.place[at], group[rows], (rows - at).astype(np.uint32), words.place[rows], words.value[rows],
+            words.symbol[rows],
+        )  # fmt: skip
+        return slots, code[~is_behind]
+
+
+def _points_without_rtti(kinds: list[int], values: list[int]) -> list[int]:
+    """The address points of a group without RTTI; none if its words do not fit."""
+    points: list[int] = []
+    last = -1  # the last word that is a pointer, or not 0
+    has_pointer = False
+    for at, (kind, value) in enumerate(zip(kinds, values, strict=True)):
+        if kind == DATA:
+            return []
+        if kind == NUMBER:
+            last = at if value else last
+            continue
+        if last < 0 or kinds[last] == NUMBER:  # else it follows other slots, of which some may be empty
+            zeros = at - 1 - last
+            if has_pointer:  # `last` is the offset to top
+                found = [last + 2] if zeros else []
+            else:
+                found = list(range(last + 3, at + 1))
+            if not 0 < len(found) <= _CANDIDATES_MAX:
+                return []
+            points += found
+        has_pointer, last = True, at
+    return points
+
+
+def are_vtable_names(symbols: Symbols) -> NDArray[np.bool_]:
+    """Whether each symbol of a table is called like a vtable."""
+    strtab = np.frombuffer(symbols.strtab, np.uint8)
+    name = symbols.name_offset.astype(np.int64)
+    ends = name + _PREFIX_BYTES <= len(strtab)
+    name = np.where(ends, name, 0)
+    found = np.zeros(len(name), np.bool_)
+    if len(strtab) >= _PREFIX_BYTES:
+        for prefix in _PREFIXES:
+            found |= np.logical_and.reduce([strtab[name + idx] == byte for idx, byte in enumerate(prefix)])
+    return found & ends
