@@ -6,7 +6,7 @@ the program. A command that does not link, or links without folding, takes our p
 
     added to the link                      so that
     --print-icf-sections --trace           classes and objects are known; both are kept from the user
-    --lto-obj-path                         lld keeps, for a while, the objects that it makes during the link (LTO)
+    see `linkpass.ltoobjects`              objects that are made during the link (LTO) are kept for a while
     --color-diagnostics and the like       diagnostics are as colourful as without us, though they go through a pipe
 
 While the linker works the objects that it names are read.
@@ -58,20 +58,27 @@ def _link(command: LinkCommand, args: argparse.Namespace) -> int:
     added = [] if command.has(_REPORT) else [_REPORT]
     added += [] if command.has(_TRACE, "-t") else [_TRACE]
     added += [_RELOCATIONS] if keeps_relocations and command.linker in ("lld", "") else []
-    if command.linker == "lld" and command.compiles() and not any("obj-path" in option for option in command.options):
+    if command.compiles() and not any("obj-path" in option for option in command.options):
         import tempfile
 
         with tempfile.TemporaryDirectory(prefix="icf-link-") as folder:
-            return _link_and_pass(command, [*added, f"--lto-obj-path={folder}/lto.o"], args, folder)
+            return _link_and_pass(command, added, args, folder)
     return _link_and_pass(command, added, args)
 
 
 def _link_and_pass(command: LinkCommand, added: list[str], args: argparse.Namespace, made: str = "") -> int:
-    """Link with these options added, and run the pass; `made` is the folder of objects that the linker makes."""
+    """Link with these options added, and run the pass; `made` is the folder for objects that the link makes."""
     from linkpass.runlink import RunningLink
 
+    added = added + _linker_colours(command)
+    if made:
+        from linkpass.ltoobjects import with_kept_objects
+
+        words = with_kept_objects(command, added, made)
+    else:
+        words = command.with_options(added)
     link = RunningLink(
-        command.with_options(added + _linker_colours(command)) + _driver_colours(command),
+        words + _driver_colours(command),
         _environment(command),
         show_report=_REPORT not in added,
         show_inputs=_TRACE not in added,
@@ -156,9 +163,9 @@ def _pass(output: str, link: RunningLink, objects: LinkObjects | None, made: str
 
     if made and objects is not None:
         from icf.linkinputs.inputs import open_inputs
+        from linkpass.ltoobjects import kept_objects
 
-        names = sorted(os.listdir(made), key=lambda name: (len(name), name))  # lto.o, lto.o1 ... lto.o10
-        for object_file in open_inputs([os.path.join(made, name) for name in names]):
+        for object_file in open_inputs(kept_objects(made)):
             objects.add(object_file)
     report = parse_icf_report(b"\n".join(link.report), "what the linker said")
     found = run_pass(output, Options(), report, objects)

@@ -136,7 +136,8 @@ class RunningLink:
         if self._hold(name) or (name.endswith(")") and self._hold(name[: name.rfind("(")])):
             self._names.put(name)
             return self._show_inputs
-        return True
+        is_gone = name.startswith("/") and name.endswith(".o")  # made during the link (LTO), and deleted since
+        return self._show_inputs or not is_gone
 
     def _hold(self, path: str) -> bool:
         """Map a file; whether it is one."""

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from icf.elf.headers import HEADERS, parse_kind
 from icf.elf.sectiontable import Rows, SectionTable, U32s, gather
-from icf.elf.symbols import SYM, Symbols
+from icf.elf.symbols import SYM, Symbols, source_name
 from icf.elf.types import (
     ET_REL,
     RELA_SIZE_BYTES,
@@ -139,7 +139,7 @@ class ObjectFile:
     def source_file(self) -> str:
         """The source that the object was compiled from, as its first STT_FILE symbol names it; "" if none does."""
         rows = np.flatnonzero(self.symbols.type == STT_FILE)
-        return self.symbols.name(int(rows[0])) if len(rows) else ""
+        return source_name(self.symbols.name(int(rows[0]))) if len(rows) else ""
 
     @cached_property
     def functions(self) -> Rows:

@@ -39,6 +39,8 @@ from icf.errors import FormatError
 if TYPE_CHECKING:
     from icf.elf.image import Image
 
+_NO_FILES = frozenset(("<artificial>", "ld-temp.o"))  # what gcc and LLVM call code of many sources (LTO)
+
 SYM = np.dtype(
     [
         ("st_name", "<u4"),
@@ -176,14 +178,19 @@ class Symbols:
         return rows
 
     def file_name(self, row: int) -> str:
-        """The source file of a local symbol, as the nearest preceding STT_FILE names it; "" if that is not known.
+        """The source file of a local symbol, as the nearest preceding STT_FILE names it; "" if it is not known.
 
         gold puts what it makes local (hidden symbols, version scripts) behind the symbols of all files.
         """
         if self.bind[row] != STB_LOCAL:
             return ""
         file_row = int(self.file_rows[row])
-        return self.name(file_row) if file_row >= 0 else ""
+        return source_name(self.name(file_row)) if file_row >= 0 else ""
+
+
+def source_name(name: str) -> str:
+    """The name of a source file; "" for what link-time optimisation writes in its place."""
+    return "" if name in _NO_FILES else name
 
 
 def read_symbols(image: Image, section_idx: int) -> Symbols:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.units import LANGUAGE, NAME, OFFSET, DebugInfo
+from icf.elf.symbols import source_name
 
 U64 = NDArray[np.uint64]
 
@@ -80,8 +81,8 @@ class Identities:
         return self.debug.string_hashes(references, of_kin=of_kin)
 
     def files_of(self, dies: Iterable[int]) -> frozenset[str]:
-        """File names of the units that hold the DIEs, as STT_FILE symbols spell them."""
-        return frozenset(self._file_of_unit(bisect_right(self._unit_starts, die) - 1) for die in dies)
+        """File names of the units that hold the DIEs, as STT_FILE symbols spell them; none of code of many sources."""
+        return frozenset(self._file_of_unit(bisect_right(self._unit_starts, die) - 1) for die in dies) - {""}
 
     @cached_property
     def _unit_starts(self) -> list[int]:
@@ -92,7 +93,7 @@ class Identities:
         file = self._files.get(unit)
         if file is None:
             name = self.debug.string(int(self.debug.units[unit, NAME])).decode("utf-8", "replace")
-            file = self._files[unit] = name.rsplit("/", 1)[-1]
+            file = self._files[unit] = source_name(name.rsplit("/", 1)[-1])
         return file
 
     def _text(self, reference: int) -> str:

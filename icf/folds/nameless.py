@@ -5,7 +5,7 @@ gcc gives none to functions with internal linkage: those in unnamed namespaces, 
 its symbol, which is local, has a mangled name and a source file. They are matched by what must hold if they
 belong together:
 
-* the file of the symbol is the unit's, and
+* the file of the symbol is the unit's, where both are known, and
 * every identifier of the DIE's name occurs in the demangled symbol.
 
 This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it. Of several
@@ -52,7 +52,7 @@ def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple
         idx: {
             at
             for at, (name, files) in enumerate(groups)
-            if (not file or file in files) and identifiers(name) <= words[idx]
+            if (not file or not files or file in files) and identifiers(name) <= words[idx]
         }
         for idx, (_, file) in enumerate(symbols)
     }

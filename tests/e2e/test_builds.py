@@ -140,16 +140,18 @@ def test_link_time_optimisation_leaves_debug_information(workshop: Workshop, lto
 
 @pytest.mark.parametrize(
     ("toolchain", "lto"),
-    [(LLD_ALONE, "-flto=thin"), (GOLD, "-flto")],
+    [(LLD_ALONE, "-flto=thin"), (GOLD, "-flto"), (GCC_MOLD, "-flto"), (MOLD, "-flto")],
     ids=lambda value: str(value),
     indirect=["toolchain"],
 )
-def test_icf_link_where_the_objects_are_gone_when_the_link_is_over(workshop: Workshop, lto: str) -> None:
-    program = workshop.build(FRUIT, [lto], [lto, "-O2", "-g", "-ffunction-sections"])
+@pytest.mark.parametrize("debug", ["-g", "-g0"])
+def test_icf_link_where_the_objects_are_gone_when_the_link_is_over(workshop: Workshop, lto: str, debug: str) -> None:
+    program = workshop.build(FRUIT, [lto, debug], [lto, "-O2", debug, "-ffunction-sections"])
     objects = [*(workshop.folder / source.replace(".cpp", ".o") for source in FRUIT), workshop.folder / "sampler.o"]
-    done = workshop.link_with_pass(program, objects, lto, "-O2", "-g", "-ffunction-sections", "-Wl,--icf=all")
+    done = workshop.link_with_pass(program, objects, lto, "-O2", debug, "-ffunction-sections", "-Wl,--icf=all")
     assert done.returncode == 0
     assert "icf" not in done.stderr
+    assert done.stdout == ""
     assert_all_named(program)
 
 

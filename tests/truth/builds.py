@@ -104,7 +104,7 @@ class Build:
         if not COMPILERS[self.compiler].makes_code_in_link:
             return list(self.inputs)
         folders = (self.inputs[0].parent, self.folder)
-        patterns = (f"{self.folded.name}.lto*.o", f"{self.folded.name}.ltrans*.ltrans.o")
+        patterns = (f"{self.folded.name}.lto*.o*", f"{self.folded.name}.ltrans*.ltrans.o")
         return sorted(path for folder in folders for pattern in patterns for path in folder.glob(pattern))
 
     def link_command(self, folding: str, out: Path, *options: str, keeps_objects: bool = False) -> list[str]:
@@ -115,10 +115,17 @@ class Build:
         if self.linker == "lldr":
             options += ("--emit-relocs",)
         if compiler.makes_code_in_link and keeps_objects:
-            flags += ["-Wl,--save-temps=prelink"] if compiler.is_clang else ["-save-temps"]
+            flags.append(_keeps_objects(compiler, self.linker, out))
         target = [flag for flag in compiler.flags if flag.startswith("--target")]
         command = [find(compiler.driver), *target, *flags, *_linker_choice(compiler, self)]
         return [*command, *(f"-Wl,{each}" for each in options), *map(str, self.inputs), "-pthread", "-o", str(out)]
+
+
+def _keeps_objects(compiler: Compiler, linker: str, out: Path) -> str:
+    """What leaves the objects of LTO under the names that the linker reports."""
+    if not compiler.is_clang:
+        return "-save-temps"
+    return "-Wl,--save-temps=prelink" if linker in ("lld", "lldr") else f"-Wl,-plugin-opt=obj-path={out}.lto.o"
 
 
 def _linker_choice(compiler: Compiler, build: Build) -> list[str]:

@@ -35,8 +35,6 @@ class Kind:
 
     def names_every_direct_call(self, evidence: str) -> bool:
         """Whether what the pass gets says which function each direct call means."""
-        if evidence == "link" and self.compiler.endswith(("-lto", "-thinlto")):
-            return False  # the objects are gone when the link is over
         return evidence in ("objects", "link") or (self.linker == "lldr" and self.has_call_sites)
 
     def names_every_call_site(self, evidence: str) -> bool:
@@ -51,14 +49,15 @@ _USUAL = (
     ("mold", ("report", "objects", "link")),
 )
 _ELSEWHERE = (("gold", ("image", "objects")), ("lld", ("image", "objects")))  # debug information in another form
-_LTO = (("lld", ("image", "objects", "link")), ("lldr", ("image",)))
-_GCC_LTO = (("gold", ("image", "objects", "link")), ("mold", ("report", "objects", "link")))
+_LLD_LTO = (("lld", ("image", "objects", "link")), ("lldr", ("image",)))
+_PLUGIN_LTO = (("gold", ("image", "objects", "link")), ("mold", ("report", "objects", "link")))
 _MATRIX = {
     **dict.fromkeys(("clang", "gcc"), _USUAL),
     **dict.fromkeys(("clang-g1", "gcc-g1", "clang-g0", "gcc-g0", "clang-O0", "gcc-O0"), _USUAL),
-    **dict.fromkeys(("clang-thinlto", "clang-lto"), _LTO),
-    "gcc-lto": _GCC_LTO,
-    "gcc-fatlto": _LTO,
+    "clang-thinlto": _LLD_LTO,
+    "clang-lto": (*_LLD_LTO, *_PLUGIN_LTO),
+    "gcc-lto": _PLUGIN_LTO,
+    "gcc-fatlto": _LLD_LTO,
     **dict.fromkeys(("clang-split", "gcc-split", "gcc-compressed", "gcc-dwz"), _ELSEWHERE),
     **dict.fromkeys(("clang-aarch64", "gcc-aarch64"), _USUAL),
 }

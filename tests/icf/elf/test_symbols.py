@@ -94,9 +94,11 @@ def test_file_names_are_of_local_symbols_only(tmp_path: Path) -> None:
             Sym("", 4, 0, 0xFFF1),
             Sym("in_none", 2, 0, 1),
             Sym("everywhere", 2, 1, 1),
+            Sym("ld-temp.o", 4, 0, 0xFFF1),  # LTO
+            Sym("in_many", 2, 0, 1),
         ],
     ).symbols
-    assert [symbols.file_name(row) for row in (1, 3, 5, 7, 8)] == ["", "a.c", "b.c", "", ""]
+    assert [symbols.file_name(row) for row in (1, 3, 5, 7, 8, 10)] == ["", "a.c", "b.c", "", "", ""]
 
 
 def test_what_gold_made_local_is_of_no_known_file(tmp_path: Path) -> None:
