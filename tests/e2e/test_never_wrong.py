@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.e2e.program import icf
@@ -92,3 +94,96 @@ def test_a_report_of_whole_files_is_not_enough_for_mold(workshop: Workshop) -> N
     icf("pass", program.folded, "--icf-report", program.report, status=1)
     program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
     assert program.check()["hot"] == {"unique"}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD, LLD_ALONE], ids=str, indirect=True)
+def test_a_pointer_may_have_a_tag(workshop: Workshop) -> None:
+    program = workshop.build("""
+        #include <stdint.h>
+        int total;
+        NOINLINE static void apples(int n) { SAMPLE(); total += n; }
+        NOINLINE static void pears(int n) { SAMPLE(); total += n; }
+        NOINLINE void plums(int n) { SAMPLE(); total += n; }
+        void (*volatile plain)(int) = plums;
+        volatile uintptr_t tagged = uintptr_t(pears) + 1;
+        int main() { ((void (*)(int))(tagged - 1))(2); plain(3); apples(total); return 0; }
+    """)
+    assert len(program.merged()) >= 2
+    if workshop.toolchain != GOLD:  # without objects gcc's static functions have no linkage names there
+        program.add_tables()
+        program.check()
+    program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
+    program.check()
+
+
+@pytest.mark.parametrize("toolchain", [LLD], ids=str, indirect=True)
+def test_clang_may_name_a_global_function_by_its_section(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(
+        """
+        int total;
+        void (*volatile chosen)(int);
+        NOINLINE static void apples(int) { SAMPLE(); asm volatile("nop"); }
+        NOINLINE void pears(int) { SAMPLE(); asm volatile("nop"); }
+        int main() { chosen = pears; apples(1); chosen(2); pears(3); return 0; }
+        """,
+        ["-fPIC", "-fno-semantic-interposition", "-g1"],
+    )
+    assert len(program.merged()) == 2
+    program.check()
+
+
+START = """
+    int total;
+    extern "C" NOINLINE void apples(int n) { SAMPLE(); total += n; }
+    extern "C" NOINLINE void pears(int n) { SAMPLE(); total += n; }
+    void (*volatile chosen)(int) = pears;
+    int main() { chosen(1); apples(2); ++total; }
+"""
+
+
+@pytest.mark.parametrize("option", ["-init", "-fini"])
+def test_the_loader_calls_functions_as_well(workshop: Workshop, option: str) -> None:
+    program = workshop.build(START, link_flags=[f"-Wl,{option}=apples"])
+    program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
+    assert program.check()["apples"] == {"unique", "ambiguous"}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD, LLD_ALONE], ids=str, indirect=True)
+@pytest.mark.parametrize("with_objects", [False, True])
+def test_the_linker_may_wrap_a_function(workshop: Workshop, with_objects: bool) -> None:
+    program = workshop.build(
+        {
+            "main.cpp": """
+                extern "C" { extern int total; void pay(int); void __real_pay(int); }
+                void (*volatile chosen)(int) = pay;
+                void (*volatile real)(int) = __real_pay;
+                int main() { pay(3); ++total; chosen(4); ++total; __real_pay(5); ++total; real(6); return 0; }
+            """,
+            "pay.cpp": """
+                extern "C" int total;
+                int total;
+                extern "C" NOINLINE void pay(int n) { SAMPLE(); total += n; }
+                extern "C" NOINLINE void __wrap_pay(int n) { SAMPLE(); total += n; }
+            """,
+        },
+        link_flags=["-Wl,--wrap=pay"],
+    )
+    assert len(program.merged()) == 2
+    program.add_tables(*(["--objects", *sorted(workshop.folder.glob("*.o"))] if with_objects else ()))
+    program.check()
+
+
+@pytest.mark.parametrize("toolchain", [LLD_ALONE], ids=str, indirect=True)
+def test_a_function_without_debug_information_is_no_alias(workshop: Workshop) -> None:
+    source = 'extern "C" NOINLINE int %s(int n) { asm volatile("nop"); return n + 1; }'
+    objects = workshop.compile(
+        {
+            "main.cpp": 'extern "C" { int bare(int); int known(int); } int main() { return known(1) + bare(2); }',
+            "known.cpp": source % "known",
+        }
+    )
+    bare = workshop.compile({"bare.cpp": source % "bare"}, "-g0")
+    image, _ = workshop.link("program", [*objects, *bare], "all")
+    icf("pass", image)
+    (merged,) = json.loads(icf("dump", "--folds", "--json", image))["classes"]
+    assert [member["name"] for member in merged["members"]] == ["bare", "known"]
