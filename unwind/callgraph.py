@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+# The C and C++ runtime's, which functions often end with: they jump to nothing that they were given
+_NEVER_COME_BACK = frozenset(
+    "_ZdlPv _ZdlPvm _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPv _ZdaPvm _Znwm _Znam free malloc calloc realloc"
+    " memcpy memmove memset memcmp memchr strlen strcmp strncmp strcpy strncpy strchr strrchr abort _Unwind_Resume"
+    " __cxa_throw __cxa_rethrow __cxa_end_catch __cxa_free_exception __cxa_pure_virtual __stack_chk_fail".split()
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """The candidates that control can be in before a call returns; `wild`: or anywhere."""
@@ -88,7 +96,7 @@ class CallGraph:
         jumps = self._program.code.jumps(body.start, body.end)
         if jumps is None:
             return Reach(frozenset(nodes), wild=True)
-        wild = jumps.indirect or bool(jumps.imports)
+        wild = jumps.indirect or any(self._may_come_back(symbol) for _, symbol in jumps.imports)
         for jump, target in jumps.direct:
             if (node, jump) in self._recorded:
                 continue
@@ -100,6 +108,10 @@ class CallGraph:
             else:
                 nodes.update(self._landing(node, body, landed))
         return Reach(frozenset(nodes), wild)
+
+    def _may_come_back(self, symbol: str) -> bool:
+        """Whether a function that another module may define can jump to one of this image."""
+        return symbol not in _NEVER_COME_BACK or bool(self._program.nodes_named(symbol))
 
     def _landing(self, node: int, body: Body, landed: Body) -> list[int]:
         """The candidates of `landed` that an unrecorded jump of `node` enters."""

@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     import capstone
 
 _LONGEST_BODY_BYTES = 1 << 20
-# Functions of the C and C++ runtime that functions often end with, and that jump to nothing they were given
-_NEVER_COMES_BACK = re.compile(
-    r"_ZdlPv(m|St11align_val_t|mSt11align_val_t|RKSt9nothrow_t)?|_ZdaPv(m|St11align_val_t|mSt11align_val_t|RKSt9nothrow_t)?"
-    r"|_Zn[wa]m|free|malloc|calloc|realloc|mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|cpy|ncpy|chr|rchr)|__(memcpy|memmove|memset)_chk"
-    r"|_ZSt\d+__throw_\w+|__cxa_(throw|rethrow|bad_cast|pure_virtual|free_exception|end_catch)|abort|__stack_chk_fail|_Unwind_Resume"
-)
 # ff /4 and ff /5; call, jmp; jcc; jmp and jcc with 8 bits: bytes of such an instruction, and maybe of another
 _BRANCH = re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]|[\xe8\xe9]|\x0f[\x80-\x8f]|[\xeb\x70-\x7f]")
 

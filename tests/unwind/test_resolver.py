@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, MemberFlag, Verdict
 from tests.unwind.support import FRAGMENT, MARKED, call, die, fold, pc, ret, start, tail
 from unwind.answer import FrameAnswer
@@ -132,6 +134,14 @@ def test_an_indirect_jump_of_the_callee_leaves_all_members() -> None:
     classes = [fold(0, 2), fold(1, 2), fold(2, 1)]
     program = Program(classes, [call((2, 0), (1, 0))], code=ListedCode(jumps={start(1): Jumps(indirect=True)}))
     assert shown(resolve(program, pc(0), ret(2)))[0] == "ambiguous:b0m0,b0m1"
+
+
+@pytest.mark.parametrize(("symbol", "verdict"), [("qsort", Verdict.AMBIGUOUS), ("free", Verdict.UNIQUE)])
+def test_a_jump_to_another_module_may_come_back_unless_it_is_known_not_to(symbol: str, verdict: Verdict) -> None:
+    marked = fold(1, 2, MARKED, marks=[NONE, TAKEN])
+    code = ListedCode(jumps={start(1): Jumps(imports=((start(1) + 8, symbol),))})
+    program = Program([marked, fold(2, 1)], [call((2, 0), (1, 0))], code=code)
+    assert Resolver(program).resolve((pc(1), ret(2)))[0].verdict is verdict
 
 
 def test_a_callee_that_cannot_get_there_is_a_contradiction() -> None:
