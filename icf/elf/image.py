@@ -363,6 +363,13 @@ class Image:
         return find_got_imports(self)
 
     @cached_property
+    def plt_slots(self) -> dict[int, int]:
+        """Address of each PLT stub -> address of the GOT slot that it jumps through."""
+        from icf.elf.plt import find_plt_slots
+
+        return find_plt_slots(self)
+
+    @cached_property
     def plt_stubs(self) -> dict[int, str]:
         """Address of each PLT stub -> name of the function it jumps to."""
         from icf.elf.plt import find_plt_stubs

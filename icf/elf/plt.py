@@ -18,8 +18,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from icf.elf.types import SHT_RELA, STB_LOCAL, STT_GNU_IFUNC, Machine
+from icf.elf.versions import read_versions
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -38,24 +40,45 @@ _BTI_C = 0xD503245F
 def find_got_imports(image: Image) -> dict[int, str]:
     """Address of each GOT slot with a GLOB_DAT or JUMP_SLOT relocation -> symbol name."""
     imports: dict[int, str] = {}
-    for relocations in _dynamic_relocations(image):
-        rows = np.flatnonzero(np.isin(relocations.type, _SLOT_TYPES[image.machine]) & (relocations.symbol != 0))
+    for relocations, rows in _slot_relocations(image):
         names = relocations.symbols.names(relocations.symbol[rows].tolist())
         imports.update(zip(relocations.offset[rows].tolist(), names, strict=True))
     return imports
 
 
-def find_plt_stubs(image: Image) -> dict[int, str]:
-    """Address of each PLT stub -> name of the function that it jumps to."""
+def find_slot_versions(image: Image) -> dict[int, str]:
+    """Address of each such slot whose symbol has a version -> the version."""
+    versions = read_versions(image)
+    found: dict[int, str] = {}
+    for relocations, rows in _slot_relocations(image):
+        names = (versions.name(row) for row in relocations.symbol[rows].tolist())
+        found.update((slot, name) for slot, name in zip(relocations.offset[rows].tolist(), names, strict=True) if name)
+    return found
+
+
+def find_plt_slots(image: Image) -> dict[int, int]:
+    """Address of each PLT stub -> address of the GOT slot that it jumps through."""
     slots = _ifunc_slots(image) | image.got_imports
     decode = _decode_x86_64 if image.machine is Machine.X86_64 else _decode_aarch64
-    stubs = {}
+    stubs: dict[int, int] = {}
     for name in _STUB_SECTIONS:
         section = image.section(name)
         if section is not None:
-            for start, slot in decode(bytes(image.contents(section)), section.vaddr, slots):
-                stubs[start] = slots[slot]
+            stubs.update(decode(bytes(image.contents(section)), section.vaddr, slots))
     return stubs
+
+
+def find_plt_stubs(image: Image) -> dict[int, str]:
+    """Address of each PLT stub -> name of the function that it jumps to."""
+    slots = _ifunc_slots(image) | image.got_imports
+    return {start: slots[slot] for start, slot in image.plt_slots.items()}
+
+
+def _slot_relocations(image: Image) -> Iterator[tuple[Relocations, npt.NDArray[np.int64]]]:
+    """The dynamic relocations, and which of them fill a GOT slot with the address of a symbol."""
+    for relocations in _dynamic_relocations(image):
+        fills = np.isin(relocations.type, _SLOT_TYPES[image.machine]) & (relocations.symbol != 0)
+        yield relocations, np.flatnonzero(fills)
 
 
 def _dynamic_relocations(image: Image) -> Iterator[Relocations]:

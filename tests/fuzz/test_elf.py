@@ -19,6 +19,7 @@ import pytest
 import zstandard
 
 from icf.elf.image import Image
+from icf.elf.plt import find_slot_versions
 from icf.elf.types import (
     PT_DYNAMIC,
     PT_LOAD,
@@ -40,6 +41,9 @@ from tests.support.elf import Elf, Part, Sym, symbol_parts
 
 MUTATION_COUNT = 10_000
 INFO = b"debug info " * 20
+SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+_VERSION_DEFINED = pack("<4H3I2I", 1, 1, 1, 1, 0, 20, 28, 1, 0) + pack("<4H3I2I", 1, 0, 2, 1, 0, 20, 0, 8, 0)
+_VERSION_NEEDED = pack("<2H3I", 1, 2, 1, 16, 0) + pack("<I2H2I", 0, 0, 3, 1, 16) + pack("<I2H2I", 0, 0, 4, 8, 0)
 
 
 def seed(machine: Machine) -> bytes:
@@ -73,6 +77,9 @@ def seed(machine: Machine) -> bytes:
         Part(".debug_line", flags=SHF_COMPRESSED, content=pack("<IIQQ", 2, 0, len(INFO), 1) + zstandard.compress(INFO)),
         Part(".zdebug_str", content=b"ZLIB" + len(INFO).to_bytes(8, "big") + zlib.compress(INFO)),
         Part(".rela.text", SHT_RELA, 0, rela, link=6, info=1, entsize=24),
+        Part(".gnu.version", SHT_GNU_VERSYM, 0, pack("<6H", 0, 0, 0, 0x8002, 3, 1), link=6, entsize=2),
+        Part(".gnu.version_d", SHT_GNU_VERDEF, 0, _VERSION_DEFINED, link=7, info=2),
+        Part(".gnu.version_r", SHT_GNU_VERNEED, 0, _VERSION_NEEDED, link=7, info=1),
     ]
     segments = [(PT_LOAD, 5, ".plt"), (PT_NOTE, 4, ".note.gnu.build-id"), (PT_LOAD, 4, ".dynamic")]
     return Elf(parts, [*segments, (PT_DYNAMIC, 4, ".dynamic")], machine).build()
@@ -103,6 +110,7 @@ def read_all(image: Image) -> None:
         lambda: [(image.symbols.name(row), image.symbols.file_name(row)) for row in range(image.symbols.count)],
         lambda: image.dynamic_symbols.shndx,
         lambda: image.plt_stubs,
+        lambda: find_slot_versions(image),
         lambda: [image.vaddr_to_offset(vaddr) for vaddr in (0, 0x1000, 0x4010, 1 << 63, (1 << 64) - 1)],
         lambda: [image.offset_to_vaddr(offset) for offset in (0, 0x200, 1 << 63)],
         lambda: bytes(image.read(0x1000, 1 << 40)),
@@ -130,7 +138,8 @@ def test_every_reader_survives_mutations(machine: Machine, tmp_path: Path) -> No
     content, path = seed(machine), tmp_path / "a.out"
     path.write_bytes(content)
     with Image.open(path) as image:
-        assert image.plt_stubs and image.symbols.functions.size and bytes(image.contents(".debug_line")) == INFO
+        assert image.plt_stubs and find_slot_versions(image) == {0x2000: "file.c", 0x2008: "file.c"}
+        assert image.symbols.functions.size and bytes(image.contents(".debug_line")) == INFO
         assert image.build_id == b"buildid!" and image.is_pie
     rng = random.Random(20_000 + machine)
     fd = os.memfd_create("mutation")
