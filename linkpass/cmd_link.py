@@ -146,9 +146,10 @@ def _is_colourful() -> bool:
 def _read_inputs(link: RunningLink) -> LinkObjects:
     """Read the objects as the linker names them, and get ready for the pass."""
     from icf.linkinputs.inputs import open_inputs
-    from linkpass import pipeline  # noqa: F401
     from linkpass.objects import LinkObjects
+    from linkpass.pipeline import prepare
 
+    prepare()
     objects = LinkObjects()
     inputs = open_inputs([], missing_ok=True, opened=link.files)
     for name in link.inputs():

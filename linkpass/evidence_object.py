@@ -59,8 +59,9 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
     entries = _operands(linked, objects, np.array(functions, np.int64), pairs)
     callees = _Callees(linked, objects)
     types = _OPERAND_TYPES[linked.image.machine]
-    for (caller, branch), function, entry in zip(pairs, functions, entries.tolist(), strict=True):
-        if entry < 0:
+    relocations = iter(objects.code.entries(entries[entries >= 0]))
+    for (caller, branch), function, has_entry in zip(pairs, functions, (entries >= 0).tolist(), strict=True):
+        if not has_entry:
             if branch.is_jump and branch.target == caller.vaddr:
                 statements.not_calls.add((branch.end, caller))
                 continue
@@ -68,7 +69,7 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
                 continue
             found = callees.beside(function, branch.target - caller.vaddr, branch.target)
         else:
-            relocation = objects.code.entry(entry)
+            relocation = next(relocations)
             if relocation.type not in types:
                 continue
             found = callees.of(relocation, branch.target)

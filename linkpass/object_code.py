@@ -87,10 +87,11 @@ class ObjectCode:
         self._object_idx = np.empty(0, np.int64)
         self._entries: NDArray[Any] = np.empty(0, RELOCATION)
 
-    def entry(self, row: int) -> Relocation:
-        """One of them."""
-        _, kind, symbol, addend = self._entries[row].tolist()
-        return Relocation(int(self._object_idx[row]), kind, symbol, addend)
+    def entries(self, rows: I64) -> list[Relocation]:
+        """Some of them."""
+        part = self._entries[rows]
+        columns = (self._object_idx[rows], part["type"], part["symbol"], part["addend"])
+        return list(map(Relocation, *(column.tolist() for column in columns)))
 
     def relocations_at(self, functions: I64, offsets: I64) -> I64:
         """The entry at each offset from the start of each function; -1 if none is there."""

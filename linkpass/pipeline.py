@@ -75,6 +75,17 @@ class Options(NamedTuple):
     keep_unique_out: str | None = None  # where to write the options that make every frame unique
 
 
+def prepare() -> None:
+    """Import what a pass else imports when it needs it: for whoever has time before there is an image."""
+    import concurrent.futures.thread
+
+    import cxxfilt
+
+    from linkpass import rewrite_check, taken_by_object
+
+    _ = concurrent.futures.thread, cxxfilt, rewrite_check, taken_by_object
+
+
 def run_pass(
     path: str,
     options: Options,

@@ -166,7 +166,7 @@ class FoldFinder:
         named = self._named(symbol_rows)
         groups = []
         if self.functions is not None and self.identities is not None:
-            dies = np.unique(self.functions.die[dwarf_rows]).tolist()
+            dies = sorted(set(self.functions.die[dwarf_rows].tolist()))
             global_names = {entry.name for entry in named if not entry.local}
             groups = group_dies(self.identities, dies, self._lost, global_names)
         told = self.reported.at(vaddr)

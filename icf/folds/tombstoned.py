@@ -78,28 +78,41 @@ class Tombstoned:
         ordered = sorted(names)
         wanted = hash_names(ordered)
         firsts, lasts = (np.searchsorted(hashes, wanted, side=side).tolist() for side in ("left", "right"))
-        alive = frozenset(self._functions.die[self._bodies.dwarf_rows].tolist())
+        rows = np.array(
+            [row for first, last in zip(firsts, lasts, strict=True) for row in range(first, last)], np.int64
+        )
+        order, start, end = self._parts_of(dies[rows])
+        is_alive = np.zeros(len(order) + 1, np.bool_)
+        is_alive[self._bodies.dwarf_rows] = True
+        alive_before = np.append(0, np.cumsum(is_alive[order]))
+        lost = frozenset(rows[alive_before[start] == alive_before[end]].tolist())
         return {
-            name: [row for row in range(first, last) if int(dies[row]) not in alive]
+            name: [row for row in range(first, last) if row in lost]
             for name, first, last in zip(ordered, firsts, lasts, strict=True)
         }
 
     def _of_files(self, member: FoldMember, size_bytes: int, rows: list[int]) -> list[int]:
         """The DIE of each source file of a local function, where only one can be its own."""
         of_file: dict[str, list[int]] = {}
-        for die in self._by_name[1][rows].tolist():
-            if self._size_of(die) in (size_bytes, 0):
+        dies = self._by_name[1][rows]
+        for die, own_size in zip(dies.tolist(), self._sizes_of(dies), strict=True):
+            if own_size in (size_bytes, 0):
                 for file in self._identities.files_of([die]):
                     of_file.setdefault(file, []).append(die)
         files = member.files - (self._identities.files_of(member.dies) if member.dies else frozenset())
         return [of_file[file][0] for file in sorted(files) if len(of_file.get(file, ())) == 1]
 
-    def _size_of(self, die: int) -> int:
-        """Size of a function whose address is lost, 0 if it has several parts."""
+    def _sizes_of(self, dies: U64) -> list[int]:
+        """Sizes of functions whose address is lost, 0 if they have several parts."""
+        order, start, end = self._parts_of(dies)
+        row = order[start]
+        sizes: list[int] = np.where(end - start == 1, self._functions.high[row] - self._functions.low[row], 0).tolist()
+        return sizes
+
+    def _parts_of(self, dies: U64) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of functions by DIE, and where in these those of each DIE begin and end."""
         order, ordered = self._by_die
-        first, last = np.searchsorted(ordered, np.array([die, die + 1], np.uint64)).tolist()
-        row = int(order[first])
-        return int(self._functions.high[row] - self._functions.low[row]) if last - first == 1 else 0
+        return order, np.searchsorted(ordered, dies), np.searchsorted(ordered, dies, side="right")
 
     @cached_property
     def _by_die(self) -> tuple[NDArray[np.int64], U64]:
