@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 _LONGEST_BODY_BYTES = 1 << 20
 # ff /4 and ff /5; call, jmp; jcc; jmp and jcc with 8 bits: bytes of such an instruction, and maybe of another
 _BRANCH = re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]|[\xe8\xe9]|\x0f[\x80-\x8f]|[\xeb\x70-\x7f]")
+# names of instructions that jump, and of those that call, with their prefixes
+_BRANCH_NAMES = {
+    Machine.X86_64: re.compile(r"(^|\s)(?:l?jmp|j[a-z]+|loop\w*|(?P<call>l?call))"),
+    Machine.AARCH64: re.compile(r"^(?:b|b\.\w+|bra\w+|br|[ct]bn?z|(?P<call>bl|blr\w*))$"),
+}
 
 
 class ImageCode:
@@ -73,26 +78,24 @@ class ImageCode:
             return None
         if not self._may_leave(bytes(code), start):
             return Jumps()
-        from capstone import CS_GRP_CALL, CS_GRP_JUMP
-
         direct = []
         imports = []
         indirect = False
         reached = start
-        for insn in self._disassembler.disasm(bytes(code), start):
-            reached = insn.address + insn.size
-            if insn.group(CS_GRP_CALL):
-                indirect |= start < (_target(insn) or 0) < end
+        for vaddr, insn_bytes, mnemonic, operands in self._disassembler.disasm_lite(bytes(code), start):
+            reached = vaddr + insn_bytes
+            kind = self._branch.search(mnemonic)
+            if kind is None:
                 continue
-            if not insn.group(CS_GRP_JUMP):
-                continue
-            target = _target(insn)
-            if target is None:
+            target = _target(operands)
+            if kind["call"]:
+                indirect |= start < (target or 0) < end
+            elif target is None:
                 indirect = True
             elif target in self._image.plt_stubs:
-                imports.append((insn.address, self._image.plt_stubs[target]))
+                imports.append((vaddr, self._image.plt_stubs[target]))
             elif not start <= target < end or target == start:
-                direct.append((insn.address, target))
+                direct.append((vaddr, target))
         return Jumps(tuple(direct), indirect, tuple(imports)) if reached == end else None
 
     def _may_leave(self, code: bytes, start: int) -> bool:
@@ -119,16 +122,17 @@ class ImageCode:
             return 0, 1 << 64
         return min(part.vaddr for part in sections), max(part.vaddr + part.size_bytes for part in sections)
 
+    @property
+    def _branch(self) -> re.Pattern[str]:
+        return _BRANCH_NAMES[self._image.machine]
+
     @cached_property
     def _disassembler(self) -> capstone.Cs:
         import capstone
 
         if self._image.machine is Machine.X86_64:
-            disassembler = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-        else:
-            disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
-        disassembler.detail = True
-        return disassembler
+            return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
 
 
 def _may_leave_aarch64(code: bytes) -> bool:
@@ -149,10 +153,9 @@ def _may_leave_aarch64(code: bytes) -> bool:
     return False
 
 
-def _target(insn: capstone.CsInsn) -> int | None:
-    """Where a jump goes; None if a register or memory says it."""
-    from capstone import CS_OP_IMM
-
-    if insn.operands and insn.operands[-1].type == CS_OP_IMM:
-        return int(insn.operands[-1].imm) & (1 << 64) - 1
-    return None
+def _target(operands: str) -> int | None:
+    """Where a branch goes; None if a register or memory says it."""
+    try:
+        return int(operands.rpartition(", ")[2].lstrip("#"), 0) & (1 << 64) - 1
+    except ValueError:
+        return None
