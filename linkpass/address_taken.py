@@ -12,8 +12,9 @@ body counts, and marks all members of the body unless something says which of th
                                      │
     .dynsym ───────── member ────────┴──> ADDRESS_TAKEN, VIRTUAL
 
-What .dynsym exports is address-taken: another module may do so. Calls and jumps do not count, nor unwind and debug
-information. The marks of a body are not known to be complete (ADDRESS_TAKEN_KNOWN) where
+What .dynsym exports is address-taken: another module may do so. So is what the loader calls (DT_INIT, DT_FINI). Calls
+and jumps do not count, nor unwind and debug information. The marks of a body are not known to be complete
+(ADDRESS_TAKEN_KNOWN) where
 
     a short jump leads to it     from another function of its section: those are in no table (thunks of gcc do so)
     a jump leads to its start    from itself, and nobody says whether it is a loop or a tail call
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 
 from icf.code.addresses import Mentions, find_mentions
 from icf.code.short_jumps import find_short_jumps
+from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
 from icf.model import MemberFlag
 from linkpass.collect import Collected
@@ -77,6 +79,9 @@ def find_marks(linked: Linked, collected: Collected, objects: LinkObjects | None
     else:
         marks = _mark_by_image(linked, vtables, targets)
     _mark_exported(linked, targets, marks)
+    for tag, vaddr in linked.image.dynamic:
+        if tag in (DT_INIT, DT_FINI) and vaddr in marks.looked_at:
+            marks.taken.setdefault(vaddr, set()).update(range(len(linked.members(vaddr))))
     _find_unknown(linked, collected, targets, marks)
     return marks
 

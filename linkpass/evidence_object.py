@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from icf.demangle import demangle
 from icf.elf.types import Machine
-from icf.folds.aliases import base_name
+from icf.folds.aliases import REAL, WRAP, base_name
 from icf.folds.classes import Fold
 from icf.folds.members import FoldMember
 from icf.folds.nameless import identifiers, identifiers_of
@@ -129,7 +129,8 @@ class _Callees:
         if found is None:
             fold = self._linked.folds[target]
             names, file = self._called(relocation)
-            found = self._members(fold, names, file) or self._members(fold, self._variants(relocation), file)
+            wrapped = [name.removeprefix(REAL) for name in names] + [f"{WRAP}{name}" for name in names]
+            found = self._members(fold, names + wrapped, file) or self._members(fold, self._variants(relocation), file)
             if not found:
                 found = _learned(fold, names, file)
                 self._named.pop(target, None)

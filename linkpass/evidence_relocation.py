@@ -115,7 +115,7 @@ def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, 
         named = [idx for idx, member in enumerate(fold.members) if member.is_named(name)]
     else:
         own = linked.member(caller)
-        local = (idx for idx in linked.local_members(target) if _may_share_file(own, fold.members[idx]))
+        local = (idx for idx in linked.section_members(target) if _may_share_file(own, fold.members[idx]))
         named = list(islice(local, 2))  # two are as many as several
     return [Place(target, idx) for idx in named]
 

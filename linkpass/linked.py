@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from icf.dwarf.scan import CallSites, Functions, scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from icf.elf.types import STB_GLOBAL
 from icf.folds.classes import Fold, FoldFinder
 from icf.folds.functions import Bodies, find_bodies
 from icf.folds.members import FoldMember
@@ -48,7 +49,7 @@ class Linked:
     place_of_symbol: dict[int, Place] = field(default_factory=dict)  # rows of the symbol table -> merged members
     _single: dict[int, FoldMember] = field(default_factory=dict)
     _by_die: dict[tuple[int, int], int] = field(default_factory=dict)
-    _locals: dict[int, list[int]] = field(default_factory=dict)
+    _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -74,7 +75,7 @@ class Linked:
             bodies,
             finder,
             {fold.vaddr: fold for fold in finder.find()},
-            frozenset(finder.undescribed()) if image.linker == "gold" and not reported.given else frozenset(),
+            frozenset(finder.undescribed()) if image.linker in ("gold", "mold") and not reported.given else frozenset(),
         )
         linked.index()
         return linked
@@ -85,7 +86,7 @@ class Linked:
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
         self.place_of_symbol.clear()
         self._by_die.clear()
-        self._locals.clear()
+        self._in_section.clear()
         self._single.clear()
         for fold in self.folds.values():
             for idx, member in enumerate(fold.members):
@@ -108,11 +109,20 @@ class Linked:
             single = self._single[place.vaddr] = self.finder.member_at(place.vaddr)
         return single
 
-    def local_members(self, vaddr: int) -> list[int]:
-        """Indices of the members of a merged body that have local linkage."""
-        if vaddr not in self._locals:
-            self._locals[vaddr] = [idx for idx, member in enumerate(self.folds[vaddr].members) if member.local]
-        return self._locals[vaddr]
+    def section_members(self, vaddr: int) -> frozenset[int]:
+        """The members of a merged body that a relocation against a section can mean.
+
+        Those with local linkage; of a member without a symbol nothing may say that it is. With -fPIC
+        -fno-semantic-interposition clang gives functions with external linkage, but weak ones, a local alias.
+        """
+        if vaddr not in self._in_section:
+            symbols = self.image.symbols
+            self._in_section[vaddr] = frozenset(
+                idx
+                for idx, member in enumerate(self.folds[vaddr].members)
+                if member.local or not member.symbols or (symbols.bind[member.symbols] == STB_GLOBAL).any()
+            )
+        return self._in_section[vaddr]
 
     def place_of_die(self, vaddr: int, die: int) -> Place | None:
         """The member of a body that a concrete DIE describes; None if the DIE is none of a merged body's."""

@@ -128,6 +128,18 @@ class LinkObjects:
         own = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
         return np.repeat(np.arange(len(counts)), counts), own
 
+    def last_start(self, object_idx: I64, section: I64, offset: I64) -> I64:
+        """Where the last function starts that starts at each of these places or before it; -1 if none does."""
+        sections, starts = self._starts
+        if not len(sections):
+            return np.full(len(offset), -1, np.int64)
+        wanted = object_idx << 32 | section
+        number = np.minimum(np.searchsorted(sections, wanted), len(sections) - 1)
+        place = number << _OFFSET_BITS | np.clip(offset, 0, _OFFSET_LIMIT)
+        found = starts[np.maximum(np.searchsorted(starts, place, side="right") - 1, 0)]
+        inside = (sections[number] == wanted) & (found >> _OFFSET_BITS == number) & (found <= place) & (offset >= 0)
+        return np.where(inside, found & (1 << _OFFSET_BITS) - 1, -1)
+
     @cached_property
     def _starts(self) -> tuple[I64, I64]:
         """The sections with functions, object << 32 | section, and for each function its start: number of its section

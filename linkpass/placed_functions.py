@@ -50,15 +50,10 @@ def tell(
             return Reported(placed.told, given=True)
         lack = f"{len(placed.unknown)} functions are in none of the objects, such as {placed.unknown[0]}"
         hint = "give all objects and archives of the link"
-    otherwise = "link with -Wl,--print-icf-sections and give what it prints with --icf-report"
-    hidden = [folded.kept for folded in report or () if folded.hides_functions]
-    if hidden:
-        lack = f"all that the report says of some is {hidden[0].section} of {hidden[0].file}"
-        otherwise = "compile with -ffunction-sections"
-    if image.linker == "mold" and (report is None or hidden):
+    if report is None and image.linker == "mold":
         raise IcfError(
             f"{image.path}: mold leaves no trace of many functions that it folds, and {lack}",
-            hint=f"{hint}, or {otherwise}",
+            hint=f"{hint}, or link with -Wl,--print-icf-sections and give what it prints with --icf-report",
         )
     return report
 

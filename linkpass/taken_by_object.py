@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from icf.elf.objectfile import Entries, ObjectFile
 from icf.elf.sectiontable import Rows
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, STB_LOCAL, STT_OBJECT, STT_SECTION, Machine
+from icf.folds.aliases import REAL, WRAP
 from icf.folds.tombstoned import is_unfolded
 from icf.strings import hash_names, hash_table
 from linkpass.link_columns import is_in
 from linkpass.linked import Linked, Place
 from linkpass.objects import LinkObjects
-from linkpass.taken_by_relocation import A64_BRANCHES, RELATIVE, x86_64_branches
+from linkpass.taken_by_relocation import A64_BRANCHES, RELATIVE, TAG_LIMIT, x86_64_branches
 from linkpass.vtables import are_vtable_names
 
 Bools = NDArray[np.bool_]
@@ -80,7 +81,8 @@ class _Reader:
         for vaddr in vaddrs:
             for idx, member in enumerate(linked.members(vaddr)):
                 for name in {member.name, member.linkage, *member.aliases} - {""} if not member.nameless else ():
-                    by_name.setdefault(name, set()).add(Place(vaddr, idx))
+                    for used in (name, f"{REAL}{name}", name.removeprefix(WRAP)):
+                        by_name.setdefault(used, set()).add(Place(vaddr, idx))
         hashes = hash_names(list(by_name)).tolist()
         self._places: dict[int, set[Place]] = dict(zip(hashes, by_name.values(), strict=True))  # by hash of the name
         self._shared_sections = self._add_aliases()
@@ -119,9 +121,10 @@ class _Reader:
         parts = [self._addresses(idx, object_file) for idx, object_file in enumerate(self._objects.objects)]
         rows = _Addresses(*map(np.concatenate, zip(*parts, strict=True)))
         by_place = np.flatnonzero(rows.is_section)
-        which, functions = self._objects.functions_at(
-            rows.object_idx[by_place], rows.section[by_place], rows.offset[by_place]
-        )
+        object_idx, section, offset = rows.object_idx[by_place], rows.section[by_place], rows.offset[by_place]
+        start = self._objects.last_start(object_idx, section, offset)
+        offset = np.where((start >= 0) & (offset - start < TAG_LIMIT), start, offset)
+        which, functions = self._objects.functions_at(object_idx, section, offset)
         by_name = np.flatnonzero(~rows.is_section)
         row = np.concatenate([by_name, by_place[which]])
         hashes = np.concatenate([rows.name_hash[by_name], self._objects.functions.name_hash[functions]])

@@ -16,7 +16,8 @@ function of the same body, so there the relocation says no more than the address
     other data                              any: lld folds it as it folds code, and leaves no symbol of some of it
     a vtable that is that of one class      the function
 
-A local function is named by its section and its place in it: then any local function of the body is meant.
+A local function is named by its section and its place in it: then any local function of the body is meant, or one that
+clang calls so in spite of its being global (`Linked.section_members`). Some bits of such an address may be a tag.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ RELATIVE = (2, 4, 9, 41, 42)
 GOT_LOADS = {Machine.X86_64: (9, 41, 42), Machine.AARCH64: (311, 312)}
 A64_BRANCHES = (279, 280, 282, 283, 314)  # TSTBR14, CONDBR19, JUMP26, CALL26, PLT32
 _OPERAND_BYTES = 4
+TAG_LIMIT = 16  # functions are aligned: what is added to an address below this may be a tag of the pointer
 
 
 class TakenByRelocation:
@@ -49,10 +51,9 @@ class TakenByRelocation:
         self.knows_got = False
         lost_got = False
         self._linked, self._vtables, self._targets = linked, vtables, targets
-        self._local_members: dict[int, frozenset[int]] = {}
         symbols = linked.image.symbols
         self._wanted_symbol = np.isin(symbols.value, targets) & symbols.is_defined & (symbols.type != STT_SECTION)
-        for section in linked.image.sections:
+        for section in linked.image.sections if len(targets) else ():
             if section.type != SHT_RELA or section.is_alloc or not 0 < section.info < len(linked.image.sections):
                 continue
             where = linked.image.sections[section.info]
@@ -72,13 +73,15 @@ class TakenByRelocation:
         image = self._linked.image
         symbols, symbol = relocations.symbols, relocations.symbol
         is_code = bool(where.flags & SHF_EXECINSTR)
-        value = symbols.value[symbol] + relocations.addend.astype(np.uint64)
+        value: U64 = symbols.value[symbol] + relocations.addend.astype(np.uint64)
         if image.machine is Machine.X86_64:
             value += np.where(np.isin(relocations.type, RELATIVE), np.uint64(_OPERAND_BYTES), np.uint64(0))
         named = self._wanted_symbol[symbol]
         at_body = np.zeros(len(value), np.bool_)
         rest = np.flatnonzero(~named)
-        at_body[rest] = np.isin(value[rest], self._targets)
+        before = self._targets[np.maximum(np.searchsorted(self._targets, value[rest], side="right") - 1, 0)]
+        at_body[rest] = (value[rest] >= before) & (value[rest] - before < TAG_LIMIT)
+        value[rest] = before
         rows = np.flatnonzero(named | at_body)
         if is_code:
             rows = rows[~is_branch(image, relocations, rows, where)]
@@ -115,11 +118,7 @@ class TakenByRelocation:
             return None
         if int(self._linked.image.symbols.type[symbol]) != STT_SECTION or symbol == 0:
             return None
-        if target not in self._local_members:
-            # a member without a symbol is known from DWARF or a report, which may not say that it is local
-            local = (idx for idx, member in enumerate(fold.members) if member.local or not member.symbols)
-            self._local_members[target] = frozenset(local)
-        return self._local_members[target]
+        return self._linked.section_members(target)
 
 
 def is_branch(image: Image, relocations: Relocations, rows: NDArray[np.int64], where: Section) -> NDArray[np.bool_]:

@@ -20,6 +20,7 @@ _APPENDED = re.compile(
     r"|actor|resume|destroy|cleanup|warm|hot)(?![^.])"
 )
 _COLD = re.compile(r"\.cold(?![^.])")
+WRAP, REAL = "__wrap_", "__real_"  # with --wrap=f the linker makes __wrap_f of f, f of __real_f, and tells nobody
 _VARIANT = re.compile("(CI?(?=[1-5])|D(?=[1245])).")
 _VARIANTS = {"C": "12345", "D": "1245"}
 

@@ -112,12 +112,17 @@ class FoldFinder:
         return member
 
     def undescribed(self) -> list[int]:
-        """Bodies of functions without debug information.
+        """Bodies that functions may share of which nothing tells.
 
         gold drops the symbols of folded local functions, and of folded cold parts. Where DWARF describes them
-        they are found all the same; here one may be missing.
+        they are found all the same; in bodies without debug information one may be missing. mold drops all symbols of
+        folded sections, and the addresses in DWARF as well: then only the size of a body is left to go by.
         """
         bare = ~np.isin(self.bodies.symbol_value, self.bodies.dwarf_low)
+        if self._tombstoned is not None and self.image.linker == "mold":
+            sizes = self.bodies.end - self.bodies.start
+            alike = self.bodies.start[np.isin(sizes, self._tombstoned.nameless_sizes(self.image))]
+            bare |= np.isin(self.bodies.symbol_value, alike)
         names = self.image.symbols.names(self.bodies.symbol_rows[bare].tolist())
         values = self.bodies.symbol_value[bare].tolist()
         return sorted({vaddr for vaddr, name in zip(values, names, strict=True) if not is_unfolded(name)})
@@ -173,8 +178,8 @@ class FoldFinder:
         drops_names = self.image.linker in ("gold", "mold")
         members = match(self.identities, groups, named, told, self._knows_kept, drops_names, plain)
         self.reported.mark_kept(vaddr, members)
-        if len(members) > 1 and self._tombstoned is not None and not told:
-            members = self._tombstoned.join_aliases(self.image, members, self.reported.excludes(members))
+        if len(members) > 1 and self._tombstoned is not None and not told and self.reported.excludes(members):
+            members = self._tombstoned.join_aliases(members)
         members.sort(key=lambda member: (member.name, sorted(member.files), member.die))
         row = int(np.searchsorted(self.bodies.start, vaddr))
         names = [*(member.name for member in plain), *(entry.name for entry in named)]

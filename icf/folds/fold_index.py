@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icf.folds.aliases import kin, same_function
+from icf.folds.aliases import WRAP, kin, same_function
 from icf.folds.classes import Fold
 from icf.folds.identity import Described
 
@@ -13,11 +13,16 @@ class FoldIndex:
     def __init__(self, fold: Fold) -> None:
         self._by_root: dict[int, list[int]] = {}
         self._by_kin: dict[str, list[tuple[str, int]]] = {}
+        self._wraps = False
         for idx, member in enumerate(fold.members):
             for root in member.roots:
                 self._by_root.setdefault(root, []).append(idx)
             for name in {member.name, *member.aliases} if not member.nameless else ():
                 self._by_kin.setdefault(kin(name), []).append((name, idx))
+                if name.startswith(WRAP):
+                    self._wraps = True
+                    wrapped = name.removeprefix(WRAP)
+                    self._by_kin.setdefault(kin(wrapped), []).append((wrapped, idx))
 
     def members_of(self, die: int, callee: Described) -> list[int]:
         """The members that a callee DIE can mean.
@@ -26,7 +31,7 @@ class FoldIndex:
         at this body, a call of foo means foo itself.
         """
         by_root = {*self._by_root.get(die, ()), *self._by_root.get(callee.root, ())}
-        if by_root:
+        if by_root and not self._wraps:
             return sorted(by_root)
         wanted = callee.linkage or callee.name
         named = {
@@ -34,4 +39,4 @@ class FoldIndex:
             for name, idx in self._by_kin.get(kin(wanted), ())
             if name == wanted or (callee.linkage and same_function(callee.linkage, name))
         }
-        return sorted(named)
+        return sorted(named | by_root)

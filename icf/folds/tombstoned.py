@@ -1,8 +1,8 @@
 """Functions that DWARF describes but whose address the linker has overwritten (lld and mold without relocations).
 
-Their DIEs have names. So a folded symbol finds its DIE by name, and a C symbol whose name no DIE
-has, in an image where all else is described, is found to be no function of its own but an alias (attribute
-`alias`): neither gcc nor clang describes those.
+Their DIEs have names, by which a folded symbol finds its DIE. Where the linker says that it folded nothing, a symbol
+without one is found to be no function of its own but an alias (attribute `alias`): neither gcc nor clang describes
+those. Nothing else tells it from a function without debug information that was folded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from icf.folds.aliases import base_name, is_cold_part, kin
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember
-from icf.strings import hash_names
+from icf.strings import hash_names, hash_table
 
 U64 = NDArray[np.uint64]
 
@@ -40,7 +40,6 @@ class Tombstoned:
         self._identities = identities
         self._functions = functions
         self._bodies = bodies
-        self._coverage: bool | None = None
         self._defined: dict[int, U64] = {}  # by unit
 
     def describe(self, members: Sequence[tuple[FoldMember, int]]) -> None:
@@ -119,17 +118,24 @@ class Tombstoned:
         order = np.argsort(self._functions.die, kind="stable").astype(np.int64, copy=False)
         return order, self._functions.die[order]
 
-    def join_aliases(self, image: Image, members: list[FoldMember], unfolded: bool) -> list[FoldMember]:
-        """Make symbols that cannot be functions of their own aliases of the one that is.
+    def nameless_sizes(self, image: Image) -> U64:
+        """Sizes of the functions that have neither an address nor a symbol left."""
+        hashes, dies, _, _ = self._by_name
+        symbols = image.symbols
+        lost = ~np.isin(hashes, hash_table(symbols.strtab, symbols.name_offset))
+        lost &= ~np.isin(dies, self._functions.die[self._bodies.dwarf_rows])
+        rows = np.isin(self._functions.die, dies[lost])
+        return np.unique(self._functions.high[rows] - self._functions.low[rows])
 
-        `unfolded`: the linker is known to have folded nothing here. gcc folds, too (-fipa-icf), within a unit,
-        and turns one function into an alias of the other; then the unit still defines both, one without code.
+    def join_aliases(self, members: list[FoldMember]) -> list[FoldMember]:
+        """Make symbols that are no functions of their own, where nothing was folded, aliases of the one that is.
+
+        gcc folds, too (-fipa-icf), within a unit, and turns one function into an alias of the other; then the unit
+        still defines both, one without code.
         """
         described = [member for member in members if member.dies]
         suspects = [member for member in members if not member.dies and not member.nameless]
         if len(described) != 1 or len(suspects) != len(members) - 1:
-            return members
-        if not unfolded and not (all(self._is_undescribed(member) for member in suspects) and self._covers(image)):
             return members
         if np.isin(hash_names([member.name for member in suspects]), self._defined_beside(described[0])).any():
             return members
@@ -138,14 +144,6 @@ class Tombstoned:
         target.aliases = sorted({*target.aliases, *names} - {target.name})
         target.symbols += [row for member in suspects for row in member.symbols]
         return [target]
-
-    def _is_undescribed(self, member: FoldMember) -> bool:
-        """Whether no function with code has the name, and it is of a kind that compilers describe: not a thunk."""
-        if member.name.startswith("_Z") or "." in member.name:
-            return False
-        hashes = self._by_name[0]
-        name = hash_names([member.name])
-        return bool(np.searchsorted(hashes, name) == np.searchsorted(hashes, name, side="right"))
 
     def _defined_beside(self, member: FoldMember) -> U64:
         """Hashes of the names of all functions that the units of a member define."""
@@ -167,14 +165,6 @@ class Tombstoned:
         hashes = self._identities.hashes(names)
         order = np.argsort(hashes, kind="stable")
         return hashes[order], dies[order], identity.root[order], identity.external[order]
-
-    def _covers(self, image: Image) -> bool:
-        """Whether every function with code is described: then one that is not is no function."""
-        if self._coverage is None:
-            bare = ~np.isin(self._bodies.symbol_value, self._bodies.dwarf_low)
-            names = image.symbols.names(self._bodies.symbol_rows[bare].tolist())
-            self._coverage = all(map(is_runtime, names))
-        return self._coverage
 
 
 def _described_names(member: FoldMember) -> list[str]:
