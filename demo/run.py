@@ -50,7 +50,8 @@ def main() -> int:
     title("Now: the same stacks of the same program")
     (WORK / "stacks").write_text("\n".join(program.stacks) + "\n")
     answers = run(["icf", "resolve", "-e", "shop", "--out", "json", "stacks"])
-    resolved = [[frame["linkage_name"] for frame in json.loads(line)["frames"]] for line in answers.splitlines()]
+    frames = [json.loads(line)["frames"] for line in answers.splitlines()]
+    resolved = [[frame["linkage_name"] for frame in stack if "tail_call" not in frame] for stack in frames]
     wrong_now = show(program, resolved)
 
     frame_count = sum(name is not None for name in chain.from_iterable(program.truth))

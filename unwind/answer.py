@@ -26,6 +26,8 @@ class FrameAnswer:
     body: Body | None = None
     member_idx: int = -1  # the member of `body` that it is, if that is known
     source_name: str | None = None  # instead of a linkage name that the image does not have
+    missing: tuple[FrameAnswer, ...] = ()  # frames left out by tail calls between it and its caller, from inside
+    tail_call: bool = False  # is such a frame: `address` is that of its jump, None if it was one of several
 
     @property
     def name(self) -> str | None:

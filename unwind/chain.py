@@ -12,10 +12,11 @@ nothing further in says more, which `plain` steps never do: most stacks need no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from icf.model import Evidence, MemberFlag, Verdict
 from unwind.answer import NO_FUNCTION, OUTSIDE, FrameAnswer
+from unwind.missing_frames import MissingFrame, MissingFrames
 from unwind.program import Body, Program, SiteKind
 from unwind.relations import FOREIGN, Relation, Relations
 
@@ -43,6 +44,7 @@ class Chains:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._relations = Relations(program)
+        self._missing = MissingFrames()
         self._steps: dict[tuple[int, bool, int | None, int], Step] = {}
         self._answers: dict[tuple[object, ...], FrameAnswer] = {}
         self.root = Step(None)
@@ -62,21 +64,28 @@ class Chains:
     def _intern(self, caller: Step, address: int, is_pc: bool) -> Step:
         vaddr, body = self._look_up(address, is_pc)
         knows_caller = caller.body is not None or (caller is self._outside and not is_pc)
-        depends = body is not None and not body.settled and knows_caller
+        missing: tuple[FrameAnswer, ...] = ()
+        if body is not None and body.settled:
+            missing = self._missing_frames(caller, caller.possible, body, body.domain)
+        depends = body is not None and knows_caller and (not body.settled or bool(missing))
         key = (address, is_pc, caller.address, caller.possible) if depends else (address, is_pc, None, 0)
         step = self._steps.get(key)
         if step is None:
-            step = self._make(caller if depends else None, address, vaddr, body)
+            step = self._make(caller if depends else None, address, vaddr, body, missing)
             self._steps[key] = step
         return step
 
-    def _make(self, caller: Step | None, address: int, vaddr: int, body: Body | None) -> Step:
+    def _make(
+        self, caller: Step | None, address: int, vaddr: int, body: Body | None, missing: tuple[FrameAnswer, ...]
+    ) -> Step:
         if body is None:
             unknown = FrameAnswer(address, Verdict.UNKNOWN, reason=NO_FUNCTION, vaddr=vaddr)
             return Step(address, vaddr, answer=unknown)
         if body.settled:
             name = body.members[0].name
-            settled = FrameAnswer(address, Verdict.UNMERGED, name, vaddr=vaddr, body=body, member_idx=0)
+            settled = FrameAnswer(
+                address, Verdict.UNMERGED, name, vaddr=vaddr, body=body, member_idx=0, missing=missing
+            )
             return Step(address, vaddr, body, body.domain, answer=settled)
         step = Step(address, vaddr, body, body.domain, caller)
         if caller is not None and caller.body is not None and caller.address is not None:
@@ -103,8 +112,18 @@ class Chains:
                 evidence = inner[0].relation.evidence(left, inner[1])
             else:
                 evidence = step.relation.evidence(callers, left) if step.relation else None
-            answer = self._answers[key] = _answer(step, left, evidence, _why_open(step.relation, callers))
+            answer = _answer(step, left, evidence, _why_open(step.relation, callers))
+            if step.caller is not None and step.body is not None and not step.broken:
+                answer = replace(answer, missing=self._missing_frames(step.caller, callers, step.body, left))
+            self._answers[key] = answer
         return answer
+
+    def _missing_frames(self, caller: Step, callers: int, body: Body, left: int) -> tuple[FrameAnswer, ...]:
+        """The frames that tail calls left out between a frame in `body` and its caller."""
+        if caller.body is None or caller.address is None:
+            return ()
+        frames = self._missing.between(caller.address, caller.body, callers, body, left)
+        return tuple([_missing_answer(frame) for frame in frames])
 
     def contradiction(self, step: Step, callee: Step) -> FrameAnswer:
         """The answer for `step`, which is `callee` or the frame that called it: this pair fits nothing."""
@@ -157,6 +176,16 @@ def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> Fr
     if left and (not listed or (left != listed and len(candidates) == 1)):
         reason = f"the tables may not list every function at {body.start:#x}"
     return FrameAnswer(step.address, verdict, None, candidates, word, reason, step.vaddr, body)
+
+
+def _missing_answer(frame: MissingFrame) -> FrameAnswer:
+    step = Step(frame.jump or None, frame.jump, frame.body)
+    if frame.body.settled:
+        name = frame.body.members[0].name
+        answer = FrameAnswer(step.address, Verdict.UNMERGED, name, vaddr=step.vaddr, body=step.body, member_idx=0)
+    else:
+        answer = _answer(step, frame.members, None, "more than one of them may have jumped on")
+    return replace(answer, tail_call=True)
 
 
 def _why_open(outer: Relation | None, callers: int) -> str:

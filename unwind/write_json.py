@@ -6,6 +6,9 @@
 `name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
 names still possible otherwise. `file` and `line` are null where they are not certain; `address` is null for
 a frame outside of the image.
+
+Where tail calls have left frames out, objects with `"tail_call":true` stand in their places. Their `address` is that
+of the jump, or null if it was one of several.
 """
 
 from __future__ import annotations
@@ -55,4 +58,7 @@ class JsonWriter:
             "inlines": [],
             "evidence": answer.evidence,
         }
-        return json.dumps(frame, separators=(",", ":"))
+        if answer.tail_call:
+            frame["tail_call"] = True
+        text = json.dumps(frame, separators=(",", ":"))
+        return ",".join([text, *map(self._frame, answer.missing)])

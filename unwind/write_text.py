@@ -8,7 +8,12 @@
     #2  0x00000000004011f0  main (src/main.cc:40)
     #3                   ?  [unknown: outside of the image]
 
-An unmerged function, the usual case, has no remark.
+An unmerged function, the usual case, has no remark. A frame that a tail call has left out of the stack has no number;
+its address is that of the jump:
+
+    #0  0x0000000000401136  Account::find(int) (src/account.cc:12)
+        0x00000000004011a0  Bank::find(int) (src/bank.cc:31)  [tail call]
+    #1  0x00000000004011f0  main (src/main.cc:40)
 """
 
 from __future__ import annotations
@@ -44,28 +49,34 @@ class TextWriter:
         width = len(str(len(answers) - 1)) + 1
         lines = [head]
         for idx, answer in enumerate(answers):
-            text = self._frames.get(answer)
-            if text is None:
-                text = self._frames[answer] = self._frame(answer)
-            lines.append(f"{f'#{idx}':<{width}}  {text}")
+            lines.append(f"{f'#{idx}':<{width}}  {self._text(answer)}")
+            for missing in answer.missing:
+                lines.append(f"{'':<{width}}  {self._text(missing)}")
         lines.append("\n")
         return "\n".join(lines)
+
+    def _text(self, answer: FrameAnswer) -> str:
+        text = self._frames.get(answer)
+        if text is None:
+            text = self._frames[answer] = self._frame(answer)
+        return text
 
     def _frame(self, answer: FrameAnswer) -> str:
         address = "?".rjust(18) if answer.address is None else f"{answer.address:#018x}"
         words = [address]
-        remark = answer.verdict.value
+        remarks = [answer.verdict.value] if answer.verdict is not Verdict.UNMERGED else []
         if answer.name is not None:
             place = self._place(answer)
             words.append(f"{answer.name} ({place[0]}:{place[1]})" if place else answer.name)
         elif answer.candidates:
             words.append(_COUNTED[answer.verdict].format(len(answer.candidates)))
         if answer.evidence:
-            remark += f", {answer.evidence}"
-        if answer.reason:
-            remark += f": {answer.reason}"
-        if answer.verdict is not Verdict.UNMERGED:
-            words.append(f"[{remark}]")
+            remarks.append(answer.evidence)
+        if answer.tail_call:
+            remarks.append("tail call")
+        if remarks:
+            reason = f": {answer.reason}" if answer.reason else ""
+            words.append(f"[{', '.join(remarks)}{reason}]")
         shown = [demangle(name) for name in answer.candidates[:_SHOWN_CANDIDATES]]
         more = len(answer.candidates) - len(shown)
         if more > 0:

@@ -52,11 +52,11 @@ class Program:
         icf("pass", self.folded, *options)
 
     def resolve(self) -> list[list[Frame]]:
-        """`icf resolve` on the stacks that the folded program prints."""
+        """`icf resolve` on the stacks that the folded program prints, without the frames of tail calls."""
         stacks = self.folded.with_name("stacks")
         stacks.write_text("".join(f"{stack}\n" for stack in self.stacks()))
         lines = icf("resolve", "-e", self.folded, "--out", "json", stacks).splitlines()
-        return [json.loads(line)["frames"] for line in lines]
+        return [[frame for frame in json.loads(line)["frames"] if "tail_call" not in frame] for line in lines]
 
     def check(self) -> dict[str, set[str]]:
         """Resolve everything: no claim may be wrong, nor the truth be missing from the candidates.

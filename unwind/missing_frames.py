@@ -1,0 +1,152 @@
+"""The frames that are missing from a stack because their functions left by tail calls.
+
+The call before a return address enters s, and the frame above it is in t: s has jumped on, perhaps by way of others,
+and its frame is gone. Where the code allows only one way from s to t, the frames that would be there are known:
+
+    called   s               s: jmp x            missing: s, x, with the addresses of their jumps
+    frame    t               x: jmp t
+
+Where there are several, what all of them begin with and what all of them end with is still certain, and no more is
+said (gdb follows the same rule, for the call sites that DWARF describes):
+
+    s: jmp x     x: je y ; jmp z     y: jmp w     z: jmp w     w: jmp t         s, x, then who knows, w
+
+x is certain and its jump is not, so that frame has no address. A circle, as of two functions that jump to each other,
+is a way that may be taken any number of times: what is said holds for each of them. Where a function on the way may
+jump to where nobody knows, nothing is certain behind it. A single way to t of which one jump is unknown is none: not
+everything that lies on a stack was called (signal handlers return to code that nobody called).
+
+A missing frame of a merged function has the candidates that some way allows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from unwind.program import Body, SiteKind
+from unwind.tailpaths import TailPaths, Walks
+
+
+class MissingFrame(NamedTuple):
+    """A function that left by the tail call at `jump` (0: by one of several); `members` are those it can be."""
+
+    body: Body
+    members: int
+    jump: int
+
+
+class MissingFrames:
+    """Finds missing frames, each question once."""
+
+    def __init__(self) -> None:
+        self._paths = TailPaths()
+        self._known: dict[tuple[Body, int, Body, int], tuple[MissingFrame, ...]] = {}
+
+    def between(
+        self, return_address: int, caller: Body, callers: int, callee: Body, left: int
+    ) -> tuple[MissingFrame, ...]:
+        """The frames between the one in `callee` and its caller, innermost first.
+
+        `callers` are the members that the caller can be, `left` those that the frame itself can be.
+        """
+        entered = entered_by(return_address, caller, callers, callee)
+        if entered is None:
+            return ()
+        start, members = entered
+        if start is callee:
+            return ()
+        key = (start, members, callee, left)
+        missing = self._known.get(key)
+        if missing is None:
+            walks = self._paths.between(start, members, callee, left)
+            missing = self._known[key] = () if walks is None else certain(walks)
+        return missing
+
+
+def entered_by(return_address: int, caller: Body, callers: int, callee: Body) -> tuple[Body, int] | None:
+    """The function that the call before `return_address` enters: its body, and the members it can be; None: not known.
+
+    Most calls enter `callee`, and are done with quickly.
+    """
+    program = caller.program
+    site = program.code.call_site(return_address)
+    if site.kind is SiteKind.DIRECT and site.target == callee.start and callee.settled:
+        return callee, 1
+    records = program.callees(return_address, caller)
+    nodes: set[int] = set()
+    for idx, callees in records.items():
+        if callers >> idx & 1:
+            nodes.update(node for node, _ in callees)
+            callers &= ~(1 << idx)
+    if callers:
+        if site.kind is SiteKind.DIRECT:
+            target = program.body_at(site.target)
+            if target is None or target.start != site.target:
+                return None
+            nodes.update(target.nodes)
+        elif site.kind is SiteKind.IMPORT:
+            named = program.nodes_named(site.symbol)
+            if not named:
+                return None
+            nodes.update(named)
+        else:
+            return None
+    bodies = {program.candidates[node][0] for node in nodes}
+    if len(bodies) != 1:
+        return None
+    body = bodies.pop()
+    return body, body.mask_of(nodes)
+
+
+def certain(walks: Walks) -> tuple[MissingFrame, ...]:
+    """What all walks have in common: frames at the caller's end and at the callee's end, innermost first."""
+    first, last = _beginning(walks), _ending(walks)
+    length = _shortest(walks)
+    if len(first) + len(last) > length:  # they overlap: the same frames, seen from both ends
+        first = first[: length - len(last)]
+    frames = [MissingFrame(body, walks.members[body], jump) for body, jump in (*first, *last)]
+    return tuple(reversed(frames))
+
+
+def _beginning(walks: Walks) -> list[tuple[Body, int]]:
+    """The bodies that every walk begins with, and their jumps."""
+    found: dict[Body, int] = {}
+    body = walks.start
+    while body not in found:
+        ways = [step for step in walks.steps if step.source is body]
+        jumps = {step.jump for step in ways} | walks.open.get(body, frozenset())
+        found[body] = jumps.pop() if len(jumps) == 1 else 0
+        targets = {step.target for step in ways}
+        if len(targets) != 1 or body in walks.open or walks.end in targets:
+            break
+        body = targets.pop()
+    return list(found.items())
+
+
+def _ending(walks: Walks) -> list[tuple[Body, int]]:
+    """The bodies that every walk ends with, and their jumps."""
+    if walks.open:
+        return []
+    found: dict[Body, int] = {}
+    body = walks.end
+    while True:
+        ways = [step for step in walks.steps if step.target is body]
+        sources = {step.source for step in ways}
+        if len(sources) != 1 or (found and body is walks.start):
+            break
+        body = sources.pop()
+        if body in found:
+            break
+        found[body] = ways[0].jump if len({step.jump for step in ways}) == 1 else 0
+    return list(found.items())[::-1]
+
+
+def _shortest(walks: Walks) -> int:
+    """The jumps of the shortest walk, which is one at least."""
+    length, reached = 1, {walks.start}
+    while True:
+        targets = {step.target for step in walks.steps if step.source in reached}
+        if walks.end in targets or targets <= reached:
+            return length
+        reached |= targets
+        length += 1

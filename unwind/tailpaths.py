@@ -1,0 +1,217 @@
+"""All ways by which tail calls lead from one function to another, as a graph of bodies.
+
+A jump goes to one body whoever makes it, so bodies are the vertices, and each vertex carries the members that a walk
+from the start to the end can be in there: those that are reached from the start and reach the end.
+
+    call f          f: jmp g        recorded for member f of body 1, whose other member jumps to h
+                    g: je t         body 1 {f} -> body 2 {g} -> body 3 {t}
+                    g: jmp *rax     and from body 2 to anywhere: `open`
+
+An outlined part of a function (`f.cold`) belongs to its function: a jump there is no call. What bodies are jumped to
+is asked of the code, and of `.debug_icf` for what a jump means in each member; the walk stops at a number of bodies, as
+it may come to a program's dispatcher that reaches everything, and then there is no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from icf.folds.aliases import base_name, is_cold_part
+from unwind.program import Body, Program
+
+_BODY_LIMIT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A jump to the start of `target`; `pairs` are the (members that jump, members that they may mean)."""
+
+    jump: int
+    target: Body
+    pairs: tuple[tuple[int, int], ...]
+
+    def forward(self, callers: int) -> int:
+        return _union(callees for mine, callees in self.pairs if mine & callers)
+
+    def backward(self, callees: int) -> int:
+        return _union(mine for mine, theirs in self.pairs if theirs & callees)
+
+
+@dataclass(frozen=True, slots=True)
+class Exits:
+    """The ways out of a function; `open`: the jumps that may lead anywhere, 0 for those that cannot be told."""
+
+    jumps: tuple[Exit, ...]
+    open: frozenset[int]
+    parts: frozenset[Body]  # outlined, whose exits are among these
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A jump of a walk, from one body to another."""
+
+    source: Body
+    jump: int
+    target: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Walks:
+    """The walks from `start` to `end`, which differ; by body: the members there, the jumps that some walk takes."""
+
+    start: Body
+    end: Body
+    members: Mapping[Body, int]
+    steps: tuple[Step, ...]
+    open: Mapping[Body, frozenset[int]]  # jumps to where nobody knows, also of bodies that no known walk meets
+
+
+class TailPaths:
+    """The walks in a program, or in all modules of a process: a body knows its own."""
+
+    def __init__(self) -> None:
+        self._exits: dict[Body, Exits] = {}
+        self._reached: dict[tuple[Body, int], dict[Body, int] | None] = {}
+        self._recorded: dict[Program, dict[int, list[tuple[int, int]]]] = {}
+
+    def between(self, start: Body, members: int, end: Body, end_members: int) -> Walks | None:
+        """The walks of one jump or more from one of `members` of `start` to one of `end`; None if there may be none."""
+        reached = self._reach(start, members)
+        if reached is None:
+            return None
+        ends = [body for body in reached if body is end or end in self.exits(body).parts]
+        if len(ends) != 1:
+            return None
+        if ends[0] is not end:
+            end, end_members = ends[0], ends[0].domain
+        if end is start:
+            return None
+        ends_in = {end: end_members & reached[end]}
+        reaching = self._reaching(reached, ends_in)
+        if not reaching.get(start, 0) & members:
+            return None
+        ways_out = {body: self.exits(body).open for body in reached if self.exits(body).open}
+        if ways_out:  # from there control may come to the end, too
+            reaching = self._reaching(reached, {**ends_in, **{body: reached[body] for body in ways_out}})
+        steps = [
+            Step(body, way.jump, way.target)
+            for body in reaching
+            for way in self.exits(body).jumps
+            if way.target is not body and way.forward(reaching[body]) & reaching.get(way.target, 0)
+        ]
+        return Walks(start, end, reaching, tuple(steps), ways_out)
+
+    def _reach(self, start: Body, members: int) -> dict[Body, int] | None:
+        """The members that control can come to; None: too many to follow."""
+        key = (start, members)
+        if key in self._reached:
+            return self._reached[key]
+        reached = {start: members}
+        todo = [start]
+        while todo and len(reached) <= _BODY_LIMIT:
+            body = todo.pop()
+            for way in self.exits(body).jumps:
+                known = reached.get(way.target, 0)
+                now = known | way.forward(reached[body])
+                if now != known:
+                    reached[way.target] = now
+                    todo.append(way.target)
+        found = None if todo else reached
+        self._reached[key] = found
+        return found
+
+    def _reaching(self, reached: Mapping[Body, int], ends: Mapping[Body, int]) -> dict[Body, int]:
+        """Those of the `reached` that come to one of `ends`."""
+        sources: dict[Body, list[tuple[Body, Exit]]] = {}
+        for body in reached:
+            for way in self.exits(body).jumps:
+                sources.setdefault(way.target, []).append((body, way))
+        reaching = dict(ends)
+        todo = list(ends)
+        while todo:
+            target = todo.pop()
+            for body, way in sources.get(target, ()):
+                known = reaching.get(body, 0)
+                now = known | way.backward(reaching[target]) & reached[body]
+                if now != known:
+                    reaching[body] = now
+                    todo.append(body)
+        return {body: members for body, members in reaching.items() if members}
+
+    def exits(self, body: Body) -> Exits:
+        """The ways out of a function and its outlined parts."""
+        exits = self._exits.get(body)
+        if exits is None:
+            exits = self._exits[body] = self._find_exits(body)
+        return exits
+
+    def _find_exits(self, whole: Body) -> Exits:
+        program = whole.program
+        ways: list[Exit] = []
+        unknown: set[int] = set()
+        bodies = [whole]
+        for body in bodies:  # grows as outlined parts are met
+            jumps = program.code.jumps(body.start, body.end)
+            if jumps is None or jumps.indirect:
+                unknown.add(0)
+            for jump, target in jumps.direct if jumps else ():
+                landed = program.body_at(target)
+                if landed in bodies and (landed is not whole or body is not whole):
+                    continue  # within the function
+                if landed is not None and _is_part(whole, landed):
+                    bodies.append(landed)
+                elif landed is None or landed.start != target:
+                    unknown.add(jump)
+                else:
+                    ways.append(Exit(jump, landed, self._pairs(jump, body, landed, landed.domain, whole)))
+            for jump, symbol in jumps.imports if jumps else ():
+                named = program.nodes_named(symbol)
+                landings = {program.candidates[node][0] for node in named}
+                for landed in landings:
+                    ways.append(Exit(jump, landed, self._pairs(jump, body, landed, landed.mask_of(named), whole)))
+                if len(landings) != 1:
+                    unknown.add(jump)
+        return Exits(tuple(ways), frozenset(unknown), frozenset(bodies[1:]))
+
+    def _records_of(self, program: Program) -> dict[int, list[tuple[int, int]]]:
+        """The recorded tail calls, caller and callee (or hub), by jump."""
+        recorded = self._recorded.get(program)
+        if recorded is None:
+            recorded = self._recorded[program] = {}
+            for jump, caller, callee in program.tail_calls:
+                recorded.setdefault(jump, []).append((caller, callee))
+        return recorded
+
+    def _pairs(self, jump: int, body: Body, landed: Body, anyone: int, whole: Body) -> tuple[tuple[int, int], ...]:
+        """What the jump means in each member of `whole`; `anyone` is what it may mean where nothing is recorded."""
+        if body is not whole:
+            return ((whole.domain, anyone),)  # the members of an outlined part are not told apart
+        pairs: dict[int, int] = {}
+        unrecorded = body.domain
+        for caller, callee in self._records_of(body.program).get(jump, ()):
+            mask = body.mask_of([caller])
+            meant = body.program.nodes_of_hub(callee) if callee < 0 else (callee,)
+            pairs[mask] = pairs.get(mask, 0) | landed.mask_of(meant)
+            unrecorded &= ~mask
+        if unrecorded and (landed is not body or not body.program.tail_calls_known):
+            pairs[unrecorded] = anyone
+        callers_of: dict[int, int] = {}
+        for callers, callees in pairs.items():
+            callers_of[callees] = callers_of.get(callees, 0) | callers
+        return tuple((callers, callees) for callees, callers in callers_of.items() if callers and callees)
+
+
+def _is_part(whole: Body, part: Body) -> bool:
+    """Whether `part` is code of a function of `whole` that a compiler has moved elsewhere."""
+    if part.is_fragment:
+        return any(whole.mask_of(part.program.parts(node)) for node in part.nodes)
+    names = {base_name(member.name) for member in whole.members}
+    return any(is_cold_part(member.name) and base_name(member.name) in names for member in part.members)
+
+
+def _union(masks: Iterable[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
