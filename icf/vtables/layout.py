@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
 from icf.elf.types import STT_OBJECT
-from icf.vtables.words import CODE, DATA, IMPORT, NUMBER, Words, load_words
+from icf.vtables.words import CODE, DATA, IMPORT, NUMBER, LoadedData, Words
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -75,6 +75,7 @@ class Vtables:
 
     def __init__(self, image: Image) -> None:
         self._image = image
+        self.data = LoadedData(image)
         symbols = image.symbols
         rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined & (symbols.size_bytes > 0))
         self._objects = np.sort(symbols.value[rows])
@@ -176,7 +177,7 @@ class Vtables:
         group = np.repeat(np.arange(len(self)), counts.astype(np.int64))
         first = np.cumsum(counts) - counts
         index = np.arange(len(group), dtype=np.uint64) - first[group]
-        return load_words(self._image, self._start[group] + index * np.uint64(_WORD_BYTES)), group
+        return self.data.words(self._start[group] + index * np.uint64(_WORD_BYTES)), group
 
     def _slots(self, words: Words, group: I64, point: I64) -> tuple[Slots, I64]:
         """The slots with code behind the address points, which are rows of `words`; and code behind none."""

@@ -12,6 +12,7 @@ are packed in other ways (REL, Android's) are not read: then there are numbers o
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -39,35 +40,56 @@ class Words(NamedTuple):
     symbol: NDArray[np.uint32]  # the row in .dynsym that a relocation names, 0 for none
 
 
-def load_words(image: Image, places: U64) -> Words:
-    """The words at `places`: ascending, none twice, multiples of 8. What the file does not back is the number 0."""
-    value, symbol = _stored(image, places), np.zeros(len(places), np.uint32)
-    is_import = np.zeros(len(places), np.bool_)
-    is_address = _in_relr(image, places)
-    if image.elf_type == ET_EXEC:
-        is_address[:] = True
-    symbols = image.dynamic_symbols
-    for section in image.sections if len(places) else ():
-        relocations = image.relocations(section) if section.is_alloc and section.type == SHT_RELA else None
-        if relocations is None or not relocations.count:
-            continue
-        at = np.searchsorted(places, relocations.offset)
-        rows = np.flatnonzero(places[np.minimum(at, len(places) - 1)] == relocations.offset)
-        types, addend = relocations.type[rows], relocations.addend[rows].astype(np.uint64)
-        is_relative = np.isin(types, _RELATIVE[image.machine])
-        is_named = np.isin(types, _ABSOLUTE[image.machine]) & (relocations.symbols is symbols)
-        row = np.where(is_named, relocations.symbol[rows], 0)
-        is_defined = symbols.is_defined[row] if symbols.count else row != 0
-        base = symbols.value[row] if symbols.count else np.zeros(len(row), np.uint64)
-        known = is_relative | is_named
-        at = at[rows[known]]
-        value[at] = np.where(is_defined | (row == 0), base + addend, row.astype(np.uint64))[known]
-        symbol[at] = row[known]
-        is_import[at] = ((row != 0) & ~is_defined)[known]
-        is_address[at] = True
-    kind = np.where(is_address, _kinds(image, value), np.uint8(NUMBER))
-    kind[is_import] = IMPORT
-    return Words(places, value, kind, symbol)
+class LoadedData:
+    """The data of one image."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+
+    def words(self, places: U64) -> Words:
+        """The words at `places`: ascending, none twice, multiples of 8. What the file does not back is the number 0."""
+        image, relocated = self._image, self._relocated
+        value, symbol = _stored(image, places), np.zeros(len(places), np.uint32)
+        is_import = np.zeros(len(places), np.bool_)
+        is_address = np.ones(len(places), np.bool_) if image.elf_type == ET_EXEC else _in_relr(image, places)
+        if len(relocated.place):
+            at = np.minimum(np.searchsorted(relocated.place, places), len(relocated.place) - 1)
+            rows = np.flatnonzero(relocated.place[at] == places)
+            at = at[rows]
+            value[rows], symbol[rows], is_import[rows] = relocated.value[at], relocated.symbol[at], relocated.kind[at]
+            is_address[rows] = True
+        kind = np.where(is_address, _kinds(image, value), np.uint8(NUMBER))
+        kind[is_import] = IMPORT
+        return Words(places, value, kind, symbol)
+
+    @cached_property
+    def _relocated(self) -> Words:
+        """The words that have a relocation; `kind` is IMPORT or 0."""
+        image = self._image
+        symbols = image.dynamic_symbols
+        parts = []
+        for section in image.sections:
+            relocations = image.relocations(section) if section.is_alloc and section.type == SHT_RELA else None
+            if relocations is None or not relocations.count:
+                continue
+            is_named = np.isin(relocations.type, _ABSOLUTE[image.machine]) & (relocations.symbols is symbols)
+            rows = np.flatnonzero(is_named | np.isin(relocations.type, _RELATIVE[image.machine]))
+            symbol = np.where(is_named[rows], relocations.symbol[rows], np.uint32(0))
+            value = relocations.addend[rows].astype(np.uint64)
+            named = np.flatnonzero(symbol)
+            is_import = np.zeros(len(rows), np.bool_)
+            is_import[named] = ~symbols.is_defined[symbol[named]]
+            value[named] += symbols.value[symbol[named]]
+            value[is_import] = symbol[is_import]
+            parts.append(
+                Words(relocations.offset[rows], value, np.where(is_import, IMPORT, 0).astype(np.uint8), symbol)
+            )
+        if not parts:
+            none = np.empty(0, np.uint64)
+            return Words(none, none, np.empty(0, np.uint8), np.empty(0, np.uint32))
+        found = Words(*map(np.concatenate, zip(*parts, strict=True)))
+        order = np.argsort(found.place, kind="stable")
+        return Words(*(column[order] for column in found))  # type: ignore[arg-type]  # each as it was
 
 
 def _stored(image: Image, places: U64) -> U64:
