@@ -5,7 +5,8 @@ reaches by jumps:
 
     along tail calls that are recorded, from a function into its outlined parts,
     and along every jump that the code has and no record explains: each member of the body it lands in;
-    `wild` once an indirect jump, or code that cannot be read, is within reach
+    `slots` of the tables' jumps through pointers, which `unwind.dispatch` follows; `wild` once a jump into another
+    module, one through a pointer that no table explains, or code that cannot be read, is within reach
 
     call f;  f: jmp g (recorded for f)  g: jmp h  h: jmp *rax        f g h, and wild
 
@@ -40,6 +41,7 @@ class Reach:
     """The candidates that control can be in before a call returns; `wild`: or anywhere."""
 
     nodes: frozenset[int]
+    slots: frozenset[int] = frozenset()  # by which they jump on to where a pointer says
     wild: bool = False
 
 
@@ -73,12 +75,14 @@ class CallGraph:
             seen = {node}
             todo = [node]
             wild = False
+            slots: set[int] = set()
             while todo:
                 step = self._step(todo.pop())
                 wild |= step.wild
+                slots |= step.slots
                 todo.extend(step.nodes - seen)
                 seen |= step.nodes
-            reach = self._reach[node] = Reach(frozenset(seen), wild)
+            reach = self._reach[node] = Reach(frozenset(seen), frozenset(slots), wild)
         return reach
 
     def _step(self, node: int) -> Reach:
@@ -93,10 +97,12 @@ class CallGraph:
         nodes: set[int] = set()
         for other in self.tail_graph.successors(node) if node in self._jumping else ():
             nodes.update(self._program.nodes_of_hub(other) if other < 0 else (other,))
+        slots = body.program.slots_left_by(body)
         jumps = self._program.code.jumps(body.start, body.end)
         if jumps is None:
-            return Reach(frozenset(nodes), wild=True)
-        wild = jumps.indirect or any(self._may_come_back(symbol) for _, symbol in jumps.imports)
+            return Reach(frozenset(nodes), slots, wild=True)
+        wild = jumps.indirect and not self._program.pointer_jumps_known
+        wild |= any(self._may_come_back(symbol) for _, symbol in jumps.imports)
         for jump, target in jumps.direct:
             if (node, jump) in self._recorded:
                 continue
@@ -107,7 +113,7 @@ class CallGraph:
                 wild = True
             else:
                 nodes.update(self._landing(node, body, landed))
-        return Reach(frozenset(nodes), wild)
+        return Reach(frozenset(nodes), slots, wild)
 
     def _may_come_back(self, symbol: str) -> bool:
         """Whether a function that another module may define can jump to one of this image."""

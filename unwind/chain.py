@@ -18,7 +18,8 @@ from icf.model import Evidence, MemberFlag, Verdict
 from unwind.answer import NO_FUNCTION, OUTSIDE, FrameAnswer
 from unwind.missing_frames import MissingFrame, MissingFrames
 from unwind.program import Body, Program, SiteKind
-from unwind.relations import FOREIGN, Relation, Relations
+from unwind.relations import FOREIGN, Callee, Relation, Relations
+from unwind.vptrs import Frame
 
 
 @dataclass(slots=True, eq=False)
@@ -34,8 +35,8 @@ class Step:
     broken: bool = False  # no possible caller allows anything, so the pair was cut
     plain: bool = True  # it says nothing new about its caller
     answer: FrameAnswer = field(default_factory=lambda: FrameAnswer(None, Verdict.UNKNOWN, reason=OUTSIDE))
-    inwards: dict[int | None, Step] = field(default_factory=dict)  # by return address
-    innermost: dict[int | None, Step] = field(default_factory=dict)  # by program counter
+    inwards: dict[Frame, Step] = field(default_factory=dict)  # by return address
+    innermost: dict[Frame, Step] = field(default_factory=dict)  # by program counter
 
 
 class Chains:
@@ -45,7 +46,7 @@ class Chains:
         self._program = program
         self._relations = Relations(program)
         self._missing = MissingFrames()
-        self._steps: dict[tuple[int, bool, int | None, int], Step] = {}
+        self._steps: dict[tuple[int, int, bool, int | None, int], Step] = {}
         self._answers: dict[tuple[object, ...], FrameAnswer] = {}
         self.root = Step(None)
         self._outside = Step(None, possible=FOREIGN)
@@ -53,34 +54,38 @@ class Chains:
     def __len__(self) -> int:
         return len(self._steps) + len(self._answers)
 
-    def step(self, caller: Step, address: int | None, is_pc: bool) -> Step:
-        """The step from `caller` to a frame at `address` that it called."""
+    def step(self, caller: Step, frame: Frame, is_pc: bool) -> Step:
+        """The step from `caller` to a frame that it called."""
         known = caller.innermost if is_pc else caller.inwards
-        step = known.get(address)
+        step = known.get(frame)
         if step is None:
-            step = known[address] = self._outside if address is None else self._intern(caller, address, is_pc)
+            address, vptr = frame if isinstance(frame, tuple) else (frame, 0)
+            made = self._outside if address is None else self._intern(caller, address, vptr, is_pc)
+            step = known[frame] = made
         return step
 
-    def _intern(self, caller: Step, address: int, is_pc: bool) -> Step:
-        vaddr, body = self._look_up(address, is_pc)
+    def _intern(self, caller: Step, address: int, vptr: int, is_pc: bool) -> Step:
+        vaddr, body = self.look_up(address, is_pc)
         knows_caller = caller.body is not None or (caller is self._outside and not is_pc)
         missing: tuple[FrameAnswer, ...] = ()
         if body is not None and body.settled:
             missing = self._missing_frames(caller, caller.possible, body, body.domain)
         depends = body is not None and knows_caller and (not body.settled or bool(missing))
-        key = (address, is_pc, caller.address, caller.possible) if depends else (address, is_pc, None, 0)
+        key = (address, vptr, is_pc, caller.address, caller.possible) if depends else (address, 0, is_pc, None, 0)
         step = self._steps.get(key)
         if step is None:
-            step = self._make(caller if depends else None, address, vaddr, body, missing)
+            frame = Callee(body, vptr, is_pc and address == body.start) if body is not None else None
+            step = self._make(caller if depends else None, address, vaddr, frame, missing)
             self._steps[key] = step
         return step
 
     def _make(
-        self, caller: Step | None, address: int, vaddr: int, body: Body | None, missing: tuple[FrameAnswer, ...]
+        self, caller: Step | None, address: int, vaddr: int, frame: Callee | None, missing: tuple[FrameAnswer, ...]
     ) -> Step:
-        if body is None:
+        if frame is None:
             unknown = FrameAnswer(address, Verdict.UNKNOWN, reason=NO_FUNCTION, vaddr=vaddr)
             return Step(address, vaddr, answer=unknown)
+        body = frame.body
         if body.settled:
             name = body.members[0].name
             settled = FrameAnswer(
@@ -89,9 +94,9 @@ class Chains:
             return Step(address, vaddr, body, body.domain, answer=settled)
         step = Step(address, vaddr, body, body.domain, caller)
         if caller is not None and caller.body is not None and caller.address is not None:
-            step.relation = self._relations.between(caller.address, caller.body, body)
+            step.relation = self._relations.between(caller.address, caller.body, frame)
         elif caller is self._outside:
-            step.relation = self._relations.from_outside(body)
+            step.relation = self._relations.from_outside(frame)
         if caller is not None and step.relation is not None:
             allowed = step.relation.forward(caller.possible)
             step.broken = not allowed
@@ -136,7 +141,7 @@ class Chains:
             answer = self._answers[key] = _answer(step, 0, None, reason)
         return answer
 
-    def _look_up(self, address: int, is_pc: bool) -> tuple[int, Body | None]:
+    def look_up(self, address: int, is_pc: bool) -> tuple[int, Body | None]:
         """Where a frame is, and its body: a return address is looked up inside of the call before it."""
         if is_pc or not address:
             return address, self._program.body_at(address)

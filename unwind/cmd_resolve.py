@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
             written: list[str] = []
             try:
                 for stack in read_pcs(iter(partial(lines.readline, LINE_LIMIT), b""), args.stacks):
-                    written.append(write(stack, resolver.resolve(stack.addresses)))
+                    written.append(write(stack, resolver.resolve(stack.addresses, stack.vptrs)))
                     if len(written) < _WRITTEN_TOGETHER and more_waits():
                         continue
                     sys.stdout.write("".join(written))

@@ -21,6 +21,7 @@ import numpy as np
 from icf.code.calls import CallKind, call_ending_at
 from icf.elf.image import Image
 from icf.elf.types import SHF_EXECINSTR, Machine
+from unwind.constants import Constants
 from unwind.program import CallSite, Jumps, SiteKind
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ImageCode:
         self._image = image
         self._sites: dict[int, CallSite] = {}
         self._jumps: dict[tuple[int, int], Jumps | None] = {}
+        self.may_form = Constants(image).may_form
 
     def call_site(self, return_address: int) -> CallSite:
         """What the instruction before `return_address` is."""

@@ -17,11 +17,12 @@ from icf.model import DieOffset, Evidence
 from icf.tables.dcall import parse_dcall
 from icf.tables.icftable import parse_icf
 from icf.tables.place import file_with_tables
+from icf.tables.vcall import VirtualCalls, parse_vcall
 from unwind.code import ImageCode
 from unwind.functions import SymbolFunctions
-from unwind.program import CallRecord, Program
+from unwind.program import CallRecord, Program, SlotCall
 
-DCALL, ICF = ".debug_dcall", ".debug_icf"
+DCALL, VCALL, ICF = ".debug_dcall", ".debug_vcall", ".debug_icf"
 
 
 class ColumnRecords:
@@ -57,6 +58,28 @@ class ColumnRecords:
         ]
 
 
+class ColumnSlotCalls:
+    """Calls by the slots of vtables, as columns sorted by call site."""
+
+    def __init__(self, calls: VirtualCalls, evidence: bytes) -> None:
+        order = np.argsort(calls.call_site, kind="stable")
+        self._call_site, self._slot = calls.call_site[order], calls.vtable_slot[order]
+        known = np.frombuffer(evidence, dtype=np.uint8)
+        self._evidence = known[order] if len(known) == len(order) else None
+
+    def get(self, return_address: int, /) -> SlotCall | None:
+        """The slot; None where none is known, or several are."""
+        if not 0 <= return_address < 1 << 64:
+            return None
+        key = np.uint64(return_address)
+        first, last = (int(np.searchsorted(self._call_site, key, side=side)) for side in ("left", "right"))
+        slots = set(self._slot[first:last].tolist())
+        if len(slots) != 1:
+            return None
+        evidence = Evidence.TABLE if self._evidence is None else Evidence(int(self._evidence[first:last].max()))
+        return SlotCall(slots.pop(), evidence)
+
+
 def has_tables(image: Image) -> bool:
     """Whether the link pass has been over the image."""
     return file_with_tables(image).section(ICF) is not None
@@ -82,4 +105,13 @@ def load_program(image: Image) -> Program:
     table = parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str"))
     calls = parse_dcall(file.contents(DCALL), file.path)
     records = ColumnRecords(calls.call_site, calls.caller_die, calls.callee_die, bytes(table.evidence))
-    return Program(table.classes, records, table.tail_calls, code, functions)
+    return Program(
+        table.classes,
+        records,
+        table.tail_calls,
+        code,
+        functions,
+        slot_calls=ColumnSlotCalls(parse_vcall(file.contents(VCALL), file.path), table.vcall_evidence),
+        vtables=table.vtables,
+        pointer_jumps=table.pointer_jumps or None,
+    )

@@ -22,11 +22,22 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberRef, TailCall
-from icf.tables.pointed import pointed_at
+from icf.model import (
+    ALL_MEMBERS,
+    ANY_POINTER,
+    ClassFlag,
+    DieOffset,
+    Evidence,
+    FoldClass,
+    Member,
+    MemberRef,
+    PointerJump,
+    TailCall,
+    Vtable,
+)
+from unwind.dispatch import Dispatch, bits
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -78,11 +89,27 @@ class Code(Protocol):
     def jumps(self, start: int, end: int) -> Jumps | None:
         """The jumps in `start:end`; None when they cannot be told."""
 
+    def may_form(self, start: int, end: int, addresses: range) -> bool:
+        """Whether the code in `start:end` may form one of `addresses`."""
+
 
 class Records(Protocol):
     """Call-site records by return address."""
 
     def at(self, return_address: int) -> Sequence[CallRecord]: ...
+
+
+class SlotCall(NamedTuple):
+    """A call that takes its target from slot `slot` of the table that its object's first word points to."""
+
+    slot: int
+    evidence: Evidence = Evidence.TABLE
+
+
+class SlotCalls(Protocol):
+    """Such calls by return address."""
+
+    def get(self, return_address: int, /) -> SlotCall | None: ...
 
 
 class Functions(Protocol):
@@ -101,6 +128,7 @@ class Body:
     first_node: int
     listed: int  # mask of the members
     domain: int  # mask of all candidates
+    class_idx: int  # in the tables; -1: they do not list it
     program: Program
 
     @property
@@ -139,19 +167,26 @@ class Body:
 
 
 class ListedCode:
-    """Code given as data: sites by return address (else unknown), jumps by start of body (else none)."""
+    """Code given as data: sites by return address (else unknown), jumps and addresses by start of body (else none)."""
 
     def __init__(
-        self, sites: Mapping[int, CallSite] | None = None, jumps: Mapping[int, Jumps | None] | None = None
+        self,
+        sites: Mapping[int, CallSite] | None = None,
+        jumps: Mapping[int, Jumps | None] | None = None,
+        addresses: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
         self._sites = dict(sites or {})
         self._jumps = dict(jumps or {})
+        self._addresses = dict(addresses or {})
 
     def call_site(self, return_address: int) -> CallSite:
         return self._sites.get(return_address, CallSite(SiteKind.UNKNOWN))
 
     def jumps(self, start: int, end: int) -> Jumps | None:
         return self._jumps.get(start, Jumps())
+
+    def may_form(self, start: int, end: int, addresses: range) -> bool:
+        return any(address in addresses for address in self._addresses.get(start, ()))
 
 
 class ListedRecords:
@@ -177,17 +212,23 @@ class Program:
         code: Code | None = None,
         functions: Functions | None = None,
         *,
+        slot_calls: SlotCalls | None = None,
+        vtables: Sequence[Vtable] = (),
+        pointer_jumps: Sequence[PointerJump] | None = None,
         tail_calls_known: bool = True,
         candidates: list[tuple[Body, int]] | None = None,
     ) -> None:
         self.code: Code = code or ListedCode()
         self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
         self._functions = functions
+        self.slot_calls: SlotCalls = {} if slot_calls is None else slot_calls
+        self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not where they lead
         self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
         self.dropped_records = 0  # of a foreign table, which did not fit the code
         # node -> its body and its place there; of all modules, where they share the list
         self.candidates: list[tuple[Body, int]] = [] if candidates is None else candidates
-        self.bodies = [self._add(fold) for fold in sorted(classes, key=lambda fold: fold.vaddr)]
+        in_order = sorted(classes, key=lambda fold: fold.vaddr)
+        self.bodies = [self._add(fold, idx) for idx, fold in enumerate(in_order)]
         self._starts = [body.start for body in self.bodies]
         self._found: dict[int, Body] = {}
         self._nodes_of_die: dict[int, list[int]] = {}
@@ -196,10 +237,11 @@ class Program:
                 if member.die:
                     self._nodes_of_die.setdefault(member.die, []).append(node)
         self._nodes_of_name: dict[str, list[int]] | None = None
-        self._listed_tail_calls = tuple(tail_calls)
+        listed = tuple(tail_calls)
+        self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables)
         self.tail_calls = [  # (address of the jump, caller node, callee node or the hub of its body)
             (call.jump, caller, callee)
-            for call in self._listed_tail_calls
+            for call in listed
             for callee in [self.hub(call.callee) if call.callee.member_idx == ALL_MEMBERS else self._node(call.callee)]
             for caller in self._nodes_of(call.caller)
         ]
@@ -253,15 +295,20 @@ class Program:
         die = body.members[idx].die if idx < len(body.members) else 0
         return [other for other in self._nodes_of_die.get(die, ()) if other != node]
 
-    def by_pointer(self, body: Body) -> int:
-        """The candidates of a body that a call through a pointer can end up in."""
-        return self._by_pointer.get(body.start, body.domain)
+    def by_slots(self, body: Body, slots: Iterable[int] = (ANY_POINTER,), vptr: int = 0) -> int:
+        """The candidates of a body that a call through one of `slots` can end up in; `vptr` is the frame's, or 0."""
+        if body.class_idx < 0:
+            return body.domain
+        return self.dispatch.members(slots, body.class_idx, vptr)
 
-    @cached_property
-    def _by_pointer(self) -> dict[int, int]:
-        folds = [body.fold for body in self.bodies]
-        known = zip(folds, pointed_at(folds, self._listed_tail_calls), strict=True)
-        return {fold.vaddr: mask for fold, mask in known if fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN}
+    def in_slot(self, slot: int) -> list[int]:
+        """The candidates that a call by `slot`, or by ANY_POINTER, enters directly."""
+        entered = self.dispatch.in_slot(slot).items()
+        return [self.bodies[class_idx].first_node + idx for class_idx, mask in entered for idx in bits(mask)]
+
+    def slots_left_by(self, body: Body) -> frozenset[int]:
+        """The slots by which a body is known to jump on, ANY_POINTER among them."""
+        return self.dispatch.slots_left_by(body.class_idx)
 
     def nodes_named(self, symbol: str) -> list[int]:
         """The candidates that a symbol of the image can mean; none when it is not defined here."""
@@ -285,11 +332,11 @@ class Program:
         ]
         return named or list(found.nodes)
 
-    def _add(self, fold: FoldClass) -> Body:
+    def _add(self, fold: FoldClass, class_idx: int = -1) -> Body:
         first_node = len(self.candidates)
         listed = (1 << len(fold.members)) - 1
         domain = listed if fold.flags & ClassFlag.MEMBERS_COMPLETE else listed << 1 | 1
-        body = Body(fold, first_node, listed, domain, self)
+        body = Body(fold, first_node, listed, domain, class_idx, self)
         self.candidates.extend((body, idx) for idx in range(domain.bit_length()))
         return body
 

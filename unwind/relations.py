@@ -3,18 +3,22 @@
 A relation belongs to a return address and the body that the frame above it lies in. Its groups split the
 caller's candidates by what they allow. The first rule that applies to a candidate decides:
 
-1. It has a record at the return address: the recorded callee, and what that reaches by jumps; where an indirect
-   jump is within reach, also the members that a pointer may lead to, or all of the body if nothing else is in it.
-   It may be nothing.
+1. It has a record at the return address: the recorded callee, and what that reaches by jumps, those through slots
+   and pointers included; where it may leave in ways that no table lists, also the members that a pointer may lead to,
+   or all of the body if nothing else is in it. It may be nothing.
 2. The instruction there is a direct call: all members of the body if it goes there, else what the code
    lets the functions at its target reach.
 3. It is a call through a PLT stub: the member that the symbol names, if this image defines it and the
    body is within its reach; else another module answers the call, and nothing is known.
-4. It is an indirect call: the members that a pointer may lead to, and those that they reach by tail calls.
+4. It is a call by a slot, or an indirect call of which no slot is known: what that can end up in, see
+   `unwind.dispatch`. The vtable pointer of the callee's frame, where it is known, leaves fewer.
 5. It is no call at all (a signal frame, a bad unwind), or unreadable: nothing is known.
 
 A frame outside of the image, too, can only have had a pointer, or a name that the image exports: rule 4. That is not
 held against an innermost frame, whose caller a profiler may have missed.
+
+A vtable pointer that leaves nothing was not this object's, and counts as none. Once a destructor runs it may have moved
+to the vtable of a base: members that are destructors then stay where their call is possible at all.
 
 A body with a single candidate allows everything: whoever called it, its name is sure. (A stack that lost a
 frame, as frame pointers do in leaf functions, then says nothing wrong about the frames around the gap.)
@@ -22,14 +26,24 @@ frame, as frame pointers do in leaf functions, then says nothing wrong about the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from icf.model import Evidence
+from icf.model import ANY_POINTER, Evidence
 from unwind.callgraph import CallGraph
 from unwind.program import Body, Program, SiteKind
+from unwind.vptrs import destructors
 
 FOREIGN = 1  # the only candidate of a frame outside of the image
+
+
+class Callee(NamedTuple):
+    """A frame as its caller's relation to it sees it: its body, and what is known of the object it is called for."""
+
+    body: Body
+    vptr: int = 0  # 0: not known
+    is_entry: bool = False  # it stands at its first instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +94,25 @@ class Relations:
     def __init__(self, program: Program, graph: CallGraph | None = None) -> None:
         self._program = program
         self._graph = graph or CallGraph(program)
-        self._known: dict[tuple[int, int], Relation] = {}
+        self._known: dict[tuple[int, Callee], Relation] = {}
 
-    def between(self, return_address: int, caller: Body, callee: Body) -> Relation:
-        """The relation of a frame in `callee` to the frame in `caller` that it returns to."""
-        key = (return_address, callee.first_node)
+    def between(self, return_address: int, caller: Body, callee: Callee) -> Relation:
+        """The relation of a frame, `callee`, to the frame in `caller` that it returns to."""
+        key = (return_address, callee)
         relation = self._known.get(key)
         if relation is None:
             relation = self._known[key] = self._relate(return_address, caller, callee)
         return relation
 
-    def from_outside(self, callee: Body) -> Relation | None:
-        """The relation of a frame in `callee` to one outside of the image: a pointer was what it had."""
-        allowed = self._program.by_pointer(callee)
+    def from_outside(self, frame: Callee) -> Relation | None:
+        """The relation of a frame to one outside of the image: a pointer was what it had."""
+        callee = frame.body
+        allowed = self._by_slots((ANY_POINTER,), frame) or callee.program.by_slots(callee)
         if allowed in (0, callee.domain):
             return None
         return Relation((Group(FOREIGN, allowed, Evidence.DECODED),), "call from outside of the image", FOREIGN)
 
-    def _relate(self, return_address: int, caller: Body, callee: Body) -> Relation:
+    def _relate(self, return_address: int, caller: Body, callee: Callee) -> Relation:
         groups: dict[tuple[int, Evidence | None], int] = {}
         unrecorded = caller.domain
         for idx, callees in self._program.callees(return_address, caller).items():
@@ -114,11 +129,12 @@ class Relations:
             unrecorded if why else 0,
         )
 
-    def _from_record(self, callees: list[tuple[int, Evidence]], body: Body) -> tuple[int, Evidence | None]:
+    def _from_record(self, callees: list[tuple[int, Evidence]], frame: Callee) -> tuple[int, Evidence | None]:
         nodes = [node for node, _ in callees]
-        return self._within_reach(nodes, body, max(evidence for _, evidence in callees))
+        return self._within_reach(nodes, frame, max(evidence for _, evidence in callees))
 
-    def _from_code(self, return_address: int, body: Body) -> tuple[tuple[int, Evidence | None], str]:
+    def _from_code(self, return_address: int, frame: Callee) -> tuple[tuple[int, Evidence | None], str]:
+        body = frame.body
         site = self._program.code.call_site(return_address)
         anything = (body.domain, None), f"{site.kind.value} before {return_address:#x}"
         if site.kind is SiteKind.DIRECT:
@@ -126,27 +142,42 @@ class Relations:
             target = self._program.body_at(site.target)
             if target is body or target is None or target.start != site.target:
                 return anything  # what is not entered at its start may be bytes that only look like a call
-            limit = self._within_reach(target.nodes, body, Evidence.DECODED)
+            limit = self._within_reach(target.nodes, frame, Evidence.DECODED)
             return anything if limit[1] is None else (limit, "")
         if site.kind is SiteKind.INDIRECT:
-            allowed = self._program.by_pointer(body)
-            return (allowed, None if allowed == body.domain else Evidence.DECODED), anything[1]
+            call = self._program.slot_calls.get(return_address)
+            slot, evidence = (ANY_POINTER, Evidence.DECODED) if call is None else call
+            why = anything[1] if call is None else f"call of slot {slot} of a vtable before {return_address:#x}"
+            allowed = self._by_slots((slot,), frame) or body.program.by_slots(body, (slot,))
+            return (allowed, None if allowed == body.domain else evidence), why
         if site.kind is SiteKind.IMPORT:
             named = self._program.nodes_named(site.symbol)
-            limit = self._within_reach(named, body, Evidence.DECODED)
+            limit = self._within_reach(named, frame, Evidence.DECODED)
             return (limit, "") if limit[0] and limit[1] is not None else anything
         return anything
 
-    def _within_reach(self, nodes: Iterable[int], body: Body, evidence: Evidence) -> tuple[int, Evidence | None]:
-        """The members of the body that one of `nodes` reaches, and what that rests on."""
+    def _within_reach(self, nodes: Iterable[int], frame: Callee, evidence: Evidence) -> tuple[int, Evidence | None]:
+        """The members of the frame's body that one of `nodes` reaches, and what that rests on."""
+        body = frame.body
         allowed, wild = 0, False
+        slots: set[int] = set()
         for node in nodes:
             reach = self._graph.reach(node)
             allowed |= body.mask_of(reach.nodes)
+            slots |= reach.slots
             wild |= reach.wild
-        if not wild:
-            return allowed, evidence
-        pointed = self._program.by_pointer(body)
-        if not allowed or allowed | pointed == body.domain:
+        left_by = {ANY_POINTER} if wild else slots
+        pointed = self._by_slots(left_by, frame)
+        if not allowed | pointed:
+            pointed = body.program.by_slots(body, left_by)
+        if wild and (not allowed or allowed | pointed == body.domain):
             return body.domain, None
         return (allowed, evidence) if allowed | pointed == allowed else (allowed | pointed, Evidence.DECODED)
+
+    def _by_slots(self, slots: Collection[int], frame: Callee) -> int:
+        """The members of the frame's body that jumps or calls by `slots` can end up in."""
+        body = frame.body
+        allowed = body.program.by_slots(body, slots, frame.vptr)
+        if frame.vptr and not frame.is_entry:
+            allowed |= body.program.by_slots(body, slots) & destructors(body)
+        return allowed

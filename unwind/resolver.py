@@ -20,6 +20,7 @@ from __future__ import annotations
 from unwind.answer import FrameAnswer
 from unwind.chain import Chains, Step
 from unwind.program import Program
+from unwind.vptrs import Frame, Trust, Vptrs
 
 Addresses = tuple[int | None, ...]
 Answers = tuple[FrameAnswer, ...]
@@ -36,22 +37,42 @@ class Resolver:
         self._program = program
         self._step_limit, self._address_limit = step_limit, address_limit
         self._chains = Chains(program)
-        self._stacks: dict[Addresses, Answers] = {}
+        self._trust = Trust(lambda address, is_pc: self._chains.look_up(address, is_pc))
+        self._stacks: dict[tuple[Frame, ...], Answers] = {}
+        self._with_vptrs: dict[tuple[Addresses, Vptrs], tuple[Frame, ...]] = {}
         self._address_count = 0
 
-    def resolve(self, addresses: Addresses) -> Answers:
-        """An answer for each frame of a stack, innermost first."""
-        answers = self._stacks.get(addresses)
+    def resolve(self, addresses: Addresses, vptrs: Vptrs = ()) -> Answers:
+        """An answer for each frame of a stack, innermost first.
+
+        `vptrs` are (frame index, link-time vtable pointer of its `this`); `unwind.vptrs.read_vptrs` reads them.
+        """
+        frames: tuple[Frame, ...] = self._beside(addresses, vptrs) if vptrs else addresses
+        answers = self._stacks.get(frames)
         if answers is None:
-            answers = self._resolve(addresses)
-            self._address_count += len(addresses)
-            if self._address_count > self._address_limit:
-                self._stacks.clear()
-                self._address_count = len(addresses)
-            self._stacks[addresses] = answers
+            answers = self._resolve(frames)
+            self._remember(len(frames))
+            self._stacks[frames] = answers
         return answers
 
-    def _resolve(self, addresses: Addresses) -> Answers:
+    def _beside(self, addresses: Addresses, vptrs: Vptrs) -> tuple[Frame, ...]:
+        """The addresses, each with its vtable pointer if that counts."""
+        key = (addresses, vptrs)
+        frames = self._with_vptrs.get(key)
+        if frames is None:
+            frames = self._trust.frames(addresses, vptrs)
+            self._remember(len(frames))
+            self._with_vptrs[key] = frames
+        return frames
+
+    def _remember(self, address_count: int) -> None:
+        self._address_count += address_count
+        if self._address_count > self._address_limit:
+            self._stacks.clear()
+            self._with_vptrs.clear()
+            self._address_count = address_count
+
+    def _resolve(self, addresses: tuple[Frame, ...]) -> Answers:
         if not addresses:
             return ()
         step = self._chains.root
@@ -69,7 +90,7 @@ class Resolver:
                 return self._sweep_back(steps)
         return tuple([step.answer for step in steps])
 
-    def _walk(self, addresses: Addresses) -> list[Step]:
+    def _walk(self, addresses: tuple[Frame, ...]) -> list[Step]:
         """The steps of a stack, outermost first, made where they are new."""
         if len(self._chains) > self._step_limit:
             self._chains = Chains(self._program)

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 
 from icf.model import ALL_MEMBERS, ClassFlag, FoldClass, MemberFlag, TailCall
 
+Jump = tuple[int, int]  # class index and a mask of its members
 _POINTED_AT = MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL
 
 
 def pointed_at(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) -> list[int]:
     """A mask of the members of each class; the bit after the last member stands for functions that are not listed."""
-    every = [_every(fold) for fold in classes]
-    found = [_marked(fold) for fold in classes]
-    jumps = _jumps(classes, tail_calls, every)
+    found = [marked(fold) for fold in classes]
+    jumps = jumps_between(classes, tail_calls)
     todo = [(class_idx, idx) for class_idx, mask in enumerate(found) for idx in _bits(mask)]
     while todo:
         for class_idx, mask in jumps.get(todo.pop(), ()):
@@ -32,23 +32,24 @@ def pointed_at(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) -> 
     return found
 
 
-def _every(fold: FoldClass) -> int:
+def every_member(fold: FoldClass) -> int:
+    """A mask of all members of a class, with the bit for those not listed if there may be such."""
     listed = (1 << len(fold.members)) - 1
     return listed if fold.flags & ClassFlag.MEMBERS_COMPLETE else listed << 1 | 1
 
 
-def _marked(fold: FoldClass) -> int:
+def marked(fold: FoldClass, marks: MemberFlag = _POINTED_AT) -> int:
+    """The members that have one of `marks`, or may have."""
     if not fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN:
-        return _every(fold)
-    mask = sum(1 << idx for idx, member in enumerate(fold.members) if member.flags & _POINTED_AT)
-    return mask | _every(fold) & ~((1 << len(fold.members)) - 1)
+        return every_member(fold)
+    mask = sum(1 << idx for idx, member in enumerate(fold.members) if member.flags & marks)
+    return mask | every_member(fold) & ~((1 << len(fold.members)) - 1)
 
 
-def _jumps(
-    classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], every: list[int]
-) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """From a member, by class and index, to the members that it jumps to: class and mask."""
-    jumps: dict[tuple[int, int], list[tuple[int, int]]] = {}
+def jumps_between(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) -> dict[tuple[int, int], list[Jump]]:
+    """From a member, by class and index, to the members that it jumps to."""
+    every = [every_member(fold) for fold in classes]
+    jumps: dict[tuple[int, int], list[Jump]] = {}
     for call in tail_calls:
         (source, caller), (target, callee) = call.caller, call.callee
         members = classes[source].members
@@ -59,7 +60,7 @@ def _jumps(
             mask = every[target]
         for idx in callers:
             jumps.setdefault((source, idx), []).append((target, mask))
-    owners: dict[int, list[tuple[int, int]]] = {}
+    owners: dict[int, list[tuple[int, int]]] = {}  # DIE -> class index, member index
     for class_idx, fold in enumerate(classes):
         if not fold.flags & ClassFlag.FRAGMENT:
             for idx, member in enumerate(fold.members):

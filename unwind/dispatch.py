@@ -1,0 +1,249 @@
+"""Where calls and jumps through pointers lead: by the slots of vtables, from what the tables say alone.
+
+A call whose target is loaded from slot k of the table that its object points to enters a function in slot k of some
+vtable; or one whose address is taken, as a C program with its own tables of functions compiles to the same code. What
+is entered may jump on, directly or through a pointer again, and leaves no frame behind. `Entered` is the set of all
+functions that one such call can end up in.
+
+An object's vtable pointer V, sampled in the frame it ended up in, leaves fewer. The frame was entered
+
+    through slot j of that object     V's own function there, where j is one of the slots that control goes through
+    by a thunk in such a slot         of a vtable of V's group: a thunk goes on with the same object
+    by another direct jump            with any object: V says nothing
+    through any pointer               V's function in any slot, those of thunks, or what else a pointer leads to
+
+so the slot of the call itself decides only if nothing that the call may enter jumps on to the body. Example (double
+dispatch): `shape->accept(visitor)` is slot 2; Circle::accept is `jmp *0x18(%rax)` through the visitor's vtable, slot 3.
+A frame with a visitor's V is then V's function in slot 3, or, should some vtable have it in slot 2, that one.
+
+Sets are kept by class: class index in address order -> mask of its members, one bit more for those not listed.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from icf.model import (
+    ALL_MEMBERS,
+    ANY_POINTER,
+    FoldClass,
+    MemberFlag,
+    MemberRef,
+    PointerJump,
+    TailCall,
+    Vtable,
+)
+from icf.tables.pointed import Jump, every_member, jumps_between, marked
+
+Masks = dict[int, int]  # class index -> members
+_THUNK = re.compile(r"_ZT[hvc]")  # Itanium C++ ABI, 5.1.4.2: non-virtual, virtual, covariant
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """What a call through a pointer can end up in."""
+
+    members: Masks
+    jumped: Masks  # those of them that a direct jump enters, not counting the jumps of thunks
+    slots: frozenset[int]  # through which control goes; ANY_POINTER among them: it may be any
+
+
+class Dispatch:
+    """The vtables and jumps of one program; `classes` ascend by address."""
+
+    def __init__(
+        self,
+        classes: Sequence[FoldClass],
+        tail_calls: Sequence[TailCall] = (),
+        pointer_jumps: Iterable[PointerJump] = (),
+        vtables: Sequence[Vtable] = (),
+    ) -> None:
+        self._classes = classes
+        self._tail_calls = tail_calls
+        self._vtables: dict[int, Vtable] = {vtable.vaddr: vtable for vtable in vtables}
+        self._groups: dict[int, list[Vtable]] = {}
+        for vtable in vtables:
+            self._groups.setdefault(vtable.group, []).append(vtable)
+        self._pointer_jumps = tuple(pointer_jumps)
+        self.everybody = [self]  # of a process with several modules: each may jump on to the functions of another
+        self._entered: dict[int, Entered] = {}
+        self._directly: dict[int, Entered] = {}
+
+    def knows(self, vptr: int) -> bool:
+        """Whether a vtable that matters is there."""
+        return vptr in self._vtables
+
+    def group_range(self, vptr: int) -> range:
+        """From the start of the symbol that holds the vtable to the last vtable's address point there."""
+        group = self._groups[self._vtables[vptr].group]
+        return range(group[0].group, max(vtable.vaddr for vtable in group) + 1)
+
+    def function(self, vptr: int, slot: int) -> MemberRef | None:
+        """The function in a slot of a vtable, if it matters."""
+        return next((each.function for each in self._vtables[vptr].slots if each.slot == slot), None)
+
+    def slots_left_by(self, class_idx: int) -> frozenset[int]:
+        """The slots by which the body jumps on, ANY_POINTER among them."""
+        return self._left_by.get(class_idx, frozenset())
+
+    def in_slot(self, slot: int) -> Masks:
+        """What a call by `slot`, or by ANY_POINTER, enters directly."""
+        if slot == ANY_POINTER:
+            return {idx: mask for idx, mask in enumerate(self._marked) if mask}
+        return _union((self._of_slot.get(slot, {}), self._anywhere))
+
+    def entered(self, slot: int) -> Entered:
+        """What a call by `slot`, or by ANY_POINTER, can end up in."""
+        found = self._entered.get(slot)
+        if found is None:
+            found = self._entered[slot] = self._follow(slot)
+        return found
+
+    def members(self, slots: Iterable[int], class_idx: int, vptr: int) -> int:
+        """The members of a class that a call by one of `slots` can end up in, where `vptr` is the frame's, or 0."""
+        mask = 0
+        for slot in slots:
+            entered = self.entered(slot)
+            if not vptr:
+                mask |= entered.members.get(class_idx, 0)
+            else:
+                mask |= entered.jumped.get(class_idx, 0) | self._by_vtable(entered.slots, class_idx, vptr)
+        return mask
+
+    def _by_vtable(self, slots: frozenset[int], class_idx: int, vptr: int) -> int:
+        """The members that are entered through one of `slots` of the object whose vtable is at `vptr`."""
+        vtable = self._vtables[vptr]
+        anywhere = ANY_POINTER in slots
+        mask = self._taken[class_idx] if anywhere else 0
+        for each in vtable.slots:
+            if (anywhere or each.slot in slots) and each.function.class_idx == class_idx:
+                mask |= self._mask(each.function)
+        for other in self._groups[vtable.group]:
+            for each in other.slots:
+                if anywhere or each.slot in slots:
+                    mask |= self._by_thunk(each.function, class_idx)
+        return mask
+
+    def _by_thunk(self, ref: MemberRef, class_idx: int) -> int:
+        """The members of a class that a thunk jumps to, through further thunks if need be."""
+        mask, seen = 0, {(ref.class_idx, idx) for idx in bits(self._mask(ref))}
+        todo = [member for member in seen if member in self._thunks]
+        while todo:
+            for landed, landed_mask in self._jumps.get(todo.pop(), ()):
+                if landed == class_idx:
+                    mask |= landed_mask
+                new = {(landed, idx) for idx in bits(landed_mask)} - seen
+                seen |= new
+                todo += new & self._thunks
+        return mask
+
+    def _follow(self, slot: int) -> Entered:
+        """All that a call by `slot` can end up in here, whichever modules control goes through."""
+        slots = {slot}
+        todo = [slot]
+        while todo:
+            left_by = todo.pop()
+            new = set().union(*(dispatch._enter(left_by).slots for dispatch in self.everybody)) - slots
+            slots |= new
+            todo += new
+        parts = [self._enter(each) for each in slots]
+        return Entered(_union(part.members for part in parts), _union(part.jumped for part in parts), frozenset(slots))
+
+    def _enter(self, slot: int) -> Entered:
+        """What a call by `slot` ends up in before control goes through a pointer again, and the slots it then takes."""
+        found = self._directly.get(slot)
+        if found is not None:
+            return found
+        members: Masks = {}
+        jumped: Masks = {}
+        slots: set[int] = set()
+        todo = list(self.in_slot(slot).items())
+        while todo:
+            class_idx, mask = todo.pop()
+            new = mask & ~members.get(class_idx, 0)
+            if not new:
+                continue
+            members[class_idx] = members.get(class_idx, 0) | new
+            slots |= self.slots_left_by(class_idx)
+            for idx in bits(new):
+                landings = self._jumps.get((class_idx, idx), ())
+                todo += landings
+                if (class_idx, idx) not in self._thunks:
+                    for landed, landed_mask in landings:
+                        jumped[landed] = jumped.get(landed, 0) | landed_mask
+        found = self._directly[slot] = Entered(members, jumped, frozenset(slots))
+        return found
+
+    def _mask(self, ref: MemberRef) -> int:
+        return every_member(self._classes[ref.class_idx]) if ref.member_idx == ALL_MEMBERS else 1 << ref.member_idx
+
+    @cached_property
+    def _jumps(self) -> dict[tuple[int, int], list[Jump]]:
+        return jumps_between(self._classes, self._tail_calls)
+
+    @cached_property
+    def _left_by(self) -> dict[int, frozenset[int]]:
+        starts = [fold.vaddr for fold in self._classes]
+        found: dict[int, set[int]] = {}
+        for jump in self._pointer_jumps:
+            idx = bisect_right(starts, jump.jump) - 1
+            if idx >= 0 and jump.jump < starts[idx] + self._classes[idx].size_bytes:
+                found.setdefault(idx, set()).add(jump.slot)
+        return {idx: frozenset(slots) for idx, slots in found.items()}
+
+    @cached_property
+    def _marked(self) -> list[int]:
+        return [marked(fold) for fold in self._classes]
+
+    @cached_property
+    def _taken(self) -> list[int]:
+        """The members that a pointer which is no vtable's may lead to."""
+        return [marked(fold, MemberFlag.ADDRESS_TAKEN) for fold in self._classes]
+
+    @cached_property
+    def _of_slot(self) -> dict[int, Masks]:
+        """The functions in each slot of all vtables."""
+        found: dict[int, Masks] = {}
+        for vtable in self._vtables.values():
+            for each in vtable.slots:
+                masks = found.setdefault(each.slot, {})
+                idx = each.function.class_idx
+                masks[idx] = masks.get(idx, 0) | self._mask(each.function)
+        return found
+
+    @cached_property
+    def _anywhere(self) -> Masks:
+        """The functions that may be in any slot: of a C program's tables, or of vtables that are not listed."""
+        held = _union(self._of_slot.values())
+        found = {}
+        for idx, mask in enumerate(self._marked):
+            anywhere = self._taken[idx] | mask & ~held.get(idx, 0)
+            if anywhere:
+                found[idx] = anywhere
+        return found
+
+    @cached_property
+    def _thunks(self) -> set[tuple[int, int]]:
+        return {
+            (class_idx, idx)
+            for class_idx, fold in enumerate(self._classes)
+            for idx, member in enumerate(fold.members)
+            if _THUNK.match(member.name)
+        }
+
+
+def _union(parts: Iterable[Masks]) -> Masks:
+    united: Masks = {}
+    for part in parts:
+        for idx, mask in part.items():
+            united[idx] = united.get(idx, 0) | mask
+    return united
+
+
+def bits(mask: int) -> list[int]:
+    """The members of a mask."""
+    return [idx for idx in range(mask.bit_length()) if mask >> idx & 1]

@@ -1,0 +1,108 @@
+"""Which of the vtable pointers sampled with a stack still say how each frame was entered.
+
+A frame's function was called through the vtable that its object pointed to at that moment. A sampler sees what the
+object points to now, and constructors and destructors move that:
+
+    Derived::close    called through Derived's vtable
+      delete this
+        ~Derived      the object points to Derived's vtable
+          ~Base       the object points to Base's vtable, whose slots may hold other functions of the same body
+            log       <- sampled here: `this` of Derived::close points to Base's vtable
+
+At a function's first instruction nothing has happened yet. Later, and in frames further out, the pointer counts unless
+one of the functions on the stack that ran since may be what moved it: a constructor or a destructor, by its name, or
+code that has one inlined, which shows by the address of that very group of vtables in it. A pointer to a vtable that
+the tables do not list says nothing. What is past all help is an object that is no more: its memory may hold another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from unwind.program import Body
+
+Vptrs = tuple[tuple[int, int], ...]  # (frame index, link-time vtable pointer)
+_WORD_BYTES = 8
+Frame = int | None | tuple[int, int]  # an address, or an address and the vtable pointer of its frame
+_DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of a function without linkage name: ~T
+_SPECIAL = re.compile(r"C(?:[1-5][EIB]|I[12])|" + _DESTRUCTOR.pattern)
+
+
+def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes], *, load_bias: int = 0) -> Vptrs:
+    """The vtable pointers of objects, for `Resolver.resolve`.
+
+    `this` holds the run-time address of the object for each frame index where it is known, as DWARF's location of
+    `this` or, at a function's first instruction, the register of the first argument gives it. `read(address,
+    size_bytes)` returns memory of the process or core; what it cannot read (OSError, or fewer bytes) is left out.
+    `load_bias` is what was added to link-time addresses when the module was loaded.
+    """
+    vptrs = []
+    for frame_idx, address in sorted(this.items()):
+        try:
+            word = read(address, _WORD_BYTES)
+        except OSError:
+            continue
+        if len(word) == _WORD_BYTES:
+            vptr = int.from_bytes(word, "little") - load_bias
+            if vptr > 0:
+                vptrs.append((frame_idx, vptr))
+    return tuple(vptrs)
+
+
+class Trust:
+    """Decides for one program which vtable pointers count."""
+
+    def __init__(self, look_up: Callable[[int, bool], tuple[int, Body | None]]) -> None:
+        self._look_up = look_up  # where a frame is and its body, by address and whether that is a program counter
+        self._is_special: dict[int, bool] = {}  # by first node of the body
+        self._forms: dict[tuple[int, range], bool] = {}
+
+    def frames(self, addresses: tuple[int | None, ...], vptrs: Vptrs) -> tuple[Frame, ...]:
+        """The addresses, with the vtable pointer beside each that has one that counts."""
+        frames: list[Frame] = list(addresses)
+        bodies: list[Body | None] = []  # of the frames from the innermost to this one
+        for frame_idx, vptr in sorted(vptrs):
+            address = addresses[frame_idx] if 0 <= frame_idx < len(addresses) else None
+            if address is None:
+                continue
+            for inner_idx in range(len(bodies), frame_idx + 1):
+                inner = addresses[inner_idx]
+                bodies.append(None if inner is None else self._look_up(inner, inner_idx == 0)[1])
+            body = bodies[frame_idx]
+            if body is None or body.settled or not body.program.dispatch.knows(vptr):
+                continue
+            if (frame_idx == 0 and address == body.start) or not self._may_be_moved(
+                [inner for inner in bodies[:-1] if inner is not None], body, vptr
+            ):
+                frames[frame_idx] = (address, vptr)
+        return tuple(frames)
+
+    def _may_be_moved(self, inner: list[Body], body: Body, vptr: int) -> bool:
+        """Whether the function of a frame in `body`, or those of the frames further in, may have moved its pointer."""
+        group = body.program.dispatch.group_range(vptr)
+        return self._forms_address(body, group) or any(
+            self._has_special(other) or self._forms_address(other, group) for other in inner
+        )
+
+    def _forms_address(self, body: Body, group: range) -> bool:
+        key = (body.first_node, group)
+        if key not in self._forms:
+            self._forms[key] = body.program.code.may_form(body.start, body.end, group)
+        return self._forms[key]
+
+    def _has_special(self, body: Body) -> bool:
+        found = self._is_special.get(body.first_node)
+        if found is None:
+            found = any(_SPECIAL.search(name) for member in body.members for name in (member.name, *member.aliases))
+            self._is_special[body.first_node] = found
+        return found
+
+
+def destructors(body: Body) -> int:
+    """The members of a body that are destructors, going by their names."""
+    return sum(
+        1 << idx
+        for idx, member in enumerate(body.members)
+        if any(_DESTRUCTOR.search(name) for name in (member.name, *member.aliases))
+    )
