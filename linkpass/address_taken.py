@@ -7,7 +7,7 @@ body counts, and marks all members of the body unless something says which of th
     code and data of the image ── each place with the address of a body
                                      │
                      relocations of --emit-relocs, objects of the link      which member, exactly
-                     vtable symbols                                         virtual, not address-taken
+                     vtables with known slots                               virtual, not address-taken
                      neither                                                any member
                                      │
     .dynsym ───────── member ────────┴──> ADDRESS_TAKEN, VIRTUAL
@@ -35,12 +35,12 @@ from icf.code.short_jumps import find_short_jumps
 from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
 from icf.model import MemberFlag
+from icf.vtables.layout import Vtables
 from linkpass.collect import Collected
 from linkpass.linked import Linked, Place
 from linkpass.objects import LinkObjects
 from linkpass.pointers import find_pointers, is_readable
 from linkpass.taken_by_relocation import TakenByRelocation
-from linkpass.vtables import Vtables
 
 U64 = NDArray[np.uint64]
 _GOT = (".got", ".got.plt")
@@ -125,6 +125,7 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
     told = {*marks.taken, *marks.virtual}
     tables = vtables.at(data.place).tolist()
     rows = [(target, True, False) for target in dict.fromkeys(_hidden(linked, code, found.shared_sections))]
+    rows += [(target, True, False) for target in np.unique(data.target[vtables.are_unplaced(data.place)]).tolist()]
     rows += [(target, target not in told, False) for target in dict.fromkeys(code.target.tolist())]
     rows += dict.fromkeys((t, t not in told, table != 0) for t, table in zip(data.target.tolist(), tables, strict=True))
     for target, everybody, is_slot in rows:

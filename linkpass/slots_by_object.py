@@ -3,8 +3,8 @@
     object   _ZTV1A, symbol   .data.rel.ro._ZTV1A + 16   R_X86_64_64   _ZN1A1fEv
     image    _ZTV1A           at + 16 the address of a body: its member _ZN1A1fEv
 
-Of a vtable that several objects have the linker took the first (COMDAT). One with local linkage is looked up by its
-name and source file; where several objects have that, too, they all have to agree.
+A vtable with local linkage is looked up by its name and source file. Where several objects have it they all have to
+agree: one of them is in the image.
 """
 
 from __future__ import annotations
@@ -54,8 +54,6 @@ class SlotsByObject:
             if len(named) != 1:
                 return None
             found |= named
-            if not is_local:
-                break
         return found.pop() if len(found) == 1 else None
 
     def _members_at(self, vaddr: int) -> dict[str, list[int]]:
@@ -71,8 +69,8 @@ class SlotsByObject:
     def _read(self, object_idx: int, wanted: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> None:
         object_file = self._objects.objects[object_idx]
         symbols = object_file.symbols
-        is_table = (symbols.type == STT_OBJECT) & symbols.is_defined & are_vtable_names(symbols)
-        rows = np.flatnonzero(is_table)
+        rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
+        rows = rows[are_vtable_names(symbols, rows)]
         rows = rows[np.isin(hash_table(symbols.strtab, symbols.name_offset[rows]), wanted)]
         rows = rows[symbols.shndx[rows] < object_file.sections.count]
         if not len(rows):

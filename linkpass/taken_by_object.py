@@ -25,11 +25,11 @@ from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, STB_LOCAL, STT_OB
 from icf.folds.aliases import REAL, WRAP
 from icf.folds.tombstoned import is_unfolded
 from icf.strings import hash_names, hash_table
+from icf.vtables.layout import are_vtable_names
 from linkpass.link_columns import is_in
 from linkpass.linked import Linked, Place
 from linkpass.objects import LinkObjects
 from linkpass.taken_by_relocation import A64_BRANCHES, RELATIVE, TAG_LIMIT, x86_64_branches
-from linkpass.vtables import are_vtable_names
 
 Bools = NDArray[np.bool_]
 I64 = NDArray[np.int64]

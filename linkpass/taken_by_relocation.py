@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from icf.elf.image import Image
 from icf.elf.relocations import Relocations
-from icf.elf.types import SHF_EXECINSTR, SHT_RELA, STT_SECTION, Machine, Section
+from icf.elf.types import SHF_EXECINSTR, SHF_WRITE, SHT_RELA, STT_SECTION, Machine, Section
+from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
-from linkpass.vtables import Vtables, is_relro
 
 U64 = NDArray[np.uint64]
 Named = dict[tuple[int, int], frozenset[int] | None]  # (place, body) -> members that are meant; None: any
@@ -144,3 +144,8 @@ def x86_64_branches(
     found |= np.isin(types, GOT_LOADS[Machine.X86_64]) & (before == 0xE9) & (last == 0x90)
     is_operand: NDArray[np.bool_] = found & np.isin(types, RELATIVE)
     return is_operand
+
+
+def is_relro(name: str, flags: int) -> bool:
+    """Whether a section is one that linkers fold like code: it does not change once the program runs."""
+    return not flags & SHF_WRITE or name.startswith(".data.rel.ro")

@@ -79,7 +79,7 @@ class Vtables:
         symbols = image.symbols
         rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined & (symbols.size_bytes > 0))
         self._objects = np.sort(symbols.value[rows])
-        rows = rows[are_vtable_names(symbols)[rows]]
+        rows = rows[are_vtable_names(symbols, rows)]
         rows = rows[np.lexsort((rows, symbols.value[rows]))]
         self._start, first = np.unique(symbols.value[rows], return_index=True)
         self._symbol = rows[first]
@@ -100,14 +100,25 @@ class Vtables:
         return self._laid_out[1]
 
     def at(self, places: U64) -> U64:
-        """Where the group begins in which each word is a slot, 0 for none, and where the slots are not known."""
+        """Where the group begins in which each word is a slot; 0 for none, and where slots are not known."""
+        start, is_placed = self._around(places)
+        return np.where(is_placed, start, np.uint64(0))
+
+    def are_unplaced(self, places: U64) -> NDArray[np.bool_]:
+        """Which words are in a group of which the slots are not known."""
+        start, is_placed = self._around(places)
+        return np.asarray((start != 0) & ~is_placed)
+
+    def _around(self, places: U64) -> tuple[U64, NDArray[np.bool_]]:
+        """The group that each word is in, 0 for none, and whether its slots are known."""
         if not len(self):
-            return np.zeros(len(places), np.uint64)
+            return np.zeros(len(places), np.uint64), np.zeros(len(places), np.bool_)
         row = np.searchsorted(self._start, places, side="right").astype(np.int64) - 1
-        is_slot, row = row >= 0, np.maximum(row, 0)
+        inside, row = row >= 0, np.maximum(row, 0)
         start = self._start[row]
-        is_slot &= (places >= start + np.uint64(_FIRST_SLOT)) & (places < self._end[row]) & self.groups.is_placed[row]
-        return np.where(is_slot & ((places - start) % np.uint64(_WORD_BYTES) == 0), start, np.uint64(0))
+        inside &= (places >= start + np.uint64(_FIRST_SLOT)) & (places < self._end[row])
+        inside &= (places - start) % np.uint64(_WORD_BYTES) == 0
+        return np.where(inside, start, np.uint64(0)), inside & self.groups.is_placed[row]
 
     def is_one(self, group: int) -> bool:
         """Whether the group that begins there is that of one class: one symbol is there, and it has a typeinfo."""
@@ -220,10 +231,10 @@ def _points_without_rtti(kinds: list[int], values: list[int]) -> list[int]:
     return points
 
 
-def are_vtable_names(symbols: Symbols) -> NDArray[np.bool_]:
-    """Whether each symbol of a table is called like a vtable."""
+def are_vtable_names(symbols: Symbols, rows: I64) -> NDArray[np.bool_]:
+    """Whether each of these symbols is called like a vtable."""
     strtab = np.frombuffer(symbols.strtab, np.uint8)
-    name = symbols.name_offset.astype(np.int64)
+    name = symbols.name_offset[rows].astype(np.int64)
     ends = name + _PREFIX_BYTES <= len(strtab)
     name = np.where(ends, name, 0)
     found = np.zeros(len(name), np.bool_)
