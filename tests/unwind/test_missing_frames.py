@@ -151,6 +151,16 @@ def test_records_tell_which_functions_of_merged_bodies_are_missing() -> None:
     assert {answer.verdict.value for answer in answers[0].missing} == {"unique"}
 
 
+def test_one_resolver_tells_a_call_from_a_call_and_a_jump() -> None:
+    classes = [fold(0, 2), fold(1, 1), fold(2, 1)]
+    records = [call((2, 0), (0, 0)), call((2, 0), (1, 0), site=1)]
+    program = Program(classes, records, [tail((1, 0), (0, 0))], ListedCode(jumps=dict([jumps(0, body=1)])))
+    resolver = Resolver(program)
+    for site, expected in ((0, []), (1, ["b1m0"]), (0, [])):
+        answers = resolver.resolve((pc(0), ret(2, site)))
+        assert (answers[0].linkage_name, [said(each) for each in answers[0].missing]) == ("b0m0", expected)
+
+
 def test_a_missing_frame_may_have_candidates() -> None:
     assert missing(merged(), 2, ret(3)) == ["b1m0|b1m1", "b0m0|b0m1"]
     assert missing(merged(), 5, ret(3)) == ["b2m0|b2m1", "b1m0|b1m1", "b0m0|b0m1"]
