@@ -10,6 +10,7 @@ from unwind.program import Body
 
 OUTSIDE = "outside of the image"
 NO_FUNCTION = "in no function of the image"
+NO_MODULE = "in no module whose image is known"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +29,13 @@ class FrameAnswer:
     source_name: str | None = None  # instead of a linkage name that the image does not have
     missing: tuple[FrameAnswer, ...] = ()  # frames left out by tail calls between it and its caller, from inside
     tail_call: bool = False  # is such a frame: `address` is that of its jump, None if it was one of several
+
+    module_path: str = ""  # of a frame that lies in no function
+
+    @property
+    def module(self) -> str:
+        """The path of its module; "" if it is in none that is known, or in the only one there is."""
+        return self.module_path if self.body is None else self.body.program.path
 
     @property
     def name(self) -> str | None:

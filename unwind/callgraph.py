@@ -18,6 +18,7 @@ first member that has tail calls is met.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -46,12 +47,43 @@ class Reach:
 
 
 class CallGraph:
-    """The tail calls of a program and what they reach."""
+    """The tail calls of programs and what they reach, also from one module to another."""
+
+    def __init__(self) -> None:
+        self._tail_calls: dict[Program, _TailCalls] = {}
+        self._reach: dict[int, Reach] = {}
+
+    def reach(self, node: int, candidates: Sequence[tuple[Body, int]]) -> Reach:
+        """What a node of `candidates` reaches, itself included."""
+        reach = self._reach.get(node)
+        if reach is None:
+            seen = {node}
+            todo = [node]
+            wild = False
+            slots: set[int] = set()
+            while todo:
+                node_now = todo.pop()
+                step = self._of(candidates[node_now][0].program).step(node_now)
+                wild |= step.wild
+                slots |= step.slots
+                todo.extend(step.nodes - seen)
+                seen |= step.nodes
+            reach = self._reach[node] = Reach(frozenset(seen), frozenset(slots), wild)
+        return reach
+
+    def _of(self, program: Program) -> _TailCalls:
+        tail_calls = self._tail_calls.get(program)
+        if tail_calls is None:
+            tail_calls = self._tail_calls[program] = _TailCalls(program)
+        return tail_calls
+
+
+class _TailCalls:
+    """Those of one program, a jump at a time."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._steps: dict[int, Reach] = {}
-        self._reach: dict[int, Reach] = {}
         self._recorded = {(caller, jump) for jump, caller, _ in program.tail_calls}
         self._edges = [(caller, callee) for _, caller, callee in program.tail_calls]
         hubs = {callee for _, callee in self._edges if callee < 0}
@@ -68,24 +100,7 @@ class CallGraph:
 
         return nx.DiGraph(self._edges)
 
-    def reach(self, node: int) -> Reach:
-        """What `node` reaches, itself included."""
-        reach = self._reach.get(node)
-        if reach is None:
-            seen = {node}
-            todo = [node]
-            wild = False
-            slots: set[int] = set()
-            while todo:
-                step = self._step(todo.pop())
-                wild |= step.wild
-                slots |= step.slots
-                todo.extend(step.nodes - seen)
-                seen |= step.nodes
-            reach = self._reach[node] = Reach(frozenset(seen), frozenset(slots), wild)
-        return reach
-
-    def _step(self, node: int) -> Reach:
+    def step(self, node: int) -> Reach:
         """What `node` reaches by one jump."""
         step = self._steps.get(node)
         if step is None:
@@ -102,7 +117,10 @@ class CallGraph:
         if jumps is None:
             return Reach(frozenset(nodes), slots, wild=True)
         wild = jumps.indirect and not self._program.pointer_jumps_known
-        wild |= any(self._may_come_back(symbol) for _, symbol in jumps.imports)
+        for _, symbol in jumps.imports:
+            named = self._imported(symbol)
+            nodes.update(named)
+            wild |= self._may_come_back(symbol, named)
         for jump, target in jumps.direct:
             if (node, jump) in self._recorded:
                 continue
@@ -115,9 +133,18 @@ class CallGraph:
                 nodes.update(self._landing(node, body, landed))
         return Reach(frozenset(nodes), slots, wild)
 
-    def _may_come_back(self, symbol: str) -> bool:
-        """Whether a function that another module may define can jump to one of this image."""
-        return symbol not in _NEVER_COME_BACK or bool(self._program.nodes_named(symbol))
+    def _imported(self, symbol: str) -> list[int]:
+        """What an import means, less the runtime's own functions that jump to nothing of others."""
+        nodes = self._program.nodes_named(symbol)
+        if symbol.partition("@")[0] in _NEVER_COME_BACK:
+            nodes = [node for node in nodes if self._program.candidates[node][0].program.bodies]
+        return nodes
+
+    def _may_come_back(self, symbol: str, named: list[int]) -> bool:
+        """Whether a jump to an import may lead elsewhere than to those that it is known to mean."""
+        if named:
+            return self._program.process is None or not self._program.process.is_whole
+        return symbol.partition("@")[0] not in _NEVER_COME_BACK
 
     def _landing(self, node: int, body: Body, landed: Body) -> list[int]:
         """The candidates of `landed` that an unrecorded jump of `node` enters."""

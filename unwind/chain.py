@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from icf.model import Evidence, MemberFlag, Verdict
-from unwind.answer import NO_FUNCTION, OUTSIDE, FrameAnswer
+from unwind.answer import NO_FUNCTION, NO_MODULE, OUTSIDE, FrameAnswer
 from unwind.missing_frames import MissingFrame, MissingFrames
-from unwind.program import Body, Program, SiteKind
+from unwind.process import Process
+from unwind.program import Body, SiteKind
 from unwind.relations import FOREIGN, Callee, Relation, Relations
 from unwind.vptrs import Frame
 
@@ -30,6 +31,7 @@ class Step:
     vaddr: int = 0
     body: Body | None = None
     possible: int = 0
+    is_outside: bool = False  # in no module that is known
     caller: Step | None = None  # None: whatever called it, the frame is the same
     relation: Relation | None = None  # to the caller; None: there is nothing to know
     broken: bool = False  # no possible caller allows anything, so the pair was cut
@@ -40,17 +42,17 @@ class Step:
 
 
 class Chains:
-    """Makes the steps of one program, each once."""
+    """Makes the steps of one process, each once."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._relations = Relations(program)
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._relations = Relations()
         self._missing = MissingFrames()
         self._left_out: dict[tuple[int, int, Body, int], tuple[FrameAnswer, ...]] = {}
         self._steps: dict[tuple[int, int, bool, int | None, int], Step] = {}
         self._answers: dict[tuple[object, ...], FrameAnswer] = {}
         self.root = Step(None)
-        self._outside = Step(None, possible=FOREIGN)
+        self._outside = Step(None, possible=FOREIGN, is_outside=True)
 
     def __len__(self) -> int:
         return len(self._steps) + len(self._answers)
@@ -67,7 +69,7 @@ class Chains:
 
     def _intern(self, caller: Step, address: int, vptr: int, is_pc: bool) -> Step:
         vaddr, body = self.look_up(address, is_pc)
-        knows_caller = caller.body is not None or (caller is self._outside and not is_pc)
+        knows_caller = caller.body is not None or (caller.is_outside and not is_pc)
         missing: tuple[FrameAnswer, ...] = ()
         if body is not None and body.settled:
             missing = self._missing_frames(caller, caller.possible, body, body.domain)
@@ -84,8 +86,7 @@ class Chains:
         self, caller: Step | None, address: int, vaddr: int, frame: Callee | None, missing: tuple[FrameAnswer, ...]
     ) -> Step:
         if frame is None:
-            unknown = FrameAnswer(address, Verdict.UNKNOWN, reason=NO_FUNCTION, vaddr=vaddr)
-            return Step(address, vaddr, answer=unknown)
+            return self._unknown(address, vaddr)
         body = frame.body
         if body.settled:
             name = body.members[0].name
@@ -93,10 +94,11 @@ class Chains:
                 address, Verdict.UNMERGED, name, vaddr=vaddr, body=body, member_idx=0, missing=missing
             )
             return Step(address, vaddr, body, body.domain, answer=settled)
-        step = Step(address, vaddr, body, body.domain, caller)
+        step = Step(address, vaddr, body, body.domain, caller=caller)
         if caller is not None and caller.body is not None and caller.address is not None:
-            step.relation = self._relations.between(caller.address, caller.body, frame)
-        elif caller is self._outside:
+            bias = caller.body.program.bias
+            step.relation = self._relations.between(caller.address - bias, caller.body, frame)
+        elif caller is not None and caller.is_outside:
             step.relation = self._relations.from_outside(frame)
         if caller is not None and step.relation is not None:
             allowed = step.relation.forward(caller.possible)
@@ -135,7 +137,8 @@ class Chains:
         key = (caller.address, callers, body, left)
         answers = self._left_out.get(key)
         if answers is None:
-            frames = self._missing.between(caller.address, caller.body, callers, body, left)
+            return_address = caller.address - caller.body.program.bias
+            frames = self._missing.between(return_address, caller.body, callers, body, left)
             answers = self._left_out[key] = tuple([_missing_answer(frame) for frame in frames])
         return answers
 
@@ -153,15 +156,23 @@ class Chains:
     def look_up(self, address: int, is_pc: bool) -> tuple[int, Body | None]:
         """Where a frame is, and its body: a return address is looked up inside of the call before it."""
         if is_pc or not address:
-            return address, self._program.body_at(address)
-        body = self._program.body_at(address - 1)
-        if body is None or address >= body.end:
+            return self._process.look_up(address)
+        vaddr, body = self._process.look_up(address - 1)
+        if body is None or vaddr + 1 >= body.end:
             # no return address, but a function that a signal interrupted at its first instruction?
-            next_body = self._program.body_at(address)
-            if next_body is not None and next_body.start == address:
-                if self._program.code.call_site(address).kind is SiteKind.NONE:
-                    return address, next_body
-        return address - 1, body
+            next_vaddr, next_body = self._process.look_up(address)
+            if next_body is not None and next_body.start == next_vaddr:
+                if next_body.program.code.call_site(next_vaddr).kind is SiteKind.NONE:
+                    return next_vaddr, next_body
+        return vaddr, body
+
+    def _unknown(self, address: int, vaddr: int) -> Step:
+        """A frame in no function: its module is known, or it is outside of all that is."""
+        module = self._process.module_at(address)
+        reason = NO_MODULE if module is None else NO_FUNCTION
+        path = module.path if module else ""
+        answer = FrameAnswer(address, Verdict.UNKNOWN, reason=reason, vaddr=vaddr, module_path=path)
+        return Step(address, vaddr, is_outside=module is None, possible=0 if module else FOREIGN, answer=answer)
 
 
 def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> FrameAnswer:
@@ -193,7 +204,7 @@ def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> Fr
 
 
 def _missing_answer(frame: MissingFrame) -> FrameAnswer:
-    step = Step(frame.jump or None, frame.jump, frame.body)
+    step = Step(frame.jump + frame.body.program.bias if frame.jump else None, frame.jump, frame.body)
     if frame.body.settled:
         name = frame.body.members[0].name
         answer = FrameAnswer(step.address, Verdict.UNMERGED, name, vaddr=step.vaddr, body=step.body, member_idx=0)

@@ -20,6 +20,7 @@ import numpy as np
 
 from icf.code.calls import CallKind, call_ending_at
 from icf.elf.image import Image
+from icf.elf.plt import find_slot_versions
 from icf.elf.types import SHF_EXECINSTR, Machine
 from unwind.constants import Constants
 from unwind.program import CallSite, Jumps, SiteKind
@@ -35,6 +36,7 @@ _BRANCH_NAMES = {
     Machine.X86_64: re.compile(r"(^|\s)(?:l?jmp|j[a-z]+|loop\w*|(?P<call>l?call))"),
     Machine.AARCH64: re.compile(r"^(?:b|b\.\w+|bra\w+|br|[ct]bn?z|(?P<call>bl|blr\w*))$"),
 }
+_SLOT = re.compile(r"\[rip ([+-] \w+)\]")
 
 
 class ImageCode:
@@ -59,11 +61,14 @@ class ImageCode:
         call = call_ending_at(self._image, return_address)
         if call.kind is CallKind.NONE:
             return CallSite(SiteKind.NONE)
-        if call.kind is CallKind.INDIRECT or call.target is None:
-            return CallSite(SiteKind.INDIRECT)
-        symbol = self._image.plt_stubs.get(call.target)
+        if call.target is not None:
+            symbol = self._stubs.get(call.target)
+        else:
+            symbol = None if call.slot is None else self._imports.get(call.slot)
         if symbol is not None:
             return CallSite(SiteKind.IMPORT, symbol=symbol)
+        if call.target is None:
+            return CallSite(SiteKind.INDIRECT)
         return CallSite(SiteKind.DIRECT, target=call.target)
 
     def jumps(self, start: int, end: int) -> Jumps | None:
@@ -93,9 +98,13 @@ class ImageCode:
             if kind["call"]:
                 indirect |= start < (target or 0) < end
             elif target is None:
-                indirect = True
-            elif target in self._image.plt_stubs:
-                imports.append((vaddr, self._image.plt_stubs[target]))
+                symbol = self._imports.get(_slot(operands, reached))
+                if symbol is None:
+                    indirect = True
+                else:
+                    imports.append((vaddr, symbol))
+            elif target in self._stubs:
+                imports.append((vaddr, self._stubs[target]))
             elif not start <= target < end or target == start:
                 direct.append((vaddr, target))
         return Jumps(tuple(direct), indirect, tuple(imports)) if reached == end else None
@@ -115,6 +124,21 @@ class ImageCode:
             if low <= target < high and (start < target < end) == (opcode == 0xE8):
                 return True
         return False
+
+    @cached_property
+    def _imports(self) -> dict[int, str]:
+        """Address of each GOT slot that the loader fills -> the import, `g` or `g@V1`."""
+        versions = find_slot_versions(self._image)
+        return {
+            slot: f"{name}@{versions[slot]}" if slot in versions else name
+            for slot, name in self._image.got_imports.items()
+        }
+
+    @cached_property
+    def _stubs(self) -> dict[int, str]:
+        """Address of each PLT stub -> the import."""
+        names = self._image.plt_stubs
+        return {stub: self._imports.get(slot, names[stub]) for stub, slot in self._image.plt_slots.items()}
 
     @cached_property
     def _text(self) -> tuple[int, int]:
@@ -161,3 +185,9 @@ def _target(operands: str) -> int | None:
         return int(operands.rpartition(", ")[2].lstrip("#"), 0) & (1 << 64) - 1
     except ValueError:
         return None
+
+
+def _slot(operands: str, end: int) -> int:
+    """The fixed address of the pointer that an x86-64 jump ending at `end` goes through; -1 if there is none."""
+    place = _SLOT.search(operands)
+    return -1 if place is None else (end + int(place[1].replace(" ", ""), 0)) & (1 << 64) - 1

@@ -69,7 +69,8 @@ class Dispatch:
         for vtable in vtables:
             self._groups.setdefault(vtable.group, []).append(vtable)
         self._pointer_jumps = tuple(pointer_jumps)
-        self.everybody = [self]  # of a process with several modules: each may jump on to the functions of another
+        # of all modules of a process: each may jump on to the functions of another
+        self.everybody: Iterable[Dispatch] = [self]
         self._entered: dict[int, Entered] = {}
         self._directly: dict[int, Entered] = {}
 
@@ -175,6 +176,14 @@ class Dispatch:
                 if (class_idx, idx) not in self._thunks:
                     for landed, landed_mask in landings:
                         jumped[landed] = jumped.get(landed, 0) | landed_mask
+        todo = list(jumped.items())
+        while todo:  # a jump may also lead to a thunk
+            class_idx, mask = todo.pop()
+            for idx in bits(mask):
+                for landed, landed_mask in self._jumps.get((class_idx, idx), ()):
+                    new = landed_mask & ~jumped.get(landed, 0)
+                    jumped[landed] = jumped.get(landed, 0) | new
+                    todo += [(landed, new)] if new else []
         found = self._directly[slot] = Entered(members, jumped, frozenset(slots))
         return found
 

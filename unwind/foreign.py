@@ -22,11 +22,14 @@ from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, Vaddr
 from icf.tables.dcall import parse_dcall
 from icf.tables.place import file_with_tables
 from unwind.code import ImageCode
+from unwind.exports import Exports
 from unwind.functions import SymbolFunctions
-from unwind.program import CallRecord, Program
+from unwind.program import Body, CallRecord, Program
 
 
-def load_foreign(image: Image) -> Program:
+def load_foreign(
+    image: Image, exports: Exports | None = None, candidates: list[tuple[Body, int]] | None = None
+) -> Program:
     """The program; `dropped_records` counts what the machine code contradicts."""
     file = file_with_tables(image)
     calls = parse_dcall(file.contents(".debug_dcall"), file.path)
@@ -59,7 +62,9 @@ def load_foreign(image: Image) -> Program:
         for callee in call.callees
     ]
     code, others = ImageCode(image), SymbolFunctions(image, folds_known=True)
-    program = Program(classes, records, (), code, others, tail_calls_known=False)
+    program = Program(
+        classes, records, (), code, others, tail_calls_known=False, exports=exports, candidates=candidates
+    )
     program.dropped_records = table.dropped.total()
     return program
 

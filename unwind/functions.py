@@ -41,7 +41,6 @@ class SymbolFunctions:
         self._starts, self._first = np.unique(values, return_index=True)
         self._ends = self._make_ends(values)
         self._furthest = np.maximum.accumulate(self._ends)
-        self._vaddr_of: dict[str, int] | None = None
 
     def _make_ends(self, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         starts = self._starts
@@ -72,15 +71,6 @@ class SymbolFunctions:
                 return self._function(idx)
             idx -= 1
         return None
-
-    def vaddr_of(self, symbol: str) -> int | None:
-        """Where the function `symbol` is defined, global before local."""
-        if self._vaddr_of is None:
-            self._vaddr_of = {}
-            symbols = self._image.symbols
-            for row in self._rows[np.argsort(symbols.bind[self._rows] == _STB_LOCAL, kind="stable")].tolist():
-                self._vaddr_of.setdefault(symbols.name(row), int(symbols.value[row]))
-        return self._vaddr_of.get(symbol)
 
     def _function(self, idx: int) -> FoldClass:
         symbols = self._image.symbols

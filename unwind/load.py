@@ -19,8 +19,9 @@ from icf.tables.icftable import parse_icf
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
 from unwind.code import ImageCode
+from unwind.exports import Exports, ImageExports
 from unwind.functions import SymbolFunctions
-from unwind.program import CallRecord, Program, SlotCall
+from unwind.program import Body, CallRecord, Program, SlotCall
 
 DCALL, VCALL, ICF = ".debug_dcall", ".debug_vcall", ".debug_icf"
 
@@ -91,16 +92,22 @@ def has_only_records(image: Image) -> bool:
     return file.section(ICF) is None and len(file.contents(DCALL)) > 0
 
 
-def load_program(image: Image) -> Program:
-    """What the resolver needs of `image`; sections are parsed now, symbols and code when asked about."""
+def load_program(
+    image: Image, exports: Exports | None = None, candidates: list[tuple[Body, int]] | None = None
+) -> Program:
+    """What the resolver needs of `image`; sections are parsed now, symbols and code when asked about.
+
+    The modules of one process have one list of `candidates` (`unwind.program`).
+    """
+    exports = exports or ImageExports(image)
     if has_only_records(image):
         from unwind.foreign import load_foreign
 
-        return load_foreign(image)
+        return load_foreign(image, exports, candidates)
     functions = SymbolFunctions(image, folds_known=has_tables(image))
     code = ImageCode(image)
     if not has_tables(image):
-        return Program(code=code, functions=functions)
+        return Program(code=code, functions=functions, exports=exports, candidates=candidates)
     file = file_with_tables(image)
     table = parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str"))
     calls = parse_dcall(file.contents(DCALL), file.path)
@@ -114,4 +121,6 @@ def load_program(image: Image) -> Program:
         slot_calls=ColumnSlotCalls(parse_vcall(file.contents(VCALL), file.path), table.vcall_evidence),
         vtables=table.vtables,
         pointer_jumps=table.pointer_jumps or None,
+        exports=exports,
+        candidates=candidates,
     )

@@ -32,15 +32,18 @@ from icf.model import (
     Evidence,
     FoldClass,
     Member,
+    MemberFlag,
     MemberRef,
     PointerJump,
     TailCall,
     Vtable,
 )
 from unwind.dispatch import Dispatch, bits
+from unwind.exports import Export, Exports, ListedExports
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
+    from unwind.process import Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +119,6 @@ class Functions(Protocol):
     """Functions that are in no fold class."""
 
     def find(self, vaddr: int) -> FoldClass | None: ...
-
-    def vaddr_of(self, symbol: str) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,11 +217,15 @@ class Program:
         vtables: Sequence[Vtable] = (),
         pointer_jumps: Sequence[PointerJump] | None = None,
         tail_calls_known: bool = True,
+        exports: Exports | None = None,
         candidates: list[tuple[Body, int]] | None = None,
     ) -> None:
         self.code: Code = code or ListedCode()
         self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
         self._functions = functions
+        self.exports: Exports = exports or ListedExports()
+        self.process: Process | None = None
+        self.path, self.bias = "", 0  # of the module; run-time less link-time addresses
         self.slot_calls: SlotCalls = {} if slot_calls is None else slot_calls
         self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not where they lead
         self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
@@ -236,7 +241,6 @@ class Program:
             for node, member in zip(body.nodes, body.members, strict=False):
                 if member.die:
                     self._nodes_of_die.setdefault(member.die, []).append(node)
-        self._nodes_of_name: dict[str, list[int]] | None = None
         listed = tuple(tail_calls)
         self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables)
         self.tail_calls = [  # (address of the jump, caller node, callee node or the hub of its body)
@@ -311,26 +315,22 @@ class Program:
         return self.dispatch.slots_left_by(body.class_idx)
 
     def nodes_named(self, symbol: str) -> list[int]:
-        """The candidates that a symbol of the image can mean; none when it is not defined here."""
-        if self._nodes_of_name is None:
-            self._nodes_of_name = {}
-            for body in self.bodies:
-                for node, member in zip(body.nodes, body.members, strict=False):
-                    for name in (member.name, *member.aliases):
-                        self._nodes_of_name.setdefault(name, []).append(node)
-        nodes = self._nodes_of_name.get(symbol)
-        if nodes:
-            return nodes
-        vaddr = self._functions.vaddr_of(symbol) if self._functions else None
-        found = self.body_at(vaddr) if vaddr is not None else None
-        if found is None:
-            return []
-        named = [
-            node
-            for node, member in zip(found.nodes, found.members, strict=False)
-            if symbol in (member.name, *member.aliases)
-        ]
-        return named or list(found.nodes)
+        """The candidates that an import, `g` or `g@V1`, can mean in all modules that are known; none: nobody knows."""
+        if self.process is not None:
+            return self.process.nodes_named(symbol)
+        nodes, is_certain = self.nodes_exported(symbol)
+        return nodes if is_certain else []
+
+    def nodes_exported(self, symbol: str) -> tuple[list[int], bool]:
+        """The candidates that an import can mean here, and whether it can mean no others of this image."""
+        nodes: list[int] = []
+        is_certain = True
+        for export in self.exports.find(symbol):
+            body = None if export.is_chosen else self.body_at(export.vaddr)
+            named = _named(body, export) if body is not None and body.start == export.vaddr else []
+            nodes += named
+            is_certain &= bool(named)
+        return nodes, is_certain
 
     def _add(self, fold: FoldClass, class_idx: int = -1) -> Body:
         first_node = len(self.candidates)
@@ -358,3 +358,19 @@ class Program:
         if not 0 <= ref.member_idx < len(body.members):
             raise ValueError(f"class {ref.class_idx} has no member {ref.member_idx}")
         return body.first_node + ref.member_idx
+
+
+def _named(body: Body, export: Export) -> list[int]:
+    """The candidates of a body that an exported symbol at its start names."""
+    if body.settled:
+        return [body.first_node]
+    versioned = {f"{export.name}@{export.version}", f"{export.name}@@{export.version}"}
+    for names in (versioned, {export.name}):
+        members = [
+            (node, member)
+            for node, member in zip(body.nodes, body.members, strict=False)
+            if not names.isdisjoint((member.name, *member.aliases))
+        ]
+        if members:  # a static function of that name is not the one that is exported
+            return [n for n, member in members if not member.flags & MemberFlag.LOCAL] or [n for n, _ in members]
+    return []

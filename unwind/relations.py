@@ -8,17 +8,21 @@ caller's candidates by what they allow. The first rule that applies to a candida
    or all of the body if nothing else is in it. It may be nothing.
 2. The instruction there is a direct call: all members of the body if it goes there, else what the code
    lets the functions at its target reach.
-3. It is a call through a PLT stub: the member that the symbol names, if this image defines it and the
-   body is within its reach; else another module answers the call, and nothing is known.
+3. It is a call through a PLT stub or a GOT slot: the member that the symbol names, in whichever module defines it, if
+   the body is within its reach; else a module answers the call that is not known, and nothing is.
 4. It is a call by a slot, or an indirect call of which no slot is known: what that can end up in, see
    `unwind.dispatch`. The vtable pointer of the callee's frame, where it is known, leaves fewer.
 5. It is no call at all (a signal frame, a bad unwind), or unreadable: nothing is known.
 
-A frame outside of the image, too, can only have had a pointer, or a name that the image exports: rule 4. That is not
+A frame in no module that is known, too, can only have had a pointer, or a name that is exported: rule 4. That is not
 held against an innermost frame, whose caller a profiler may have missed.
 
 A vtable pointer that leaves nothing was not this object's, and counts as none. Once a destructor runs it may have moved
 to the vtable of a base: members that are destructors then stay where their call is possible at all.
+
+A call by a name may be bound to any definition of it, also where a record tells which one the linker saw. Caller and
+callee may lie in different modules; where nothing leads from the one to the other, nothing is concluded: the loader
+itself runs in the place of a function that it binds when it is first called.
 
 A body with a single candidate allows everything: whoever called it, its name is sure. (A stack that lost a
 frame, as frame pointers do in leaf functions, then says nothing wrong about the frames around the gap.)
@@ -32,7 +36,7 @@ from typing import NamedTuple
 
 from icf.model import ANY_POINTER, Evidence
 from unwind.callgraph import CallGraph
-from unwind.program import Body, Program, SiteKind
+from unwind.program import Body, SiteKind
 from unwind.vptrs import destructors
 
 FOREIGN = 1  # the only candidate of a frame outside of the image
@@ -89,23 +93,22 @@ class Relation:
 
 
 class Relations:
-    """The relations of a program, each worked out once."""
+    """The relations of frames in all modules of a process, each worked out once; addresses are link-time ones."""
 
-    def __init__(self, program: Program, graph: CallGraph | None = None) -> None:
-        self._program = program
-        self._graph = graph or CallGraph(program)
-        self._known: dict[tuple[int, Callee], Relation] = {}
+    def __init__(self) -> None:
+        self._graph = CallGraph()
+        self._known: dict[tuple[int, int, Callee], Relation] = {}
 
     def between(self, return_address: int, caller: Body, callee: Callee) -> Relation:
         """The relation of a frame, `callee`, to the frame in `caller` that it returns to."""
-        key = (return_address, callee)
+        key = (caller.first_node, return_address, callee)
         relation = self._known.get(key)
         if relation is None:
             relation = self._known[key] = self._relate(return_address, caller, callee)
         return relation
 
     def from_outside(self, frame: Callee) -> Relation | None:
-        """The relation of a frame to one outside of the image: a pointer was what it had."""
+        """The relation of a frame to one in no known module: a pointer was what it had."""
         callee = frame.body
         allowed = self._by_slots((ANY_POINTER,), frame) or callee.program.by_slots(callee)
         if allowed in (0, callee.domain):
@@ -115,13 +118,19 @@ class Relations:
     def _relate(self, return_address: int, caller: Body, callee: Callee) -> Relation:
         groups: dict[tuple[int, Evidence | None], int] = {}
         unrecorded = caller.domain
-        for idx, callees in self._program.callees(return_address, caller).items():
-            limit = self._from_record(callees, callee)
+        crosses = caller.program is not callee.body.program  # from one module to another
+        bound = self._imported(return_address, caller)
+        for idx, callees in caller.program.callees(return_address, caller).items():
+            limit = self._from_record(callees, bound, callee)
+            if crosses and not limit[0]:
+                continue
             groups[limit] = groups.get(limit, 0) | 1 << idx
             unrecorded &= ~(1 << idx)
         why = ""
         if unrecorded:
-            limit, why = self._from_code(return_address, callee)
+            limit, why = self._from_code(return_address, caller, callee)
+            if crosses and not limit[0]:
+                limit = (callee.body.domain, None)
             groups[limit] = groups.get(limit, 0) | unrecorded
         return Relation(
             tuple(Group(callers, allowed, evidence) for (allowed, evidence), callers in groups.items()),
@@ -129,29 +138,38 @@ class Relations:
             unrecorded if why else 0,
         )
 
-    def _from_record(self, callees: list[tuple[int, Evidence]], frame: Callee) -> tuple[int, Evidence | None]:
-        nodes = [node for node, _ in callees]
+    @staticmethod
+    def _imported(return_address: int, caller: Body) -> list[int]:
+        """What the loader may have bound the call to, where it is one by a name."""
+        site = caller.program.code.call_site(return_address)
+        return caller.program.nodes_named(site.symbol) if site.kind is SiteKind.IMPORT else []
+
+    def _from_record(
+        self, callees: list[tuple[int, Evidence]], bound: list[int], frame: Callee
+    ) -> tuple[int, Evidence | None]:
+        nodes = [*bound, *(node for node, _ in callees)]
         return self._within_reach(nodes, frame, max(evidence for _, evidence in callees))
 
-    def _from_code(self, return_address: int, frame: Callee) -> tuple[tuple[int, Evidence | None], str]:
-        body = frame.body
-        site = self._program.code.call_site(return_address)
-        anything = (body.domain, None), f"{site.kind.value} before {return_address:#x}"
+    def _from_code(self, return_address: int, caller: Body, frame: Callee) -> tuple[tuple[int, Evidence | None], str]:
+        body, program = frame.body, caller.program
+        site = program.code.call_site(return_address)
+        place = f"before {return_address + program.bias:#x}"
+        anything = (body.domain, None), f"{site.kind.value} {place}"
         if site.kind is SiteKind.DIRECT:
-            anything = anything[0], f"no record of the {site.kind.value} before {return_address:#x}"
-            target = self._program.body_at(site.target)
+            anything = anything[0], f"no record of the {site.kind.value} {place}"
+            target = program.body_at(site.target)
             if target is body or target is None or target.start != site.target:
                 return anything  # what is not entered at its start may be bytes that only look like a call
             limit = self._within_reach(target.nodes, frame, Evidence.DECODED)
             return anything if limit[1] is None else (limit, "")
         if site.kind is SiteKind.INDIRECT:
-            call = self._program.slot_calls.get(return_address)
+            call = program.slot_calls.get(return_address)
             slot, evidence = (ANY_POINTER, Evidence.DECODED) if call is None else call
-            why = anything[1] if call is None else f"call of slot {slot} of a vtable before {return_address:#x}"
+            why = anything[1] if call is None else f"call of slot {slot} of a vtable {place}"
             allowed = self._by_slots((slot,), frame) or body.program.by_slots(body, (slot,))
             return (allowed, None if allowed == body.domain else evidence), why
         if site.kind is SiteKind.IMPORT:
-            named = self._program.nodes_named(site.symbol)
+            named = program.nodes_named(site.symbol)
             limit = self._within_reach(named, frame, Evidence.DECODED)
             return (limit, "") if limit[0] and limit[1] is not None else anything
         return anything
@@ -162,7 +180,7 @@ class Relations:
         allowed, wild = 0, False
         slots: set[int] = set()
         for node in nodes:
-            reach = self._graph.reach(node)
+            reach = self._graph.reach(node, body.program.candidates)
             allowed |= body.mask_of(reach.nodes)
             slots |= reach.slots
             wild |= reach.wild

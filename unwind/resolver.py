@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from unwind.answer import FrameAnswer
 from unwind.chain import Chains, Step
+from unwind.process import Process
 from unwind.program import Program
 from unwind.vptrs import Frame, Trust, Vptrs
 
@@ -27,16 +28,16 @@ Answers = tuple[FrameAnswer, ...]
 
 
 class Resolver:
-    """Answers for the stacks of one program.
+    """Answers for the stacks of one program, or of a process with several modules.
 
     What is remembered is bounded: `step_limit` is for steps and their answers, `address_limit` for the addresses
     of whole stacks.
     """
 
-    def __init__(self, program: Program, step_limit: int = 1 << 20, address_limit: int = 1 << 22) -> None:
-        self._program = program
+    def __init__(self, process: Process | Program, step_limit: int = 1 << 20, address_limit: int = 1 << 22) -> None:
+        self._process = process if isinstance(process, Process) else Process.of(process)
         self._step_limit, self._address_limit = step_limit, address_limit
-        self._chains = Chains(program)
+        self._chains = Chains(self._process)
         self._trust = Trust(lambda address, is_pc: self._chains.look_up(address, is_pc))
         self._stacks: dict[tuple[Frame, ...], Answers] = {}
         self._with_vptrs: dict[tuple[Addresses, Vptrs], tuple[Frame, ...]] = {}
@@ -93,7 +94,7 @@ class Resolver:
     def _walk(self, addresses: tuple[Frame, ...]) -> list[Step]:
         """The steps of a stack, outermost first, made where they are new."""
         if len(self._chains) > self._step_limit:
-            self._chains = Chains(self._program)
+            self._chains = Chains(self._process)
         step = self._chains.root
         steps = []
         for address in addresses[:0:-1]:

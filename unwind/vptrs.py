@@ -70,7 +70,10 @@ class Trust:
                 inner = addresses[inner_idx]
                 bodies.append(None if inner is None else self._look_up(inner, inner_idx == 0)[1])
             body = bodies[frame_idx]
-            if body is None or body.settled or not body.program.dispatch.knows(vptr):
+            if body is None:
+                continue
+            vptr -= body.program.bias
+            if body.settled or not body.program.dispatch.knows(vptr):
                 continue
             if (frame_idx == 0 and address == body.start) or not self._may_be_moved(
                 [inner for inner in bodies[:-1] if inner is not None], body, vptr

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from unwind.exports import Export, ListedExports
 from unwind.program import CallRecord
 
 COMPLETE, FRAGMENT = ClassFlag.MEMBERS_COMPLETE, ClassFlag.FRAGMENT
@@ -56,3 +57,8 @@ def call(caller: tuple[int, int], callee: tuple[int, int], site: int = 0) -> Cal
 
 def tail(caller: tuple[int, int], callee: tuple[int, int], jump_offset: int = 0x800) -> TailCall:
     return TailCall(Vaddr(start(caller[0]) + jump_offset), MemberRef(*caller), MemberRef(*callee))
+
+
+def exports(*folds: FoldClass) -> ListedExports:
+    """Each member by its name."""
+    return ListedExports(Export(member.name, each.vaddr) for each in folds for member in each.members)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icf.model import FoldClass, Member, Vaddr
-from tests.unwind.support import BODY_BYTES, COMPLETE, FRAGMENT, call, die, fold, pc, ret, start, tail
+from tests.unwind.support import BODY_BYTES, COMPLETE, FRAGMENT, call, die, exports, fold, pc, ret, start, tail
 from unwind.answer import FrameAnswer
 from unwind.program import CallSite, Jumps, ListedCode, Program, SiteKind
 from unwind.resolver import Resolver
@@ -120,10 +120,10 @@ def test_through_the_procedure_linkage_table() -> None:
     classes = [fold(body, 1) for body in range(10)]
     sites = {ret(MAIN): CallSite(SiteKind.IMPORT, symbol="b0m0")}
     ways = dict([jumps(body=0, imports=["b1m0"]), jumps(body=1, imports=["b2m0", "elsewhere"])])
-    assert missing(Program(classes, code=ListedCode(sites, ways)), 1) == ["b0m0"]
-    assert missing(Program(classes, code=ListedCode(sites, ways)), 2) == ["b1m0?", "b0m0"]
+    assert missing(Program(classes, code=ListedCode(sites, ways), exports=exports(*classes)), 1) == ["b0m0"]
+    assert missing(Program(classes, code=ListedCode(sites, ways), exports=exports(*classes)), 2) == ["b1m0?", "b0m0"]
     sites[ret(MAIN)] = CallSite(SiteKind.IMPORT, symbol="elsewhere")
-    assert missing(Program(classes, code=ListedCode(sites, ways)), 2) == []
+    assert missing(Program(classes, code=ListedCode(sites, ways), exports=exports(*classes)), 2) == []
 
 
 def test_an_indirect_call_has_no_known_callee() -> None:

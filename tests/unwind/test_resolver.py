@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, MemberFlag, Verdict
-from tests.unwind.support import FRAGMENT, MARKED, call, die, fold, pc, ret, start, tail
+from tests.unwind.support import FRAGMENT, MARKED, call, die, exports, fold, pc, ret, start, tail
 from unwind.answer import FrameAnswer
 from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
 from unwind.resolver import Resolver
@@ -258,9 +258,11 @@ def test_an_unlisted_function_may_jump_wherever_the_listed_ones_do() -> None:
 
 def test_a_call_through_the_plt_means_the_symbol_it_names() -> None:
     code = ListedCode({ret(1): CallSite(SiteKind.IMPORT, symbol="b0m1"), ret(1, 1): CallSite(SiteKind.IMPORT)})
-    program = Program([fold(0, 2), fold(1, 1)], code=code)
+    program = Program([fold(0, 2), fold(1, 1)], code=code, exports=exports(fold(0, 2)))
     assert shown(resolve(program, pc(0), ret(1)))[0] == "b0m1"
     assert shown(resolve(program, pc(0), ret(1, 1)))[0] == "ambiguous:b0m0,b0m1"
+    # a function of that name which is not exported is not the one that the loader binds
+    assert shown(resolve(Program([fold(0, 2), fold(1, 1)], code=code), pc(0), ret(1)))[0] == "ambiguous:b0m0,b0m1"
 
 
 def test_no_call_before_the_return_address_means_nothing_is_known() -> None:

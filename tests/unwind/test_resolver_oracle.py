@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icf.model import ClassFlag, FoldClass, MemberFlag, TailCall, Verdict
-from tests.unwind.support import BODY_BYTES, call, fold, pc, ret, start, tail
+from tests.unwind.support import BODY_BYTES, call, exports, fold, pc, ret, start, tail
 from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
 from unwind.resolver import Resolver
 
@@ -33,7 +33,8 @@ class World:
     jumps: dict[int, Jumps | None]
 
     def program(self) -> Program:
-        return Program(self.classes, self.records, self.tails, ListedCode(self.sites, self.jumps))
+        code = ListedCode(self.sites, self.jumps)
+        return Program(self.classes, self.records, self.tails, code, exports=exports(*self.classes))
 
     def candidates(self, body: int) -> list[Candidate]:
         fold_class = self.classes[body]
@@ -119,21 +120,21 @@ class World:
                     for member_idx, member in enumerate(fold_class.members)
                     if member.die == record.callee
                 }
-        if callees:
-            return self.reached(callees, body)[0]
         site = self.sites.get(return_address, CallSite(SiteKind.UNKNOWN))
+        named = {
+            (idx, member_idx)
+            for idx, fold_class in enumerate(self.classes)
+            for member_idx, member in enumerate(fold_class.members)
+            if site.kind is SiteKind.IMPORT and member.name == site.symbol
+        }
+        if callees:
+            return self.reached(callees | named, body)[0]
         if site.kind is SiteKind.DIRECT:
             target = site.target // BODY_BYTES - 1
             if target == body or not 0 <= target < len(self.classes):
                 return everything
             return self.reached(set(self.candidates(target)), body)[0]
         if site.kind is SiteKind.IMPORT:
-            named = {
-                (idx, member_idx)
-                for idx, fold_class in enumerate(self.classes)
-                for member_idx, member in enumerate(fold_class.members)
-                if member.name == site.symbol
-            }
             return self.reached(named, body)[0] or everything
         if site.kind is SiteKind.INDIRECT:
             return self.by_pointer(body)

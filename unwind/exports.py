@@ -1,0 +1,84 @@
+"""What a module defines for others: the dynamic symbols by which calls of other modules are bound.
+
+A reference is `g`, or `g@V1` with a version. It means every definition that the loader may bind it to: one of that
+version, or one without; a reference that has no version means each (`icf.elf.versions`). An address alone does not say
+which function is meant where several were folded into one body; the symbol's name does (`Program.nodes_exported`):
+
+    .dynsym of X    g 0x1200, h 0x1200          class at 0x1200: g, h, i (not exported)
+    call g@plt                                  means g
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from icf.elf.image import Image
+from icf.elf.types import STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE
+from icf.elf.versions import read_versions
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A function that other modules can call by name."""
+
+    name: str
+    vaddr: int
+    version: str = ""
+    is_hidden: bool = False  # only a reference to its very version means it
+    is_chosen: bool = False  # the function at `vaddr` chooses the one that is called (STT_GNU_IFUNC)
+
+    def answers(self, version: str) -> bool:
+        """Whether a reference with that version may be bound to it."""
+        return not version or version == self.version or not (self.version or self.is_hidden)
+
+
+class Exports(Protocol):
+    """The definitions of one module."""
+
+    def find(self, symbol: str) -> Sequence[Export]:
+        """Those that `symbol` or `symbol@version` may be bound to."""
+
+
+class ListedExports:
+    """Exports given one by one."""
+
+    def __init__(self, exports: Iterable[Export] = ()) -> None:
+        self._by_name: dict[str, list[Export]] = {}
+        for export in exports:
+            self._by_name.setdefault(export.name, []).append(export)
+
+    def find(self, symbol: str) -> Sequence[Export]:
+        name, _, version = symbol.partition("@")
+        return [export for export in self._by_name.get(name, ()) if export.answers(version)]
+
+
+class ImageExports:
+    """The dynamic symbols of an image, read when first asked for."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+
+    def find(self, symbol: str) -> Sequence[Export]:
+        return self._listed.find(symbol)
+
+    @cached_property
+    def _listed(self) -> ListedExports:
+        symbols = self._image.dynamic_symbols
+        versions = read_versions(self._image)
+        callable_types = (STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE)
+        rows = np.flatnonzero(symbols.is_defined & (symbols.bind != STB_LOCAL) & np.isin(symbols.type, callable_types))
+        return ListedExports(
+            Export(name, vaddr, versions.name(row), versions.is_hidden(row), kind == STT_GNU_IFUNC)
+            for row, name, vaddr, kind in zip(
+                rows.tolist(),
+                symbols.names(rows.tolist()),
+                symbols.value[rows].tolist(),
+                symbols.type[rows].tolist(),
+                strict=True,
+            )
+        )
