@@ -377,6 +377,10 @@ def slot_of(kind, tag, attr):
             return 12
         if attr == 0x39:
             return 13
+        if attr == 0x1D:
+            return 14
+        if attr == 0x4D:
+            return 15
         return 0
     if kind == 2:
         if attr == 0x7F or attr == 0x31:

@@ -29,6 +29,9 @@ cpdef int scan(const unsigned char[::1] info, const unsigned char[::1] more, con
                u64[::1] consts, const unsigned int[::1] forms, size_t first, size_t last, int mode, u64[:, ::1] picks, int[::1] stack,
                u64[:, ::1] subprograms, u64[:, ::1] sites, u64[::1] result) except -1
 
+@cython.locals(value=u64, op=u64, shift=u64)
+cdef u64 constant_of(const unsigned char[::1] info, size_t start, size_t end) noexcept nogil
+
 cdef u64 string_ref(u64 value, u64 cls, const unsigned char[::1] str_offsets, u64 str_base,
                     u64 offset_size, u64 str_kind) noexcept nogil
 

@@ -187,9 +187,10 @@ def scan(
     picks        u64[n, 2]: offset of a DIE, its unit's row; n = 0: scan units
     stack        i32 scratch, its length (in mode 3: half of it) bounds the nesting
     subprograms  u64[n, 6]: DIE, low, high, ranges, flags | unit << 32, origin; flags: 1 has low, 2 has ranges as
-                 an offset, 4 as an index. With picks u64[n, 12]: DIE, low, high, ranges, flags | unit << 32,
-                 origin, name, linkage name, decl_line, decl_file, decl_column, tag; further flags: 8 declaration,
-                 16 external, 32 inline, 64 artificial, 128 could not be read
+                 an offset, 4 as an index. With picks u64[n, 14]: DIE, low, high, ranges, flags | unit << 32,
+                 origin, name, linkage name, decl_line, decl_file, decl_column, tag, containing type (a DIE; 0 for
+                 none), slot in the vtable + 1 (0 for none); further flags: 8 declaration, 16 external, 32 inline,
+                 64 artificial, 128 could not be read
     sites        u64[n, 3]: pc, origin, caller's row in this call's `subprograms` | flags << 32;
                  flags: 1 tail call, 2 pc is that of the call or jump instruction, not a return address, 4 no caller
     result       u64[3]: next unit (or pick), rows in subprograms, rows in sites; next < last means an
@@ -299,7 +300,7 @@ def scan(
                 children = decls[decl, 2] >> 8
                 if kind != 0 or pick_mode:
                     slot = 0
-                    while slot < 14:
+                    while slot < 16:
                         val[32 + slot] = 0
                         slot += 1
                     val[32 + 31] = 0
@@ -381,6 +382,8 @@ def scan(
                                 err = 1
                                 break
                             pos += value
+                            if slot == 15:
+                                value = constant_of(info, pos - value, pos)
                     elif enc == 4:
                         value = pos + before
                         while True:
@@ -407,6 +410,8 @@ def scan(
                             err = 1
                             break
                         pos += value
+                        if slot == 15:
+                            value = constant_of(info, pos - value, pos)
                     elif enc == 7:
                         value = 1
                     else:
@@ -419,8 +424,8 @@ def scan(
                 # -- what it is
                 row = -1
                 if pick_mode:
-                    slot = 4 if kind != 1 else 14  # of other kinds these mean something else
-                    while slot < 14:
+                    slot = 4 if kind != 1 else 16  # of other kinds these mean something else
+                    while slot < 16:
                         if slot != 6 or kind != 2:
                             val[32 + slot] = 0
                         slot += 1
@@ -552,6 +557,13 @@ def scan(
                                 subprograms[n_subs, 9] = val[11] if val[32 + 11] != 0 else 0
                                 subprograms[n_subs, 10] = val[13] if val[32 + 13] != 0 else 0
                                 subprograms[n_subs, 11] = decls[decl, 3]
+                                value = 0
+                                if val[32 + 14] == 8 and val[14] < end - unit_offset:
+                                    value = unit_offset + val[14] + before
+                                elif val[32 + 14] == 9 and val[14] < units[unit, 23]:
+                                    value = units[unit, 22] + val[14]
+                                subprograms[n_subs, 12] = value
+                                subprograms[n_subs, 13] = val[15] if val[32 + 15] == 11 else 0
                             subprograms[n_subs, 4] = flags | unit << 32
                             row = n_subs
                             n_subs += 1
@@ -610,7 +622,7 @@ def scan(
                 if pick_mode:
                     subprograms[n_subs, 0] = picks[i, 0]
                     value = 1
-                    while value < 12:
+                    while value < 14:
                         subprograms[n_subs, value] = 0
                         value += 1
                     subprograms[n_subs, 4] = 128 | unit << 32
@@ -623,6 +635,37 @@ def scan(
         result[1] = n_subs
         result[2] = n_sites
     return 0
+
+
+def constant_of(info, start, end):
+    """The constant that an expression consists of, plus 1; 0 if it is none below 2 ** 32."""
+    value = 0
+    if start < end:
+        op = info[start]
+        start += 1
+        if op >= 0x30 and op < 0x50:  # DW_OP_lit0 ...
+            value = op - 0x30 + 1
+        elif op == 0x08 and end - start == 1:  # DW_OP_const1u
+            value = word(info, start, 1) + 1
+            start += 1
+        elif op == 0x0A and end - start == 2:  # DW_OP_const2u
+            value = word(info, start, 2) + 1
+            start += 2
+        elif op == 0x10 and end - start <= 4:  # DW_OP_constu
+            shift = 0
+            while start < end:
+                op = info[start]
+                start += 1
+                value |= (op & 0x7F) << shift
+                shift += 7
+                if op < 0x80:
+                    value += 1
+                    break
+            else:
+                value = 0
+        if start != end:
+            value = 0
+    return value
 
 
 def string_ref(value, cls, str_offsets, str_base, offset_size, str_kind):

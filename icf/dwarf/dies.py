@@ -36,6 +36,8 @@ class Dies(NamedTuple):
     decl_file: U64
     decl_column: U64
     tag: U64
+    containing_type: U64  # of a virtual method, the DIE of its class; 0 for none
+    vtable_slot: U64  # of a virtual method, its slot + 1; 0 for none
 
     @property
     def failed(self) -> NDArray[np.bool_]:
@@ -49,7 +51,7 @@ def read_dies(debug: DebugInfo, offsets: U64) -> Dies:
     picks = np.empty((count, 2), np.uint64)
     picks[:, 0] = np.where(units >= 0, offsets, 0)
     picks[:, 1] = np.maximum(units, 0)
-    rows = np.zeros((count, 12), np.uint64)
+    rows = np.zeros((count, 14), np.uint64)
     if count and debug.unit_count:
         result = np.zeros(3 + 64, np.uint64)
         debug.run(0, count, picks, rows, np.empty((0, 3), np.uint64), np.empty(0, np.int32), result)
@@ -62,13 +64,13 @@ def defined_subprograms(debug: DebugInfo, unit_idx: int) -> Dies:
     """All subprograms of a unit that are no declarations, with or without code; none of a corrupt unit."""
     none, stack, result = np.empty((0, 2), np.uint64), np.empty(MAX_DEPTH, np.int32), np.zeros(3 + 64, np.uint64)
     no_sites = np.empty((0, 3), np.uint64)
-    rows = np.empty((1 << 12, 12), np.uint64)
+    rows = np.empty((1 << 12, 14), np.uint64)
     unit_bytes = int(debug.units[unit_idx, END] - debug.units[unit_idx, OFFSET])
     while True:
         debug.run(unit_idx, unit_idx + 1, none, rows, no_sites, stack, result, mode=2)
         if result[0] > unit_idx or len(rows) > unit_bytes:
             return _columns(rows[: int(result[1])])
-        rows = np.empty((4 * len(rows), 12), np.uint64)
+        rows = np.empty((4 * len(rows), 14), np.uint64)
 
 
 def _columns(rows: U64) -> Dies:
@@ -87,6 +89,8 @@ def _columns(rows: U64) -> Dies:
         decl_file=column[9],
         decl_column=column[10],
         tag=column[11],
+        containing_type=column[12],
+        vtable_slot=column[13],
     )
 
 

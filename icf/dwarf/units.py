@@ -153,7 +153,7 @@ class DebugInfo:
 
     def read_unit_dies(self) -> None:
         """Fill the columns of `units` that come from the units' own DIEs."""
-        nothing = np.empty((1, 12), np.uint64)
+        nothing = np.empty((1, 14), np.uint64)
         self.run(
             0,
             len(self.units),
