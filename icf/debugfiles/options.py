@@ -35,7 +35,6 @@ def open_image(
     """
     image = Image.open(path)
     try:
-        image.debug_roots = tuple(roots)
         if needs_code and image.is_debug_file:
             raise IcfError(
                 f"{path}: is a separate debug file, without code",
@@ -44,18 +43,27 @@ def open_image(
         if debug_file is not None:
             from icf.debugfiles.search import open_debug_file
 
+            image.debug_roots = tuple(roots)
             image.attach_debug(open_debug_file(image, debug_file))
-        elif image.section(".debug_info") is None and not image.is_debug_file:
-            from icf.debugfiles.search import SYSTEM_ROOT, find_debug_file
-
-            debug, refused = find_debug_file(image, (*roots, SYSTEM_ROOT))
-            if debug is not None:
-                image.attach_debug(debug)
-            elif refused and strict:
-                raise IcfError(refused[0], hint="name the right file with --debug-file, or remove this one")
-            for line in refused:
-                sys.stderr.write(f"icf: warning: {line}: not used\n")
+        else:
+            attach_debug(image, roots, strict=strict)
     except BaseException:
         image.close()
         raise
     return image
+
+
+def attach_debug(image: Image, roots: Sequence[str], *, strict: bool = False) -> None:
+    """Give an image its debug file, if it needs one and there is one, as `open_image` does."""
+    image.debug_roots = tuple(roots)
+    if image.section(".debug_info") is not None or image.is_debug_file:
+        return
+    from icf.debugfiles.search import SYSTEM_ROOT, find_debug_file
+
+    debug, refused = find_debug_file(image, (*roots, SYSTEM_ROOT))
+    if debug is not None:
+        image.attach_debug(debug)
+    elif refused and strict:
+        raise IcfError(refused[0], hint="name the right file with --debug-file, or remove this one")
+    for line in refused:
+        sys.stderr.write(f"icf: warning: {line}: not used\n")

@@ -1,0 +1,177 @@
+"""Read `--modules`: which images a process had loaded where, so that stacks may hold run-time addresses.
+
+    [{"path": "/usr/bin/shop", "build_id": "5d0c...", "load_address": "0x555500000000"},
+     {"path": "libx.so", "bias": 140737348354048}]
+
+`load_address` is where the image's lowest page lies: the start of its first line in /proc/PID/maps. `bias` is what was
+added to its link-time addresses: `l_addr` of the loader, `dlpi_addr` of dl_iterate_phdr; for most shared objects and
+position-independent programs the same number, for a program linked at a fixed address 0. One of the two is needed.
+Numbers may be strings in hexadecimal (`0x...`). Keys that are not known are passed over.
+
+The list is written where the process ran; the images may be elsewhere now. A path that leads to no file, or to one of
+another build, is looked for in this order, R being each `--module-root` and then each `--debug-root`:
+
+    R/.build-id/ab/cdef        where the build id is abcdef
+    R/usr/lib/libx.so          the path below R, as in a copy of the file system
+    R/libx.so
+
+Without a build id in the list any file of that name will do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from icf.elf.image import Image
+from icf.elf.types import PT_LOAD
+from icf.errors import IcfError
+
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+_BUILD_ID = re.compile(r"(?:[0-9a-fA-F]{2}){2,64}")
+_PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModule:
+    """An entry of the list; one of `load_address` and `bias` is None."""
+
+    path: str
+    build_id: bytes
+    load_address: int | None
+    bias: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An image that was found, and where it lay: `start` and `end` are run-time addresses."""
+
+    path: str  # as in the list
+    image: Image
+    bias: int
+    start: int
+    end: int
+
+
+def read_modules(path: str) -> list[LoadedModule]:
+    """The entries of a list; `IcfError` names the first that is wrong."""
+    try:
+        with open(path, "rb") as file:
+            listed = json.load(file)
+    except OSError as error:
+        raise IcfError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise IcfError(f"{path}: is not JSON: {error}") from error
+    if not isinstance(listed, list):
+        raise IcfError(f"{path}: must be a list of modules")
+    return [_entry(entry, f"{path}: module {number}") for number, entry in enumerate(listed, 1)]
+
+
+def _entry(entry: Any, place: str) -> LoadedModule:
+    if not isinstance(entry, dict):
+        raise IcfError(f"{place}: must be an object with path and load_address")
+    path, build_id = entry.get("path"), entry.get("build_id")
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise IcfError(f"{place}: path must be a string")
+    if build_id is not None and not (isinstance(build_id, str) and (_BUILD_ID.fullmatch(build_id) or not build_id)):
+        raise IcfError(f"{place}: build_id must be a string of hexadecimal digits")
+    if (entry.get("load_address") is None) == (entry.get("bias") is None):
+        raise IcfError(f"{place}: needs either load_address or bias")
+    return LoadedModule(
+        path,
+        bytes.fromhex(build_id or ""),
+        _number(entry.get("load_address"), f"{place}: load_address", 0),
+        _number(entry.get("bias"), f"{place}: bias", -1 << 63),
+    )
+
+
+def _number(value: Any, place: str, least: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value, 16)
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 64:
+        return value
+    raise IcfError(f"{place} must be a number of 64 bits, or one in hexadecimal as a string")
+
+
+def find_images(
+    modules: Sequence[LoadedModule], roots: Sequence[str], opened: ExitStack
+) -> tuple[list[Placed], list[str]]:
+    """The modules whose images were found, by address, and a line for each other one.
+
+    The images are closed with `opened`. Raises `IcfError` where two modules overlap.
+    """
+    placed: list[Placed] = []
+    missing: list[str] = []
+    for module in modules:
+        image, problem = _find(module, roots)
+        if image is None:
+            missing.append(problem)
+        else:
+            placed.append(_place(module, opened.enter_context(image)))
+    placed.sort(key=lambda each: each.start)
+    for below, above in zip(placed, placed[1:], strict=False):
+        if above.start < below.end:
+            raise IcfError(f"{above.path} at {above.start:#x} overlaps {below.path}, which ends at {below.end:#x}")
+    return placed, missing
+
+
+def _place(module: LoadedModule, image: Image) -> Placed:
+    loads = [segment for segment in image.segments if segment.type == PT_LOAD and segment.memsz]
+    if not loads:
+        raise IcfError(f"{image.path}: has nothing that is loaded")
+    low = min(segment.vaddr for segment in loads) // _PAGE_BYTES * _PAGE_BYTES
+    high = max(segment.vaddr + segment.memsz for segment in loads)
+    bias = module.load_address - low if module.load_address is not None else module.bias
+    assert bias is not None
+    if bias >= 1 << 63:
+        bias -= 1 << 64  # how the loader writes a bias below zero
+    if not 0 <= low + bias <= high + bias <= 1 << 64:
+        raise IcfError(f"{module.path}: does not fit the address space at {low + bias:#x}")
+    return Placed(module.path, image, bias, low + bias, high + bias)
+
+
+def _find(module: LoadedModule, roots: Sequence[str]) -> tuple[Image | None, str]:
+    """The image of a module; or why there is none."""
+    problem = f"{module.path}: no such file"
+    for path in _candidates(module, roots):
+        if not os.path.isfile(path):
+            continue
+        try:
+            image = Image.open(path)
+        except IcfError as error:
+            problem = str(error)
+            continue
+        wrong = _mismatch(module, image)
+        if not wrong:
+            return image, ""
+        problem = f"{path}: {wrong}"
+        image.close()
+    return None, problem
+
+
+def _candidates(module: LoadedModule, roots: Sequence[str]) -> Iterator[str]:
+    yield module.path
+    digits = module.build_id.hex()
+    for root in roots:
+        if digits:
+            yield os.path.join(root, ".build-id", digits[:2], digits[2:])
+        yield os.path.join(root, module.path.lstrip("/"))
+        yield os.path.join(root, os.path.basename(module.path))
+
+
+def _mismatch(module: LoadedModule, image: Image) -> str:
+    """Why an image is not that module; empty if it may be."""
+    if image.is_debug_file:
+        return "is a separate debug file, without code"
+    found = image.build_id
+    # perf fills build ids up to 20 bytes with zeros
+    if module.build_id and not (found and module.build_id.startswith(found) and not any(module.build_id[len(found) :])):
+        return f"has build id {found.hex() or 'none'}, not {module.build_id.hex()}"
+    return ""
