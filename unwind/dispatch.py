@@ -94,7 +94,7 @@ class Dispatch:
     def in_slot(self, slot: int) -> Masks:
         """What a call by `slot`, or by ANY_POINTER, enters directly."""
         if slot == ANY_POINTER:
-            return {idx: mask for idx, mask in enumerate(self._marked) if mask}
+            return _union([dict(enumerate(self._marked)), *self._of_slot.values()])
         return _union((self._of_slot.get(slot, {}), self._anywhere))
 
     def entered(self, slot: int) -> Entered:

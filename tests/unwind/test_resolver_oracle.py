@@ -7,19 +7,46 @@ is none, it cuts the outermost pair that makes it so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icf.model import ClassFlag, FoldClass, MemberFlag, TailCall, Verdict
+from icf.model import (
+    ALL_MEMBERS,
+    ANY_POINTER,
+    ClassFlag,
+    FoldClass,
+    MemberFlag,
+    MemberRef,
+    PointerJump,
+    TailCall,
+    Vaddr,
+    Verdict,
+    Vtable,
+    VtableSlot,
+)
 from tests.unwind.support import BODY_BYTES, call, exports, fold, pc, ret, start, tail
-from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind, SlotCall
 from unwind.resolver import Resolver
 
 Candidate = tuple[int, int]  # body, member; the member after the last stands for one that is not listed
 Frame = int | None
+Entry = Vtable | int | str  # a vtable; or the group of one, by a thunk; or "pointer", "table", "direct", "lost"
+TAKEN, VIRTUAL = MemberFlag.ADDRESS_TAKEN, MemberFlag.VIRTUAL
+
+
+class Seen(NamedTuple):
+    """What is known of a frame besides its address."""
+
+    vptr: int = 0
+    is_entry: bool = False
+
+
+UNSEEN = Seen()
 
 
 @dataclass(frozen=True)
@@ -31,10 +58,22 @@ class World:
     tails: list[TailCall]
     sites: dict[int, CallSite]
     jumps: dict[int, Jumps | None]
+    vtables: list[Vtable]
+    slots: dict[int, int]  # return address -> slot
+    pointer_jumps: list[PointerJump] | None
+    addresses: dict[int, list[int]]  # in the code, by start of body
 
     def program(self) -> Program:
-        code = ListedCode(self.sites, self.jumps)
-        return Program(self.classes, self.records, self.tails, code, exports=exports(*self.classes))
+        return Program(
+            self.classes,
+            self.records,
+            self.tails,
+            ListedCode(self.sites, self.jumps, self.addresses),
+            exports=exports(*self.classes),
+            slot_calls={site: SlotCall(slot) for site, slot in self.slots.items()},
+            vtables=self.vtables,
+            pointer_jumps=self.pointer_jumps,
+        )
 
     def candidates(self, body: int) -> list[Candidate]:
         fold_class = self.classes[body]
@@ -48,38 +87,89 @@ class World:
                 found.setdefault(one.jump, set()).add((one.callee.class_idx, one.callee.member_idx))
         return found
 
-    def pointed_at(self) -> frozenset[Candidate]:
-        """Who an indirect call leads to: those whose marks say so or are not known, and all that they jump to."""
-        seen: set[Candidate] = set()
-        for body, fold_class in enumerate(self.classes):
-            known = fold_class.flags & ClassFlag.ADDRESS_TAKEN_KNOWN
-            for who in self.candidates(body):
-                listed = who[1] < len(fold_class.members)
-                if not known or not listed or fold_class.members[who[1]].flags:
-                    self._follow(who, seen)
-        return frozenset(seen)
+    def name(self, who: Candidate) -> str:
+        members = self.classes[who[0]].members
+        return members[who[1]].name if who[1] < len(members) else ""
 
-    def _follow(self, who: Candidate, seen: set[Candidate]) -> None:
-        if who in seen:
-            return
-        seen.add(who)
+    def meant(self, ref: MemberRef) -> list[Candidate]:
+        return self.candidates(ref.class_idx) if ref.member_idx == ALL_MEMBERS else [(ref.class_idx, ref.member_idx)]
+
+    def marked(self, who: Candidate, marks: MemberFlag) -> bool:
+        """Whether marks of a candidate say so, or are not known."""
+        fold_class = self.classes[who[0]]
+        listed = fold_class.flags & ClassFlag.ADDRESS_TAKEN_KNOWN and who[1] < len(fold_class.members)
+        return not listed or bool(fold_class.members[who[1]].flags & marks)
+
+    def entries(self, slot: int) -> set[tuple[Candidate, Entry]]:
+        """What a call or jump by a slot, or by any pointer, enters, and through which vtable."""
+        everybody = [who for body in range(len(self.classes)) for who in self.candidates(body)]
+        held = {who for vtable in self.vtables for each in vtable.slots for who in self.meant(each.function)}
+        found: set[tuple[Candidate, Entry]] = set()
+        for who in everybody:
+            if self.marked(who, TAKEN):
+                found.add((who, "pointer" if slot == ANY_POINTER else "table"))
+            elif self.marked(who, VIRTUAL) and who not in held:
+                found.add((who, "table"))
+        for vtable in self.vtables:
+            for each in vtable.slots:
+                if slot in (each.slot, ANY_POINTER):
+                    found |= {(who, vtable) for who in self.meant(each.function)}
+        return found
+
+    def ends(self, slots: set[int]) -> set[tuple[Candidate, Entry]]:
+        """All that jumps by one of the slots end up in, and how it was entered there."""
+        seen: set[tuple[Candidate, Entry]] = set()
+        todo = set().union(*map(self.entries, slots))
+        while todo:
+            who, entry = state = todo.pop()
+            if state in seen:
+                continue
+            seen.add(state)
+            is_thunk = self.name(who).startswith("_ZT")
+            onwards: Entry = "direct"
+            if is_thunk and isinstance(entry, (Vtable, int)):
+                onwards = entry.group if isinstance(entry, Vtable) else entry
+            elif is_thunk and entry != "direct":
+                onwards = "lost"
+            todo |= {(callee, onwards) for callee in self.jumps_of_pointed(who)}
+            for slot in self.left_by(who[0]):
+                todo |= self.entries(slot)
+        return seen
+
+    def left_by(self, body: int) -> set[int]:
+        return {one.slot for one in self.pointer_jumps or () if one.jump // BODY_BYTES - 1 == body}
+
+    def by_slots(self, slots: set[int], body: int, seen: Seen) -> set[Candidate]:
+        """The candidates of a body that calls by the slots end up in, the vtable pointer of the frame considered."""
+        ends = {(who, entry) for who, entry in self.ends(slots) if who[0] == body}
+        everyone = {who for who, _ in ends}
+        if not seen.vptr:
+            return everyone
+        own = next(vtable for vtable in self.vtables if vtable.vaddr == seen.vptr)
+        fitting = {who for who, entry in ends if entry in ("direct", "pointer", own.group) or entry == own}
+        if not seen.is_entry:
+            fitting |= {who for who in everyone if "D1E" in self.name(who)}
+        return fitting
+
+    def jumps_of_pointed(self, who: Candidate) -> set[Candidate]:
+        """Where the jumps of a function lead that was entered by a pointer."""
         is_complete = self.classes[who[0]].flags & ClassFlag.MEMBERS_COMPLETE
+        found: set[Candidate] = set()
         for one in self.tails:
             callee = (one.callee.class_idx, one.callee.member_idx)
             if is_complete and (one.caller.class_idx, one.caller.member_idx) == who:
-                self._follow(callee, seen)
+                found.add(callee)
             elif not is_complete and one.caller.class_idx == who[0]:
-                listed = one.caller.member_idx == who[1]
-                unlisted = who[1] == len(self.classes[who[0]].members)
-                for other in self.candidates(callee[0]) if listed or unlisted else ():
-                    self._follow(other, seen)
+                if one.caller.member_idx == who[1] or who[1] == len(self.classes[who[0]].members):
+                    found |= set(self.candidates(callee[0]))
+        return found
 
     def reach(self, who: Candidate, seen: frozenset[Candidate] = frozenset()) -> tuple[frozenset[Candidate], bool]:
         """All that `who` can get to, and whether it can get to anywhere as well."""
         seen |= {who}
         body = who[0]
         jumps = self.jumps[start(body)]
-        wild = jumps is None or jumps.indirect
+        wild = jumps is None or (jumps.indirect and self.pointer_jumps is None)
         recorded = self.recorded_tails(who)
         following = set().union(*recorded.values())
         for jump, target in jumps.direct if jumps is not None else ():
@@ -96,16 +186,18 @@ class World:
                 wild |= further_wild
         return seen, wild
 
-    def reached(self, callees: set[Candidate], body: int) -> tuple[set[Candidate], bool]:
-        """Who of the body is called when one of `callees` is, and whether that is sure."""
+    def reached(self, callees: set[Candidate], body: int, seen: Seen) -> set[Candidate]:
+        """Who of the body is called when one of `callees` is."""
         everything = set(self.candidates(body))
         reached = [self.reach(callee) for callee in callees]
-        found = everything & set().union(*(nodes for nodes, _ in reached))
-        if not any(wild for _, wild in reached):
-            return found, True
-        return (found | self.by_pointer(body) if found else everything), False
+        nodes: set[Candidate] = set().union(*(nodes for nodes, _ in reached))
+        found = everything & nodes
+        if any(wild for _, wild in reached):
+            return found | self.by_slots({ANY_POINTER}, body, seen) if found else everything
+        slots = set().union(*(self.left_by(node[0]) for node in nodes))
+        return found | self.by_slots(slots, body, seen) or self.by_slots(slots, body, UNSEEN)
 
-    def allowed(self, return_address: int, caller: Candidate, body: int) -> set[Candidate]:
+    def allowed(self, return_address: int, caller: Candidate, body: int, seen: Seen) -> set[Candidate]:
         everything = set(self.candidates(body))
         if len(everything) == 1:
             return everything
@@ -128,30 +220,44 @@ class World:
             if site.kind is SiteKind.IMPORT and member.name == site.symbol
         }
         if callees:
-            return self.reached(callees | named, body)[0]
+            return self.reached(callees | named, body, seen)
         if site.kind is SiteKind.DIRECT:
             target = site.target // BODY_BYTES - 1
             if target == body or not 0 <= target < len(self.classes):
                 return everything
-            return self.reached(set(self.candidates(target)), body)[0]
+            return self.reached(set(self.candidates(target)), body, seen)
         if site.kind is SiteKind.IMPORT:
-            return self.reached(named, body)[0] or everything
+            return self.reached(named, body, seen) or everything
         if site.kind is SiteKind.INDIRECT:
-            return self.by_pointer(body)
+            slots = {self.slots.get(return_address, ANY_POINTER)}
+            return self.by_slots(slots, body, seen) or self.by_slots(slots, body, UNSEEN)
         return everything
 
-    def by_pointer(self, body: int) -> set[Candidate]:
+    def from_outside(self, body: int, seen: Seen) -> set[Candidate]:
         everything = set(self.candidates(body))
-        known_marks = self.classes[body].flags & ClassFlag.ADDRESS_TAKEN_KNOWN
-        return everything & self.pointed_at() if known_marks else everything
-
-    def from_outside(self, body: int) -> set[Candidate]:
-        everything = set(self.candidates(body))
-        if not self.classes[body].flags & ClassFlag.ADDRESS_TAKEN_KNOWN or len(everything) == 1:
+        if len(everything) == 1:
             return everything
-        return everything & self.pointed_at() or everything
+        by_pointer = self.by_slots({ANY_POINTER}, body, UNSEEN)
+        return self.by_slots({ANY_POINTER}, body, seen) or by_pointer or everything
 
-    def assignments(self, frames: list[Frame]) -> list[set[Candidate]] | None:
+    def seen(self, frames: list[Frame], vptrs: dict[int, int]) -> list[Seen]:
+        """The vtable pointers that count."""
+        found = []
+        for idx, frame in enumerate(frames):
+            body = None if frame is None else frame // BODY_BYTES - 1
+            own = next((vtable for vtable in self.vtables if vtable.vaddr == vptrs.get(idx)), None)
+            is_entry = idx == 0 and body is not None and frame == start(body)
+            if own is not None and body is not None and not is_entry:
+                group = [vtable.vaddr for vtable in self.vtables if vtable.group == own.group]
+                inner = {each // BODY_BYTES - 1 for each in frames[:idx] if each is not None}
+                named = any("D1E" in member.name for each in inner for member in self.classes[each].members)
+                held = [where for each in inner | {body} for where in self.addresses.get(start(each), ())]
+                if named or any(own.group <= where <= max(group) for where in held):
+                    own = None
+            found.append(Seen(own.vaddr if own is not None else 0, is_entry))
+        return found
+
+    def assignments(self, frames: list[Frame], seen: list[Seen]) -> list[set[Candidate]] | None:
         """What each frame is in at least one allowed assignment; None if there is no such assignment."""
         choices: list[list[Candidate | None]] = [
             [None] if frame is None else [*self.candidates(frame // BODY_BYTES - 1)] for frame in frames
@@ -162,8 +268,8 @@ class World:
             for callee in choices[idx]
             for caller in choices[idx + 1]
             if callee is None
-            or (caller is None and (idx == 0 or callee in self.from_outside(callee[0])))
-            or (caller is not None and callee in self.allowed(frames[idx + 1] or 0, caller, callee[0]))
+            or (caller is None and (idx == 0 or callee in self.from_outside(callee[0], seen[idx])))
+            or (caller is not None and callee in self.allowed(frames[idx + 1] or 0, caller, callee[0], seen[idx]))
         }
         found: list[set[Candidate]] = [set() for _ in frames]
         possible = False
@@ -175,15 +281,36 @@ class World:
                         found[idx].add(candidate)
         return found if possible else None
 
-    def resolve(self, frames: list[Frame]) -> tuple[list[set[Candidate]], set[int]]:
+    def resolve(self, frames: list[Frame], seen: list[Seen]) -> tuple[list[set[Candidate]], set[int]]:
         """The candidates of each frame, and the frames of pairs that had to be cut."""
         for first in reversed(range(len(frames))):
-            if self.assignments(frames[first:]) is None:
-                inner, inner_broken = self.resolve(frames[: first + 1])
-                outer = self.assignments(frames[first + 1 :])
+            if self.assignments(frames[first:], seen[first:]) is None:
+                inner, inner_broken = self.resolve(frames[: first + 1], seen[: first + 1])
+                outer = self.assignments(frames[first + 1 :], seen[first + 1 :])
                 assert outer is not None
                 return inner + outer, inner_broken | {first, first + 1}
-        return self.assignments(frames) or [], set()
+        return self.assignments(frames, seen) or [], set()
+
+
+@st.composite
+def vtables_of(draw: st.DrawFn, members: list[Candidate]) -> list[Vtable]:
+    """Vtables, some of one group; functions in few slots, so that they meet."""
+    functions = st.sampled_from([*members, *members, *((body, ALL_MEMBERS) for body, _ in members)])
+    found = []
+    for idx in range(draw(st.integers(0, 4))):
+        slots = draw(st.dictionaries(st.integers(0, 2), functions, min_size=1))
+        group = 0x90000 + 0x100 * (idx // 2) if draw(st.booleans()) else 0x91000 + 0x100 * idx
+        listed = tuple(VtableSlot(slot, MemberRef(*who)) for slot, who in sorted(slots.items()))
+        found.append(Vtable(Vaddr(group + 0x10 + 0x40 * (idx % 2)), Vaddr(group), listed))
+    return found
+
+
+def renamed(fold_class: FoldClass, kinds: Sequence[str]) -> FoldClass:
+    """Some members are thunks or destructors, by their names."""
+    members = [
+        member._replace(name=kind.format(member.name)) for kind, member in zip(kinds, fold_class.members, strict=False)
+    ]
+    return fold_class._replace(members=tuple(members))
 
 
 @st.composite
@@ -196,6 +323,8 @@ def worlds(draw: st.DrawFn) -> World:
     classes = [
         fold(body, draw(st.integers(1, 3)), draw(flags) | draw(known), marks=draw(three)) for body in range(body_count)
     ]
+    kind = st.sampled_from(["{}"] * 4 + ["_ZThn8_{}", "_ZN1{}D1Ev"])
+    classes = [renamed(one, draw(st.tuples(kind, kind, kind))) for one in classes]
     members = [(body, idx) for body in range(body_count) for idx in range(len(classes[body].members))]
     member = st.sampled_from(members)
     jump = st.sampled_from([0x800, 0x900])
@@ -218,7 +347,17 @@ def worlds(draw: st.DrawFn) -> World:
             ways = draw(st.lists(st.tuples(jump, targets), max_size=2))
             direct = tuple((start(body) + offset, target) for offset, target in ways)
             jumps[start(body)] = Jumps(direct, indirect=draw(st.integers(0, 5)) == 0)
-    return World(classes, records, tails, sites, jumps)
+    vtables = draw(vtables_of(members))
+    slots = draw(st.dictionaries(st.sampled_from(returns), st.integers(0, 2)))
+    leaving = st.builds(
+        lambda body, slot: PointerJump(Vaddr(start(body) + 0xA00 + slot), slot),
+        st.integers(0, body_count - 1),
+        st.sampled_from([ANY_POINTER, 0, 1, 2]),
+    )
+    pointer_jumps = draw(st.none() | st.lists(leaving, max_size=2))
+    holding = st.lists(st.sampled_from([0x8FFFF, *(vtable.vaddr for vtable in vtables)]), max_size=1)
+    addresses = {start(body): draw(holding) for body in range(body_count)}
+    return World(classes, records, tails, sites, jumps, vtables, slots, pointer_jumps, addresses)
 
 
 @settings(max_examples=600, deadline=None)
@@ -228,9 +367,12 @@ def test_the_answer_is_what_all_assignments_give(data: st.DataObject, world: Wor
     bodies = st.integers(0, len(world.classes) - 1)
     frame = st.one_of(st.builds(ret, bodies, st.integers(0, 1)), st.builds(ret, bodies, st.integers(0, 1)), st.none())
     for _ in range(4):
-        frames = [pc(data.draw(bodies)), *data.draw(st.lists(frame, max_size=5))]
-        expected, broken = world.resolve(frames)
-        answers = resolver.resolve(tuple(frames))
+        innermost = data.draw(st.sampled_from([pc, start]))
+        frames = [innermost(data.draw(bodies)), *data.draw(st.lists(frame, max_size=5))]
+        pointers = st.sampled_from([0, 0x5, *(vtable.vaddr for vtable in world.vtables)])
+        vptrs = data.draw(st.dictionaries(st.integers(0, len(frames) - 1), pointers))
+        expected, broken = world.resolve(frames, world.seen(frames, vptrs))
+        answers = resolver.resolve(tuple(frames), tuple(sorted(vptrs.items())))
         assert len(answers) == len(frames)
         for idx, (answer, candidates) in enumerate(zip(answers, expected, strict=True)):
             where = frames[idx]
