@@ -16,15 +16,14 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import BinaryIO
 
-from icf.debugfiles.options import add_debug_arguments, open_image
-from icf.elf.image import Image
-from unwind.answer import FrameAnswer
-from unwind.load import has_only_records, has_tables
-from unwind.program import Program
+from icf.debugfiles.options import add_debug_arguments
+from icf.errors import IcfError
+from unwind.opening import Place, open_alone, open_modules
+from unwind.process import Process
 from unwind.read_pcs import LINE_LIMIT, read_pcs
 from unwind.resolver import Answers, Resolver
 from unwind.stack import Stack
@@ -36,14 +35,28 @@ _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-e", "--exe", metavar="IMAGE", required=True, help="the linked image the stacks come from")
+    images = parser.add_mutually_exclusive_group(required=True)
+    images.add_argument("-e", "--exe", metavar="IMAGE", help="the linked image the stacks come from")
+    images.add_argument(
+        "--modules",
+        metavar="FILE",
+        help="the images of the process and where they were loaded: a JSON list of objects with path, build_id and"
+        " load_address (or bias); addresses in stacks are run-time ones",
+    )
+    parser.add_argument(
+        "--module-root",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="look there, too, for modules that are not where the list says, by build id and by path; may be repeated",
+    )
     add_debug_arguments(parser)
     parser.add_argument(
         "--format",
         choices=["pcs"],
         default="pcs",
-        help="of the stacks; pcs: one a line, innermost first, link-time addresses in hexadecimal, `?` for a frame "
-        "outside of the image, xN at the end for a weight",
+        help="of the stacks; pcs: one a line, innermost first, addresses in hexadecimal (link-time ones with -e), `?` "
+        "for a frame outside of the image, xN at the end for a weight",
     )
     parser.add_argument("--out", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--no-lines", action="store_true", help="do not look up files and lines, which is slower")
@@ -54,31 +67,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
-    with open_image(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
-        if has_only_records(image):
-            print(
-                f"icf: {args.exe} has .debug_dcall alone: functions that share a body are found by symbols and debug"
-                f" information\nhint: 'icf pass {args.exe}' knows more",
-                file=sys.stderr,
-            )
-        elif not has_tables(image):
-            print(
-                f"icf: {args.exe} has no call-site tables, so folded functions cannot be told apart\n"
-                f"hint: run 'icf pass {args.exe}'",
-                file=sys.stderr,
-            )
-        program = Program.from_image(image)
-        if program.dropped_records:
-            print(f"icf: {args.exe}: {program.dropped_records} records do not fit its code, left out", file=sys.stderr)
-        resolver = Resolver(program)
-        write = _writer(args.out, _placer(image, args.no_lines))
+    with _open(args) as (process, place):
+        resolver = Resolver(process)
+        write = _writer(args, place)
         with _opened(args.stacks) as lines:
             progress = _Progress(lines)
             more_waits = _more_waits(lines)
             written: list[str] = []
             try:
                 for stack in read_pcs(iter(partial(lines.readline, LINE_LIMIT), b""), args.stacks):
-                    written.append(write(stack, resolver.resolve(stack.addresses, stack.vptrs)))
+                    answers = resolver.resolve(stack.addresses, stack.vptrs)
+                    written.append(write(stack, answers, facts(stack, answers)))
                     if len(written) < _WRITTEN_TOGETHER and more_waits():
                         continue
                     sys.stdout.write("".join(written))
@@ -92,16 +91,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _placer(image: Image, no_lines: bool) -> Callable[[FrameAnswer], tuple[str, int] | None]:
-    if no_lines:
-        return lambda answer: None
-    from unwind.lines import Lines
+def _open(args: argparse.Namespace) -> AbstractContextManager[tuple[Process, Place]]:
+    if args.modules is not None:
+        if args.debug_file is not None:
+            raise IcfError("--debug-file is about one image", hint="with --modules, name folders with --debug-root")
+        return open_modules(args.modules, args.module_root, args.debug_root, no_lines=args.no_lines)
+    return open_alone(args.exe, args.debug_file, args.debug_root, no_lines=args.no_lines)
 
-    return Lines(image).place
 
-
-def _writer(out: str, place: Callable[[FrameAnswer], tuple[str, int] | None]) -> Callable[[Stack, Answers], str]:
-    return JsonWriter(place).line if out == "json" else TextWriter(place).block
+def _writer(args: argparse.Namespace, place: Place) -> Callable[[Stack, Answers], str]:
+    if args.out == "json":
+        return JsonWriter(place, with_modules=args.modules is not None).line
+    return TextWriter(place).block
 
 
 @contextmanager

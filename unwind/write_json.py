@@ -5,7 +5,7 @@
 
 `name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
 names still possible otherwise. `file` and `line` are null where they are not certain; `address` is null for
-a frame outside of the image.
+a frame outside of the image. With `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
 
 Where tail calls have left frames out, objects with `"tail_call":true` stand in their places. Their `address` is that
 of the jump, or null if it was one of several.
@@ -27,8 +27,9 @@ _KEPT_FRAMES = 1 << 18
 class JsonWriter:
     """Turns answers into lines; `place` gives the file and line of a frame."""
 
-    def __init__(self, place: Callable[[FrameAnswer], Place]) -> None:
+    def __init__(self, place: Callable[[FrameAnswer], Place], *, with_modules: bool = False) -> None:
         self._place = place
+        self._with_modules = with_modules
         self._frames: dict[FrameAnswer, str] = {}
 
     def line(self, stack: Stack, answers: tuple[FrameAnswer, ...]) -> str:
@@ -58,6 +59,8 @@ class JsonWriter:
             "inlines": [],
             "evidence": answer.evidence,
         }
+        if self._with_modules:
+            frame["module"] = answer.module or None
         if answer.tail_call:
             frame["tail_call"] = True
         text = json.dumps(frame, separators=(",", ":"))

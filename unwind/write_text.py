@@ -18,6 +18,7 @@ its address is that of the jump:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from icf.demangle import demangle
@@ -70,6 +71,8 @@ class TextWriter:
             words.append(f"{answer.name} ({place[0]}:{place[1]})" if place else answer.name)
         elif answer.candidates:
             words.append(_COUNTED[answer.verdict].format(len(answer.candidates)))
+        if answer.module:
+            words[-1] += f" in {os.path.basename(answer.module)}"
         if answer.evidence:
             remarks.append(answer.evidence)
         if answer.tail_call:
