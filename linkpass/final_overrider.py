@@ -1,14 +1,16 @@
 """The member in a slot of a vtable by its class: the final overrider.
 
-A vtable of class C has methods of C and of its bases, or thunks to such. So if just one member of the body is a method
-of these classes, that is the one. Of several, the most derived class has it, if
+A vtable of class C has methods of C and of its bases, or thunks to such. Those that debug information has in another
+slot (DW_AT_vtable_elem_location) are none: a method that is no thunk is in the same slot wherever it is. If just one
+member of the body is left, that is the one. Of several, the most derived class has it, if
 
     that one overrides the others       same name and parameters; both are destructors
     no other base is there twice        in a second A, B::f does not override A::f
     the compiler keeps destructors      clang uses that of a base in place of one that does nothing else
 
-Nothing is said where members, or bases of C, may be missing, or where a member may be in any vtable. gold and mold drop
-symbols of folded local functions, and with them names that gcc has united already: no debug information has those.
+Nothing is said where members, or bases of C, may be missing, or where a member may be in any vtable. gold drops symbols
+of folded local functions, mold of others, too, and with them names that gcc has united already: nothing but the objects
+has those.
 Destructors D0 and D1 are different functions; D1 and D2 are one member.
 """
 
@@ -18,7 +20,10 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from icf.demangle import demangle
+from icf.dwarf.dies import read_dies
 from icf.elf.image import Image
 from icf.model import ALL_MEMBERS
 from icf.vtables.methods import Method, Methods, is_standard
@@ -39,13 +44,16 @@ class Hierarchy(NamedTuple):
 class FinalOverriders:
     """Answers for one image."""
 
-    def __init__(self, linked: Linked, classes: Classes) -> None:
+    def __init__(self, linked: Linked, classes: Classes, *, knows_aliases: bool) -> None:
+        """`knows_aliases`: the objects of the link have been asked for all names."""
         self._linked, self._classes = linked, classes
-        self._drops_names = linked.image.linker != "lld"
+        self._knows_local = knows_aliases or linked.image.linker == "lld"
+        self._knows_others = self._knows_local or linked.image.linker == "gold"
         self._hierarchies: dict[TypeInfo, Hierarchy] = {}
         self._methods: dict[int, Methods | None] = {}
+        self._slots: dict[int, list[set[int]]] = {}
 
-    def member_at(self, typeinfo: TypeInfo, vaddr: int, among: Collection[int] | None = None) -> int:
+    def member_at(self, typeinfo: TypeInfo, slot: int, vaddr: int, among: Collection[int] | None = None) -> int:
         """The member of a merged body that a vtable of that class has in a slot; one of `among`, if that is given."""
         hierarchy = self._hierarchy(typeinfo)
         methods = self._methods_at(vaddr)
@@ -57,7 +65,7 @@ class FinalOverriders:
             (name, method)
             for name in hierarchy.paths
             for method in methods.of_class(name)
-            if among is None or method.function in among
+            if (among is None or method.function in among) and self._may_be_in(slot, vaddr, method)
         ]
         if len({method.function for _, method in found}) <= 1:
             return found[0][1].function if found else ALL_MEMBERS
@@ -74,6 +82,19 @@ class FinalOverriders:
             self._methods[vaddr] = None if methods is None or methods.has_any else methods
         return self._methods[vaddr]
 
+    def _may_be_in(self, slot: int, vaddr: int, method: Method) -> bool:
+        """Whether debug information, if there is any, has a method in that slot of its class's own vtable."""
+        if method.thunk or method.destructor:  # there are two of a destructor, and clang says 0 for both
+            return True
+        if vaddr not in self._slots:
+            members = self._linked.folds[vaddr].members
+            roots = sorted(set[int]().union(*(member.roots for member in members)))
+            dies = read_dies(self._linked.debug, np.array(roots, np.uint64))
+            slot_of = {die: after - 1 for die, after in zip(roots, dies.vtable_slot.tolist(), strict=True) if after}
+            self._slots[vaddr] = [{slot_of[root] for root in member.roots & slot_of.keys()} for member in members]
+        known = self._slots[vaddr][method.function]
+        return not known or slot in known
+
     def _hierarchy(self, typeinfo: TypeInfo) -> Hierarchy:
         if typeinfo not in self._hierarchies:
             paths: dict[str, int] = {}
@@ -83,7 +104,7 @@ class FinalOverriders:
                     break
                 one = self._classes[left.pop()]
                 knows &= bool(one.name) and (one.knows_bases or is_standard(one.name))
-                knows &= not (one.is_local and self._drops_names)
+                knows &= self._knows_local or (self._knows_others and not one.is_local)
                 knows_standard &= one.knows_bases
                 paths[one.name] = paths.get(one.name, 0) + 1
                 left += one.bases

@@ -61,11 +61,12 @@ def _name(linked: Linked, vtables: Vtables, slots: Slots, objects: LinkObjects |
         by_object = SlotsByObject(linked, vtables, objects)
     typeinfos = list(zip(groups.typeinfo.tolist(), groups.imports_typeinfo.tolist(), strict=True))
     classes = Classes(linked.image, vtables.data, {key for key in typeinfos if key[0]})
-    overriders = FinalOverriders(linked, classes)
+    overriders = FinalOverriders(linked, classes, knows_aliases=by_object is not None)
     is_one = [vtables.is_one(start) for start in groups.start.tolist()]
     offset = (slots.place - groups.start[slots.group]).tolist()
     named = []
-    for row, (group, vaddr) in enumerate(zip(slots.group.tolist(), slots.target.tolist(), strict=True)):
+    columns = zip(slots.group.tolist(), slots.slot.tolist(), slots.target.tolist(), strict=True)
+    for row, (group, slot, vaddr) in enumerate(columns):
         among = meant.get(row)
         if not is_one[group]:
             named.append(ALL_MEMBERS)
@@ -73,7 +74,7 @@ def _name(linked: Linked, vtables: Vtables, slots: Slots, objects: LinkObjects |
             named.append(next(iter(among)))
         else:
             member = by_object.member_in(group, offset[row], vaddr) if by_object is not None else None
-            named.append(overriders.member_at(typeinfos[group], vaddr, among) if member is None else member)
+            named.append(overriders.member_at(typeinfos[group], slot, vaddr, among) if member is None else member)
     return named
 
 
