@@ -63,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"icf: warning: {first}{others}: what it describes is known by symbols alone\n")
     if summary.undescribed:
         sys.stderr.write(
-            f"icf: warning: {summary.image}: {summary.undescribed} functions have no debug information; gold leaves no"
-            " trace of static functions that it folded with them: only all --objects or --icf-report name them\n"
+            f"icf: warning: {summary.image}: {summary.undescribed} functions may share a body with folded ones of which"
+            " the linker leaves no trace: only all --objects name those, or for gold --icf-report and -ffunction-sections\n"
         )
     if summary.keep_unique is not None and summary.keep_unique.linker == "mold":
         sys.stderr.write(f"icf: warning: {args.keep_unique_out}: mold has no --keep-unique, lld and gold have it\n")

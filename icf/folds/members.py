@@ -281,6 +281,8 @@ def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> No
     for name, file in told:
         relatives = by_kin.setdefault(kin(name), [])
         mine = [member for member in relatives if _is_told(member, name, file)]
+        if len({member.name for member in mine}) > 1:  # clones of one function are functions
+            mine = [member for member in mine if member.is_named(name)] or mine
         if count and any(member.is_named(name) for member in mine):
             mine = [member for member in mine if not member.is_named(name) or id(member) in free]
         if mine:

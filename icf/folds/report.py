@@ -43,6 +43,7 @@ _LINE_WORDS = (_GOLD_WORDS, _SELECTED_WORDS, _REMOVED_WORDS)
 # what compilers put between ".text" and the function; a trailing dot is clang's for "no function named"
 _TEXT_KINDS = ("unlikely", "hot", "startup", "exit", "split", "unknown", "sorted")
 _TEXT_PREFIXES = (".text.", ".ltext.", ".gnu.linkonce.t.")
+_WITHOUT_TEXT = ("/crti.o", "/crtn.o")  # of the C runtime: what is identical to their .text is empty, too
 _DATA_PREFIXES = (".rodata", ".lrodata", ".data", ".gcc_except_table")
 
 
@@ -76,7 +77,9 @@ class FoldedSections(NamedTuple):
     @property
     def hides_functions(self) -> bool:
         """Whether functions were folded that the class does not name: of `.text`, or of a section named by hand."""
-        return not self.has_function_name and not self.kept.section.startswith(_DATA_PREFIXES)
+        refs = (self.kept, *self.removed)
+        is_empty = any(ref.file.endswith(_WITHOUT_TEXT) for ref in refs)
+        return not self.has_function_name and not is_empty and not self.kept.section.startswith(_DATA_PREFIXES)
 
 
 def parse_icf_report(report: str | bytes | os.PathLike[str], path: str = "") -> list[FoldedSections]:

@@ -70,7 +70,7 @@ PARTS = """
 """
 
 
-@pytest.mark.parametrize("toolchain", [LLD, LLD_ALONE], ids=str, indirect=True)
+@pytest.mark.parametrize("toolchain", [LLD, LLD_ALONE, MOLD], ids=str, indirect=True)
 def test_functions_of_one_section_jump_to_each_other_by_two_bytes(workshop: Workshop) -> None:
     program = workshop.build(
         {
@@ -85,16 +85,24 @@ def test_functions_of_one_section_jump_to_each_other_by_two_bytes(workshop: Work
     program.check()
 
 
-@pytest.mark.parametrize("toolchain", [MOLD], ids=str, indirect=True)
-def test_mold_says_nothing_of_what_was_in_sections_without_a_function_name(workshop: Workshop) -> None:
-    source = 'extern int total; extern "C" NOINLINE void %s(int n) { SAMPLE(); total += n; }'
-    main = 'int total; extern "C" void hot(int), cold(int); int main() { hot(1); cold(2); ++total; }'
-    program = workshop.build({"main.cpp": main, "hot.cpp": source % "hot", "cold.cpp": source % "cold"})
-    assert len(program.merged()) == 2
-    program.add_tables("--icf-report", program.report)
-    assert program.check()["hot"] == {"ambiguous"}
-    program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
-    assert program.check()["hot"] == {"unique"}
+@pytest.mark.parametrize("toolchain", [LLD], ids=str, indirect=True)
+def test_clones_of_a_function_are_functions(workshop: Workshop) -> None:
+    program = workshop.build(
+        """
+        int total;
+        NOINLINE void apples(int n) { SAMPLE(); total += n; }
+        NOINLINE void pears(int n) { SAMPLE(); total += n; }
+        struct Shop { void (*sell)(int); int count; };
+        extern const Shop some, others;
+        const Shop some = {apples, 1}, others = {pears, 1};
+        NOINLINE void open(const Shop *shop) { shop->sell(shop->count); ++total; }
+        int main() { open(&some); open(&others); return 0; }
+        """,
+        ["-fdata-sections"],
+    )
+    objects = sorted(workshop.folder.glob("*.o"))
+    program.add_tables("--icf-report", program.report, "--objects", *objects)
+    program.check()
 
 
 @pytest.mark.parametrize("toolchain", [GOLD, LLD, LLD_ALONE], ids=str, indirect=True)
