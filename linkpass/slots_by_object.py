@@ -3,8 +3,8 @@
     object   _ZTV1A, symbol   .data.rel.ro._ZTV1A + 16   R_X86_64_64   _ZN1A1fEv
     image    _ZTV1A           at + 16 the address of a body: its member _ZN1A1fEv
 
-A vtable with local linkage is looked up by its name and source file. Where several objects have it they all have to
-agree: one of them is in the image.
+A vtable with local linkage is looked up by its name and source file. Where several objects have it, one of them is
+in the image.
 """
 
 from __future__ import annotations
@@ -39,22 +39,21 @@ class SlotsByObject:
         for object_idx in range(len(objects.objects)):
             self._read(object_idx, wanted)
 
-    def member_in(self, group: int, offset: int, vaddr: int) -> int | None:
-        """The member of a body that the objects put at an offset in a group, if they say so."""
-        found: set[int] = set()
+    def members_in(self, group: int, offset: int, vaddr: int) -> frozenset[int] | None:
+        """The members of a body that the objects may put at an offset in a group; None if they do not say it."""
         name, _ = key = self._keys[group]
         is_local = self._is_local[group] and key in self._tables  # mold makes global symbols local
-        tables = self._tables.get(key if is_local else (name, ""), [])
-        for table in tables:
-            names, file = table.get(offset, ((), ""))
+        found: set[int] = set()
+        told = [table[offset] for table in self._tables.get(key if is_local else (name, ""), []) if offset in table]
+        for names, file in told:
             named = {idx for name in names for idx in self._members_at(vaddr).get(name, ())}
             if file and len(named) > 1:
                 members = self._linked.members(vaddr)
                 named = {idx for idx in named if file in members[idx].files}
-            if len(named) != 1:
-                return None
+            if not named:
+                return frozenset()  # the function is in another body, or the members are not all there are
             found |= named
-        return found.pop() if len(found) == 1 else None
+        return frozenset(found) if told else None
 
     def _members_at(self, vaddr: int) -> dict[str, list[int]]:
         """The members of a body by their names."""

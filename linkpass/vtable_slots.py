@@ -68,13 +68,15 @@ def _name(linked: Linked, vtables: Vtables, slots: Slots, objects: LinkObjects |
     columns = zip(slots.group.tolist(), slots.slot.tolist(), slots.target.tolist(), strict=True)
     for row, (group, slot, vaddr) in enumerate(columns):
         among = meant.get(row)
-        if not is_one[group]:
+        if by_object is not None and (among is None or len(among) > 1):
+            told = by_object.members_in(group, offset[row], vaddr)
+            among = told if among is None or told is None else among & told
+        if not is_one[group] or (among is not None and not among):
             named.append(ALL_MEMBERS)
         elif among is not None and len(among) == 1:
             named.append(next(iter(among)))
         else:
-            member = by_object.member_in(group, offset[row], vaddr) if by_object is not None else None
-            named.append(overriders.member_at(typeinfos[group], slot, vaddr, among) if member is None else member)
+            named.append(overriders.member_at(typeinfos[group], slot, vaddr, among))
     return named
 
 
