@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if summary.undescribed:
         sys.stderr.write(
             f"icf: warning: {summary.image}: {summary.undescribed} functions may share a body with folded ones of which"
-            " the linker leaves no trace: only all --objects name those, or for gold --icf-report and -ffunction-sections\n"
+            " the linker leaves no trace: only all --objects name them, or with gold --icf-report\n"
         )
     if summary.keep_unique is not None and summary.keep_unique.linker == "mold":
         sys.stderr.write(f"icf: warning: {args.keep_unique_out}: mold has no --keep-unique, lld and gold have it\n")
