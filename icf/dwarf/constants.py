@@ -18,6 +18,7 @@ DW_TAG_type_unit = 0x41
 DW_TAG_call_site = 0x48
 DW_TAG_skeleton_unit = 0x4A
 DW_TAG_GNU_call_site = 0x4109
+DW_TAG_GNU_vtable = 0x5654  # has no number that all agree on; this one of the user range is ours ("VT")
 
 DW_UT_compile, DW_UT_type, DW_UT_partial = 1, 2, 3
 DW_UT_skeleton, DW_UT_split_compile, DW_UT_split_type = 4, 5, 6
