@@ -11,6 +11,7 @@ from unwind.program import Body
 OUTSIDE = "outside of the image"
 NO_FUNCTION = "in no function of the image"
 NO_MODULE = "in no module whose image is known"
+Facts = list[list[str]]  # why, for each frame and each that tail calls left out, in the order of the output
 
 
 @dataclass(frozen=True, slots=True, eq=False)

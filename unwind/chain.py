@@ -32,6 +32,7 @@ class Step:
     body: Body | None = None
     possible: int = 0
     is_outside: bool = False  # in no module that is known
+    vptr: int = 0  # of its object, as linked, if it counts
     caller: Step | None = None  # None: whatever called it, the frame is the same
     relation: Relation | None = None  # to the caller; None: there is nothing to know
     broken: bool = False  # no possible caller allows anything, so the pair was cut
@@ -94,7 +95,7 @@ class Chains:
                 address, Verdict.UNMERGED, name, vaddr=vaddr, body=body, member_idx=0, missing=missing
             )
             return Step(address, vaddr, body, body.domain, answer=settled)
-        step = Step(address, vaddr, body, body.domain, caller=caller)
+        step = Step(address, vaddr, body, body.domain, caller=caller, vptr=frame.vptr)
         if caller is not None and caller.body is not None and caller.address is not None:
             bias = caller.body.program.bias
             step.relation = self._relations.between(caller.address - bias, caller.body, frame)

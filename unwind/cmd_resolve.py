@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
+from unwind.answer import Facts
 from unwind.opening import Place, open_alone, open_modules
 from unwind.process import Process
 from unwind.read_pcs import LINE_LIMIT, read_pcs
@@ -59,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for a frame outside of the image, xN at the end for a weight",
     )
     parser.add_argument("--out", choices=["text", "json"], default="text", help="json: one object a line")
+    parser.add_argument("--explain", action="store_true", help="say of each frame why it is what it is said to be")
     parser.add_argument("--no-lines", action="store_true", help="do not look up files and lines, which is slower")
     parser.add_argument(
         "stacks", metavar="STACKS", nargs="?", default="-", help="file of stacks, `-` for standard input"
@@ -70,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     with _open(args) as (process, place):
         resolver = Resolver(process)
         write = _writer(args, place)
+        facts = _explainer(resolver) if args.explain else lambda stack, answers: None
         with _opened(args.stacks) as lines:
             progress = _Progress(lines)
             more_waits = _more_waits(lines)
@@ -99,7 +102,13 @@ def _open(args: argparse.Namespace) -> AbstractContextManager[tuple[Process, Pla
     return open_alone(args.exe, args.debug_file, args.debug_root, no_lines=args.no_lines)
 
 
-def _writer(args: argparse.Namespace, place: Place) -> Callable[[Stack, Answers], str]:
+def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:
+    from unwind.explain import explain
+
+    return partial(explain, resolver)
+
+
+def _writer(args: argparse.Namespace, place: Place) -> Callable[[Stack, Answers, Facts | None], str]:
     if args.out == "json":
         return JsonWriter(place, with_modules=args.modules is not None).line
     return TextWriter(place).block

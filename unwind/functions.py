@@ -72,6 +72,12 @@ class SymbolFunctions:
             idx -= 1
         return None
 
+    def vtable_name(self, vptr: int) -> str:
+        """The symbol of the vtable that a vtable pointer points into; "" if there is none."""
+        symbols = self._image.symbols
+        rows = np.flatnonzero((symbols.value <= vptr) & (symbols.value + symbols.size_bytes > vptr))
+        return min((name for name in symbols.names(rows.tolist()) if name.startswith(("_ZTV", "_ZTC"))), default="")
+
     def _function(self, idx: int) -> FoldClass:
         symbols = self._image.symbols
         end = self._first[idx + 1] if idx + 1 < len(self._first) else len(self._rows)

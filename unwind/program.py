@@ -116,9 +116,11 @@ class SlotCalls(Protocol):
 
 
 class Functions(Protocol):
-    """Functions that are in no fold class."""
+    """Functions that are in no fold class, and what vtables are called."""
 
     def find(self, vaddr: int) -> FoldClass | None: ...
+
+    def vtable_name(self, vptr: int) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -313,6 +315,10 @@ class Program:
     def slots_left_by(self, body: Body) -> frozenset[int]:
         """The slots by which a body is known to jump on, ANY_POINTER among them."""
         return self.dispatch.slots_left_by(body.class_idx)
+
+    def vtable_name(self, vptr: int) -> str:
+        """The symbol of the vtable that `vptr`, as linked, points into; "" if that is not known."""
+        return self._functions.vtable_name(vptr) if self._functions else ""
 
     def nodes_named(self, symbol: str) -> list[int]:
         """The candidates that an import, `g` or `g@V1`, can mean in all modules that are known; none: nobody knows."""

@@ -56,6 +56,10 @@ class Resolver:
             self._stacks[frames] = answers
         return answers
 
+    def steps(self, addresses: Addresses, vptrs: Vptrs = ()) -> list[Step]:
+        """The steps behind the answers for a stack, innermost first."""
+        return self._walk(self._beside(addresses, vptrs) if vptrs else addresses)[::-1]
+
     def _beside(self, addresses: Addresses, vptrs: Vptrs) -> tuple[Frame, ...]:
         """The addresses, each with its vtable pointer if that counts."""
         key = (addresses, vptrs)
@@ -107,14 +111,10 @@ class Resolver:
         """The answers where some frame says something about its caller."""
         chains = self._chains
         answers = []
-        left = steps[0].possible
         inner: Step | None = None
         inner_left = 0
-        for idx, step in enumerate(steps):
+        for idx, (step, (left, callers)) in enumerate(zip(steps, left_over(steps), strict=True)):
             outer = steps[idx + 1] if idx + 1 < len(steps) else None
-            callers = outer.possible if outer else 0
-            if step.relation is not None and not step.broken:
-                callers = step.relation.backward(callers, left)
             if step.body is None or step.body.settled:
                 answers.append(step.answer)
             elif step.broken:
@@ -127,5 +127,18 @@ class Resolver:
                 answers.append(step.answer)
             else:
                 answers.append(chains.answer(step, left, callers, None))
-            inner, inner_left, left = step, left, callers
+            inner, inner_left = step, left
         return tuple(answers)
+
+
+def left_over(steps: list[Step]) -> list[tuple[int, int]]:
+    """What is left of each frame's candidates, and of its caller's; innermost first."""
+    found = []
+    left = steps[0].possible if steps else 0
+    for idx, step in enumerate(steps):
+        callers = steps[idx + 1].possible if idx + 1 < len(steps) else 0
+        if step.relation is not None and not step.broken:
+            callers = step.relation.backward(callers, left)
+        found.append((left, callers))
+        left = callers
+    return found

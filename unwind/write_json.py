@@ -8,7 +8,7 @@ names still possible otherwise. `file` and `line` are null where they are not ce
 a frame outside of the image. With `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
 
 Where tail calls have left frames out, objects with `"tail_call":true` stand in their places. Their `address` is that
-of the jump, or null if it was one of several.
+of the jump, or null if it was one of several. With `icf resolve --explain` each frame has `"explain"`, a list of facts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable
 
 from icf.model import Verdict
-from unwind.answer import FrameAnswer
+from unwind.answer import Facts, FrameAnswer
 from unwind.stack import Stack
 
 Place = tuple[str, int] | None  # file and line of a frame
@@ -32,8 +32,12 @@ class JsonWriter:
         self._with_modules = with_modules
         self._frames: dict[FrameAnswer, str] = {}
 
-    def line(self, stack: Stack, answers: tuple[FrameAnswer, ...]) -> str:
-        """One object, with its newline."""
+    def line(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
+        """One object, with its newline; `facts` explain its frames."""
+        if facts is not None:
+            every = [frame for answer in answers for frame in (answer, *answer.missing)]
+            frames = ",".join([self._frame(frame, lines) for frame, lines in zip(every, facts, strict=True)])
+            return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
         known = self._frames
         try:
             frames = ",".join([known[answer] for answer in answers])
@@ -42,11 +46,11 @@ class JsonWriter:
                 known.clear()
             for answer in answers:
                 if answer not in known:
-                    known[answer] = self._frame(answer)
+                    known[answer] = ",".join(map(self._frame, (answer, *answer.missing)))
             frames = ",".join([known[answer] for answer in answers])
         return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
 
-    def _frame(self, answer: FrameAnswer) -> str:
+    def _frame(self, answer: FrameAnswer, facts: list[str] | None = None) -> str:
         file, line = self._place(answer) or (None, None)
         frame = {
             "address": None if answer.address is None else f"{answer.address:#x}",
@@ -63,5 +67,6 @@ class JsonWriter:
             frame["module"] = answer.module or None
         if answer.tail_call:
             frame["tail_call"] = True
-        text = json.dumps(frame, separators=(",", ":"))
-        return ",".join([text, *map(self._frame, answer.missing)])
+        if facts is not None:
+            frame["explain"] = facts
+        return json.dumps(frame, separators=(",", ":"))

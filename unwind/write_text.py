@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from icf.demangle import demangle
 from icf.model import Verdict
-from unwind.answer import FrameAnswer
+from unwind.answer import Facts, FrameAnswer
 from unwind.stack import Stack
 
 Place = tuple[str, int] | None  # file and line of a frame
@@ -39,8 +39,8 @@ class TextWriter:
         self._frames: dict[FrameAnswer, str] = {}
         self._stack_count = 0
 
-    def block(self, stack: Stack, answers: tuple[FrameAnswer, ...]) -> str:
-        """The lines of one stack, with an empty one after them."""
+    def block(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
+        """The lines of one stack, with an empty one after them; `facts` explain its frames."""
         self._stack_count += 1
         if len(self._frames) > _KEPT_FRAMES:
             self._frames.clear()
@@ -49,10 +49,11 @@ class TextWriter:
             head += f", seen {stack.weight:,} times"
         width = len(str(len(answers) - 1)) + 1
         lines = [head]
+        explained = iter(facts or ())
         for idx, answer in enumerate(answers):
-            lines.append(f"{f'#{idx}':<{width}}  {self._text(answer)}")
-            for missing in answer.missing:
-                lines.append(f"{'':<{width}}  {self._text(missing)}")
+            for number, frame in ((f"#{idx}", answer), *(("", missing) for missing in answer.missing)):
+                lines.append(f"{number:<{width}}  {self._text(frame)}")
+                lines += [_printable(f"        - {fact}") for fact in next(explained, ())]
         lines.append("\n")
         return "\n".join(lines)
 
@@ -85,7 +86,12 @@ class TextWriter:
         if more > 0:
             shown.append(f"and {more} more")
         text = "\n        ".join(["  ".join(words), *shown])
-        return text.encode("utf-8", "backslashreplace").decode()  # a name is whatever bytes the image has
+        return _printable(text)
+
+
+def _printable(text: str) -> str:
+    """A name is whatever bytes the image has."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 _COUNTED = {

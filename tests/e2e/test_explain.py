@@ -1,0 +1,57 @@
+"""`icf resolve --explain` on a real program: the facts as printed, addresses by the functions they are in."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.e2e.program import icf
+from tests.e2e.workshop import LLD, Workshop
+
+SOURCE = """
+    volatile int seed = 1;
+    int total;
+    NOINLINE void apples(int n) { SAMPLE(); total += n; }
+    NOINLINE void pears(int n) { SAMPLE(); total += n; }
+    NOINLINE void wash_apples(int n) { total += 1; apples(n + 1); }
+    NOINLINE void wash_pears(int n) { total += 1; pears(n + 1); }
+    void (*volatile handler)(int) = pears;
+    int main() { wash_apples(seed); handler(seed); return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [LLD], ids=str, indirect=True)
+def test_the_facts_of_each_frame(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(SOURCE)
+    stacks = workshop.folder / "stacks"
+    stacks.write_text("".join(f"{stack}\n" for stack in program.stacks()))
+    text = icf("resolve", "--explain", "--no-lines", "-e", program.folded, stacks)
+    numbered: dict[int, str] = {}
+    text = re.sub("0x[0-9a-f]+", lambda match: numbered.setdefault(int(match[0], 16), f"@{len(numbered)}"), text)
+    assert [block[block.index("#1") : block.index("#3")] for block in text.split("\n\n")[:-1]] == [
+        """\
+#1  @2  apples(int)  [unique, relocation]
+        - 2 functions share the body at @3: pears(int), apples(int)
+        - main calls wash_apples(int) before @4 (relocation), which jumps on to the body
+        - fell: pears(int): that call does not lead to it
+    @5  wash_apples(int)  [unique, tail call]
+        - entered by the call before @4
+        - every way from the call to the frame leads through it, by its jump at @5
+#2  @4  main
+        - the body at @6 has one function
+""",
+        """\
+#1  @2  pears(int)  [unique, decoded]
+        - 2 functions share the body at @3: pears(int), apples(int)
+        - main calls through a pointer before @9
+        - fell: apples(int): none leads to it: its address is not taken, no vtable has it
+#2  @9  main
+        - the body at @6 has one function
+""",
+    ]
+    explained = icf("resolve", "--explain", "--out", "json", "-e", program.folded, stacks).splitlines()
+    frames = [json.loads(line)["frames"] for line in explained]
+    assert frames[0][1]["explain"][1].startswith("main calls wash_apples(int) before 0x")
+    assert all("explain" in frame for stack in frames for frame in stack)

@@ -1,0 +1,174 @@
+"""What `--explain` says, word for word."""
+
+from __future__ import annotations
+
+import json
+
+from icf.model import ClassFlag, Evidence, MemberFlag, MemberRef, Vaddr, Vtable, VtableSlot
+from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
+from unwind.explain import explain
+from unwind.program import CallSite, Jumps, ListedCode, Program, SiteKind, SlotCall
+from unwind.resolver import Resolver
+from unwind.stack import Stack
+from unwind.write_json import JsonWriter
+from unwind.write_text import TextWriter
+
+INDIRECT = CallSite(SiteKind.INDIRECT)
+NONE, TAKEN, VIRTUAL = MemberFlag.NONE, MemberFlag.ADDRESS_TAKEN, MemberFlag.VIRTUAL
+
+
+def explained(program: Program, *addresses: int | None, vptr: int = 0) -> list[str]:
+    """The lines of the text output below its head; `vptr` is that of the innermost frame."""
+    resolver = Resolver(program)
+    stack = Stack(addresses, vptrs=((0, vptr),) if vptr else ())
+    answers = resolver.resolve(stack.addresses, stack.vptrs)
+    facts = explain(resolver, stack, answers)
+    return TextWriter(lambda answer: None).block(stack, answers, facts).splitlines()[1:-1]
+
+
+def facts_of(program: Program, frame_idx: int, *addresses: int | None) -> list[str]:
+    resolver = Resolver(program)
+    stack = Stack(addresses)
+    return explain(resolver, stack, resolver.resolve(addresses))[frame_idx]
+
+
+def test_a_record_and_a_tail_call() -> None:
+    classes = [fold(0, 2), fold(1, 2), fold(2, 1)]
+    records = [call((2, 0), (1, 1))]
+    tails = [tail((1, 0), (0, 0)), tail((1, 1), (0, 1))]
+    jumps = {start(1): Jumps(((start(1) + 0x800, start(0)),))}
+    program = Program(classes, records, tails, ListedCode(jumps=jumps))
+    assert explained(program, pc(0), ret(2), None) == [
+        "#0  0x0000000000001008  b0m1  [unique, table]",
+        "        - 2 functions share the body at 0x1000: b0m0, b0m1",
+        "        - b2m0 calls b1m1 before 0x3010 (table), which jumps on to the body",
+        "        - fell: b0m0: that call does not lead to it",
+        "    0x0000000000002800  b1m1  [unique, tail call]",
+        "        - entered by the call before 0x3010",
+        "        - every way from the call to the frame leads through it, by its jump at 0x2800",
+        "#1  0x0000000000003010  b2m0",
+        "        - the body at 0x3000 has one function",
+        "#2                   ?  [unknown: outside of the image]",
+    ]
+
+
+def test_a_frame_further_in_names_its_caller() -> None:
+    records = [call((1, 0), (0, 0)), call((1, 1), (2, 0))]
+    assert explained(Program([fold(0, 2), fold(1, 2), fold(2, 1)], records), pc(0), ret(1)) == [
+        "#0  0x0000000000001008  b0m0  [unique, table]",
+        "        - 2 functions share the body at 0x1000: b0m0, b0m1",
+        "        - b1m0 calls b0m0 before 0x2010 (table)",
+        "        - fell: b0m1: that call does not lead to it",
+        "#1  0x0000000000002010  b1m0  [unique, table]",
+        "        - 2 functions share the body at 0x2000: b1m0, b1m1",
+        "        - nothing is known of its caller",
+        "        - fell: b1m1: its call before 0x2010 does not lead to b0m0",
+    ]
+
+
+def test_several_callers() -> None:
+    program = Program([fold(0, 2), fold(1, 2)], [call((1, 0), (0, 0)), call((1, 1), (0, 1))])
+    assert facts_of(program, 0, pc(0), ret(1)) == [
+        "2 functions share the body at 0x1000: b0m0, b0m1",
+        "b1m0 calls b0m0 before 0x2010 (table)",
+        "b1m1 calls b0m1 before 0x2010 (table)",
+        "left: b0m0, b0m1: its caller is one of several",
+    ]
+
+
+def test_what_the_code_says_where_there_is_no_record() -> None:
+    sites = {
+        ret(1, 0): CallSite(SiteKind.DIRECT, target=start(0)),
+        ret(1, 1): CallSite(SiteKind.DIRECT, target=start(2)),
+        ret(1, 2): CallSite(SiteKind.IMPORT, symbol="_Z1fv"),
+        ret(1, 3): INDIRECT,
+    }
+    jumps = {start(2): Jumps(indirect=True)}
+    program = Program([fold(0, 2), fold(1, 1), fold(2, 1)], code=ListedCode(sites, jumps))
+    assert [facts_of(program, 0, pc(0), ret(1, site))[1] for site in range(5)] == [
+        "b1m0 calls the body before 0x2010, and no record says which function of it",
+        "b1m0 calls b2m0 at 0x3000 before 0x2020 (decoded)",
+        "b1m0 calls the import f() before 0x2030 (decoded)",
+        "b1m0 calls through a pointer before 0x2040",
+        "b1m0 may call anything: code that cannot be read before 0x2050",
+    ]
+
+
+def test_pointers_lead_to_marked_functions_only() -> None:
+    classes = [fold(0, 3, MARKED, marks=[NONE, TAKEN, VIRTUAL]), fold(1, 1)]
+    program = Program(classes, code=ListedCode({ret(1): INDIRECT}))
+    fell = "fell: b0m0: none leads to it: its address is not taken, no vtable has it"
+    assert facts_of(program, 0, pc(0), ret(1)) == [
+        "3 functions share the body at 0x1000: b0m0, b0m1, b0m2",
+        "b1m0 calls through a pointer before 0x2010",
+        fell,
+        "left: b0m1, b0m2: indirect call before 0x2010",
+    ]
+    assert facts_of(program, 1, pc(1), ret(0), None)[1:3] == [
+        "called from outside of the image, through a pointer",
+        "fell: b0m0: nothing outside has its address",
+    ]
+    assert facts_of(Program([fold(0, 2)]), 1, pc(0), ret(0), None)[1] == (
+        "called from outside of the image, which may be any of them"
+    )
+
+
+def test_slots_and_vtable_pointers() -> None:
+    classes = [fold(0, 3, MARKED, marks=[VIRTUAL] * 3), fold(1, 1)]
+    vtables = [
+        Vtable(Vaddr(0x90010 + 0x100 * idx), Vaddr(0x90000 + 0x100 * idx), (VtableSlot(slot, MemberRef(0, idx)),))
+        for idx, slot in enumerate((2, 2, 3))
+    ]
+    slot_calls = {ret(1): SlotCall(2, Evidence.DECODED)}
+    code = ListedCode({ret(1): INDIRECT})
+    program = Program(classes, code=code, slot_calls=slot_calls, vtables=vtables, pointer_jumps=[])
+    by_slot = "b1m0 calls by slot 2 of a vtable before 0x2010 (decoded)"
+    assert explained(program, pc(0), ret(1))[3:6] == [
+        "        - 3 functions share the body at 0x1000: b0m0, b0m1, b0m2",
+        f"        - {by_slot}",
+        "        - fell: b0m2: a vtable does not have it in slot 2, nor does what is there jump on to it",
+    ]
+    assert explained(program, pc(0), ret(1), vptr=0x90110)[:5] == [
+        "#0  0x0000000000001008  b0m1  [unique, decoded]",
+        "        - 3 functions share the body at 0x1000: b0m0, b0m1, b0m2",
+        "        - its object's vtable pointer is 0x90110",
+        f"        - {by_slot}",
+        "        - fell: b0m0, b0m2: that vtable does not have it in slot 2, nor does what is there jump on to it",
+    ]
+    assert explained(program, pc(0), ret(1), vptr=0x7777)[4] == (
+        "        - its object's vtable pointer is 0x7777: not used: no table lists it, or it may have moved since"
+    )
+
+
+def test_a_contradiction() -> None:
+    program = Program([fold(0, 2), fold(1, 2), fold(2, 1)], [call((1, 0), (2, 0)), call((1, 1), (2, 0))])
+    assert facts_of(program, 0, pc(0), ret(1)) == [
+        "2 functions share the body at 0x1000: b0m0, b0m1",
+        "each of b1m0, b1m1 calls b2m0 before 0x2010 (table), which does not jump on to the body",
+        "nothing possible at 0x2010 calls a function at 0x1008: one of the two is not what it seems; "
+        "each is resolved alone",
+    ]
+
+
+def test_thousands_of_candidates_are_counted() -> None:
+    program = Program(
+        [fold(0, 2000, ClassFlag.NONE), fold(1, 1)], code=ListedCode({ret(1): CallSite(SiteKind.INDIRECT)})
+    )
+    assert facts_of(program, 0, pc(0), ret(1)) == [
+        "2,000 functions share the body at 0x1000: b0m0, b0m1, b0m2, b0m3 and 1,996 more, and maybe others",
+        "b1m0 calls through a pointer before 0x2010",
+        "left: b0m0, b0m1, b0m2, b0m3 and 1,997 more: indirect call before 0x2010",
+    ]
+
+
+def test_as_json() -> None:
+    program = Program([fold(0, 2), fold(1, 1)], [call((1, 0), (0, 1))])
+    resolver, stack = Resolver(program), Stack((pc(0), ret(1)))
+    answers = resolver.resolve(stack.addresses)
+    frames = json.loads(JsonWriter(lambda answer: None).line(stack, answers, explain(resolver, stack, answers)))[
+        "frames"
+    ]
+    assert frames[0]["explain"][1] == "b1m0 calls b0m1 before 0x2010 (table)"
+    assert frames[1]["explain"] == ["the body at 0x2000 has one function"]
+    plain = json.loads(JsonWriter(lambda answer: None).line(stack, answers))["frames"]
+    assert "explain" not in plain[0]

@@ -1,0 +1,194 @@
+"""Why an answer is what it is: for each frame what was known, which record and which rule applied, and who fell.
+
+One fact a line, for a reader who does not trust the answer and wants to look it up (`icf dump`, objdump):
+
+    #0  0x0000000000001d28  apples(int)  [unique, relocation]
+            - 2 functions share the body at 0x1d20: pears(int), apples(int)
+            - main calls wash_apples(int) before 0x1e37 (relocation), which jumps on to the body
+            - fell: pears(int): that call does not lead to it
+        0x0000000000001d38  wash_apples(int)  [unique, tail call]
+            - entered by the call before 0x1e37
+            - every way from the call to the frame leads through it, by its jump at 0x1d38
+
+The facts are worked out again from the records, for the stacks that somebody wants explained; what the resolver
+concluded is taken from its own steps, so that an explanation is never of another answer than the one that was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from icf.demangle import demangle
+from icf.model import ClassFlag, Evidence, Verdict
+from unwind.answer import Facts, FrameAnswer
+from unwind.chain import Step
+from unwind.program import Body, SiteKind
+from unwind.resolver import Answers, Resolver, left_over
+from unwind.stack import Stack
+
+_SHOWN = 4  # names in a line
+
+
+def explain(resolver: Resolver, stack: Stack, answers: Answers) -> Facts:
+    """The facts behind the answers of `resolver` to `stack`."""
+    steps = resolver.steps(stack.addresses, stack.vptrs)
+    vptrs = dict(stack.vptrs)
+    found: Facts = []
+    for idx, (step, (left, callers), answer) in enumerate(zip(steps, left_over(steps), answers, strict=True)):
+        inner = (steps[idx - 1], answers[idx - 1]) if idx else None
+        found.append(_of_frame(step, left, callers, inner, answer, vptrs.get(idx, 0)))
+        for missing_idx in range(len(answer.missing)):
+            found.append(_of_missing(answer.missing, missing_idx, step))
+    return found
+
+
+def _of_frame(
+    step: Step,
+    left: int,
+    callers: int,
+    inner: tuple[Step, FrameAnswer] | None,
+    answer: FrameAnswer,
+    vptr: int,
+) -> list[str]:
+    body = step.body
+    if body is None:
+        return []  # the answer says what there is to say
+    if body.settled:
+        return [f"the body at {_at(body, body.start)} has one function"]
+    facts = [_shared(body)]
+    if vptr:
+        facts.append(_of_vptr(vptr, step, body))
+    if step.relation is None or step.caller is None:
+        outside = "called from outside of the image, which may be any of them"
+        facts.append("nothing is known of its caller" if step.caller is None else outside)
+    else:
+        calls, why_not = _calls(step, callers)
+        facts += calls
+        if fell := body.domain & ~step.possible:
+            facts.append(f"fell: {_names(body, fell)}: {why_not}")
+    if answer.verdict is Verdict.CONTRADICTED:
+        return [*facts, f"{answer.reason}: one of the two is not what it seems; each is resolved alone"]
+    if fell := step.possible & ~left:
+        facts.append(f"fell: {_names(body, fell)}: {_not_inwards(step, inner)}")
+    if left & (left - 1):
+        facts.append(f"left: {_names(body, left)}: {answer.reason or 'of one name'}")
+    return facts
+
+
+def _of_vptr(vptr: int, step: Step, body: Body) -> str:
+    name = demangle(body.program.vtable_name(vptr - body.program.bias))
+    fact = f"its object's vtable pointer is {vptr:#x}" + (f", {name}" if name else "")
+    if step.vptr:
+        return fact
+    return f"{fact}: not used: no table lists it, or it may have moved since"
+
+
+def _calls(step: Step, callers: int) -> tuple[list[str], str]:
+    """How the frame was called, and what kept the candidates that fell from being called so."""
+    body, caller = step.body, step.caller
+    assert body is not None and caller is not None and step.relation is not None
+    if caller.body is None or caller.address is None:
+        return ["called from outside of the image, through a pointer"], "nothing outside has its address"
+    program, bias = caller.body.program, caller.body.program.bias
+    return_address = caller.address - bias
+    where = f"before {caller.address:#x}"
+    means: dict[tuple[int, Evidence], int] = {}
+    unrecorded = callers
+    for idx, callees in program.callees(return_address, caller.body).items():
+        if callers >> idx & 1:
+            unrecorded &= ~(1 << idx)
+            for callee in callees:
+                means[callee] = means.get(callee, 0) | 1 << idx
+    facts, why_not = [], []
+    for (node, evidence), by in list(means.items())[:_SHOWN]:
+        callee_body, callee_idx = program.candidates[node]
+        jumps_on = "which jumps on to the body" if step.relation.forward(by) else "which does not jump on to the body"
+        facts.append(
+            f"{_each(caller.body, by)} calls {_names(callee_body, 1 << callee_idx)} {where} ({evidence.name.lower()})"
+            + (f", {jumps_on}" if callee_body is not body else "")
+        )
+    if len(means) > _SHOWN:
+        facts.append(f"{len(means) - _SHOWN} more records of other callers")
+    if means:
+        why_not.append("that call does not lead to it")
+    if unrecorded:
+        fact, reason = _unrecorded(step, return_address, where)
+        facts.append(f"{_each(caller.body, unrecorded)} {fact}")
+        why_not += [reason] if reason else []
+    return facts, "; ".join(why_not)
+
+
+def _unrecorded(step: Step, return_address: int, where: str) -> tuple[str, str]:
+    """What the code before a return address says, and why some candidates do not fit it."""
+    assert step.caller is not None and step.caller.body is not None and step.body is not None
+    program = step.caller.body.program
+    site = program.code.call_site(return_address)
+    if site.kind is SiteKind.DIRECT:
+        target = program.body_at(site.target)
+        if target is step.body:
+            return f"calls the body {where}, and no record says which function of it", ""
+        called = _names(target, target.listed) if target else "no function"
+        return f"calls {called} at {site.target + program.bias:#x} {where} (decoded)", "that does not jump on to it"
+    if site.kind is SiteKind.IMPORT:
+        return f"calls the import {demangle(site.symbol)} {where} (decoded)", "that name does not lead to it"
+    if site.kind is SiteKind.INDIRECT:
+        call = program.slot_calls.get(return_address)
+        if call is None:
+            return f"calls through a pointer {where}", "none leads to it: its address is not taken, no vtable has it"
+        table = "that vtable" if step.vptr else "a vtable"
+        why_not = f"{table} does not have it in slot {call.slot}, nor does what is there jump on to it"
+        return f"calls by slot {call.slot} of a vtable {where} ({call.evidence.name.lower()})", why_not
+    return f"may call anything: {site.kind.value} {where}", ""
+
+
+def _not_inwards(step: Step, inner: tuple[Step, FrameAnswer] | None) -> str:
+    assert inner is not None and step.address is not None
+    name = inner[1].name or "a function of the frame inside"
+    return f"its call before {step.address:#x} does not lead to {name}"
+
+
+def _of_missing(missing: Iterable[FrameAnswer], idx: int, inner: Step) -> list[str]:
+    """The facts of a frame that tail calls left out; the last one is what was called."""
+    frames = list(missing)
+    facts = []
+    if idx + 1 == len(frames):
+        caller = inner.caller
+        at = f" before {caller.address:#x}" if caller is not None and caller.address is not None else ""
+        facts.append(f"entered by the call{at}")
+    elif frames[idx + 1].address is not None:
+        facts.append(f"entered by the jump at {frames[idx + 1].address:#x}")
+    jump = "one of several jumps" if frames[idx].address is None else f"its jump at {frames[idx].address:#x}"
+    facts.append(f"every way from the call to the frame leads through it, by {jump}")
+    if frames[idx].candidates:
+        facts.append(f"left: {_listed(frames[idx].candidates)}: {frames[idx].reason}")
+    return facts
+
+
+def _shared(body: Body) -> str:
+    complete = body.fold.flags & ClassFlag.MEMBERS_COMPLETE
+    more = "" if complete else ", and maybe others"
+    return (
+        f"{len(body.members):,} functions share the body at {_at(body, body.start)}: {_names(body, body.listed)}{more}"
+    )
+
+
+def _at(body: Body, vaddr: int) -> str:
+    return f"{vaddr + body.program.bias:#x}"
+
+
+def _each(body: Body, mask: int) -> str:
+    return ("each of " if mask & (mask - 1) else "") + _names(body, mask)
+
+
+def _names(body: Body, mask: int) -> str:
+    """The members of a mask, a few of them by name."""
+    names = [member.name for idx, member in enumerate(body.members) if mask >> idx & 1]
+    if mask >> len(body.members):
+        names.append("a function that no table lists")
+    return _listed(names)
+
+
+def _listed(names: Iterable[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    shown = ", ".join(demangle(name) for name in distinct[:_SHOWN])
+    return shown + (f" and {len(distinct) - _SHOWN:,} more" if len(distinct) > _SHOWN else "")
