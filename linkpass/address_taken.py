@@ -20,6 +20,8 @@ and jumps do not count, nor unwind and debug information. The marks of a body ar
     a jump leads to its start    from itself, and nobody says whether it is a loop or a tail call
     code outside of all functions jumps to it
     nothing refers to it         so something is not understood
+
+All of them are unknown with split stacks: __morestack calls the function that called it, in its middle.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from icf.code.short_jumps import find_short_jumps
 from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
 from icf.model import MemberFlag
+from icf.strings import hash_names, hash_table
 from icf.vtables.layout import Vtables
 from linkpass.collect import Collected
 from linkpass.linked import Linked, Place
@@ -177,7 +180,9 @@ def _mark_exported(linked: Linked, targets: U64, marks: Marks) -> None:
 
 def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Marks) -> None:
     """Bodies that can be entered in a way that neither the marks nor the tail calls have."""
-    if not is_readable(linked.image):
+    symbols = linked.image.symbols
+    has_split_stacks = np.isin(hash_names(["__morestack"]), hash_table(symbols.strtab, symbols.name_offset)).any()
+    if not is_readable(linked.image) or has_split_stacks:
         marks.unknown.update(targets.tolist())
         return
     reach, records = collected.reach, collected.records

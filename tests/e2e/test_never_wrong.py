@@ -196,3 +196,10 @@ def test_a_function_without_debug_information_is_no_alias(workshop: Workshop) ->
     icf("pass", image)
     (merged,) = json.loads(icf("dump", "--folds", "--json", image))["classes"]
     assert [member["name"] for member in merged["members"]] == ["bare", "known"]
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_split_stacks_call_into_the_middle_of_functions(workshop: Workshop) -> None:
+    program = workshop.build(START, ["-fsplit-stack"])
+    program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
+    program.check()
