@@ -14,7 +14,10 @@ from importlib.util import find_spec
 # the same list, in the same order, as `ext-modules` in pyproject.toml
 KERNELS = (
     "icf._strings",
+    "icf.code._aarch64",
     "icf.code._branches",
+    "icf.code._flow",
+    "icf.code._x86_64",
     "icf.dwarf._abbrev",
     "icf.dwarf._line",
     "icf.dwarf._line_header",

@@ -1,0 +1,99 @@
+"""Runs the kernels that follow values through functions, with what they need of memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code._flow import follow
+from icf.elf.image import Image
+from icf.elf.types import Machine
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+
+_ROWS = 1 << 14  # of a batch of functions, unless one of them has more
+_LABELS = 1 << 8
+_FOUND = 1 << 14
+_KEEP = 32  # as many as the kernel remembers, twice
+# how many registers and one more; stack pointer; first argument; second one, if it may be the object, as behind a
+# hidden pointer to the result; registers that calls keep, as bits
+_MACHINES = {
+    Machine.X86_64: (17, 4, 7, 6, 1 << 3 | 1 << 4 | 1 << 5 | 0xF << 12),
+    Machine.AARCH64: (33, 31, 0, -1, 0x7FF << 19 | 1 << 31),
+}
+# imports that never return. Compilers put code behind a call of one that is reached from elsewhere
+_ENDLESS = frozenset(
+    """_Exit _Unwind_Resume __assert_fail __cxa_bad_cast __cxa_bad_typeid __cxa_pure_virtual __cxa_rethrow __cxa_throw
+    __cxa_throw_bad_array_new_length __stack_chk_fail _exit abort exit longjmp pthread_exit quick_exit _ZSt9terminatev
+    _ZSt10unexpectedv""".split()
+)
+_ENDLESS_PREFIX = "_ZSt"  # std::__throw_length_error and its kind
+_ENDLESS_PART = "__throw_"
+
+
+class Flow:
+    """Follows functions in the code `text` at `vaddr`."""
+
+    def __init__(self, image: Image, text: memoryview, vaddr: int) -> None:
+        self._machine, self._text, self._vaddr = image.machine, text, vaddr
+        endless = [stub for stub, name in image.plt_stubs.items() if _is_endless(name)]
+        self._endless = np.array(sorted(endless), np.int64)
+        self._rows = np.empty((_ROWS, 6), np.int64)
+        self._found = np.empty((_FOUND, 5), np.uint64)
+
+    def follow(
+        self, functions: I64, landings: I64, edges: I64, *, everything: bool = True
+    ) -> tuple[U64, NDArray[np.uint8]]:
+        """Follow `functions`, start and end; gives rows and states as the kernel does.
+
+        landings  where other code may jump into them
+        edges     jumps in them, and where these lead in the same function; both ascend
+
+        Without `everything` code that nothing is known to lead to is left out.
+        """
+        label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows), 3), np.uint64)
+        facts = np.array([*_MACHINES[self._machine], everything], np.int64)
+        origin, offset = (np.empty((_LABELS, int(facts[0])), np.uint64) for _ in range(2))
+        memory = np.empty((_KEEP, 4), np.uint64)
+        status, result = np.zeros(len(functions), np.uint8), np.zeros(3, np.int64)
+        first_row = np.empty(len(functions) + 1, np.int64)
+        functions, landings, edges = (np.ascontiguousarray(column) for column in (functions, landings, edges))
+        found = [self._found[:0]]
+        at = 0
+        while at < len(functions):
+            self._decode(functions, at, first_row, result)
+            decoded = int(result[0])
+            if decoded == at:
+                self._rows = np.empty((2 * len(self._rows), 6), np.int64)
+                label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows), 3), np.uint64)
+                continue
+            while at < decoded:
+                follow(
+                    self._rows.data, first_row.data, functions.data, at, decoded, facts.data, landings.data,
+                    edges.data, self._endless.data, label.data, nodes.data, origin.data, offset.data, memory.data,
+                    self._found.data, status.data, result.data,
+                )  # fmt: skip
+                at, count, short_of = result.tolist()
+                found.append(self._found[:count].copy())
+                if short_of == 1:
+                    origin, offset = (np.empty((2 * len(origin), origin.shape[1]), np.uint64) for _ in range(2))
+                elif short_of == 2 and count == 0:
+                    self._found = np.empty((2 * len(self._found), 5), np.uint64)
+        return np.concatenate(found), status
+
+    def _decode(self, functions: I64, first: int, first_row: I64, result: I64) -> None:
+        arguments = self._rows.data, first_row.data, result.data
+        if self._machine is Machine.AARCH64:
+            from icf.code import _aarch64
+
+            _aarch64.decode(self._text, self._vaddr, functions.data, first, *arguments)
+        else:
+            from icf.code import _x86_64
+            from icf.code.x86_64_opcodes import OPCODES
+
+            _x86_64.decode(self._text, self._vaddr, functions.data, first, OPCODES.data, *arguments)
+
+
+def _is_endless(name: str) -> bool:
+    return name in _ENDLESS or name.startswith(_ENDLESS_PREFIX) and _ENDLESS_PART in name

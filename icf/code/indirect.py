@@ -1,0 +1,188 @@
+"""The calls and jumps through pointers in the functions of an image, and the vtable slots that they take.
+
+    mov (%rdi), %rax        call *16(%rax)      slot 2 of the vtable of the object in the first argument
+    mov ops(%rip), %rax     jmp  *%rax          leaves the function to wherever a pointer says
+    movslq (%rdx,%rax,4)    jmp  *%rax          a switch: stays in the function, and is no row here
+
+A slot is proven by following the values of registers from the entry of the function on (icf.code._flow). C code with
+tables of its own, whose address is the first word of what the first argument points to, looks just the same.
+
+Where a switch leads to is read from its table. If a jump inside of a function leads to unknown places of it, or the
+function cannot be decoded, nothing is proven there: its calls have no slot. A jump leaves the function unless the stack
+pointer is known to differ from what it was on entry.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.branches import executable_sections
+from icf.code.flow import Flow
+from icf.code.jump_tables import JumpTables
+from icf.code.landings import find_landings
+from icf.elf.image import Image
+from icf.elf.types import Machine
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NO_SLOT = -1
+_CALL, _JUMP, _TABLE_JUMP, _FIXED_JUMP = 1, 2, 3, 4  # kinds of rows of the kernel
+_AS_ON_ENTRY, _MOVED = 0, 1  # the stack pointer
+_ROUNDS = 8  # of finding switches: some are in the code that others lead to
+_LIMIT = 1 << 62  # of addresses, so that sums fit 64 bits
+_NO_EDGES: I64 = np.empty((0, 2), np.int64)
+_NO_LANDINGS: I64 = np.empty(0, np.int64)
+
+
+class Indirect(NamedTuple):
+    """Calls and jumps through pointers, each by address."""
+
+    call_end: U64  # return address
+    call_slot: I64  # NO_SLOT where none is proven
+    jump: U64  # address of a jump that leaves its function
+    jump_slot: I64
+    jump_place: U64  # the fixed place in memory that holds its target, 0 if there is none
+
+
+def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
+    """Follow the functions `starts`..`ends`, which ascend; those that start at one of `parts` belong to others."""
+    tables = JumpTables(image)
+    found: list[Indirect] = []
+    landings = find_landings(image, starts, ends, parts)
+    for section in executable_sections(image):
+        if section.vaddr + section.size_bytes > _LIMIT:
+            continue
+        text = image.contents(section)
+        first, last = np.searchsorted(starts, np.array([section.vaddr, section.vaddr + len(text)], np.uint64)).tolist()
+        if first == last:
+            continue
+        limits = np.append(starts[first + 1 : last], np.uint64(section.vaddr + len(text)))
+        functions = np.stack([starts[first:last], np.minimum(ends[first:last], limits)], axis=1).astype(np.int64)
+        places, is_jump = _candidates(image.machine, text, section.vaddr)
+        bounds = np.searchsorted(places, functions)
+        functions = functions[bounds[:, 1] > bounds[:, 0]]
+        if len(functions):
+            code = _Section(image, text, section.vaddr, functions, places, is_jump)
+            found.append(code.follow(tables, landings))
+    call_end, jump, jump_place = (
+        np.concatenate([np.empty(0, np.uint64), *(part[idx] for part in found)]) for idx in (0, 2, 4)
+    )
+    call_slot, jump_slot = (np.concatenate([np.empty(0, np.int64), *(part[idx] for part in found)]) for idx in (1, 3))
+    calls, jumps = np.argsort(call_end, kind="stable"), np.argsort(jump, kind="stable")
+    return Indirect(call_end[calls], call_slot[calls], jump[jumps], jump_slot[jumps], jump_place[jumps])
+
+
+class _Section:
+    """The functions of one section that have such calls or jumps."""
+
+    def __init__(self, image: Image, text: memoryview, vaddr: int, functions: I64, places: I64, is_jump: Bools) -> None:
+        self._text, self._vaddr = text, vaddr
+        self._functions = functions  # start and end of each
+        self._places, self._is_jump = places, is_jump  # where such a call or jump may be
+        self._flow = Flow(image, text, vaddr)
+
+    def follow(self, tables: JumpTables, landings: I64) -> Indirect:
+        """Follow them all; then again those with switches, once it is known where these lead.
+
+        The register with the address of a table is often set before a loop, and code that only the table leads to
+        goes on in the loop. So switches are looked for in what is known to be reached, which grows with each.
+        """
+        rows, status = self._flow.follow(self._functions, landings, _NO_EDGES)
+        kind, slot, stack = rows[:, 0], rows[:, 2], rows[:, 3]
+        is_doubtful = (kind == _TABLE_JUMP) | (kind == _JUMP) & (slot == 0) & (stack != _AS_ON_ENTRY)
+        doubtful = np.unique(self._owner_of_rows(rows[is_doubtful]))
+        if not len(doubtful):
+            return self._interpret(rows, status, _NO_EDGES)
+        tables.meet(rows[kind == _TABLE_JUMP, 2])
+        edges = self._find_switches(doubtful, tables)
+        owner = self._owner(edges[:, 1])
+        elsewhere = owner != self._owner(edges[:, 0])
+        landings = np.union1d(landings, edges[elsewhere, 1])
+        again = np.union1d(doubtful, owner[elsewhere & (owner >= 0)])
+        edges = edges[~elsewhere]
+        new, status[again] = self._flow.follow(self._functions[again], landings, edges)
+        rows = np.concatenate([rows[~np.isin(self._owner_of_rows(rows), again)], new])
+        return self._interpret(rows, status, edges)
+
+    def _find_switches(self, doubtful: I64, tables: JumpTables) -> I64:
+        """Jumps by tables in some of the functions, and where they may lead."""
+        edges, rows, changed = _NO_EDGES, np.empty((0, 5), np.uint64), doubtful
+        for _ in range(_ROUNDS):
+            found, _ = self._flow.follow(self._functions[changed], _NO_LANDINGS, edges, everything=False)
+            rows = np.concatenate(
+                [rows[~np.isin(self._owner_of_rows(rows), changed)], found[found[:, 0] == _TABLE_JUMP]]
+            )
+            tables.meet(rows[:, 2])
+            before, edges = edges, self._edges(rows, tables)
+            both, counts = np.unique(np.concatenate([before, edges]), axis=0, return_counts=True)
+            changed = np.unique(self._owner(both[counts == 1, 0]))
+            if not len(changed):
+                break
+        return edges
+
+    def _owner(self, vaddrs: I64) -> I64:
+        """The function that holds each address, -1 for none."""
+        row = np.searchsorted(self._functions[:, 0], vaddrs, side="right") - 1
+        return np.where((row >= 0) & (vaddrs < self._functions[np.maximum(row, 0), 1]), row, -1)
+
+    def _owner_of_rows(self, rows: U64) -> I64:
+        return self._owner(rows[:, 1].astype(np.int64) - (rows[:, 0] == _CALL))
+
+    def _edges(self, switches: U64, tables: JumpTables) -> I64:
+        edges = [_NO_EDGES]
+        for _, jump, place, code, base in switches.tolist():
+            targets = np.unique(tables.targets(place, code, base).astype(np.int64))
+            edges.append(np.stack([np.full(len(targets), jump, np.int64), targets], axis=1))
+        found = np.concatenate(edges)
+        return found[np.lexsort((found[:, 1], found[:, 0]))]
+
+    def _interpret(self, rows: U64, status: NDArray[np.uint8], edges: I64) -> Indirect:
+        owner = self._owner_of_rows(rows)
+        kind, slot, stack = rows[:, 0], rows[:, 2], rows[:, 3]
+        is_switch = np.isin(rows[:, 1].astype(np.int64), edges[:, 0]) & (kind != _CALL)
+        is_call, is_fixed = kind == _CALL, kind == _FIXED_JUMP
+        by_value = ((kind == _JUMP) | is_fixed) & ~is_switch
+        by_table = (kind == _TABLE_JUMP) & ~is_switch  # of pointers to functions, or not to be read
+        is_sure = by_value & (stack == _AS_ON_ENTRY) | (kind == _JUMP) & (slot != 0) & (stack != _MOVED)
+        spoiled = np.zeros(len(self._functions) + 1, np.bool_)
+        spoiled[owner[(by_value | by_table) & ~is_sure]] = True
+        spoiled[:-1] |= status & 1 != 0
+        slot = np.where(spoiled[owner] | ~(is_call | (kind == _JUMP)), np.uint64(0), slot)
+        calls, leaves = is_call, by_value & (stack != _MOVED) | by_table
+        fixed = np.where(is_fixed, rows[:, 2], np.uint64(0))
+        unread = self._unread(status)
+        return Indirect(
+            rows[calls, 1],
+            slot[calls].astype(np.int64) - 1,
+            np.append(rows[leaves, 1], unread),
+            np.append(slot[leaves].astype(np.int64) - 1, np.full(len(unread), NO_SLOT)),
+            np.append(fixed[leaves], np.zeros(len(unread), np.uint64)),
+        )
+
+    def _unread(self, status: NDArray[np.uint8]) -> U64:
+        """What may be jumps in functions that cannot be decoded."""
+        owner = self._owner(self._places)
+        unread = (owner >= 0) & (np.append(status, 0)[owner] & 1 != 0)
+        jumps: U64 = self._places[unread & self._is_jump].astype(np.uint64)
+        return jumps
+
+
+def _candidates(machine: Machine, text: memoryview, vaddr: int) -> tuple[I64, Bools]:
+    """Where a call or jump through a pointer may be, and which are jumps: `ff /2`, `ff /4`; blr, br and their kind."""
+    if machine is Machine.AARCH64:
+        words = np.frombuffer(text[: len(text) // 4 * 4], "<u4")
+        at = np.flatnonzero((words & 0xFE9FF000) == 0xD61F0000)
+        is_jump = words[at] >> 21 & 1 == 0
+        at *= 4
+    else:
+        code = np.frombuffer(text, np.uint8)
+        at = np.flatnonzero(code[:-1] == 0xFF)
+        operation = code[at + 1] >> 3 & 7
+        found = (operation == 2) | (operation == 4)
+        at, is_jump = at[found], operation[found] == 4
+    return at.astype(np.int64) + np.int64(vaddr), is_jump

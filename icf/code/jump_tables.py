@@ -1,0 +1,79 @@
+"""Where the jumps of switches lead: the tables of their targets.
+
+    x86-64    movslq (%rdx,%rax,4), %rax; add %rdx, %rax; jmp *%rax     distances from the table
+              jmp *table(,%rax,8)                                       addresses
+    AArch64   ldrb w1, [x0, x1]; adr x2, base; add x0, x2, w1, sxtb #2  distances from a label, in words
+
+Nothing says how long a table is: it ends at the next table, or at an entry that is no address of code. What is read
+too much is harmless, as callers only ask where a jump may lead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.branches import executable_sections
+from icf.elf.image import Image
+from icf.elf.types import SHT_RELA
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+
+SIGNED, IN_WORDS = 16, 32  # with the size of an entry, in its code
+ADDRESSES = 8  # the code of a table of addresses
+_MOST_ENTRIES = 1 << 16
+
+
+class JumpTables:
+    """Reads the tables of one image."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._code = [(section.vaddr, section.vaddr + section.size_bytes) for section in executable_sections(image)]
+        self._relocated: tuple[U64, U64] | None = None
+        self._places: I64 = np.empty(0, np.int64)  # where tables begin, ascending
+
+    def meet(self, places: U64) -> None:
+        """Tables begin there, so others do not go on."""
+        self._places = np.union1d(self._places, places.astype(np.int64))
+
+    def targets(self, place: int, code: int, base: int) -> U64:
+        """Where a jump by the table at `place` may lead, from its first entry on; entries are added to `base`."""
+        size_bytes = code & 15
+        row = int(np.searchsorted(self._places, place, side="right"))
+        end = int(self._places[row]) if row < len(self._places) else place + size_bytes * _MOST_ENTRIES
+        count = min((end - place) // size_bytes, _MOST_ENTRIES)
+        raw = self._image.read(place, count * size_bytes)
+        count = len(raw) // size_bytes
+        sign = "i" if code & SIGNED else "u"
+        entries = np.frombuffer(raw[: count * size_bytes], f"<{sign}{size_bytes}").astype(np.int64)
+        if code == ADDRESSES:
+            entries = self._with_relocations(place, entries)
+        if code & IN_WORDS:
+            entries = entries << 2
+        targets = (entries + np.int64(base)).view(np.uint64)
+        in_code = np.zeros(count, np.bool_)
+        for low, high in self._code:
+            in_code |= (targets >= np.uint64(low)) & (targets < np.uint64(high))
+        return targets if in_code.all() else targets[: int(np.argmin(in_code))]
+
+    def _with_relocations(self, place: int, entries: I64) -> I64:
+        """Words as they are once the loader has filled them."""
+        if self._relocated is None:
+            offsets, addends = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+            for section in self._image.sections:
+                found = self._image.relocations(section) if section.is_alloc and section.type == SHT_RELA else None
+                if found is not None and found.count:
+                    own = found.symbol == 0
+                    offsets.append(found.offset[own])
+                    addends.append(found.addend[own])
+            offset, addend = np.concatenate(offsets), np.concatenate(addends)
+            order = np.argsort(offset, kind="stable")
+            self._relocated = offset[order], addend[order].view(np.uint64)
+        offset, value = self._relocated
+        if len(offset):
+            places = np.uint64(place) + np.arange(len(entries), dtype=np.uint64) * np.uint64(8)
+            row = np.minimum(np.searchsorted(offset, places), len(offset) - 1)
+            entries = np.where(offset[row] == places, value[row].view(np.int64), entries)
+        return entries
