@@ -1,6 +1,6 @@
 """Accuracy of `icf pass`, `icf link` and `icf resolve` against a measured truth.
 
-    python -m tests.truth                    gen, built in every way of `tests.truth.kinds`; ninja, in the usual ways
+    python -m tests.truth                    gen, built in every way of `tests.truth.kinds`; ninja and virtual, in the usual ways
     python -m tests.truth --program ninja    in every way
     python -m tests.truth --program cppcheck --compiler clang --compiler gcc
     python -m tests.truth --program gen --compiler clang-g1 --linker lld --evidence objects --findings 20
@@ -23,8 +23,9 @@ from tests.truth.builds import COMPILERS, LINKERS, build
 from tests.truth.kinds import EVIDENCE, KINDS, Kind
 from tests.truth.measure import Measurement, measure
 from tests.truth.programs import CACHE, PROGRAMS, Unavailable
+from tests.truth.reached import WAYS
 from tests.truth.score import OUTCOMES, Score
-from tests.truth.table import table_lines
+from tests.truth.table import table_lines, way_lines
 from tests.truth.tool import default_command
 
 
@@ -37,7 +38,12 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--tool", help="command of the tool under test (default: icf beside this Python)")
     parser.add_argument("--peers-only", action="store_true", help="leave out the tool under test")
     parser.add_argument("--no-peers", action="store_true", help="the tool under test alone")
-    parser.add_argument("--vptr", action="store_true", help="ask again with the vtable pointer of the innermost frame")
+    parser.add_argument(
+        "--vptr",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="ask again with the vtable pointers of the objects whose functions run, where they were sampled",
+    )
     parser.add_argument(
         "--findings", type=int, default=0, metavar="N", help="show N frames that went wrong, per program"
     )
@@ -50,8 +56,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _wanted(args: argparse.Namespace) -> dict[str, list[Kind]]:
-    """The kinds of builds to measure, by program; what nobody has chosen takes a quarter of an hour."""
-    usual = {"gen": list(COMPILERS), "ninja": ["clang", "gcc"]}
+    """The kinds of builds to measure, by program; what nobody has chosen takes twenty minutes."""
+    usual = {"gen": list(COMPILERS), "ninja": ["clang", "gcc"], "virtual": ["clang", "gcc"]}
     compilers = usual if args.program is None else dict.fromkeys(args.program, list(COMPILERS))
     return {
         program: [kind for kind in KINDS if kind.compiler in (args.compiler or names) and kind.linker in args.linker]
@@ -103,6 +109,7 @@ def _as_json(result: Measurement) -> dict[str, object]:
                 "merged": dict(score.merged),
                 "direct": dict(score.direct),
                 "direct_known": dict(score.known),
+                "by_kind_of_call": {way: dict(score.ways[way]) for way in WAYS if way in score.ways},
                 "other": dict(score.other),
                 "findings": dict(score.findings.most_common(50)),
             }
@@ -135,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
     if args.json:
         print(json.dumps([_as_json(result) for result in results], indent=1))
     else:
-        print("\n".join(table_lines(results)))
+        print("\n".join([*table_lines(results), *way_lines(results)]))
     return int(any(each.misses_bar for result in results for each in result.results))
 
 
@@ -167,8 +174,9 @@ def _print(result: Measurement, finding_count: int) -> None:
         bar = " MISSES THE BAR" if each.misses_bar else ""
         other = {what: count for what, count in each.score.other.items() if count}
         print(f"    icf, {each.evidence}: pass {each.pass_s:.2f} s, resolve {each.resolve_s:.2f} s; {other}{bar}")
-        for finding, weight in each.score.findings.most_common(finding_count):
-            print(f"      {weight:6} x {finding}")
+        for asked, asked_score in (("", each.score), ("with vptr: ", each.with_vptr)):
+            for finding, weight in asked_score.findings.most_common(finding_count) if asked_score else ():
+                print(f"      {weight:6} x {asked}{finding}")
     sys.stdout.flush()
 
 

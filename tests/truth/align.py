@@ -13,11 +13,13 @@ Many samples have the same stack. They become one `Stack` with a weight.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.truth.folding import Folding
 from tests.truth.names import plain_name
-from tests.truth.record import TICK_ENTRY, Module, Recording, Sample
+from tests.truth.reached import DIRECT, UNKNOWN, Reached
+from tests.truth.record import Module, Recording, Sample
 from tests.truth.symbols import base_name
 
 
@@ -32,7 +34,12 @@ class Frame:
     names: tuple[str, ...]  # true linkage names: aliases of one function
     candidates: tuple[str, ...]  # names of all members; () if the body is not merged
     is_exact: bool  # pc is a program counter
-    is_direct: bool = False  # its caller holds a direct call to it
+    reached: str = UNKNOWN  # one of `tests.truth.reached.WAYS`
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether its caller holds a direct call to it."""
+        return self.reached == DIRECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,7 @@ class Stack:
     """Innermost first; None is a frame outside of the image or in a PLT stub."""
 
     frames: tuple[Frame | None, ...]
-    vptr: int  # link-time vtable address that the first argument of the innermost frame holds, or 0
+    vptrs: tuple[tuple[int, int], ...] = ()  # row, link-time vtable address that the frame's first argument holds
 
 
 @dataclass
@@ -97,21 +104,26 @@ class _Projector:
         return None if original.path == module.path and same_place else "other library address"
 
 
-def _mark_calls(folding: Folding, frames: list[Frame | None]) -> tuple[Frame | None, ...]:
-    """Decode the call at each return address of the unfolded image."""
+def _mark_ways(reached: Reached, frames: list[Frame | None]) -> tuple[Frame | None, ...]:
+    """Say of each frame how the unfolded program got there."""
     marked = list(frames)
-    for row, (frame, caller) in enumerate(zip(frames, frames[1:], strict=False)):
-        if frame and caller and folding.originals.call_target(caller.original_pc) == frame.original:
-            marked[row] = replace(frame, is_direct=True)
+    for row, frame in enumerate(frames):
+        if frame and row + 1 < len(frames):
+            caller = frames[row + 1]
+            way = reached.way(caller.original_pc if caller else None, frame.original)
+            marked[row] = replace(frame, reached=way)
     return tuple(marked)
 
 
-def align(folding: Folding, unfolded: Recording, folded: Recording, into: Alignment) -> None:
+def align(
+    folding: Folding, unfolded: Recording, folded: Recording, into: Alignment, reached: Reached | None = None
+) -> None:
     """Add the samples of a pair of runs to `into`."""
     counts = into.counts
     counts["samples"] += len(folded.samples)
     by_tick = {sample.tick: sample for sample in unfolded.samples}
     projector = _Projector(folding, unfolded, folded)
+    reached = reached or Reached(folding.originals)
     marked: dict[tuple[tuple[int, ...], tuple[int, ...], bool], tuple[Frame | None, ...] | str] = {}
     program = folded.modules[0]
     for sample in folded.samples:
@@ -119,12 +131,12 @@ def align(folding: Folding, unfolded: Recording, folded: Recording, into: Alignm
         if original_sample is None:
             counts["lost: in one run only"] += 1
             continue
-        if original_sample[:5] != sample[:5]:
+        if not original_sample.is_like(sample):
             counts["lost: the runs diverged"] += 1
             continue
         key = (original_sample.addresses, sample.addresses, sample.is_exact)
         if key not in marked:
-            marked[key] = _project_stack(folding, projector, original_sample, sample)
+            marked[key] = _project_stack(reached, projector, original_sample, sample)
         frames = marked[key]
         if isinstance(frames, str):
             counts[f"rejected: {frames}"] += 1
@@ -132,14 +144,22 @@ def align(folding: Folding, unfolded: Recording, folded: Recording, into: Alignm
                 into.rejected.append(f"tick {sample.tick}: {frames}: {_show(original_sample)} / {_show(sample)}")
             continue
         counts["aligned"] += 1
-        vptr = 0
-        if sample.what == TICK_ENTRY and program.low <= sample.vptr < program.high:
-            vptr = sample.vptr - program.bias
-        into.stacks[Stack(frames, vptr)] += 1
+        into.stacks[Stack(frames, _vptrs(sample, frames, program))] += 1
+
+
+def _vptrs(sample: Sample, frames: Sequence[Frame | None], program: Module) -> tuple[tuple[int, int], ...]:
+    """Those of the sampled pointers that point into the program, and belong to the very function of their frame."""
+    outside = len(frames) - len(sample.addresses)
+    found = []
+    for row, entry, vptr in sample.vptrs:
+        frame = frames[row + outside]
+        if frame and frame.body == entry - program.bias and program.low <= vptr < program.high:
+            found.append((row + outside, vptr - program.bias))
+    return tuple(found)
 
 
 def _project_stack(
-    folding: Folding, projector: _Projector, original_sample: Sample, sample: Sample
+    reached: Reached, projector: _Projector, original_sample: Sample, sample: Sample
 ) -> tuple[Frame | None, ...] | str:
     if len(original_sample.addresses) != len(sample.addresses):
         return "other depth"
@@ -151,7 +171,7 @@ def _project_stack(
         frames.append(frame)
     if not sample.is_exact:  # the innermost is the allocator's: outside of the image, and not in the sample
         frames.insert(0, None)
-    return _mark_calls(folding, frames)
+    return _mark_ways(reached, frames)
 
 
 def _show(sample: Sample) -> str:

@@ -12,6 +12,7 @@ from tests.truth.callsites import call_sites_with_origin
 from tests.truth.folding import match_images
 from tests.truth.kinds import Kind, add_tables
 from tests.truth.peers import PEERS
+from tests.truth.reached import Reached
 from tests.truth.record import AARCH64, NATIVE, Sampler, Sampling, build_sampler
 from tests.truth.score import Score, score_answers, score_names
 from tests.truth.symbols import read_functions
@@ -35,7 +36,8 @@ class Result:
         """A wrong name, or a direct call without one where the evidence says it."""
         if self.score is None:
             return True
-        is_wrong = bool(self.score.merged["wrong"] or self.score.other["unmerged, wrong"])
+        scores = (self.score, self.with_vptr or self.score)
+        is_wrong = any(score.merged["wrong"] or score.other["unmerged, wrong"] for score in scores)
         return is_wrong or (self.is_bound and self.score.share(self.score.known, "right") < 100)
 
 
@@ -66,6 +68,7 @@ def sample_both(build: Build, folded: Path, work: Path, cache: Path) -> tuple[Al
     if machine.has_traps:
         ways += [(Sampling(gap=50), True), (Sampling(gap=gap, steps=150), False)]
     alignment = Alignment()
+    reached = Reached(folding.originals)
     run_folder = cache / build.program.name / "run"
     for folder, arguments in build.program.runs(build.source, run_folder):
         for sampling, is_entries in ways:
@@ -80,7 +83,7 @@ def sample_both(build: Build, folded: Path, work: Path, cache: Path) -> tuple[Al
                 )
                 for row, image in enumerate((build.unfolded, folded))
             ]
-            align(folding, recordings[0], recordings[1], alignment)
+            align(folding, recordings[0], recordings[1], alignment, reached)
     return alignment, len(groups)
 
 
@@ -110,7 +113,7 @@ def measure(
                 stacks = sample_both(build, passed, work, cache)[0].stacks
             answers, result.resolve_s = resolve(command, passed, stacks, work)
             result.score = score_answers(stacks, answers, known)
-            if with_vptr:
+            if with_vptr and any(stack.vptrs for stack in stacks):
                 answers, _ = resolve(command, passed, stacks, work, with_vptr=True)
                 result.with_vptr = score_answers(stacks, answers, known)
         except ToolError as error:

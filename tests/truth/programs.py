@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.truth.generated import write_sources
+from tests.truth.virtuals import write_virtuals
 
 CACHE = Path(os.environ.get("ICF_TRUTH_CACHE", Path(__file__).parents[2] / ".cache" / "truth"))
 
@@ -149,6 +150,10 @@ def _cppcheck_runs(source: Path, _folder: Path) -> list[tuple[Path, list[str]]]:
 
 GENERATED = Program("gen", partial(write_sources, unit_count=4, type_count=6), lambda _: [], _generated_runs, gap=7)
 SMALL = Program("small", partial(write_sources, unit_count=2, type_count=3), lambda _: [], _generated_runs, gap=5)
+VIRTUAL = Program("virtual", partial(write_virtuals, unit_count=4, type_count=8), lambda _: [], _generated_runs, gap=7)
+SMALL_VIRTUAL = Program(
+    "small-virtual", partial(write_virtuals, unit_count=2, type_count=3), lambda _: [], _generated_runs, gap=5
+)
 NINJA = Program("ninja", _ninja_sources, lambda _: [], _ninja_runs, "ninja-build", gap=100)
 CPPCHECK = Program("cppcheck", _cppcheck_sources, _cppcheck_flags, _cppcheck_runs, "cppcheck", gap=5000)
-PROGRAMS = {program.name: program for program in (GENERATED, SMALL, NINJA, CPPCHECK)}
+PROGRAMS = {program.name: program for program in (GENERATED, SMALL, VIRTUAL, SMALL_VIRTUAL, NINJA, CPPCHECK)}

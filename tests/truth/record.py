@@ -13,7 +13,6 @@ from typing import NamedTuple
 from tests.truth.programs import find
 
 SOURCE = Path(__file__).with_name("sampler.c")
-TICK_ENTRY = 4
 RUN_TIMEOUT_S = 900
 
 
@@ -30,8 +29,12 @@ class Sample(NamedTuple):
     what: int
     detail: int
     is_exact: bool  # the first address is a program counter, not a return address
-    vptr: int
     addresses: tuple[int, ...]  # run-time, innermost first
+    vptrs: tuple[tuple[int, int, int], ...]  # depth, entry of the function, vtable pointer of its object
+
+    def is_like(self, other: Sample) -> bool:
+        """Whether both were taken at the same event of two runs that did the same up to it."""
+        return self[:5] == other[:5]
 
 
 @dataclass
@@ -160,9 +163,11 @@ def read_recording(path: Path) -> Recording:
                 bias, low, high = (int(word, 16) for word in words[:3])
                 modules[Module(bias, low, high, " ".join(words[3:]))] = None
             elif kind == "S":
-                numbers = [int(word, 16) for word in words]
-                tick, history, what, detail, _steps, is_exact, vptr = numbers[:7]
-                recording.samples.append(Sample(tick, history, what, detail, bool(is_exact), vptr, tuple(numbers[7:])))
+                tick, history, what, detail, _steps, is_exact = (int(word, 16) for word in words[:6])
+                frames = [[int(part, 16) for part in word.split(":")] for word in words[6:]]
+                addresses = tuple(frame[0] for frame in frames)
+                vptrs = tuple((row, frame[1], frame[2]) for row, frame in enumerate(frames) if len(frame) > 1)
+                recording.samples.append(Sample(tick, history, what, detail, bool(is_exact), addresses, vptrs))
             elif kind == "E":
                 recording.tick_count = int(words[0], 16)
                 recording.is_complete = True

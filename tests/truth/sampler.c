@@ -22,9 +22,11 @@
  *
  * Output, one record a line, numbers in hex without 0x:
  *   M bias low high path                       a loaded module
- *   S tick hash what detail steps exact vptr pc...   innermost frame first, run-time addresses; all but an `exact` first
- *                                              one are return addresses; vptr: first word of the object that the first
- *                                              argument points to (entries only, 0 if unreadable)
+ *   S tick hash what detail steps exact frame...   innermost first: pc, or pc:entry:vptr; run-time addresses; all pcs but
+ *                                              an `exact` first one are return addresses
+ *
+ * entry and vptr are there (entries only) for a frame of a listed function: where that starts, and the first word, as the
+ * sample is taken, of what its first argument pointed to when it was entered. With a debugger that is `*(void **)this`.
  *   E ticks hash                               the end, written at exit
  *
  * x86-64 Linux with glibc; on AArch64 allocations only, without steps. Signals: SIGTRAP belongs to the sampler. The unwinder is libgcc's.
@@ -52,7 +54,7 @@ void *__libc_memalign(size_t, size_t);
 void __libc_free(void *);
 
 enum { TICK_ALLOCATE = 1, TICK_RESIZE, TICK_FREE, TICK_ENTRY };
-enum { MAX_FRAMES = 1000, MAX_BREAKS = 1 << 18, MAX_GROUPS = 1 << 16, TRAP_FLAG = 0x100 };
+enum { MAX_FRAMES = 1000, MAX_ENTERED = 1 << 16, MAX_BREAKS = 1 << 18, MAX_GROUPS = 1 << 16, TRAP_FLAG = 0x100 };
 
 struct span {
   uintptr_t low, high;
@@ -142,6 +144,7 @@ struct walk {
   int in_signal; /* frames up to and including the signal's belong to the sampler */
   int frame_count;
   uintptr_t pcs[MAX_FRAMES];
+  uintptr_t stack_pointers[MAX_FRAMES]; /* of each frame, where it called or was interrupted */
 };
 
 static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *context, void *state) {
@@ -152,6 +155,7 @@ static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *context, void *sta
     if (walk->in_signal ? !is_interrupted : pc >= self.low && pc < self.high) return _URC_NO_REASON;
   }
   if (!pc || walk->frame_count == MAX_FRAMES) return _URC_END_OF_STACK;
+  walk->stack_pointers[walk->frame_count] = _Unwind_GetCFA(context);
   walk->pcs[walk->frame_count++] = pc;
   return _URC_NO_REASON;
 }
@@ -162,12 +166,23 @@ static uintptr_t peek(uintptr_t at) { /* 0 if it cannot be read */
   return process_vm_readv(getpid(), &into, 1, &from, 1, 0) == sizeof word ? word : 0;
 }
 
-static uintptr_t first_argument(const ucontext_t *context) {
-#ifdef __x86_64__
-  return context->uc_mcontext.gregs[REG_RDI];
-#else
-  return context->uc_mcontext.regs[0];
-#endif
+/* Entries of listed functions that may not have returned yet: the stack pointer falls from each to the next. */
+static struct entered {
+  uintptr_t stack_pointer, at, object;
+  uint32_t group;
+} *entered;
+static int entered_count;
+static uint32_t *group_ticks;
+
+static void put_frame(const struct walk *walk, int i) {
+  static int row; /* both are walked from the innermost to the outermost */
+  fprintf(out, " %" PRIxPTR, walk->pcs[i]);
+  if (!i) row = entered_count;
+  if (i + 1 == walk->frame_count) return;
+  uintptr_t at_entry = walk->stack_pointers[i + 1] - sizeof(uintptr_t); /* where the return address lies */
+  while (row && entered[row - 1].stack_pointer < at_entry) row--;
+  if (!row || entered[row - 1].stack_pointer != at_entry || group_ticks[entered[row - 1].group] >= limit_count) return;
+  fprintf(out, ":%" PRIxPTR ":%" PRIxPTR, entered[row - 1].at, peek(entered[row - 1].object));
 }
 
 static void sample(const ucontext_t *interrupted, uint64_t steps) {
@@ -177,10 +192,9 @@ static void sample(const ucontext_t *interrupted, uint64_t steps) {
   walk.frame_count = 0;
   note_modules();
   _Unwind_Backtrace(walk_frame, &walk);
-  uintptr_t vptr = interrupted && pending_what == TICK_ENTRY ? peek(first_argument(interrupted)) : 0;
-  fprintf(out, "S %" PRIx64 " %" PRIx64 " %x %" PRIx64 " %" PRIx64 " %d %" PRIxPTR, pending_tick, pending_history, pending_what,
-          pending_detail, steps, interrupted != NULL, vptr);
-  for (int i = 0; i < walk.frame_count; i++) fprintf(out, " %" PRIxPTR, walk.pcs[i]);
+  fprintf(out, "S %" PRIx64 " %" PRIx64 " %x %" PRIx64 " %" PRIx64 " %d", pending_tick, pending_history, pending_what,
+          pending_detail, steps, interrupted != NULL);
+  for (int i = 0; i < walk.frame_count; i++) put_frame(&walk, i);
   fputc('\n', out);
   sample_count++;
   busy = 0;
@@ -268,7 +282,6 @@ void free(void *block) {
 
 static struct breakpoint *stepping_over;
 static int break_count, way_was_inside;
-static uint32_t *group_ticks;
 
 static int by_address(const void *left, const void *right) {
   uintptr_t a = ((const struct breakpoint *)left)->at, b = ((const struct breakpoint *)right)->at;
@@ -287,7 +300,7 @@ static void set_breaks(const char *path) {
   unsigned long long vaddr;
   unsigned group;
   FILE *list = fopen(path, "r");
-  size_t bytes = MAX_BREAKS * sizeof *breaks + MAX_GROUPS * sizeof *group_ticks;
+  size_t bytes = MAX_BREAKS * sizeof *breaks + MAX_ENTERED * sizeof *entered + MAX_GROUPS * sizeof *group_ticks;
   struct breakpoint *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (!list || memory == MAP_FAILED) {
     perror("sampler: breakpoints");
@@ -295,7 +308,8 @@ static void set_breaks(const char *path) {
   }
   allow_patches();
   breaks = memory;
-  group_ticks = (uint32_t *)(breaks + MAX_BREAKS);
+  entered = (struct entered *)(breaks + MAX_BREAKS);
+  group_ticks = (uint32_t *)(entered + MAX_ENTERED);
   while (break_count < MAX_BREAKS && fscanf(list, "%llu %u", &vaddr, &group) == 2 && group < MAX_GROUPS)
     breaks[break_count++] = (struct breakpoint){vaddr + program_bias, group, *(uint8_t *)(vaddr + program_bias)};
   fclose(list);
@@ -303,16 +317,23 @@ static void set_breaks(const char *path) {
   for (int i = 0; i < break_count; i++) put_byte(breaks[i].at, 0xcc);
 }
 
-static void on_entry(ucontext_t *context, struct breakpoint *entered) {
-  context->uc_mcontext.gregs[REG_RIP] = entered->at;
-  put_byte(entered->at, entered->original);
-  if (!active || !in_main_thread || group_ticks[entered->group] >= limit_count) return; /* and leave it out */
-  uint32_t count = ++group_ticks[entered->group];
-  history = scramble(history ^ entered->group);
+static void note_entry(uintptr_t stack_pointer, uintptr_t at, uint32_t group, uintptr_t object) {
+  while (entered_count && entered[entered_count - 1].stack_pointer <= stack_pointer) entered_count--;
+  if (entered_count < MAX_ENTERED) entered[entered_count++] = (struct entered){stack_pointer, at, object, group};
+}
+
+static void on_entry(ucontext_t *context, struct breakpoint *hit) {
+  greg_t *registers = context->uc_mcontext.gregs;
+  registers[REG_RIP] = hit->at;
+  put_byte(hit->at, hit->original);
+  if (!active || !in_main_thread || group_ticks[hit->group] >= limit_count) return; /* and leave it out */
+  uint32_t count = ++group_ticks[hit->group];
+  history = scramble(history ^ hit->group);
   ++tick_count;
-  mark_tick(TICK_ENTRY, entered->group);
+  mark_tick(TICK_ENTRY, hit->group);
+  note_entry(registers[REG_RSP], hit->at, hit->group, registers[REG_RDI]);
   if (sample_count < sample_max && (count <= first_count || chosen())) sample(context, 0);
-  stepping_over = entered;
+  stepping_over = hit;
   context->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
 }
 
@@ -328,8 +349,8 @@ static void on_trap(int signal_number, siginfo_t *info, void *raw) {
   }
   if (breaks) {
     struct breakpoint key = {pc - 1, 0, 0};
-    struct breakpoint *entered = bsearch(&key, breaks, break_count, sizeof *breaks, by_address);
-    if (entered) on_entry(context, entered);
+    struct breakpoint *hit = bsearch(&key, breaks, break_count, sizeof *breaks, by_address);
+    if (hit) on_entry(context, hit);
     return;
   }
   if (steps_wanted) { /* the int3 of an allocation function */

@@ -12,7 +12,7 @@ whose callees are on record, too: in a call site in DWARF where there is nothing
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -31,6 +31,7 @@ class Score:
     merged: Counter[str] = field(default_factory=Counter)
     direct: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
+    ways: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by how it was reached
     other: Counter[str] = field(default_factory=Counter)
     findings: Counter[str] = field(default_factory=Counter)
 
@@ -46,14 +47,14 @@ class Score:
         is_known: bool = False,
     ) -> None:
         self.merged[kind] += weight
+        self.ways[frame.reached][kind] += weight
         self.direct[kind] += weight * is_direct
         self.known[kind] += weight * is_known
         if kind == "wrong" or (is_known and kind != "right"):
-            how = "direct" if frame.is_direct else "not direct"
             at = f"{caller.pc:#x} (unfolded {caller.original_pc:#x}) in {caller.names[0]}" if caller else "?"
-            self.findings[f"{kind}: {how}: frame {frame.pc:#x} truth {frame.names[0]} said {said} caller {at}"] += (
-                weight
-            )
+            self.findings[
+                f"{kind}: {frame.reached}: frame {frame.pc:#x} truth {frame.names[0]} said {said} caller {at}"
+            ] += weight
 
     def share(self, counts: Mapping[str, int], kind: str) -> float:
         total = sum(counts.get(each, 0) for each in OUTCOMES)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-SHT_SYMTAB = 2
+SHT_SYMTAB, SHT_RELA = 2, 4
 SHF_ALLOC = 2
-STT_FILE = 4
+STT_OBJECT, STT_FILE = 1, 4
 FUNCTION_TYPES = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
 PT_LOAD = 1
 EM_AARCH64 = 183
@@ -50,6 +50,8 @@ class FunctionTable:
     sections: list[tuple[int, int]]  # vaddr ranges; empty for what is not loaded
     data: bytes
     is_aarch64: bool = False
+    objects: list[tuple[str, int, int]] = field(default_factory=list)  # name, vaddr, bytes: data, vtables among it
+    relocations: bytes = b""  # Elf64_Rela for the loader
     keys_at: dict[int, list[str]] = field(default_factory=dict)
     size_at: dict[int, int] = field(default_factory=dict)
     starts_of: dict[str, set[int]] = field(default_factory=dict)
@@ -92,23 +94,6 @@ class FunctionTable:
                 return self.data[offset : offset + size_bytes]
         return b""
 
-    def call_target(self, return_vaddr: int) -> int | None:
-        """Target of the direct call that ends at `return_vaddr`, if there is one."""
-        if self.is_aarch64:
-            return self._linked_branch_target(return_vaddr)
-        code = self.read(return_vaddr - 5, 5)
-        if len(code) != 5 or code[0] != 0xE8:
-            return None
-        return int(return_vaddr + struct.unpack("<i", code[1:])[0])
-
-    def _linked_branch_target(self, return_vaddr: int) -> int | None:
-        code = self.read(return_vaddr - 4, 4)
-        word = int.from_bytes(code, "little")
-        if len(code) != 4 or word >> 26 != 0b100101:  # BL
-            return None
-        distance = (word & 0x3FFFFFF) - ((word & 0x2000000) << 1)
-        return return_vaddr - 4 + 4 * distance
-
 
 def read_functions(path: Path) -> FunctionTable:
     """Read an x86-64 or AArch64 executable, shared object or relocatable file."""
@@ -137,11 +122,13 @@ def read_functions(path: Path) -> FunctionTable:
         raise SystemExit(f"{path}: no symbol table")
     strings = sections[symtab[6]][4]
     extended = next((section for section in sections if section[1] == 18), None)  # SHT_SYMTAB_SHNDX
-    functions, file = [], ""
+    functions, objects, file = [], [], ""
     for row in range(symtab[5] // 24):
         name, info, _other, shndx, value, size_bytes = struct.unpack_from("<IBBHQQ", data, symtab[4] + row * 24)
         if info & 15 == STT_FILE:
             file = text(strings + name)
+        elif info & 15 == STT_OBJECT and shndx:
+            objects.append((text(strings + name), value, size_bytes))
         elif info & 15 in FUNCTION_TYPES and shndx:
             if shndx == 0xFFFF and extended:
                 shndx = struct.unpack_from("<I", data, extended[4] + row * 4)[0]
@@ -150,4 +137,6 @@ def read_functions(path: Path) -> FunctionTable:
             functions.append(Function(value, size_bytes, key, shndx))
     spans = [(section[3], section[3] + section[5]) if section[2] & SHF_ALLOC else (0, 0) for section in sections]
     is_aarch64 = struct.unpack_from("<H", data, 18)[0] == EM_AARCH64
-    return FunctionTable(path, functions, names, segments, spans, data, is_aarch64)
+    loaded = [section for section in sections if section[1] == SHT_RELA and section[2] & SHF_ALLOC]
+    relocations = b"".join(data[section[4] : section[4] + section[5]] for section in loaded)
+    return FunctionTable(path, functions, names, segments, spans, data, is_aarch64, objects, relocations)

@@ -1,15 +1,21 @@
-"""The table of the README: for each kind of build, how many of the frames that were called directly have their name.
+"""The tables of the README.
 
-One line stands for all programs and compilers that were built so; from the lowest share to the highest.
+By build: how many of the frames that were called directly have their name. One line stands for all programs and
+compilers that were built so; from the lowest share to the highest.
+
+By kind of call: what became of all frames in merged functions, by how they were reached, of each program in those
+builds where the callee of every direct call is on record, and in the others.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from tests.truth.builds import LINKERS
 from tests.truth.measure import Measurement, Result
+from tests.truth.reached import WAYS
+from tests.truth.score import OUTCOMES
 
 GIVEN = {"image": "nothing", "report": "nothing", "objects": "objects", "link": "`icf link`"}  # mold: always the report
 SPELLED = {"lldr": "lld `--emit-relocs`"}
@@ -27,6 +33,7 @@ BUILDS = {
     "aarch64": "AArch64",
 }
 Row = tuple[str, str]
+Ways = defaultdict[str, Counter[str]]
 
 
 def table_lines(measured: Sequence[Measurement]) -> Iterator[str]:
@@ -40,8 +47,10 @@ def table_lines(measured: Sequence[Measurement]) -> Iterator[str]:
     yield "|---" * (len(linkers) + 2) + "|"
     for (build, given), row in cells.items():
         yield f"| {build} | {given} | {' | '.join(_shares(row.get(linker, [])) for linker in linkers)} |"
-    scores = [result.score for each in measured for result in each.results if result.score]
-    wrong = sum(score.merged["wrong"] + score.other["unmerged, wrong"] for score in scores)
+    results = [result for each in measured for result in each.results]
+    scores = [result.score for result in results if result.score]
+    scores_with_vptr = [result.with_vptr for result in results if result.with_vptr]
+    wrong = sum(score.merged["wrong"] + score.other["unmerged, wrong"] for score in (*scores, *scores_with_vptr))
     frames = sum(sum(score.merged.values()) for score in scores)
     yield f"{wrong} wrong names; {len(scores)} runs with {frames:,} frames in merged functions"
 
@@ -59,3 +68,29 @@ def _shares(results: Sequence[Result]) -> str:
 def _percent(share: float) -> str:
     """Rounded down, so that 100 means all."""
     return f"{int(share * 10) / 10:g}"
+
+
+def way_lines(measured: Sequence[Measurement]) -> Iterator[str]:
+    """Markdown; what is on the right of `with vptr` is for the same frames, asked with what their objects hold."""
+    sums: dict[tuple[str, bool], tuple[Ways, Ways]] = defaultdict(lambda: (defaultdict(Counter), defaultdict(Counter)))
+    for each in measured:
+        for result in each.results:
+            if result.score is None:
+                continue
+            key = (each.program, each.kind.names_every_direct_call(result.evidence))
+            for into, score in zip(sums[key], (result.score, result.with_vptr or result.score), strict=True):
+                for way, counts in score.ways.items():
+                    into[way].update(counts)
+    for (program, is_known), (without, with_vptr) in sums.items():
+        callees = "every callee of a direct call on record" if is_known else "other builds"
+        yield ""
+        yield f"| {program}, {callees} | frames | {' | '.join(OUTCOMES)} | with vptr: {' | '.join(OUTCOMES)} |"
+        yield "|---" * (2 * len(OUTCOMES) + 2) + "|"
+        for ways in (without, with_vptr):
+            ways["all"] = sum((ways[way] for way in WAYS), Counter())
+        for way in (*WAYS, "all"):
+            if frames := without[way].total():
+                shares = (
+                    _percent(100 * counts[way][kind] / frames) for counts in (without, with_vptr) for kind in OUTCOMES
+                )
+                yield f"| {way} | {frames:,} | {' | '.join(f'{share} %' for share in shares)} |"

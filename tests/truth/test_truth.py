@@ -12,7 +12,8 @@ from tests.truth.folding import match_images, read_folds
 from tests.truth.kinds import Kind
 from tests.truth.measure import measure
 from tests.truth.names import is_same
-from tests.truth.programs import SMALL, Unavailable
+from tests.truth.programs import SMALL, SMALL_VIRTUAL, Unavailable
+from tests.truth.reached import DIRECT, POINTER, TAIL_VIRTUAL, VIRTUAL
 from tests.truth.record import Sampler, Sampling, build_sampler
 from tests.truth.tool import default_command
 
@@ -80,7 +81,7 @@ QUICK = [  # further ones are in tests/e2e; all are measured by `make accuracy`
 def test_no_name_is_wrong_and_direct_calls_are_named(kind: Kind, cache: Path, tmp_path: Path) -> None:
     try:
         built = build(SMALL, kind.compiler, kind.linker, cache)
-        measured = measure(built, kind, default_command(), tmp_path, cache, with_vptr=False, peers=False)
+        measured = measure(built, kind, default_command(), tmp_path, cache, with_vptr=True, peers=False)
     except Unavailable as reason:
         pytest.skip(str(reason))
     for result in measured.results:
@@ -90,3 +91,27 @@ def test_no_name_is_wrong_and_direct_calls_are_named(kind: Kind, cache: Path, tm
         assert not result.misses_bar, (result.evidence, bad)
         assert score.other["contradicted"] == 0, (result.evidence, bad)
         assert sum(score.direct.values()) > 300
+
+
+@pytest.mark.parametrize("compiler", ["clang", "gcc"])
+def test_calls_through_objects_and_pointers(compiler: str, cache: Path, tmp_path: Path) -> None:
+    kind = Kind(compiler, "lldr", ("image",))
+    try:
+        built = build(SMALL_VIRTUAL, compiler, kind.linker, cache)
+        measured = measure(built, kind, default_command(), tmp_path, cache, with_vptr=True, peers=False)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert measured.group_count > 40
+    assert any(row > 0 for stack in measured.alignment.stacks for row, _ in stack.vptrs)
+    (result,) = measured.results
+    assert result.score is not None, result.problem
+    assert result.with_vptr is not None
+    for score in (result.score, result.with_vptr):
+        bad = [finding for finding, _ in score.findings.most_common(5)]
+        assert not result.misses_bar, bad
+        assert score.other["truth not a candidate"] == 0, bad
+    frames = {way: counts.total() for way, counts in result.score.ways.items()}
+    assert frames[DIRECT] > 300
+    assert frames[VIRTUAL] > 300
+    assert frames[POINTER] > 50
+    assert frames[TAIL_VIRTUAL] > 50

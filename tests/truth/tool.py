@@ -59,8 +59,8 @@ def run_link(command: Sequence[str], link_command: Sequence[str], folder: Path) 
 
 def stack_line(stack: Stack, weight: int = 1, with_vptr: bool = False) -> str:
     words = [f"{frame.pc:#x}" if frame else "?" for frame in stack.frames]
-    if with_vptr and stack.vptr and stack.frames[0]:
-        words[0] += f"@vptr={stack.vptr:#x}"
+    for row, vptr in stack.vptrs if with_vptr else ():
+        words[row] += f"@vptr={vptr:#x}"
     return " ".join(words) + (f" x{weight}" if weight > 1 else "")
 
 
