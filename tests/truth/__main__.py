@@ -1,6 +1,6 @@
 """Accuracy of `icf pass`, `icf link` and `icf resolve` against a measured truth.
 
-    python -m tests.truth                    gen, built in every way of `tests.truth.kinds`; ninja, virtual: the usual ways
+    python -m tests.truth                    gen, built in every way of `tests.truth.kinds`; ninja, virtual: usual ones
     python -m tests.truth --program ninja    in every way
     python -m tests.truth --program cppcheck --compiler clang --compiler gcc
     python -m tests.truth --program gen --compiler clang-g1 --linker lld --evidence objects --findings 20
