@@ -8,7 +8,7 @@ functions that one such call can end up in.
 An object's vtable pointer V, sampled in the frame it ended up in, leaves fewer. The frame was entered
 
     through slot j of that object     V's own function there, where j is one of the slots that control goes through
-    by a thunk in such a slot         of a vtable of V's group: a thunk goes on with the same object
+    by a thunk in such a slot         of a vtable of V's group: a thunk goes on with the same object; or it is the thunk
     by another direct jump            with any object: V says nothing
     through any pointer               V's function in any slot, those of thunks, or what else a pointer leads to
 
@@ -130,9 +130,13 @@ class Dispatch:
         return mask
 
     def _by_thunk(self, ref: MemberRef, class_idx: int) -> int:
-        """The members of a class that a thunk jumps to, through further thunks if need be."""
+        """The members of a class that a thunk jumps to, through further thunks if need be, and the thunk itself.
+
+        A thunk may have the function inlined: then `this` there is the object that it adjusted the pointer to.
+        """
         mask, seen = 0, {(ref.class_idx, idx) for idx in bits(self._mask(ref))}
         todo = [member for member in seen if member in self._thunks]
+        mask |= sum(1 << idx for thunk_class_idx, idx in todo if thunk_class_idx == class_idx)
         while todo:
             for landed, landed_mask in self._jumps.get(todo.pop(), ()):
                 if landed == class_idx:

@@ -146,7 +146,12 @@ class World:
         if not seen.vptr:
             return everyone
         own = next(vtable for vtable in self.vtables if vtable.vaddr == seen.vptr)
-        fitting = {who for who, entry in ends if entry in ("direct", "pointer", own.group) or entry == own}
+        fitting = {who for who, entry in ends if entry in ("direct", "pointer", own, own.group)}
+        fitting |= {
+            who
+            for who, entry in ends
+            if self.name(who).startswith("_ZT") and isinstance(entry, Vtable) and entry.group == own.group
+        }
         if not seen.is_entry:
             fitting |= {who for who in everyone if "D1E" in self.name(who)}
         return fitting
