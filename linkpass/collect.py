@@ -83,14 +83,22 @@ def _outlined_functions(linked: Linked, reach: Reach) -> None:
 
 
 def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
-    """A call through a PLT stub means the symbol that the stub's relocation names."""
+    """A call through a PLT stub means the symbol that the stub's relocation names.
+
+    mold folds callers whose callees it has folded, even if those are called by name: there the name is the kept
+    caller's.
+    """
     rows = {int(end): row for row, end in enumerate(reach.call_end.tolist())} if reach.stub_symbol else {}
+    is_mold = linked.image.linker == "mold"
     for end, symbol in reach.stub_symbol.items():
         row = rows[end]
         target = int(reach.call_target[row])
         named = [Place(target, idx) for idx, member in enumerate(linked.members(target)) if member.is_named(symbol)]
         if len(named) == 1:
-            for caller in linked.places(int(reach.call_from[row])):
+            source = int(reach.call_from[row])
+            for caller in linked.places(source):
+                if is_mold and source in linked.folds and not linked.member(caller).kept:
+                    continue
                 records.calls[end, caller] = (named[0], Evidence.RELOCATION)
 
 

@@ -118,7 +118,7 @@ class _TailCalls:
             return Reach(frozenset(nodes), slots, wild=True)
         wild = jumps.indirect and not self._program.pointer_jumps_known
         for _, symbol in jumps.imports:
-            named = self._imported(symbol)
+            named = self._imported(symbol, body)
             nodes.update(named)
             wild |= self._may_come_back(symbol, named)
         for jump, target in jumps.direct:
@@ -133,9 +133,9 @@ class _TailCalls:
                 nodes.update(self._landing(node, body, landed))
         return Reach(frozenset(nodes), slots, wild)
 
-    def _imported(self, symbol: str) -> list[int]:
+    def _imported(self, symbol: str, body: Body) -> list[int]:
         """What an import means, less the runtime's own functions that jump to nothing of others."""
-        nodes = self._program.nodes_named(symbol)
+        nodes = self._program.nodes_named(symbol, body)
         if symbol.partition("@")[0] in _NEVER_COME_BACK:
             nodes = [node for node in nodes if self._program.candidates[node][0].program.bodies]
         return nodes

@@ -63,7 +63,15 @@ def load_foreign(
     ]
     code, others = ImageCode(image), SymbolFunctions(image, folds_known=True)
     program = Program(
-        classes, records, (), code, others, tail_calls_known=False, exports=exports, candidates=candidates
+        classes,
+        records,
+        (),
+        code,
+        others,
+        tail_calls_known=False,
+        exports=exports,
+        folds_imports=True,
+        candidates=candidates,
     )
     program.dropped_records = table.dropped.total()
     return program

@@ -104,10 +104,14 @@ def load_program(
         from unwind.foreign import load_foreign
 
         return load_foreign(image, exports, candidates)
+    # it takes imports for the same that lie at one address in the module they come from
+    folds_imports = image.linker in ("mold", "")
     functions = SymbolFunctions(image, folds_known=has_tables(image))
     code = ImageCode(image)
     if not has_tables(image):
-        return Program(code=code, functions=functions, exports=exports, candidates=candidates)
+        return Program(
+            code=code, functions=functions, exports=exports, folds_imports=folds_imports, candidates=candidates
+        )
     file = file_with_tables(image)
     table = parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str"))
     calls = parse_dcall(file.contents(DCALL), file.path)
@@ -122,5 +126,6 @@ def load_program(
         vtables=table.vtables,
         pointer_jumps=table.pointer_jumps or None,
         exports=exports,
+        folds_imports=folds_imports,
         candidates=candidates,
     )

@@ -85,7 +85,7 @@ def entered_by(return_address: int, caller: Body, callers: int, callee: Body) ->
                 return None
             nodes.update(target.nodes)
         elif site.kind is SiteKind.IMPORT:
-            named = program.nodes_named(site.symbol)
+            named = program.nodes_named(site.symbol, caller)
             if not named:
                 return None
             nodes.update(named)

@@ -220,12 +220,14 @@ class Program:
         pointer_jumps: Sequence[PointerJump] | None = None,
         tail_calls_known: bool = True,
         exports: Exports | None = None,
+        folds_imports: bool = False,
         candidates: list[tuple[Body, int]] | None = None,
     ) -> None:
         self.code: Code = code or ListedCode()
         self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
         self._functions = functions
         self.exports: Exports = exports or ListedExports()
+        self.folds_imports = folds_imports
         self.process: Process | None = None
         self.path, self.bias = "", 0  # of the module; run-time less link-time addresses
         self.slot_calls: SlotCalls = {} if slot_calls is None else slot_calls
@@ -320,12 +322,20 @@ class Program:
         """The symbol of the vtable that `vptr`, as linked, points into; "" if that is not known."""
         return self._functions.vtable_name(vptr) if self._functions else ""
 
-    def nodes_named(self, symbol: str) -> list[int]:
-        """The candidates that an import, `g` or `g@V1`, can mean in all modules that are known; none: nobody knows."""
+    def nodes_named(self, symbol: str, caller: Body) -> list[int]:
+        """The candidates that an import, `g` or `g@V1`, in code of `caller` can mean in all modules; none: not known.
+
+        Where the linker folds callers of different imports, the name is that of one of them.
+        """
         if self.process is not None:
-            return self.process.nodes_named(symbol)
-        nodes, is_certain = self.nodes_exported(symbol)
-        return nodes if is_certain else []
+            nodes = self.process.nodes_named(symbol)
+        else:
+            nodes, is_certain = self.nodes_exported(symbol)
+            nodes = nodes if is_certain else []
+        if caller.settled or not self.folds_imports:
+            return nodes
+        bodies = dict.fromkeys(self.candidates[node][0] for node in nodes)
+        return [node for body in bodies for node in body.nodes]
 
     def nodes_exported(self, symbol: str) -> tuple[list[int], bool]:
         """The candidates that an import can mean here, and whether it can mean no others of this image."""

@@ -140,9 +140,11 @@ class Relations:
 
     @staticmethod
     def _imported(return_address: int, caller: Body) -> list[int]:
-        """What the loader may have bound the call to, where it is one by a name."""
-        site = caller.program.code.call_site(return_address)
-        return caller.program.nodes_named(site.symbol) if site.kind is SiteKind.IMPORT else []
+        """What the loader may have bound the call to in other modules, where it is one by a name."""
+        program = caller.program
+        site = program.code.call_site(return_address)
+        nodes = program.nodes_named(site.symbol, caller) if site.kind is SiteKind.IMPORT else []
+        return [node for node in nodes if program.candidates[node][0].program is not program]
 
     def _from_record(
         self, callees: list[tuple[int, Evidence]], bound: list[int], frame: Callee
@@ -169,7 +171,7 @@ class Relations:
             allowed = self._by_slots((slot,), frame) or body.program.by_slots(body, (slot,))
             return (allowed, None if allowed == body.domain else evidence), why
         if site.kind is SiteKind.IMPORT:
-            named = program.nodes_named(site.symbol)
+            named = program.nodes_named(site.symbol, caller)
             limit = self._within_reach(named, frame, Evidence.DECODED)
             return (limit, "") if limit[0] and limit[1] is not None else anything
         return anything

@@ -166,7 +166,7 @@ class TailPaths:
                 else:
                     ways.append(Exit(jump, landed, self._pairs(jump, body, landed, landed.domain, whole)))
             for jump, symbol in jumps.imports if jumps else ():
-                named = program.nodes_named(symbol)
+                named = program.nodes_named(symbol, body)
                 landings = {program.candidates[node][0] for node in named}
                 for landed in landings:
                     ways.append(Exit(jump, landed, self._pairs(jump, body, landed, landed.mask_of(named), whole)))

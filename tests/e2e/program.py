@@ -44,7 +44,7 @@ class Program:
     def truth(self) -> list[list[Names]]:
         """The true function of each frame of each stack."""
         stacks = self._run(self.unfolded, self.loaders[1] if self.loaders else None)
-        functions = _Functions(self.unfolded)
+        functions = Functions(self.unfolded)
         return [[functions.at(frame) for frame in stack.split()] for stack in stacks]
 
     def add_tables(self, *options: str | Path) -> None:
@@ -91,7 +91,7 @@ class Program:
         return done.stdout.splitlines()
 
 
-class _Functions:
+class Functions:
     """The function symbols of an image by address."""
 
     def __init__(self, path: Path) -> None:
