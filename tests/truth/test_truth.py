@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from tests.truth.builds import build
 from tests.truth.folding import match_images, read_folds
 from tests.truth.kinds import Kind
 from tests.truth.measure import measure
-from tests.truth.names import is_same
+from tests.truth.names import identifier, is_same
 from tests.truth.programs import SMALL, SMALL_VIRTUAL, Unavailable
 from tests.truth.reached import DIRECT, POINTER, TAIL_VIRTUAL, VIRTUAL
 from tests.truth.record import Sampler, Sampling, build_sampler
@@ -110,8 +112,12 @@ def test_calls_through_objects_and_pointers(compiler: str, cache: Path, tmp_path
         bad = [finding for finding, _ in score.findings.most_common(5)]
         assert not result.misses_bar, bad
         assert score.other["truth not a candidate"] == 0, bad
-    frames = {way: counts.total() for way, counts in result.score.ways.items()}
-    assert frames[DIRECT] > 300
-    assert frames[VIRTUAL] > 300
-    assert frames[POINTER] > 50
-    assert frames[TAIL_VIRTUAL] > 50
+    ways = defaultdict[tuple[str, str], set[str]](set)  # by caller and callee
+    for stack in measured.alignment.stacks:
+        for frame, caller in pairwise(stack.frames):
+            if frame and caller:
+                ways[identifier(caller.names[0])[0], identifier(frame.names[0])[0]].add(frame.reached)
+    assert ways["run", "paint"] == {DIRECT}
+    assert ways["paint", "draw"] == ways["size", "measure"] == ways["label", "rename"] == {VIRTUAL}
+    assert ways["inspect", "visit_small"] == ways["inspect", "visit_large"] == {TAIL_VIRTUAL}
+    assert ways["each", "open_stream"] == ways["drain_stream", "close_stream"] == {POINTER}
