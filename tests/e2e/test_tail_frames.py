@@ -58,7 +58,8 @@ def test_the_frames_that_gdb_shows_without_folding_are_shown(workshop: Workshop,
     program = workshop.build_with_tables(SOURCE, flags)
     assert len(program.merged()) >= 4
     ours = [functions_between(stack) for stack in _resolved(program)]
-    theirs = [functions_between(stack) for stack in stacks(gdb, program.unfolded, "record_stack")]
+    theirs = [functions_between(stack) for stack in stacks(gdb, program.unfolded, ["record_stack"])]
+    theirs = [frames[1:] for frames in theirs]
     assert len(ours) == len(theirs) == 14
     shown = 0
     for mine, reference in zip(ours, theirs, strict=True):
