@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 # The C and C++ runtime's, which functions often end with: they jump to nothing that they were given
-_NEVER_COME_BACK = frozenset(
+NEVER_COME_BACK = frozenset(
     "_ZdlPv _ZdlPvm _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPv _ZdaPvm _Znwm _Znam free malloc calloc realloc"
     " memcpy memmove memset memcmp memchr strlen strcmp strncmp strcpy strncpy strchr strrchr abort _Unwind_Resume"
     " __cxa_throw __cxa_rethrow __cxa_end_catch __cxa_free_exception __cxa_pure_virtual __stack_chk_fail".split()
@@ -136,7 +136,7 @@ class _TailCalls:
     def _imported(self, symbol: str, body: Body) -> list[int]:
         """What an import means, less the runtime's own functions that jump to nothing of others."""
         nodes = self._program.nodes_named(symbol, body)
-        if symbol.partition("@")[0] in _NEVER_COME_BACK:
+        if symbol.partition("@")[0] in NEVER_COME_BACK:
             nodes = [node for node in nodes if self._program.candidates[node][0].program.bodies]
         return nodes
 
@@ -144,7 +144,7 @@ class _TailCalls:
         """Whether a jump to an import may lead elsewhere than to those that it is known to mean."""
         if named:
             return self._program.process is None or not self._program.process.is_whole
-        return symbol.partition("@")[0] not in _NEVER_COME_BACK
+        return symbol.partition("@")[0] not in NEVER_COME_BACK
 
     def _landing(self, node: int, body: Body, landed: Body) -> list[int]:
         """The candidates of `landed` that an unrecorded jump of `node` enters."""
