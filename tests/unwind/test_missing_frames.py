@@ -123,9 +123,9 @@ def test_through_the_procedure_linkage_table() -> None:
     assert missing(Program(classes, code=ListedCode(sites, ways), exports=exports(*classes)), 1) == ["b0m0"]
     assert missing(Program(classes, code=ListedCode(sites, ways), exports=exports(*classes)), 2) == ["b1m0?", "b0m0"]
     ways[start(1)] = jumps(body=1, imports=["b2m0", "free"])[1]  # which does not come back
-    assert missing(Program(classes, code=ListedCode(sites, ways)), 2) == ["b1m0", "b0m0"]
+    assert missing(Program(classes, code=ListedCode(sites, ways), exports=exports(*classes)), 2) == ["b1m0", "b0m0"]
     ways[start(0)] = jumps(1, body=0, imports=["free"])[1]
-    assert missing(Program(classes, code=ListedCode(sites, ways)), 1) == ["b0m0"]
+    assert missing(Program(classes, code=ListedCode(sites, ways), exports=exports(*classes)), 1) == ["b0m0"]
     sites[ret(MAIN)] = CallSite(SiteKind.IMPORT, symbol="elsewhere")
     assert missing(Program(classes, code=ListedCode(sites, ways), exports=exports(*classes)), 2) == []
 
