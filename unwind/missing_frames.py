@@ -70,8 +70,8 @@ def entered_by(return_address: int, caller: Body, callers: int, callee: Body) ->
     """
     program = caller.program
     site = program.code.call_site(return_address)
-    if site.kind is SiteKind.DIRECT and site.target == callee.start and callee.settled:
-        return callee, 1
+    if site.kind is SiteKind.DIRECT and site.target == callee.start and caller.program is callee.program:
+        return callee, callee.domain  # whatever a record says: the code calls that body
     records = program.callees(return_address, caller)
     nodes: set[int] = set()
     for idx, callees in records.items():
