@@ -112,15 +112,19 @@ class _TailCalls:
         nodes: set[int] = set()
         for other in self.tail_graph.successors(node) if node in self._jumping else ():
             nodes.update(self._program.nodes_of_hub(other) if other < 0 else (other,))
-        slots = body.program.slots_left_by(body)
         jumps = self._program.code.jumps(body.start, body.end)
         if jumps is None:
-            return Reach(frozenset(nodes), slots, wild=True)
+            return Reach(frozenset(nodes), self._program.slots_left_by(body), wild=True)
         wild = jumps.indirect and not self._program.pointer_jumps_known
-        for _, symbol in jumps.imports:
+        followed = []  # the tables have jumps to imports among those to where a pointer says
+        for jump, symbol in jumps.imports:
             named = self._imported(symbol, body)
             nodes.update(named)
-            wild |= self._may_come_back(symbol, named)
+            if self._may_come_back(symbol, named):
+                wild = True
+            else:
+                followed.append(jump)
+        slots = self._program.slots_left_by(body, followed)
         for jump, target in jumps.direct:
             if (node, jump) in self._recorded:
                 continue

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -87,9 +87,9 @@ class Dispatch:
         """The function in a slot of a vtable, if it matters."""
         return next((each.function for each in self._vtables[vptr].slots if each.slot == slot), None)
 
-    def slots_left_by(self, class_idx: int) -> frozenset[int]:
-        """The slots by which the body jumps on, ANY_POINTER among them."""
-        return self._left_by.get(class_idx, frozenset())
+    def slots_left_by(self, class_idx: int, but: Collection[int] = ()) -> frozenset[int]:
+        """The slots by which the body jumps on, ANY_POINTER among them, but for the jumps at `but`."""
+        return frozenset(each.slot for each in self._left_by.get(class_idx, ()) if each.jump not in but)
 
     def in_slot(self, slot: int) -> Masks:
         """What a call by `slot`, or by ANY_POINTER, enters directly."""
@@ -199,14 +199,14 @@ class Dispatch:
         return jumps_between(self._classes, self._tail_calls)
 
     @cached_property
-    def _left_by(self) -> dict[int, frozenset[int]]:
+    def _left_by(self) -> dict[int, list[PointerJump]]:
         starts = [fold.vaddr for fold in self._classes]
-        found: dict[int, set[int]] = {}
+        found: dict[int, list[PointerJump]] = {}
         for jump in self._pointer_jumps:
             idx = bisect_right(starts, jump.jump) - 1
             if idx >= 0 and jump.jump < starts[idx] + self._classes[idx].size_bytes:
-                found.setdefault(idx, set()).add(jump.slot)
-        return {idx: frozenset(slots) for idx, slots in found.items()}
+                found.setdefault(idx, []).append(jump)
+        return found
 
     @cached_property
     def _marked(self) -> list[int]:

@@ -19,7 +19,7 @@ Bodies that are in no fold class come from `functions` as addresses ask for them
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -314,9 +314,9 @@ class Program:
         entered = self.dispatch.in_slot(slot).items()
         return [self.bodies[class_idx].first_node + idx for class_idx, mask in entered for idx in bits(mask)]
 
-    def slots_left_by(self, body: Body) -> frozenset[int]:
-        """The slots by which a body is known to jump on, ANY_POINTER among them."""
-        return self.dispatch.slots_left_by(body.class_idx)
+    def slots_left_by(self, body: Body, but: Collection[int] = ()) -> frozenset[int]:
+        """The slots by which a body is known to jump on, ANY_POINTER among them, but for the jumps at `but`."""
+        return self.dispatch.slots_left_by(body.class_idx, but)
 
     def vtable_name(self, vptr: int) -> str:
         """The symbol of the vtable that `vptr`, as linked, points into; "" if that is not known."""
