@@ -21,6 +21,7 @@ from typing import Any
 
 from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.demangle import demangle
+from icf.elf.image import Image
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, Member, MemberFlag
 from icf.tables.load import Tables, load_tables
 from icf.tables.place import SECTIONS
@@ -35,13 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folds", action="store_true", help="functions that share a body (.debug_icf)")
     parser.add_argument("--dcall", action="store_true", help="what each direct call means (.debug_dcall)")
     parser.add_argument("--vcall", action="store_true", help="the vtable slot of each virtual call (.debug_vcall)")
+    parser.add_argument("--vtables", action="store_true", help="vtables, and the function in each slot (.debug_icf)")
     parser.add_argument("--address-taken", action="store_true", help="functions that a pointer may lead to")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.add_argument("--no-demangle", action="store_true", help="print linkage names as they are")
 
 
 def run(args: argparse.Namespace) -> int:
-    everything = not (args.folds or args.dcall or args.vcall or args.address_taken)
+    everything = not (args.folds or args.dcall or args.vcall or args.vtables or args.address_taken)
     with open_image(args.image, args.debug_file, args.debug_root) as image:
         tables = load_tables(image)
         problem = tables.check_evidence()
@@ -61,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
             document["direct_calls"] = _direct_calls(tables, names, known=not problem)
         if args.vcall or everything:
             document["virtual_calls"] = _virtual_calls(tables, known=not problem)
+        if args.vtables or (everything and (args.json or ".debug_icf" in tables.present)):
+            document["vtables"] = list(_vtables(tables, names))
         if args.address_taken or (everything and args.json):
             document["address_taken"] = list(_address_taken(tables, names))
     if args.json:
@@ -153,6 +157,49 @@ def _virtual_calls(tables: Tables, *, known: bool) -> list[_Json]:
     ]
 
 
+def _vtables(tables: Tables, names: _Names) -> Iterator[_Json]:
+    classes = tables.icf.classes
+    symbol_of = _symbols_at(tables.image, {vtable.group for vtable in tables.icf.vtables})
+    for vtable in tables.icf.vtables:
+        slots = []
+        for slot, (class_idx, idx) in vtable.slots:
+            fold_class = classes[class_idx]
+            if idx == ALL_MEMBERS and not fold_class.merged:
+                idx = 0
+            name = None if idx == ALL_MEMBERS else fold_class.members[idx].name
+            slots.append(
+                {
+                    "slot": slot,
+                    "address": _address(fold_class.vaddr),
+                    "linkage_name": name,
+                    "name": None if name is None else names.of(name),
+                }
+            )
+        symbol = symbol_of.get(vtable.group, "")
+        yield {
+            "address": _address(vtable.vaddr),
+            "group": _address(vtable.group),
+            "symbol": symbol or None,
+            "name": names.of(symbol) or None,
+            "die": _die(vtable.die),
+            "slots": slots,
+        }
+
+
+def _symbols_at(image: Image, vaddrs: set[int]) -> dict[int, str]:
+    """The first symbol that is called like a vtable at each address."""
+    import numpy as np
+
+    from icf.vtables.layout import are_vtable_names
+
+    found: dict[int, str] = {}
+    for symbols in (image.symbols, image.dynamic_symbols) if vaddrs else ():
+        rows = np.flatnonzero(np.isin(symbols.value, np.array(sorted(vaddrs), np.uint64)) & symbols.is_defined)
+        for row in rows[are_vtable_names(symbols, rows)].tolist():
+            found.setdefault(int(symbols.value[row]), symbols.name(row))
+    return found
+
+
 def _address_taken(tables: Tables, names: _Names) -> Iterator[_Json]:
     for fold_class in tables.icf.classes:
         for member in fold_class.members:
@@ -216,6 +263,8 @@ def _text(document: _Json, present: tuple[str, ...]) -> Iterator[str]:
         yield from _section(present, ".debug_dcall", _text_direct_calls(document["direct_calls"]))
     if "virtual_calls" in document:
         yield from _section(present, ".debug_vcall", _text_virtual_calls(document["virtual_calls"]))
+    if "vtables" in document:
+        yield from _section(present, ".debug_icf", _text_vtables(document["vtables"]))
     if "address_taken" in document:
         yield from _section(present, ".debug_icf", _text_address_taken(document["address_taken"]))
 
@@ -277,6 +326,17 @@ def _text_virtual_calls(records: list[_Json]) -> Iterator[str]:
         yield ""
     for record in records:
         yield f"  {record['call_site']}  slot {record['vtable_slot']:<4}  {record['evidence'] or ''}".rstrip()
+
+
+def _text_vtables(vtables: list[_Json]) -> Iterator[str]:
+    slot_count = sum(len(vtable["slots"]) for vtable in vtables)
+    yield f".debug_icf: {_count(len(vtables), 'vtable')} with {_count(slot_count, 'slot')}"
+    for vtable in vtables:
+        yield ""
+        yield f"{vtable['address']}  {_shown(vtable['name'] or 'vtable without a symbol')}"
+        for slot in vtable["slots"]:
+            name = slot["name"] or f"any function at {slot['address']}"
+            yield f"  slot {slot['slot']:<4}  {_shown(name)}"
 
 
 def _text_address_taken(records: list[_Json]) -> Iterator[str]:

@@ -15,7 +15,19 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from icf.cli import main
-from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
+from icf.model import (
+    ALL_MEMBERS,
+    ClassFlag,
+    DieOffset,
+    FoldClass,
+    Member,
+    MemberFlag,
+    MemberRef,
+    TailCall,
+    Vaddr,
+    Vtable,
+    VtableSlot,
+)
 from icf.tables.dcall import Dialect, DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall
@@ -66,6 +78,18 @@ def fold_table(record_count: int) -> IcfTable:
         (TailCall(Vaddr(0x401165), MemberRef(1, 1), MemberRef(0, 0)),),
         b"\2" * (record_count - 1) + b"\5",
         b"\4\6",
+        vtables=(
+            Vtable(
+                Vaddr(0x403010),
+                Vaddr(0x403000),
+                (
+                    VtableSlot(0, MemberRef(1, 2)),
+                    VtableSlot(3, MemberRef(0, ALL_MEMBERS)),
+                    VtableSlot(12, MemberRef(2, ALL_MEMBERS)),
+                ),
+                DieOffset(0x310),
+            ),
+        ),
     )
 
 

@@ -1,0 +1,1 @@
+dump --json --vtables program
