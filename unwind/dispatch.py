@@ -30,6 +30,8 @@ from functools import cached_property
 from icf.model import (
     ALL_MEMBERS,
     ANY_POINTER,
+    STORED_POINTER,
+    ClassFlag,
     FoldClass,
     MemberFlag,
     MemberRef,
@@ -40,6 +42,9 @@ from icf.model import (
 from icf.tables.pointed import Jump, every_member, jumps_between, marked
 
 Masks = dict[int, int]  # class index -> members
+_OF_STD_FUNCTION = re.compile(
+    r"_ZNSt(17_Function_handler|14_Function_base13_Base_manager)I.*E(9_M_invoke|10_M_manager)E"
+)
 _THUNK = re.compile(r"_ZT[hvc]")  # Itanium C++ ABI, 5.1.4.2: non-virtual, virtual, covariant
 
 
@@ -95,6 +100,8 @@ class Dispatch:
         """What a call by `slot`, or by ANY_POINTER, enters directly."""
         if slot == ANY_POINTER:
             return _union([dict(enumerate(self._marked)), *self._of_slot.values()])
+        if slot == STORED_POINTER:
+            return _union((dict(enumerate(self._taken)), self._anywhere))
         return _union((self._of_slot.get(slot, {}), self._anywhere))
 
     def entered(self, slot: int) -> Entered:
@@ -119,7 +126,7 @@ class Dispatch:
         """The members that are entered through one of `slots` of the object whose vtable is at `vptr`."""
         vtable = self._vtables[vptr]
         anywhere = ANY_POINTER in slots
-        mask = self._taken[class_idx] if anywhere else 0
+        mask = self._taken[class_idx] if anywhere or STORED_POINTER in slots else 0
         for each in vtable.slots:
             if (anywhere or each.slot in slots) and each.function.class_idx == class_idx:
                 mask |= self._mask(each.function)
@@ -230,23 +237,27 @@ class Dispatch:
 
     @cached_property
     def _anywhere(self) -> Masks:
-        """The functions that may be in any slot: of a C program's tables, or of vtables that are not listed."""
+        """The functions that may be in any slot: of a C program's tables, or of vtables that are not listed.
+
+        Those that the library makes for a std::function stand in such an object, and in no table.
+        """
         held = _union(self._of_slot.values())
         found = {}
         for idx, mask in enumerate(self._marked):
             anywhere = self._taken[idx] | mask & ~held.get(idx, 0)
+            if self._classes[idx].flags & ClassFlag.ADDRESS_TAKEN_KNOWN:
+                anywhere &= ~_named(self._classes[idx], _OF_STD_FUNCTION)
             if anywhere:
                 found[idx] = anywhere
         return found
 
     @cached_property
     def _thunks(self) -> set[tuple[int, int]]:
-        return {
-            (class_idx, idx)
-            for class_idx, fold in enumerate(self._classes)
-            for idx, member in enumerate(fold.members)
-            if _THUNK.match(member.name)
-        }
+        return {(class_idx, idx) for class_idx, fold in enumerate(self._classes) for idx in bits(_named(fold, _THUNK))}
+
+
+def _named(fold: FoldClass, pattern: re.Pattern[str]) -> int:
+    return sum(1 << idx for idx, member in enumerate(fold.members) if pattern.match(member.name))
 
 
 def _union(parts: Iterable[Masks]) -> Masks:
