@@ -72,11 +72,9 @@ class Marks:
         return flags
 
 
-def find_marks(linked: Linked, collected: Collected, objects: LinkObjects | None = None) -> Marks:
+def find_marks(linked: Linked, collected: Collected, vtables: Vtables, objects: LinkObjects | None = None) -> Marks:
     """Mark the members of all bodies from which a merged one can be reached; `objects` are all there are."""
-    image = linked.image
     targets = np.array(sorted(collected.reach.wanted | linked.undescribed), np.uint64)
-    vtables = Vtables(image)
     if objects is not None:
         marks = _mark_by_objects(linked, vtables, targets, objects)
     else:

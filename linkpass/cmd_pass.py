@@ -96,6 +96,11 @@ def summary_lines(summary: Summary) -> list[str]:
         f"  tail calls  {summary.tail_calls}",
         f"  tables      {summary.table_bytes} bytes, {share:.2f} % of .debug_info",
     ]
+    if summary.vtables:
+        counts = (
+            f"{summary.virtual_calls} of {summary.indirect_calls} calls through pointers, {summary.vtables} vtables"
+        )
+        lines.insert(3, f"  virtual     {counts}")
     if summary.tables_file != summary.out:
         lines.append(f"  written to  {summary.tables_file}")
     if summary.declarations_added:

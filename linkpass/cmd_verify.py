@@ -21,10 +21,14 @@ def run(args: argparse.Namespace) -> int:
         problems = verify_image(image)
         tables = load_tables(image)
     if args.json:
-        print(json.dumps({"image": args.image, "records": len(tables.direct), "problems": problems}))
+        sizes = {"records": len(tables.direct), "virtual_calls": len(tables.virtual)}
+        print(json.dumps({"image": args.image, **sizes, "problems": problems}))
     else:
         for problem in problems:
             print(f"{args.image}: {problem}")
-        counts = f"{len(tables.direct)} call sites, {len(tables.icf.tail_calls)} tail calls"
+        counts = (
+            f"{len(tables.direct)} call sites, {len(tables.icf.tail_calls)} tail calls, "
+            f"{len(tables.virtual)} virtual calls, {len(tables.icf.vtables)} vtables"
+        )
         print(f"{args.image}: {counts}: {f'{len(problems)} problems' if problems else 'all agree with the code'}")
     return 1 if problems else 0

@@ -17,12 +17,15 @@ from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
 from icf.tables import ANNOTATION_SECTION
+from icf.vtables.layout import Vtables
 from linkpass.address_taken import find_marks
 from linkpass.collect import collect
 from linkpass.linked import Linked
 from linkpass.outputs import Outputs, plan_outputs, write_outputs
 from linkpass.tables import build_tables, evidence_counts
 from linkpass.verify import check_tables
+from linkpass.virtual_calls import find_virtual
+from linkpass.vtable_slots import find_slots
 
 if TYPE_CHECKING:
     from icf.folds.report import FoldedSections
@@ -48,6 +51,10 @@ class Summary:
     records: int = 0
     records_by_evidence: dict[str, int] = field(default_factory=dict)
     tail_calls: int = 0
+    virtual_calls: int = 0  # with a slot that leads to a merged body
+    indirect_calls: int = 0  # calls through pointers, with a slot or without
+    vtables: int = 0  # that have such a slot
+    pointer_jumps: int = 0  # jumps that leave a function to where a pointer says
     open_calls: int = 0  # calls of merged bodies for which nobody names the callee
     dropped: dict[str, int] = field(default_factory=dict)  # statements that the machine code contradicts
     declarations_added: int = 0
@@ -107,9 +114,11 @@ def run_pass(
         told = _told(image, report, objects, annotations)
         linked = Linked.read(image, told, options.threads)
         collected = collect(linked, objects, annotations)
-        marks = find_marks(linked, collected, _complete_objects(linked, told, objects))
-        tables = build_tables(linked, collected, marks, apart=target is not image.debug)
-        problems = check_tables(image, tables.icf, tables.calls)
+        vtables = Vtables(image)
+        marks = find_marks(linked, collected, vtables, _complete_objects(linked, told, objects))
+        virtual = find_virtual(linked, collected.reach, find_slots(linked, vtables, objects))
+        tables = build_tables(linked, collected, marks, vtables, virtual, apart=target is not image.debug)
+        problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls)
         if problems:  # a mistake of ours: every record was made from the code
             raise IcfError(f"{path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
         image.release()  # what follows reads files, not memory
@@ -132,9 +141,13 @@ def run_pass(
             records_by_evidence=evidence_counts(tables.icf),
             tail_calls=len(tables.icf.tail_calls),
             open_calls=len(collected.open_calls),
-            dropped=dict(Counter(collected.records.dropped)),
+            virtual_calls=len(tables.virtual_calls),
+            indirect_calls=virtual.indirect_calls,
+            vtables=len(tables.icf.vtables),
+            pointer_jumps=len(tables.icf.pointer_jumps),
+            dropped=dict(Counter(collected.records.dropped) + virtual.dropped),
             declarations_added=len(tables.synthetic.dies),
-            table_bytes=len(tables.dcall_bytes) + len(tables.icf_bytes),
+            table_bytes=tables.size_bytes,
             debug_info_bytes=tables.synthetic.info_keep_bytes + len(linked.debug.more),
             unread_units=linked.debug.errors(),
             undescribed=len(linked.undescribed),
@@ -242,6 +255,9 @@ def _already_done(image: Image, outputs: Outputs, options: Options) -> Summary:
         records=len(tables.direct),
         records_by_evidence=evidence_counts(tables.icf),
         tail_calls=len(tables.icf.tail_calls),
+        virtual_calls=len(tables.virtual),
+        vtables=len(tables.icf.vtables),
+        pointer_jumps=len(tables.icf.pointer_jumps),
         table_bytes=sum(len(file_with_tables(image).contents(name)) for name in tables.present),
         debug_info_bytes=len(image.debug.contents(".debug_info")),
         already_done=True,

@@ -7,6 +7,9 @@ call's return address, so such calls matter, too. The functions that matter are 
     + bodies that jump into the set     until nothing is added: the loop adds a body once, so it ends
     + PLT stubs of these                a call through one is a call of the symbol it imports
 
+Bodies with a jump to where a pointer says, and those that jump on to them, may reach a merged body, too. Whoever calls
+one directly calls it by its address, so such a call needs no record; but a pointer or a vtable may lead to it.
+
 The jumps come from the machine code, every direct jump from inside one body to the start of another, so no
 compiler's good will is needed. A jump from a body to its own start is a loop unless a relocation or a call
 site says that it is a call.
@@ -23,6 +26,7 @@ from numpy.typing import NDArray
 from icf.code.branches import JUMP, Branches, find_branches
 from icf.elf.types import Machine
 from linkpass.linked import Linked
+from linkpass.pointer_jumps import PointerJumps, find_pointer_jumps
 
 U64 = NDArray[np.uint64]
 
@@ -30,7 +34,9 @@ U64 = NDArray[np.uint64]
 class Reach(NamedTuple):
     """Direct calls and jumps to bodies from which a merged body is reached, that body included."""
 
-    wanted: frozenset[int]  # addresses of those bodies
+    wanted: frozenset[int]  # addresses of those bodies, and of bodies that may get there through a pointer
+    called: frozenset[int]  # those of which all direct calls are here
+    pointers: PointerJumps
     call_end: U64  # return addresses, ascending
     call_from: U64  # the body that holds the call, 0 if none
     call_target: U64  # the body called, stubs resolved
@@ -51,12 +57,14 @@ def find_reach(linked: Linked) -> Reach:
     keep = source != 0
     from_nowhere = jumps.target[~keep]
     jumps, source = _select(jumps, keep), source[keep]
-    wanted = _close(linked, source, jumps.target)
+    pointers = find_pointer_jumps(linked)
+    called = _close(linked, source, jumps.target, set(linked.folds))
+    wanted = _close(linked, source, jumps.target, called.union(pointers.body.tolist()))
     inside = np.isin(jumps.target, np.array(sorted(wanted), np.uint64))
     jumps, source = _select(jumps, inside), source[inside]
 
-    stubs = {stub: body for stub, body in _local_stubs(linked).items() if body in wanted}
-    targets = np.array(sorted(wanted | set(stubs)), np.uint64)
+    stubs = {stub: body for stub, body in _local_stubs(linked).items() if body in called}
+    targets = np.array(sorted(called | set(stubs)), np.uint64)
     calls = find_branches(image, targets, none)
     target = calls.target.copy()
     stub_symbol: dict[int, str] = {}
@@ -66,6 +74,8 @@ def find_reach(linked: Linked) -> Reach:
             target[row] = stubs[int(target[row])]
     return Reach(
         wanted=frozenset(wanted),
+        called=frozenset(called),
+        pointers=pointers,
         call_end=calls.end,
         call_from=linked.body_starts(calls.end - np.uint64(1)),
         call_target=target,
@@ -88,15 +98,15 @@ def _select(branches: Branches, keep: NDArray[np.bool_]) -> Branches:
     return Branches(branches.end[keep], branches.target[keep], branches.kind[keep])
 
 
-def _close(linked: Linked, source: U64, target: U64) -> set[int]:
-    """Merged bodies, and all that jump into the set."""
+def _close(linked: Linked, source: U64, target: U64, seeds: set[int]) -> set[int]:
+    """Some bodies, and all that jump into the set."""
     sources_of: dict[int, set[int]] = {}
     across = source != target
     for start, goal in zip(source[across].tolist(), target[across].tolist(), strict=True):
         sources_of.setdefault(goal, set()).add(start)
     for fragment, owners in fragment_owners(linked).items():
         sources_of.setdefault(fragment, set()).update(owner for owner, _ in owners)
-    wanted = set(linked.folds)
+    wanted = set(seeds)
     queue = deque(wanted)
     while queue:
         for start in sources_of.get(queue.popleft(), ()):

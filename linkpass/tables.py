@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -24,17 +25,24 @@ from icf.model import (
     Member,
     MemberFlag,
     MemberRef,
+    PointerJump,
     TailCall,
     Vaddr,
+    Vtable,
+    VtableSlot,
 )
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
+from icf.tables.vcall import VirtualCalls, encode_vcall
+from icf.vtables.layout import Vtables
 from linkpass.address_taken import Marks
 from linkpass.collect import Collected
 from linkpass.linked import Linked, Place
 from linkpass.records import Key
 from linkpass.rewrite import SectionEdit, SectionGrowth
 from linkpass.synthetic import SyntheticUnit, make_synthetic_unit
+from linkpass.virtual_calls import Virtual
+from linkpass.vtable_dies import describe_vtables
 
 
 @dataclass(slots=True)
@@ -43,13 +51,25 @@ class Tables:
 
     icf: IcfTable
     calls: DirectCalls  # in the order in which they were written
+    virtual_calls: VirtualCalls  # likewise
     dcall_bytes: bytes
+    vcall_bytes: bytes
     icf_bytes: bytes
     synthetic: SyntheticUnit
 
     def edits(self) -> list[SectionEdit]:
         """The sections to add or replace."""
-        return [SectionEdit(".debug_dcall", self.dcall_bytes), SectionEdit(".debug_icf", self.icf_bytes)]
+        sections = (
+            (".debug_dcall", self.dcall_bytes),
+            (".debug_vcall", self.vcall_bytes),
+            (".debug_icf", self.icf_bytes),
+        )
+        return [SectionEdit(name, contents) for name, contents in sections]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the tables."""
+        return len(self.dcall_bytes) + len(self.vcall_bytes) + len(self.icf_bytes)
 
     def growths(self, linked: Linked) -> tuple[list[SectionGrowth], list[SectionEdit]]:
         """Changes of .debug_info and .debug_abbrev: growth where they exist, else new sections."""
@@ -68,7 +88,9 @@ class Tables:
         return growths, edits
 
 
-def build_tables(linked: Linked, collected: Collected, marks: Marks, *, apart: bool = False) -> Tables:
+def build_tables(
+    linked: Linked, collected: Collected, marks: Marks, vtables: Vtables, virtual: Virtual, *, apart: bool = False
+) -> Tables:
     """Lay out all tables of the image.
 
     With `apart` they are not in the file with the debug information, which a reader may not have: they have all
@@ -83,6 +105,7 @@ def build_tables(linked: Linked, collected: Collected, marks: Marks, *, apart: b
     if apart:
         listed |= {caller.vaddr for _, caller in records.calls}
     listed |= {place.vaddr for (_, caller), callee in jumps for place in (caller, callee)}
+    listed |= {*reach.pointers.body.tolist(), *(entry.body for entry in virtual.entries)}
 
     # a DIE for every function that is named
     places = {caller for _, caller in records.calls} | {Place(v, i) for v in listed for i in _indices(linked, v)}
@@ -95,12 +118,14 @@ def build_tables(linked: Linked, collected: Collected, marks: Marks, *, apart: b
         if is_cold_part(known.name):
             undeclared[member.die or place] = member
     names = [(member.name, member.nameless) for member in undeclared.values()]
-    synthetic = make_synthetic_unit(linked.image.debug, linked.debug, names)
+    points = list(dict.fromkeys(entry.vtable for entry in virtual.entries))
+    described = describe_vtables(linked, vtables, points)
+    synthetic = make_synthetic_unit(linked.image.debug, linked.debug, names, described)
     declaration = dict(zip(undeclared, synthetic.dies, strict=True))
     die.update((place, declaration[linked.member(place).die or place]) for place in missing)
 
     # classes
-    incomplete = {target for _, target in collected.open_jumps}
+    incomplete = {target for _, target in collected.open_jumps} | (listed & (reach.wanted - reach.called))
     if collected.open_calls:
         target_of = dict(zip(reach.call_end.tolist(), reach.call_target.tolist(), strict=True))
         incomplete |= {target_of[end] for end, _ in collected.open_calls}
@@ -117,6 +142,22 @@ def build_tables(linked: Linked, collected: Collected, marks: Marks, *, apart: b
         for end, caller, callee in _unite_callers(linked, jumps)
     ]
 
+    die_of_vtable = dict(zip(points, synthetic.vtable_dies, strict=True))
+    vtable_rows = [
+        Vtable(
+            Vaddr(vaddr),
+            Vaddr(entries[0].group),
+            tuple(VtableSlot(entry.slot, ref(Place(entry.body, entry.member))) for entry in entries),
+            DieOffset(die_of_vtable[vaddr]),
+        )
+        for vaddr, entries in ((vaddr, list(group)) for vaddr, group in groupby(virtual.entries, lambda e: e.vtable))
+    ]
+    pointers = reach.pointers
+    pointer_jumps = [
+        PointerJump(Vaddr(jump), slot)
+        for jump, slot in zip(pointers.jump.tolist(), pointers.slot.tolist(), strict=True)
+    ]
+
     # records
     rows = sorted(
         (end, die[callee], die[caller], int(evidence)) for (end, caller), (callee, evidence) in records.calls.items()
@@ -131,10 +172,14 @@ def build_tables(linked: Linked, collected: Collected, marks: Marks, *, apart: b
     calls = DirectCalls.of([row[:3] for row in rows])
     dcall_bytes, order = encode_dcall(calls, starts, ends)
     evidence = bytes(rows[row][3] for row in order.tolist())
-    table = IcfTable(classes, tail_calls, evidence)
+    vcalls = VirtualCalls.of([row[:2] for row in virtual.calls])
+    vcall_bytes, vcall_order = encode_vcall(vcalls)
+    vcall_evidence = bytes(int(virtual.calls[row][2]) for row in vcall_order.tolist())
+    table = IcfTable(classes, tail_calls, evidence, vcall_evidence, pointer_jumps=pointer_jumps, vtables=vtable_rows)
     icf_bytes = encode_icf(table, {} if apart else linked.finder.str_offsets)
     written = DirectCalls(calls.call_site[order], calls.callee_die[order], calls.caller_die[order])
-    return Tables(table, written, dcall_bytes, icf_bytes, synthetic)
+    written_vcalls = VirtualCalls(vcalls.call_site[vcall_order], vcalls.vtable_slot[vcall_order])
+    return Tables(table, written, written_vcalls, dcall_bytes, vcall_bytes, icf_bytes, synthetic)
 
 
 def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterator[tuple[int, Place, Place]]:
@@ -170,7 +215,7 @@ def _indices(linked: Linked, vaddr: int) -> range:
 def _fold_class(linked: Linked, vaddr: int, die: dict[Place, int], marks: Marks, incomplete: bool) -> FoldClass:
     fold = linked.folds.get(vaddr)
     flags = ClassFlag.NONE if incomplete else ClassFlag.CALLS_COMPLETE
-    if fold.complete if fold is not None else vaddr not in linked.undescribed:
+    if vaddr not in linked.undescribed and (fold is None or fold.complete):
         flags |= ClassFlag.MEMBERS_COMPLETE
     if fold is not None and fold.fragment:
         flags |= ClassFlag.FRAGMENT

@@ -2,8 +2,8 @@
 
 What is checked, for every entry: a call ends at the return address, and the body it calls is the callee's; a jump
 stands at the address of a tail call and goes to the callee's body; the caller is one of the functions of
-the body that holds the instruction; sections fit together. An image that passes makes no statement that its
-own code contradicts.
+the body that holds the instruction; sections fit together; and what `linkpass.verify_virtual` checks of vtables and
+pointers. An image that passes makes no statement that its own code contradicts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from icf.errors import IcfError
 from icf.model import ClassFlag, FoldClass
 from icf.tables.dcall import DirectCalls
 from icf.tables.icftable import IcfTable
+from icf.tables.vcall import VirtualCalls
+from linkpass.verify_virtual import check_slots, check_virtual
 
 Bools = NDArray[np.bool_]
 
@@ -34,12 +36,13 @@ def verify_image(image: Image) -> list[str]:
         raise IcfError(f"{image.path}: has no .debug_icf, .debug_dcall or .debug_vcall", hint="run icf pass first")
     problem = tables.check_evidence()
     problems = [problem] if problem else []
-    return problems + check_tables(image, tables.icf, tables.direct)
+    problems += check_tables(image, tables.icf, tables.direct, tables.virtual)
+    return problems + list(check_slots(image, tables.virtual))
 
 
-def check_tables(image: Image, table: IcfTable, calls: DirectCalls) -> list[str]:
-    """What the code of `image` contradicts in these tables, a line each."""
-    return _Checker(image, table).check(calls)
+def check_tables(image: Image, table: IcfTable, calls: DirectCalls, virtual_calls: VirtualCalls) -> list[str]:
+    """What the code of `image` contradicts in these tables, a line each; slots of calls apart."""
+    return _Checker(image, table).check(calls) + list(check_virtual(image, table, virtual_calls))
 
 
 class _Checker:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.code._flow import follow
+from icf.code.imports import is_endless
 from icf.elf.image import Image
 from icf.elf.types import Machine
 
@@ -22,14 +23,7 @@ _MACHINES = {
     Machine.X86_64: (17, 4, 7, 6, 1 << 3 | 1 << 4 | 1 << 5 | 0xF << 12),
     Machine.AARCH64: (33, 31, 0, -1, 0x7FF << 19 | 1 << 31),
 }
-# imports that never return. Compilers put code behind a call of one that is reached from elsewhere
-_ENDLESS = frozenset(
-    """_Exit _Unwind_Resume __assert_fail __cxa_bad_cast __cxa_bad_typeid __cxa_pure_virtual __cxa_rethrow __cxa_throw
-    __cxa_throw_bad_array_new_length __stack_chk_fail _exit abort exit longjmp pthread_exit quick_exit _ZSt9terminatev
-    _ZSt10unexpectedv""".split()
-)
-_ENDLESS_PREFIX = "_ZSt"  # std::__throw_length_error and its kind
-_ENDLESS_PART = "__throw_"
+_ARGUMENTS = {Machine.X86_64: 1 << 7 | 1 << 6 | 1 << 2 | 1 << 1 | 3 << 8, Machine.AARCH64: 0xFF}  # registers, as bits
 
 
 class Flow:
@@ -37,7 +31,7 @@ class Flow:
 
     def __init__(self, image: Image, text: memoryview, vaddr: int) -> None:
         self._machine, self._text, self._vaddr = image.machine, text, vaddr
-        endless = [stub for stub, name in image.plt_stubs.items() if _is_endless(name)]
+        endless = [stub for stub, name in image.plt_stubs.items() if is_endless(name)]
         self._endless = np.array(sorted(endless), np.int64)
         self._rows = np.empty((_ROWS, 6), np.int64)
         self._found = np.empty((_FOUND, 5), np.uint64)
@@ -53,7 +47,7 @@ class Flow:
         Without `everything` code that nothing is known to lead to is left out.
         """
         label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows), 3), np.uint64)
-        facts = np.array([*_MACHINES[self._machine], everything], np.int64)
+        facts = np.array([*_MACHINES[self._machine], everything, _ARGUMENTS[self._machine]], np.int64)
         origin, offset = (np.empty((_LABELS, int(facts[0])), np.uint64) for _ in range(2))
         memory = np.empty((_KEEP, 4), np.uint64)
         status, result = np.zeros(len(functions), np.uint8), np.zeros(3, np.int64)
@@ -93,7 +87,3 @@ class Flow:
             from icf.code.x86_64_opcodes import OPCODES
 
             _x86_64.decode(self._text, self._vaddr, functions.data, first, OPCODES.data, *arguments)
-
-
-def _is_endless(name: str) -> bool:
-    return name in _ENDLESS or name.startswith(_ENDLESS_PREFIX) and _ENDLESS_PART in name

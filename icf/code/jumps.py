@@ -1,9 +1,11 @@
-"""The direct jump at an address."""
+"""The jump at an address."""
 
 from __future__ import annotations
 
 from icf.elf.image import Image
 from icf.elf.types import Machine
+
+_PREFIXES = b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf2\xf3"
 
 
 def jump_at(image: Image, vaddr: int) -> int | None:
@@ -18,6 +20,16 @@ def jump_at(image: Image, vaddr: int) -> int | None:
     if len(code) >= 2 and (code[0] == 0xEB or code[0] >> 4 == 7):  # within a section that holds several functions
         return (vaddr + 2 + int.from_bytes(code[1:2], "little", signed=True)) & (1 << 64) - 1
     return None
+
+
+def is_pointer_jump(image: Image, vaddr: int) -> bool:
+    """Whether the instruction at `vaddr` jumps to where a register or memory says."""
+    code = bytes(image.read(vaddr, 8))
+    if image.machine is Machine.AARCH64:  # br, and braa and its kind
+        return len(code) >= 4 and int.from_bytes(code[:4], "little") & 0xFEBFF000 == 0xD61F0000
+    while code[:1] and (code[0] in _PREFIXES or code[0] >> 4 == 4):
+        code = code[1:]
+    return len(code) >= 2 and code[0] == 0xFF and code[1] >> 3 & 7 == 4
 
 
 def _aarch64(code: bytes, vaddr: int) -> int | None:

@@ -191,7 +191,7 @@ def test_an_image_without_merged_functions_gets_empty_tables(toolchain: Toolchai
     assert (summary.merged_bodies, summary.records, summary.declarations_added) == (0, 0, 0)
     assert "all agree with the code" in icf("verify", link.image)
     with Image.open(link.image) as image:
-        assert load_tables(image).present == (".debug_icf", ".debug_dcall")
+        assert load_tables(image).present == (".debug_icf", ".debug_dcall", ".debug_vcall")
 
 
 @pytest.mark.parametrize("option", ["--strip-debug", "--strip-all"])

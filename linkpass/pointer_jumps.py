@@ -1,0 +1,85 @@
+"""The calls through pointers of an image, and the jumps that leave a function to where a pointer says.
+
+    jmp *16(%rax)          slot 2 of the vtable of the object in the first argument, where that is proven
+    mov 8(%rdi), %rax      jmp *%rax: any pointer that the program has stored
+    jmp *%rax              any pointer
+    jmp callback@plt       a function of another module, which may jump back through any pointer
+
+A jump to `operator delete`, `free` and their kind is none: they jump to nothing that they were given. Which slot it is
+does not depend on the member, so a jump belongs to all members of its body.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.branches import JUMP, find_branches
+from icf.code.imports import comes_back
+from icf.code.indirect import find_indirect
+from icf.elf.image import Image
+from icf.elf.types import SHT_RELA, Machine
+from icf.folds.aliases import is_cold_part
+from icf.model import ANY_POINTER
+from linkpass.linked import Linked
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+
+
+class PointerJumps(NamedTuple):
+    """Jumps out of bodies and calls, each by address."""
+
+    jump: U64
+    slot: I64  # of a vtable, STORED_POINTER or ANY_POINTER
+    body: U64  # that makes the jump
+    call_end: U64  # return addresses of all calls through pointers
+    call_slot: I64  # of a vtable, or ANY_POINTER
+
+
+def find_pointer_jumps(linked: Linked) -> PointerJumps:
+    """Those of all bodies of an image; none if no functions share a body."""
+    image, bodies = linked.image, linked.bodies
+    none = np.empty(0, np.uint64)
+    if not linked.folds:
+        return PointerJumps(none, none.astype(np.int64), none, none, none.astype(np.int64))
+    found = find_indirect(image, bodies.start, bodies.end, _parts(linked))
+    keep = ~np.isin(found.jump_place, _places_of_leaves(image))
+    stubs = [stub for stub, symbol in image.plt_stubs.items() if comes_back(symbol)]
+    imports = find_branches(image, none, np.array(sorted(stubs), np.uint64))
+    size_bytes = np.where(imports.kind == JUMP, 5, 6)
+    if image.machine is Machine.AARCH64:
+        size_bytes[:] = 4
+    jump = np.concatenate([found.jump[keep], imports.end - size_bytes.astype(np.uint64)])
+    slot = np.concatenate([found.jump_slot[keep], np.full(len(imports.end), ANY_POINTER)])
+    body = linked.body_starts(jump)
+    order = np.lexsort((slot, jump))
+    order = order[body[order] != 0]
+    return PointerJumps(jump[order], slot[order], body[order], found.call_end, found.call_slot)
+
+
+def _parts(linked: Linked) -> U64:
+    """Bodies that are outlined parts of functions."""
+    functions, symbols = linked.functions, linked.image.symbols
+    rows, values = linked.bodies.symbol_rows.tolist(), linked.bodies.symbol_value.tolist()
+    named = [value for row, value in zip(rows, values, strict=True) if _is_part(symbols.name(row))]
+    return np.unique(np.concatenate([functions.low[functions.part > 0], np.array(named, np.uint64)]))
+
+
+def _is_part(name: str) -> bool:
+    return is_cold_part(name) or name.startswith("OUTLINED_FUNCTION_")
+
+
+def _places_of_leaves(image: Image) -> U64:
+    """Where the loader puts the addresses of imported functions that jump to nothing that they were given."""
+    places = []
+    for section in image.sections:
+        relocations = image.relocations(section) if section.is_alloc and section.type == SHT_RELA else None
+        if relocations is None or not relocations.count:
+            continue
+        symbols = relocations.symbols
+        leaves = [row for row in np.unique(relocations.symbol).tolist() if row and not comes_back(symbols.name(row))]
+        places.append(relocations.offset[np.isin(relocations.symbol, leaves)])
+    return np.concatenate([np.empty(0, np.uint64), *places])
