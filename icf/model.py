@@ -113,10 +113,11 @@ class PointerJump(NamedTuple):
     """
 
     jump: Vaddr
-    slot: int  # ANY_POINTER where nothing says that it is a slot
+    slot: int  # ANY_POINTER where nothing says that it is a slot; STORED_POINTER where it is none
 
 
 ANY_POINTER = -1  # a slot: whatever a pointer may lead to
+STORED_POINTER = (1 << 32) - 1  # a slot: whatever a pointer in memory may lead to that no vtable is around
 
 
 class VtableSlot(NamedTuple):

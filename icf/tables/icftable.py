@@ -29,7 +29,7 @@ decoded by one loop of a kernel, and because neighbours of one kind are close: m
     tail_caller     ULEB128, member whose call it is, plus 1; 0: every member of the class at the jump
     tail_callee     ULEB128, twice the member that is called; or twice the class plus 1: any of its members
     pointer_jump    ULEB128, difference: address of a jump to where a pointer says; in a class, no two alike
-    pointer_slot    ULEB128, the slot of a vtable that it takes, plus 1; 0: any pointer
+    pointer_slot    ULEB128, the slot of a vtable that it takes, plus 1; 0: any pointer; 2^32: any but those in vtables
     vtable_vaddr    ULEB128, difference: address point of a vtable; no two alike
     vtable_group    ULEB128, how far before it its group of vtables begins
     vtable_die      signed difference: its DW_TAG_GNU_vtable in .debug_info, 0 for none
