@@ -144,17 +144,20 @@ class Vtables:
         is_typeinfo = (own >= 0) & (words.value == words.value[own]) & (words.kind == words.kind[own])
         is_typeinfo[1:] &= ~is_pointer[:-1] & (group[1:] == group[:-1])
         is_typeinfo[:1] = False
+        is_typeinfo[:-1] &= group[1:] == group[:-1]  # else no slot follows
+        is_typeinfo[-1:] = False
         points = [np.flatnonzero(is_typeinfo) + 1]
+        others: list[tuple[int, int]] = []  # further candidates, and the one they stand for
         # without
         edges = np.searchsorted(group, np.arange(count + 1))
         for idx in with_pointers[~has_rtti].tolist():
             part = slice(int(edges[idx]), int(edges[idx + 1]))
-            found = _points_without_rtti(words.kind[part].tolist(), words.value[part].tolist())
-            points.append(np.array(found, np.int64) + edges[idx])
+            for *before, last in _points_without_rtti(words.kind[part].tolist(), words.value[part].tolist()):
+                points.append(edges[idx : idx + 1] + last)
+                others += [(int(edges[idx]) + at, int(edges[idx]) + last) for at in before]
         point = np.sort(np.concatenate(points))
-        point = point[point < edges[-1]]
 
-        slots, is_unplaced = self._slots(words, group, point)
+        slots, is_unplaced = self._slots(words, group, point, others)
         is_placed = self._is_sound.copy()
         is_placed[group[is_unplaced]] = False
         row = np.maximum(typeinfo_row, 0)
@@ -190,7 +193,7 @@ class Vtables:
         index = np.arange(len(group), dtype=np.uint64) - first[group]
         return self.data.words(self._start[group] + index * np.uint64(_WORD_BYTES)), group
 
-    def _slots(self, words: Words, group: I64, point: I64) -> tuple[Slots, I64]:
+    def _slots(self, words: Words, group: I64, point: I64, others: list[tuple[int, int]]) -> tuple[Slots, I64]:
         """The slots with code behind the address points, which are rows of `words`; and code behind none."""
         code = np.flatnonzero(words.kind == CODE)
         if not len(point):
@@ -200,6 +203,11 @@ class Vtables:
             point_of = point[np.maximum(before, 0)]
             is_behind = (before >= 0) & (group[point_of] == group[code])
         rows, at = code[is_behind], point_of[is_behind]
+        same = [rows[slice(*np.searchsorted(at, [last, last + 1]))] for _, last in others]
+        at = np.concatenate([at, *(np.full(len(own), first) for own, (first, _) in zip(same, others, strict=True))])
+        rows = np.concatenate([rows, *same])
+        order = np.lexsort((rows, at))
+        rows, at = rows[order], at[order]
         slots = Slots(
             words.place[at], group[rows], (rows - at).astype(np.uint32), words.place[rows], words.value[rows],
             words.symbol[rows],
@@ -207,11 +215,10 @@ class Vtables:
         return slots, code[~is_behind]
 
 
-def _points_without_rtti(kinds: list[int], values: list[int]) -> list[int]:
-    """The address points of a group without RTTI; none if its words do not fit."""
-    points: list[int] = []
+def _points_without_rtti(kinds: list[int], values: list[int]) -> list[list[int]]:
+    """The address points of a group without RTTI, each as its candidates; none if its words do not fit."""
+    points: list[list[int]] = []
     last = -1  # the last word that is a pointer, or not 0
-    has_pointer = False
     for at, (kind, value) in enumerate(zip(kinds, values, strict=True)):
         if kind == DATA:
             return []
@@ -219,15 +226,14 @@ def _points_without_rtti(kinds: list[int], values: list[int]) -> list[int]:
             last = at if value else last
             continue
         if last < 0 or kinds[last] == NUMBER:  # else it follows other slots, of which some may be empty
-            zeros = at - 1 - last
-            if has_pointer:  # `last` is the offset to top
-                found = [last + 2] if zeros else []
+            if points:  # `last` is the offset to top
+                found = [last + 2] if last + 1 < at else []
             else:
                 found = list(range(last + 3, at + 1))
             if not 0 < len(found) <= _CANDIDATES_MAX:
                 return []
-            points += found
-        has_pointer, last = True, at
+            points.append(found)
+        last = at
     return points
 
 

@@ -27,6 +27,7 @@ NUMBER, CODE, DATA, IMPORT = 0, 1, 2, 3
 SHT_RELR = 19
 _WORD_BYTES = 8
 _RELR_BITS = 63
+_LAST_VADDR = (1 << 64) - 1
 _ABSOLUTE = {Machine.X86_64: (1, 6), Machine.AARCH64: (257, 1025)}  # 64-bit absolute, GLOB_DAT
 _RELATIVE = {Machine.X86_64: (8, 38), Machine.AARCH64: (1027,)}
 
@@ -101,7 +102,9 @@ def _stored(image: Image, places: U64) -> U64:
         if count <= 0:
             continue
         words = np.frombuffer(image.data, "<u8", count, offset + lead)
-        first, last = np.searchsorted(places, np.array([start, end], np.uint64)).tolist()
+        if start + lead > _LAST_VADDR:
+            continue
+        first, last = np.searchsorted(places, np.array([start, min(end, _LAST_VADDR)], np.uint64)).tolist()
         at = ((places[first:last] - np.uint64(start + lead)) // np.uint64(_WORD_BYTES)).astype(np.int64)
         inside = at < count
         value[first:last][inside] = words[at[inside]]
