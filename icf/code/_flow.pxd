@@ -6,7 +6,7 @@ ctypedef unsigned long long u64
 cdef u64 MASK, NODE, LOST, MET, LOAD, SUM, TABLE, SLOT_LIMIT
 cdef i64 PASSES, KEEP, ONE
 
-@cython.locals(temporary=i64, sp=i64, first_argument=i64, second_argument=i64, kept=i64, everything=i64, count=i64, f=i64, begin=i64, end=i64,
+@cython.locals(temporary=i64, sp=i64, first_argument=i64, second_argument=i64, kept=i64, everything=i64, arguments=u64, count=i64, f=i64, begin=i64, end=i64,
                start=i64, before=i64, passes=i64, changed=i64, live=i64, known=i64, sums=i64, r=i64, row=i64, here=i64, op=i64,
                a=i64, b=i64, c=i64, value=i64, x=u64, y=u64, total=u64, i=i64, code=u64, stack=u64)
 cpdef int follow(i64[:, ::1] ops, const i64[::1] first_row, const i64[:, ::1] functions, i64 first, i64 last,
@@ -47,6 +47,8 @@ cdef int enter(u64[:, ::1] origin, u64[:, ::1] offset, i64 here, i64 row, i64 te
 
 @cython.locals(news=i64)
 cdef i64 note(u64[:, ::1] nodes, i64 row, u64 kind, u64 x, u64 y) except -1 nogil
+
+cdef bint is_argument(u64 x, u64 arguments) noexcept nogil
 
 cdef u64 kind_of(u64[:, ::1] nodes, u64 x) except? 99 nogil
 

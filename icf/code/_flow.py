@@ -46,9 +46,9 @@ def follow(ops, first_row, functions, first, last, machine, entries, edges, endl
 
     first_row  i64[n + 1]: first row of each function in `ops`
     functions  i64[n, 2]: start and end
-    machine    i64[6]: registers (the last is none of the machine's), stack pointer, first argument, second
+    machine    i64[7]: registers (the last is none of the machine's), stack pointer, first argument, second
                argument if it may be the object, else -1, bits of the registers that calls keep; 1 to follow the
-               code that nobody is known to jump to
+               code that nobody is known to jump to; bits of the registers that hold arguments
     entries    i64[m]: addresses where other code may jump in, ascending
     edges      i64[m, 2]: jumps of switch tables and where they lead, ascending
     endless    i64[m]: functions that do not return, ascending
@@ -57,7 +57,8 @@ def follow(ops, first_row, functions, first, last, machine, entries, edges, endl
     out        u64[m, 5]: kind, address, and
                  1  call of a value: the address is its end; slot + 1 or 0
                  2  jump to a value: slot + 1 or 0; 0 if the stack pointer is as on entry, 1 if not or if the value
-                    comes from a table that is not known, 2 if nobody knows
+                    comes from a table that is not known, 2 if nobody knows; 1 if it was loaded from where an
+                    argument points to, else 0
                  3  jump by a table: where that is; size of its entries (+ 16: signed, + 32: times 4); what they add to
                  4  jump to what a fixed place holds: the place; stack pointer as above
     status     u8[n]: bit 0 the function could not be read, 1 paths were not followed
@@ -69,6 +70,7 @@ def follow(ops, first_row, functions, first, last, machine, entries, edges, endl
     second_argument = machine[3]
     kept = machine[4]
     everything = machine[5]
+    arguments = machine[6]
     count = 0
     f = first
     result[2] = 0
@@ -267,6 +269,8 @@ def follow(ops, first_row, functions, first, last, machine, entries, edges, endl
                             out[count, 0] = 2
                             out[count, 2] = slot(nodes, origin, offset, b, first_argument, second_argument)
                             out[count, 3] = stack
+                            if code == LOAD and offset[0, b] == 0 and is_argument(nodes[x - NODE, 1], arguments):
+                                out[count, 4] = 1
                         count += 1
                         i = lower_edge(edges, start + ops[row, 5])
                         while i < edges.shape[0] and edges[i, 0] == start + ops[row, 5]:
@@ -472,6 +476,11 @@ def note(nodes, row, kind, x, y):
 def kind_of(nodes, x):
     """What kind of result an origin is, 0 if it is none."""
     return nodes[x - NODE, 0] if x >> 56 == 1 else 0
+
+
+def is_argument(x, arguments):
+    """Whether an origin is what one of these registers held on entry."""
+    return 0 < x <= 64 and arguments >> (x - 1) & 1
 
 
 def slot(nodes, origin, offset, register, first_argument, second_argument):

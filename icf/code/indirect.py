@@ -2,10 +2,15 @@
 
     mov (%rdi), %rax        call *16(%rax)      slot 2 of the vtable of the object in the first argument
     mov ops(%rip), %rax     jmp  *%rax          leaves the function to wherever a pointer says
+    mov 8(%rdi), %rax       jmp  *%rax          the same, but not by a vtable
     movslq (%rdx,%rax,4)    jmp  *%rax          a switch: stays in the function, and is no row here
 
 A slot is proven by following the values of registers from the entry of the function on (icf.code._flow). C code with
 tables of its own, whose address is the first word of what the first argument points to, looks just the same.
+
+What an argument points to is no vtable: compilers pass objects, and never the vtable pointer of one. So what is loaded
+from there and jumped to is a pointer that the program has stored, and no slot (STORED_POINTER). In outlined parts of
+functions, which get what registers happen to hold, that is not known.
 
 Where a switch leads to is read from its table. If a jump inside of a function leads to unknown places of it, or the
 function cannot be decoded, nothing is proven there: its calls have no slot. A jump leaves the function unless the stack
@@ -25,6 +30,7 @@ from icf.code.jump_tables import JumpTables
 from icf.code.landings import find_landings
 from icf.elf.image import Image
 from icf.elf.types import Machine
+from icf.model import STORED_POINTER
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -45,7 +51,7 @@ class Indirect(NamedTuple):
     call_end: U64  # return address
     call_slot: I64  # NO_SLOT where none is proven
     jump: U64  # address of a jump that leaves its function
-    jump_slot: I64
+    jump_slot: I64  # STORED_POINTER: of no vtable
     jump_place: U64  # the fixed place in memory that holds its target, 0 if there is none
 
 
@@ -67,7 +73,7 @@ def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
         bounds = np.searchsorted(places, functions)
         functions = functions[bounds[:, 1] > bounds[:, 0]]
         if len(functions):
-            code = _Section(image, text, section.vaddr, functions, places, is_jump)
+            code = _Section(image, text, section.vaddr, functions, places, is_jump, parts)
             found.append(code.follow(tables, landings))
     call_end, jump, jump_place = (
         np.concatenate([np.empty(0, np.uint64), *(part[idx] for part in found)]) for idx in (0, 2, 4)
@@ -80,8 +86,11 @@ def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
 class _Section:
     """The functions of one section that have such calls or jumps."""
 
-    def __init__(self, image: Image, text: memoryview, vaddr: int, functions: I64, places: I64, is_jump: Bools) -> None:
+    def __init__(
+        self, image: Image, text: memoryview, vaddr: int, functions: I64, places: I64, is_jump: Bools, parts: U64
+    ) -> None:
         self._text, self._vaddr = text, vaddr
+        self._is_part = np.append(np.isin(functions[:, 0].astype(np.uint64), parts), True)
         self._functions = functions  # start and end of each
         self._places, self._is_jump = places, is_jump  # where such a call or jump may be
         self._flow = Flow(image, text, vaddr)
@@ -153,6 +162,8 @@ class _Section:
         spoiled[owner[(by_value | by_table) & ~is_sure]] = True
         spoiled[:-1] |= status & 1 != 0
         slot = np.where(spoiled[owner] | ~(is_call | (kind == _JUMP)), np.uint64(0), slot)
+        is_stored = (kind == _JUMP) & (slot == 0) & (rows[:, 4] != 0) & ~spoiled[owner] & ~self._is_part[owner]
+        slot[is_stored] = STORED_POINTER + 1
         calls, leaves = is_call, by_value & (stack != _MOVED) | by_table
         fixed = np.where(is_fixed, rows[:, 2], np.uint64(0))
         unread = self._unread(status)

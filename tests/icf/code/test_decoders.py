@@ -133,7 +133,7 @@ def test_arbitrary_bytes(code: bytes, machine: Machine) -> None:
 
 
 def follow(module: Any, machine: Machine, rows: list[Row], size_bytes: int) -> list[list[int]]:
-    facts = (17, 4, 7, 6, 0xF038, 1) if machine is Machine.X86_64 else (33, 31, 0, -1, 0xBFF80000, 1)
+    facts = (17, 4, 7, 6, 0xF038, 1, 0x3C6) if machine is Machine.X86_64 else (33, 31, 0, -1, 0xBFF80000, 1, 0xFF)
     ops = np.array(rows, np.int64).reshape(-1, 6)
     scratch = [np.zeros((len(rows) + 2, facts[0]), np.uint64) for _ in range(2)]
     out, result = np.zeros((len(rows), 5), np.uint64), np.zeros(3, np.int64)

@@ -11,6 +11,7 @@ from icf.code import _aarch64, _flow, _x86_64, flow
 from icf.code.indirect import NO_SLOT, find_indirect
 from icf.elf.image import Image
 from icf.folds.functions import find_bodies
+from icf.model import STORED_POINTER
 from tests.support.builds import uncompiled
 from tests.support.link import run, tool
 
@@ -36,6 +37,12 @@ X86_64: dict[str, tuple[str, Expected]] = {
     "tail": ("sub $8, %rsp; call other; mov (%rbx), %rax; mov %rbx, %rdi; add $8, %rsp; jmp *40(%rax)", ([], [5])),
     "other_object": ("mov (%rdi), %rax; mov %rbx, %rdi; call *16(%rax); ret", ([N], [])),
     "third_argument": ("mov (%rdx), %rax; call *16(%rax); ret", ([N], [])),
+    "stored_pointer": ("mov 8(%rdi), %rax; jmp *%rax", ([], [STORED_POINTER])),
+    "stored_second": ("mov %rdi, %rax; mov %rsi, %rdi; jmp *(%rax)", ([], [STORED_POINTER])),
+    "stored_further": ("mov (%rdi), %rax; mov 8(%rax), %rax; mov 8(%rax), %rax; jmp *%rax", ([], [N])),
+    "stored_in_frame": ("mov 8(%rsp), %rax; jmp *%rax", ([], [N])),
+    "stored_other_register": ("mov (%rax), %rcx; jmp *%rcx", ([], [N])),
+    "stored_or_not": ("mov 8(%rdi), %rax; test %esi, %esi; je 1f; mov %rdx, %rax; 1: jmp *%rax", ([], [N])),
     "one_load": ("call *16(%rdi); ret", ([N], [])),
     "three_loads": ("mov (%rdi), %rax; mov (%rax), %rax; call *16(%rax); ret", ([N], [])),
     "not_first_word": ("mov 8(%rdi), %rax; call *16(%rax); ret", ([N], [])),
@@ -95,7 +102,7 @@ X86_64: dict[str, tuple[str, Expected]] = {
     "bmi": ("mov (%rdi), %rax; mulx %rcx, %rdi, %rdx; call *16(%rax); ret", ([N], [])),
     "prefixes": ("endbr64; mov (%rdi), %rax; notrack jmp *16(%rax)", ([], [2])),
     "bound": ("mov (%rdi), %rax; bnd call *16(%rax); bnd ret", ([2], [])),
-    "by_pointer": ("mov (%rdi), %rax; jmp *%rax", ([], [N])),
+    "by_pointer": ("mov (%rdi), %rax; jmp *%rax", ([], [STORED_POINTER])),
     "fixed": ("mov pointer(%rip), %rax; jmp *%rax", ([], [N])),
     "switch": (
         "cmp $2, %edi; ja 3f; push %rbx; mov %edi, %edi; lea 9f(%rip), %rdx; movslq (%rdx,%rdi,4), %rax;"
@@ -143,6 +150,7 @@ X86_64: dict[str, tuple[str, Expected]] = {
     "landing_pad": ("mov (%rdi), %rax; call *16(%rax); ret; call *16(%rax); ret", ([2, N], [])),
     "back": ("mov (%rdi), %rax; test %esi, %esi; jne back_part; jmp 1f; back_in: 1: call *16(%rax); ret", ([N], [])),
     "back_part": ("mov (%rcx), %rax; jmp back_in", ([], [])),
+    "stored_part": ("mov (%rdi), %rax; jmp *%rax", ([], [N])),
     "other": ("ret", ([], [])),
 }  # fmt: skip
 
@@ -170,7 +178,7 @@ AARCH64: dict[str, tuple[str, Expected]] = {
     "atomic": ("ldr x8, [x0]; ldaxr x0, [x1]; ldr x8, [x8, #16]; blr x8; ret", ([N], [])),
     "spilled": ("sub sp, sp, #32; str x0, [sp, #8]; ldr x8, [sp, #8]; ldr x8, [x8]; ldr x8, [x8, #8]; "
                 "str w1, [sp, #4]; ldr x0, [sp, #8]; blr x8; add sp, sp, #32; ret", ([1], [])),
-    "by_pointer": ("ldr x8, [x0]; br x8", ([], [N])),
+    "by_pointer": ("ldr x8, [x0]; br x8", ([], [STORED_POINTER])),
     "fixed": ("adrp x8, pointer; ldr x8, [x8, :lo12:pointer]; br x8", ([], [N])),
     "switch_bytes": (
         "adrp x2, 9f; add x2, x2, :lo12:9f; ldrb w1, [x2, w0, uxtw]; adr x3, 1f; add x1, x3, w1, sxtb #2; br x1;"
