@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
-from icf.model import ClassFlag, Evidence, MemberFlag, MemberRef, Vaddr, Vtable, VtableSlot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icf.demangle import demangle
+from icf.model import ClassFlag, Evidence, MemberFlag, MemberRef, Vaddr, Verdict, Vtable, VtableSlot
 from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
+from tests.unwind.test_resolver_oracle import World, worlds
 from unwind.explain import explain
 from unwind.program import CallSite, Jumps, ListedCode, Program, SiteKind, SlotCall
 from unwind.resolver import Resolver
@@ -13,6 +19,7 @@ from unwind.stack import Stack
 from unwind.write_json import JsonWriter
 from unwind.write_text import TextWriter
 
+_UNLISTED = "a function that no table lists"
 INDIRECT = CallSite(SiteKind.INDIRECT)
 NONE, TAKEN, VIRTUAL = MemberFlag.NONE, MemberFlag.ADDRESS_TAKEN, MemberFlag.VIRTUAL
 
@@ -172,3 +179,22 @@ def test_as_json() -> None:
     assert frames[1]["explain"] == ["the body at 0x2000 has one function"]
     plain = json.loads(JsonWriter(lambda answer: None).line(stack, answers))["frames"]
     assert "explain" not in plain[0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), worlds())
+def test_whoever_is_no_candidate_any_more_is_said_to_have_fallen(data: st.DataObject, world: World) -> None:
+    resolver = Resolver(world.program())
+    bodies = st.integers(0, len(world.classes) - 1)
+    outer = data.draw(st.lists(st.one_of(st.builds(ret, bodies, st.integers(0, 1)), st.none()), max_size=4))
+    stack = Stack((pc(data.draw(bodies)), *outer))
+    answers = resolver.resolve(stack.addresses)
+    shown = [frame for answer in answers for frame in (answer, *answer.missing)]
+    for answer, facts in zip(shown, explain(resolver, stack, answers), strict=True):
+        if answer.body is None or answer.body.settled or answer.tail_call or answer.verdict is Verdict.CONTRADICTED:
+            continue
+        left = {answer.linkage_name} if answer.linkage_name else set(answer.candidates)
+        fallen = {demangle(member.name) for member in answer.body.members} - {demangle(name or "") for name in left}
+        lines = [fact for fact in facts if fact.startswith("fell: ")]
+        told = [re.match("fell: (.*?): (?:that|none|nothing|its call|a vtable)", line) for line in lines]
+        assert fallen == {name for match in told if match for name in match[1].split(", ")} - {_UNLISTED}
