@@ -42,7 +42,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "--vptr",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="ask again with the vtable pointers of the objects whose functions run, where they were sampled",
+        help="ask again for the samples at entries, with the vtable pointers of the objects whose functions run",
     )
     parser.add_argument(
         "--findings", type=int, default=0, metavar="N", help="show N frames that went wrong, per program"
@@ -89,7 +89,8 @@ def _scores(result: Measurement) -> Iterator[tuple[str, Score]]:
     for each in result.results:
         if each.score:
             yield f"icf, {each.evidence}", each.score
-        if each.with_vptr:
+        if each.without_vptr and each.with_vptr:
+            yield f"icf, {each.evidence}, no vptr", each.without_vptr
             yield f"icf, {each.evidence}, vptr", each.with_vptr
 
 

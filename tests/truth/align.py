@@ -48,6 +48,7 @@ class Stack:
 
     frames: tuple[Frame | None, ...]
     vptrs: tuple[tuple[int, int], ...] = ()  # row, link-time vtable address that the frame's first argument holds
+    has_objects: bool = False  # at an entry, where it is known what frames' arguments hold
 
 
 @dataclass
@@ -144,16 +145,25 @@ def align(
                 into.rejected.append(f"tick {sample.tick}: {frames}: {_show(original_sample)} / {_show(sample)}")
             continue
         counts["aligned"] += 1
-        into.stacks[Stack(frames, _vptrs(sample, frames, program))] += 1
+        into.stacks[Stack(frames, _vptrs(reached, sample, frames, program), bool(sample.objects))] += 1
 
 
-def _vptrs(sample: Sample, frames: Sequence[Frame | None], program: Module) -> tuple[tuple[int, int], ...]:
-    """Those of the sampled pointers that point into the program, and belong to the very function of their frame."""
+def _vptrs(
+    reached: Reached, sample: Sample, frames: Sequence[Frame | None], program: Module
+) -> tuple[tuple[int, int], ...]:
+    """What `this` points to, as far as that points into the program, and belongs to the very function of its frame.
+
+    Where a virtual function is not given an object, its first argument is for the result.
+    """
     outside = len(frames) - len(sample.addresses)
     found = []
-    for row, entry, vptr in sample.vptrs:
+    for row, entry, first, second in sample.objects:
         frame = frames[row + outside]
-        if frame and frame.body == entry - program.bias and program.low <= vptr < program.high:
+        if frame is None or frame.body != entry - program.bias:
+            continue
+        is_second = frame.original in reached.virtuals and not program.low <= first < program.high
+        vptr = second if is_second else first
+        if program.low <= vptr < program.high:
             found.append((row + outside, vptr - program.bias))
     return tuple(found)
 

@@ -26,7 +26,8 @@ class Result:
     evidence: str
     score: Score | None = None
     problem: str = ""  # why there is no score
-    with_vptr: Score | None = None
+    without_vptr: Score | None = None  # of the samples at entries alone, where objects are known
+    with_vptr: Score | None = None  # of the same, when the tool is told of them
     is_bound: bool = True  # whether every known direct call must be named
     pass_s: float = 0.0
     resolve_s: float = 0.0
@@ -113,9 +114,12 @@ def measure(
                 stacks = sample_both(build, passed, work, cache)[0].stacks
             answers, result.resolve_s = resolve(command, passed, stacks, work)
             result.score = score_answers(stacks, answers, known)
-            if with_vptr and any(stack.vptrs for stack in stacks):
-                answers, _ = resolve(command, passed, stacks, work, with_vptr=True)
-                result.with_vptr = score_answers(stacks, answers, known)
+            entries = {stack: weight for stack, weight in stacks.items() if stack.has_objects}
+            if with_vptr and entries:
+                same = [answer for stack, answer in zip(stacks, answers, strict=True) if stack.has_objects]
+                result.without_vptr = score_answers(entries, same, known)
+                answers, _ = resolve(command, passed, entries, work, with_vptr=True)
+                result.with_vptr = score_answers(entries, answers, known)
         except ToolError as error:
             result.problem = str(error)
     return measurement

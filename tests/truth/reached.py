@@ -120,6 +120,11 @@ class Reached:
         return found
 
     @cached_property
+    def virtuals(self) -> set[int]:
+        """The functions in vtables."""
+        return set().union(*self._in_slot.values())
+
+    @cached_property
     def _in_slot(self) -> dict[int, set[int]]:
         """The functions in each slot of all vtables."""
         image, found = self._image, defaultdict[int, set[int]](set)

@@ -30,7 +30,7 @@ class Sample(NamedTuple):
     detail: int
     is_exact: bool  # the first address is a program counter, not a return address
     addresses: tuple[int, ...]  # run-time, innermost first
-    vptrs: tuple[tuple[int, int, int], ...]  # depth, entry of the function, vtable pointer of its object
+    objects: tuple[tuple[int, int, int, int], ...]  # depth, entry of the function, what its arguments point to
 
     def is_like(self, other: Sample) -> bool:
         """Whether both were taken at the same event of two runs that did the same up to it."""
@@ -166,8 +166,10 @@ def read_recording(path: Path) -> Recording:
                 tick, history, what, detail, _steps, is_exact = (int(word, 16) for word in words[:6])
                 frames = [[int(part, 16) for part in word.split(":")] for word in words[6:]]
                 addresses = tuple(frame[0] for frame in frames)
-                vptrs = tuple((row, frame[1], frame[2]) for row, frame in enumerate(frames) if len(frame) > 1)
-                recording.samples.append(Sample(tick, history, what, detail, bool(is_exact), addresses, vptrs))
+                objects = tuple(
+                    (row, frame[1], frame[2], frame[3]) for row, frame in enumerate(frames) if len(frame) == 4
+                )
+                recording.samples.append(Sample(tick, history, what, detail, bool(is_exact), addresses, objects))
             elif kind == "E":
                 recording.tick_count = int(words[0], 16)
                 recording.is_complete = True

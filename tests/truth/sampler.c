@@ -22,11 +22,12 @@
  *
  * Output, one record a line, numbers in hex without 0x:
  *   M bias low high path                       a loaded module
- *   S tick hash what detail steps exact frame...   innermost first: pc, or pc:entry:vptr; run-time addresses; all pcs but
- *                                              an `exact` first one are return addresses
+ *   S tick hash what detail steps exact frame...   innermost first: pc, or pc:entry:word:word; run-time addresses; all pcs
+ *                                              but an `exact` first one are return addresses
  *
- * entry and vptr are there (entries only) for a frame of a listed function: where that starts, and the first word, as the
- * sample is taken, of what its first argument pointed to when it was entered. With a debugger that is `*(void **)this`.
+ * entry and words are there (entries only) for a frame of a listed function: where that starts, and the first word, as the
+ * sample is taken, of what its first and its second argument pointed to when it was entered. One of them is what a debugger
+ * shows as `*(void **)this`: the second one if the first argument is where the result goes.
  *   E ticks hash                               the end, written at exit
  *
  * x86-64 Linux with glibc; on AArch64 allocations only, without steps. Signals: SIGTRAP belongs to the sampler. The unwinder is libgcc's.
@@ -168,7 +169,7 @@ static uintptr_t peek(uintptr_t at) { /* 0 if it cannot be read */
 
 /* Entries of listed functions that may not have returned yet: the stack pointer falls from each to the next. */
 static struct entered {
-  uintptr_t stack_pointer, at, object;
+  uintptr_t stack_pointer, at, arguments[2];
   uint32_t group;
 } *entered;
 static int entered_count;
@@ -182,7 +183,8 @@ static void put_frame(const struct walk *walk, int i) {
   uintptr_t at_entry = walk->stack_pointers[i + 1] - sizeof(uintptr_t); /* where the return address lies */
   while (row && entered[row - 1].stack_pointer < at_entry) row--;
   if (!row || entered[row - 1].stack_pointer != at_entry || group_ticks[entered[row - 1].group] >= limit_count) return;
-  fprintf(out, ":%" PRIxPTR ":%" PRIxPTR, entered[row - 1].at, peek(entered[row - 1].object));
+  fprintf(out, ":%" PRIxPTR ":%" PRIxPTR ":%" PRIxPTR, entered[row - 1].at, peek(entered[row - 1].arguments[0]),
+          peek(entered[row - 1].arguments[1]));
 }
 
 static void sample(const ucontext_t *interrupted, uint64_t steps) {
@@ -317,9 +319,9 @@ static void set_breaks(const char *path) {
   for (int i = 0; i < break_count; i++) put_byte(breaks[i].at, 0xcc);
 }
 
-static void note_entry(uintptr_t stack_pointer, uintptr_t at, uint32_t group, uintptr_t object) {
+static void note_entry(uintptr_t stack_pointer, uintptr_t at, uint32_t group, uintptr_t first, uintptr_t second) {
   while (entered_count && entered[entered_count - 1].stack_pointer <= stack_pointer) entered_count--;
-  if (entered_count < MAX_ENTERED) entered[entered_count++] = (struct entered){stack_pointer, at, object, group};
+  if (entered_count < MAX_ENTERED) entered[entered_count++] = (struct entered){stack_pointer, at, {first, second}, group};
 }
 
 static void on_entry(ucontext_t *context, struct breakpoint *hit) {
@@ -331,7 +333,7 @@ static void on_entry(ucontext_t *context, struct breakpoint *hit) {
   history = scramble(history ^ hit->group);
   ++tick_count;
   mark_tick(TICK_ENTRY, hit->group);
-  note_entry(registers[REG_RSP], hit->at, hit->group, registers[REG_RDI]);
+  note_entry(registers[REG_RSP], hit->at, hit->group, registers[REG_RDI], registers[REG_RSI]);
   if (sample_count < sample_max && (count <= first_count || chosen())) sample(context, 0);
   stepping_over = hit;
   context->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;

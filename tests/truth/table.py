@@ -71,26 +71,30 @@ def _percent(share: float) -> str:
 
 
 def way_lines(measured: Sequence[Measurement]) -> Iterator[str]:
-    """Markdown; what is on the right of `with vptr` is for the same frames, asked with what their objects hold."""
-    sums: dict[tuple[str, bool], tuple[Ways, Ways]] = defaultdict(lambda: (defaultdict(Counter), defaultdict(Counter)))
+    """Markdown: all samples, and those at entries again with the vtable pointers of the objects on the stack."""
+    sums: dict[tuple[str, bool], list[Ways]] = defaultdict(lambda: [defaultdict(Counter) for _ in range(3)])
     for each in measured:
         for result in each.results:
-            if result.score is None:
-                continue
             key = (each.program, each.kind.names_every_direct_call(result.evidence))
-            for into, score in zip(sums[key], (result.score, result.with_vptr or result.score), strict=True):
-                for way, counts in score.ways.items():
+            for into, score in zip(sums[key], (result.score, result.without_vptr, result.with_vptr), strict=True):
+                for way, counts in score.ways.items() if score else ():
                     into[way].update(counts)
-    for (program, is_known), (without, with_vptr) in sums.items():
+                    into["all"].update(counts)
+    shares = " / ".join(OUTCOMES)
+    for (program, is_known), columns in sums.items():
         callees = "every callee of a direct call on record" if is_known else "other builds"
         yield ""
-        yield f"| {program}, {callees} | frames | {' | '.join(OUTCOMES)} | with vptr: {' | '.join(OUTCOMES)} |"
-        yield "|---" * (2 * len(OUTCOMES) + 2) + "|"
-        for ways in (without, with_vptr):
-            ways["all"] = sum((ways[way] for way in WAYS), Counter())
+        yield f"| {program}, {callees} | frames | {shares} | at entries | the same | with vptr |"
+        yield "|---|---|---|---|---|---|"
         for way in (*WAYS, "all"):
-            if frames := without[way].total():
-                shares = (
-                    _percent(100 * counts[way][kind] / frames) for counts in (without, with_vptr) for kind in OUTCOMES
+            everything, without, with_vptr = (column[way] for column in columns)
+            if everything:
+                cells = (_outcomes(counts) for counts in (everything, without, with_vptr))
+                yield "| {} | {:,} | {} | {:,} | {} | {} |".format(
+                    way, everything.total(), next(cells), without.total(), *cells
                 )
-                yield f"| {way} | {frames:,} | {' | '.join(f'{share} %' for share in shares)} |"
+
+
+def _outcomes(counts: Counter[str]) -> str:
+    frames = counts.total()
+    return " / ".join(_percent(100 * counts[kind] / frames) for kind in OUTCOMES) + " %" if frames else ""
