@@ -33,6 +33,7 @@ from tests.e2e.workshop import (
     Toolchain,
     Workshop,
 )
+from tests.support.link import run, tool
 
 CLANG_GOLD = replace(GOLD, compiler="clang")
 GCC_LLD = replace(LLD, compiler="gcc")
@@ -179,7 +180,11 @@ def compare(built: Built, *, with_objects: bool = False, with_report: bool = Fal
             if idx == ALL_MEMBERS:
                 score["open"] += 1
             elif body in linked.folds:
-                names = truth[(*at[group], vtable - group + 8 * slot)]
+                symbol, file, nth = at[group]
+                offset = vtable - group + 8 * slot
+                names = truth.get((symbol, file, nth, offset), set())
+                if not names:  # without the names of files one of two vtables of one name
+                    names = set().union(*(own for key, own in truth.items() if (key[0], key[3]) == (symbol, offset)))
                 right = any(map(linked.members(body)[idx].is_named, names))
                 score["right" if right else f"{at[group]} slot {slot}: {names}"] += 1
     return score
@@ -234,3 +239,12 @@ def test_however_it_was_linked(toolchain: Toolchain, link_flags: tuple[str, ...]
     built = build(toolchain, (), link_flags)
     check(compare(built), 0.4)
     check(compare(built, with_objects=True, with_report=True), 0.9)
+
+
+@pytest.mark.parametrize("option", ["--strip-all", "--discard-all", "--strip-debug"])
+@pytest.mark.parametrize("toolchain", [GOLD, LLD_ALONE], ids=str)
+def test_names_that_were_stripped_make_no_wrong_ones(toolchain: Toolchain, option: str, tmp_path: Path) -> None:
+    built = build(toolchain, (), ("-shared",))
+    run(tool("strip"), option, "-o", tmp_path / "stripped", built.image)
+    score = compare(built._replace(image=tmp_path / "stripped"))
+    assert set(score) <= {"right", "open"}, score
