@@ -121,9 +121,13 @@ class Vtables:
         return np.where(inside, start, np.uint64(0)), inside & self.groups.is_placed[row]
 
     def is_one(self, group: int) -> bool:
-        """Whether the group that begins there is that of one class: one symbol is there, and it has a typeinfo."""
+        """Whether the group that begins there is that of one class.
+
+        One symbol is there, and it has a typeinfo, so that the same functions do not make it the same as others'. gold
+        folds no data.
+        """
         row = int(np.searchsorted(self._start, np.uint64(group)))
-        return bool(self.groups.is_alone[row] and self.groups.typeinfo[row])
+        return bool(self.groups.is_alone[row] and (self.groups.typeinfo[row] or self._image.linker == "gold"))
 
     @cached_property
     def _laid_out(self) -> tuple[Groups, Slots]:
