@@ -117,7 +117,7 @@ class Build:
         if compiler.makes_code_in_link and keeps_objects:
             flags.append(_keeps_objects(compiler, self.linker, out))
         target = [flag for flag in compiler.flags if flag.startswith("--target")]
-        command = [find(compiler.driver), *target, *flags, *_linker_choice(compiler, self)]
+        command = [find(compiler.driver), *target, *flags, *linker_choice(compiler, self.linker, self.folder)]
         return [*command, *(f"-Wl,{each}" for each in options), *map(str, self.inputs), "-pthread", "-o", str(out)]
 
 
@@ -128,29 +128,30 @@ def _keeps_objects(compiler: Compiler, linker: str, out: Path) -> str:
     return "-Wl,--save-temps=prelink" if linker in ("lld", "lldr") else f"-Wl,-plugin-opt=obj-path={out}.lto.o"
 
 
-def _linker_choice(compiler: Compiler, build: Build) -> list[str]:
-    """gcc looks for `ld.NAME` in a folder, clang takes a path."""
-    tool = LINKERS[build.linker]
-    if build.linker == "gold" and compiler.is_aarch64:
+def linker_choice(compiler: Compiler, linker: str, folder: Path) -> list[str]:
+    """gcc looks for `ld.NAME` in a folder, which is made below the given one; clang takes a path."""
+    tool = LINKERS[linker]
+    if linker == "gold" and compiler.is_aarch64:
         tool = "aarch64-linux-gnu-ld.gold"
     path = find(tool)
     if compiler.is_clang:
         return [f"--ld-path={path}"]
-    tools = build.folder / "tools"
+    tools = folder / "tools"
     tools.mkdir(parents=True, exist_ok=True)
-    name = {"lldr": "lld"}.get(build.linker, build.linker)
+    name = {"lldr": "lld"}.get(linker, linker)
     link = tools / f"ld.{name}"
     if not link.is_symlink():
         link.symlink_to(path)
     return [f"-B{tools}", f"-fuse-ld={name}"]
 
 
-def _compile(compiler: str, flags: Sequence[str], job: tuple[Path, Path]) -> None:
+def compile_one(compiler: str, flags: Sequence[str], job: tuple[Path, Path]) -> None:
+    """Compile a source to an object; one that exists is kept."""
     source, target = job
     if target.exists():
         return
     partial_target = target.with_suffix(".partial")
-    command = [compiler, *COMPILE_FLAGS, *flags, "-c", str(source), "-o", str(partial_target)]
+    command = [compiler, *flags, "-c", str(source), "-o", str(partial_target)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     partial_target.rename(target)
 
@@ -172,9 +173,9 @@ def build(program: Program, compiler_name: str, linker: str, cache: Path = CACHE
     if done.unfolded.exists() and done.folded.exists() and done.report.exists():
         return done
     objects.mkdir(parents=True, exist_ok=True)
-    flags = [*program.flags(source), *compiler.flags]
+    flags = [*COMPILE_FLAGS, *program.flags(source), *compiler.flags]
     with ThreadPoolExecutor(COMPILE_JOBS) as pool:
-        for _ in pool.map(partial(_compile, driver, flags), jobs):
+        for _ in pool.map(partial(compile_one, driver, flags), jobs):
             pass
     folder.mkdir(parents=True, exist_ok=True)
     link(done.link_command("none", done.unfolded), done)

@@ -32,7 +32,8 @@ def default_command() -> list[str]:
     return [str(script)] if script.exists() else [sys.executable, "-c", "import icf.cli, sys; sys.exit(icf.cli.main())"]
 
 
-def _run(command: Sequence[str], folder: Path | None = None) -> str:
+def run_command(command: Sequence[str], folder: Path | None = None) -> str:
+    """What a command of the tool prints; raises ToolError."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:
@@ -46,14 +47,14 @@ def _run(command: Sequence[str], folder: Path | None = None) -> str:
 def run_pass(command: Sequence[str], image: Path, out: Path, options: Sequence[str] = ()) -> float:
     """Link pass; returns its wall time in seconds."""
     begin_s = time.perf_counter()
-    _run([*command, "pass", str(image), "-o", str(out), *options])
+    run_command([*command, "pass", str(image), "-o", str(out), *options])
     return time.perf_counter() - begin_s
 
 
 def run_link(command: Sequence[str], link_command: Sequence[str], folder: Path) -> float:
     """A link with the pass in it, in `folder`; returns the wall time in seconds."""
     begin_s = time.perf_counter()
-    _run([*command, "link", "--strict", "--", *link_command], folder)
+    run_command([*command, "link", "--strict", "--", *link_command], folder)
     return time.perf_counter() - begin_s
 
 
@@ -72,7 +73,7 @@ def resolve(
     text = work / f"{image.name}.stacks"
     text.write_text("".join(line + "\n" for line in lines))
     begin_s = time.perf_counter()
-    output = _run([*command, "resolve", "-e", str(image), "--format", "pcs", "--out", "json", str(text)])
+    output = run_command([*command, "resolve", "-e", str(image), "--format", "pcs", "--out", "json", str(text)])
     wall_s = time.perf_counter() - begin_s
     answers = [
         [
