@@ -7,14 +7,15 @@
 names still possible otherwise. `file` and `line` are null where they are not certain; `address` is null for
 a frame outside of the image. With `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
 
-Where tail calls have left frames out, objects with `"tail_call":true` stand in their places. Their `address` is that
-of the jump, or null if it was one of several. With `icf resolve --explain` each frame has `"explain"`, a list of facts.
+There is a frame for each address. Where tail calls have left frames out between one and its caller, it has
+`"tail_calls"`, a list of such objects, innermost first, whose `address` is that of the jump, or null if it was one of
+several. With `icf resolve --explain` each frame has `"explain"`, a list of facts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from icf.model import Verdict
 from unwind.answer import Facts, FrameAnswer
@@ -35,8 +36,8 @@ class JsonWriter:
     def line(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
         """One object, with its newline; `facts` explain its frames."""
         if facts is not None:
-            every = [frame for answer in answers for frame in (answer, *answer.missing)]
-            frames = ",".join([self._frame(frame, lines) for frame, lines in zip(every, facts, strict=True)])
+            left = iter(facts)
+            frames = ",".join([self._frame(answer, left) for answer in answers])
             return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
         known = self._frames
         try:
@@ -46,13 +47,17 @@ class JsonWriter:
                 known.clear()
             for answer in answers:
                 if answer not in known:
-                    known[answer] = ",".join(map(self._frame, (answer, *answer.missing)))
+                    known[answer] = self._frame(answer)
             frames = ",".join([known[answer] for answer in answers])
         return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
 
-    def _frame(self, answer: FrameAnswer, facts: list[str] | None = None) -> str:
+    def _frame(self, answer: FrameAnswer, facts: Iterator[list[str]] | None = None) -> str:
+        return json.dumps(self._object(answer, facts), separators=(",", ":"))
+
+    def _object(self, answer: FrameAnswer, facts: Iterator[list[str]] | None) -> dict[str, object]:
+        """A frame; takes from `facts` those of itself and of the frames that tail calls left out above it."""
         file, line = self._place(answer) or (None, None)
-        frame = {
+        frame: dict[str, object] = {
             "address": None if answer.address is None else f"{answer.address:#x}",
             "verdict": answer.verdict.value,
             "name": answer.name,
@@ -65,8 +70,8 @@ class JsonWriter:
         }
         if self._with_modules:
             frame["module"] = answer.module or None
-        if answer.tail_call:
-            frame["tail_call"] = True
         if facts is not None:
-            frame["explain"] = facts
-        return json.dumps(frame, separators=(",", ":"))
+            frame["explain"] = next(facts)
+        if answer.missing:
+            frame["tail_calls"] = [self._object(missing, facts) for missing in answer.missing]
+        return frame

@@ -100,7 +100,7 @@ class Modules:
         lines = icf("resolve", "--modules", self.list_path, "--out", "json", *options, path).splitlines()
         found = []
         for line, truth in zip(lines, truths, strict=True):
-            frames = [frame for frame in json.loads(line)["frames"] if not frame.get("tail_call")]
+            frames = json.loads(line)["frames"]
             seen = [Seen(frame, *each) for frame, each in zip(frames, truth, strict=True)]
             for each in seen:
                 claimed = {each.frame["linkage_name"]} if each.frame["linkage_name"] else set(each.frame["candidates"])

@@ -89,7 +89,11 @@ def _resolved(program: Program) -> list[list[GdbFrame]]:
     stacks.write_text("".join(f"{stack}\n" for stack in program.stacks()))
     found = []
     for line in icf("resolve", "-e", program.folded, "--out", "json", stacks).splitlines():
-        frames = [GdbFrame(frame["linkage_name"], "tail_call" in frame) for frame in json.loads(line)["frames"]]
+        frames = [
+            GdbFrame(each["linkage_name"], each is not frame)
+            for frame in json.loads(line)["frames"]
+            for each in (frame, *frame.get("tail_calls", ()))
+        ]
         found.append(frames[1 : frames.index(GdbFrame("main", False)) + 1])
     return found
 

@@ -79,7 +79,6 @@ def resolve(
         [
             Answer(frame["verdict"], frame["linkage_name"] or frame["name"], tuple(frame.get("candidates") or ()))
             for frame in json.loads(line)["frames"]
-            if "tail_call" not in frame
         ]
         for line in output.splitlines()
     ]

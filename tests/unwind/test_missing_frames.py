@@ -201,14 +201,12 @@ def test_so_does_one_that_only_its_symbol_names() -> None:
 def test_they_are_written_between_the_frames() -> None:
     answers = Resolver(merged()).resolve((pc(2), ret(4)))
     stack = Stack((pc(2), ret(4)))
-    frames = json.loads(JsonWriter(lambda answer: None).line(stack, answers))["frames"]
-    assert [(frame["name"], frame.get("tail_call")) for frame in frames] == [
-        ("b2m0", None),
-        ("b1m0", True),
-        ("b0m0", True),
-        ("b4m0", None),
+    inner, outer = json.loads(JsonWriter(lambda answer: None).line(stack, answers))["frames"]
+    assert (inner["name"], outer["name"]) == ("b2m0", "b4m0") and "tail_calls" not in outer
+    assert [(frame["name"], frame["address"]) for frame in inner["tail_calls"]] == [
+        ("b1m0", f"{at(1):#x}"),
+        ("b0m0", f"{at(0):#x}"),
     ]
-    assert [frame["address"] for frame in frames[1:3]] == [f"{at(1):#x}", f"{at(0):#x}"]
     assert TextWriter(lambda answer: None).block(stack, answers) == (
         "stack 1\n"
         "#0  0x0000000000003008  b2m0  [unique, table]\n"
@@ -219,7 +217,7 @@ def test_they_are_written_between_the_frames() -> None:
     open_jump = program({0: [1, 1]})
     answers = Resolver(open_jump).resolve((pc(1), ret(MAIN)))
     line = JsonWriter(lambda answer: None).line(Stack((pc(1), ret(MAIN))), answers)
-    assert json.loads(line)["frames"][1]["address"] is None
+    assert json.loads(line)["frames"][0]["tail_calls"][0]["address"] is None
 
 
 _GRAPHS = st.dictionaries(st.integers(0, 5), st.lists(st.integers(0, 5), max_size=3), max_size=6)
