@@ -124,7 +124,7 @@ def load_program(
         functions,
         slot_calls=ColumnSlotCalls(parse_vcall(file.contents(VCALL), file.path), table.vcall_evidence),
         vtables=table.vtables,
-        pointer_jumps=table.pointer_jumps or None,
+        pointer_jumps=table.pointer_jumps,
         exports=exports,
         folds_imports=folds_imports,
         candidates=candidates,

@@ -11,11 +11,14 @@ mean any function of the body by them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from icf.model import ALL_MEMBERS, ClassFlag, FoldClass, MemberFlag, TailCall
 
 Jump = tuple[int, int]  # class index and a mask of its members
+_OFFSET = r"(?:h(?:n?\d+)|v(?:n?\d+)_n?\d+)_"
+_THUNK = re.compile(rf"_ZT(?:{_OFFSET}|c{_OFFSET}{_OFFSET})")  # Itanium C++ ABI, 5.1.4.2; the base's encoding follows
 _POINTED_AT = MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL
 
 
@@ -59,7 +62,8 @@ def jumps_between(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) 
             callers.append(len(members))
             mask = every[target]
         for idx in callers:
-            jumps.setdefault((source, idx), []).append((target, mask))
+            meant = mask & _meant_by_thunk(members[idx].name, classes[target]) if idx < len(members) else 0
+            jumps.setdefault((source, idx), []).append((target, meant or mask))
     owners: dict[int, list[tuple[int, int]]] = {}  # DIE -> class index, member index
     for class_idx, fold in enumerate(classes):
         if not fold.flags & ClassFlag.FRAGMENT:
@@ -70,6 +74,14 @@ def jumps_between(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) 
             for owner in owners.get(member.die, ()) if member.die else ():
                 jumps.setdefault(owner, []).append((class_idx, 1 << idx))
     return jumps
+
+
+def _meant_by_thunk(name: str, target: FoldClass) -> int:
+    """The member that a thunk is one of, by its name: it jumps to no other. 0 if it is none, or of nothing there."""
+    thunk = _THUNK.match(name)
+    wanted = f"_Z{name[thunk.end() :]}" if thunk else ""
+    found = (idx for idx, member in enumerate(target.members) if wanted in (member.name, *member.aliases))
+    return sum(1 << idx for idx in found) if thunk else 0
 
 
 def _bits(mask: int) -> list[int]:

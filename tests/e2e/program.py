@@ -37,9 +37,9 @@ class Program:
     loaders: tuple[Path, Path] | None = None  # the programs to run when the images are shared objects
     emulator: tuple[str, ...] = ()  # what runs programs of another machine
 
-    def stacks(self) -> list[str]:
-        """What the folded program prints."""
-        return self._run(self.folded, self.loaders[0] if self.loaders else None)
+    def stacks(self, *, with_vptrs: bool = False) -> list[str]:
+        """What the folded program prints; where it knows objects, with their vtable pointers if so asked."""
+        return self._run(self.folded, self.loaders[0] if self.loaders else None, with_vptrs=with_vptrs)
 
     def truth(self) -> list[list[Names]]:
         """The true function of each frame of each stack."""
@@ -51,20 +51,20 @@ class Program:
         """`icf pass` on the folded program, in place."""
         icf("pass", self.folded, *options)
 
-    def resolve(self) -> list[list[Frame]]:
-        """`icf resolve` on the stacks that the folded program prints, without the frames of tail calls."""
+    def resolve(self, *, with_vptrs: bool = False) -> list[list[Frame]]:
+        """`icf resolve` on the stacks that the folded program prints."""
         stacks = self.folded.with_name("stacks")
-        stacks.write_text("".join(f"{stack}\n" for stack in self.stacks()))
+        stacks.write_text("".join(f"{stack}\n" for stack in self.stacks(with_vptrs=with_vptrs)))
         lines = icf("resolve", "-e", self.folded, "--out", "json", stacks).splitlines()
-        return [[frame for frame in json.loads(line)["frames"] if "tail_call" not in frame] for line in lines]
+        return [json.loads(line)["frames"] for line in lines]
 
-    def check(self) -> dict[str, set[str]]:
+    def check(self, *, with_vptrs: bool = False) -> dict[str, set[str]]:
         """Resolve everything: no claim may be wrong, nor the truth be missing from the candidates.
 
         Returns the verdicts that each function got, under the first of its names.
         """
         verdicts: dict[str, set[str]] = defaultdict(set)
-        for frames, truths in zip(self.resolve(), self.truth(), strict=True):
+        for frames, truths in zip(self.resolve(with_vptrs=with_vptrs), self.truth(), strict=True):
             for frame, truth in zip(frames, truths, strict=True):
                 if not truth:
                     assert frame["verdict"] == "unknown"
@@ -83,8 +83,10 @@ class Program:
                     seen[frame].add(truth)
         return {function for functions in seen.values() if len(functions) > 1 for function in functions}
 
-    def _run(self, image: Path, loader: Path | None) -> list[str]:
+    def _run(self, image: Path, loader: Path | None, *, with_vptrs: bool = False) -> list[str]:
         env = {**os.environ, "SAMPLE_MODULE": image.name if loader else "", "LD_LIBRARY_PATH": str(image.parent)}
+        if with_vptrs:
+            env["SAMPLE_VPTRS"] = "1"
         command = [*self.emulator, str(loader or image)]
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr

@@ -60,7 +60,10 @@ extern "C" __attribute__((noinline)) void record_stack() {
     }
     for (int i = 0; i < count; ++i) {
         uintptr_t vaddr = reinterpret_cast<uintptr_t>(frames[i]) - module.base;
-        if (vaddr >= module.start && vaddr < module.end) printf("%#zx ", size_t(vaddr)); else printf("? ");
+        if (vaddr >= module.start && vaddr < module.end) printf("%#zx", size_t(vaddr)); else printf("?");
+        const void *object = i && i <= 8 && getenv("SAMPLE_VPTRS") ? sampled_objects[i - 1] : nullptr;
+        if (object) printf("@vptr=%#zx", size_t(*static_cast<const uintptr_t *>(object) - module.base));
+        printf(" ");
     }
     printf("\n");
 }

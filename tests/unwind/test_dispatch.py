@@ -177,6 +177,20 @@ def test_a_thunk_goes_on_with_the_same_object() -> None:
     assert answer(one, 0x91050, start(2)) == "_ZThn8_N5Rival1fEv"
 
 
+def test_a_thunk_says_by_its_name_what_it_jumps_to() -> None:
+    classes = [named(0, "_ZN4Both1fEv", "_ZN5Rival1fEv"), fold(1, 1)]
+    classes.append(named(2, "_ZThn8_N4Both1fEv", "_ZTv0_n24_N5Rival1fEv"))
+    tails = [tail((2, ALL_MEMBERS), (0, ALL_MEMBERS))]
+    vtables = [
+        vtable(0x90010, {5: (0, 0)}, 0x90000),
+        vtable(0x90050, {2: (2, 0)}, 0x90000),
+        vtable(0x91010, {5: (0, 1)}, 0x91000),
+        vtable(0x91050, {2: (2, 1)}, 0x91000),
+    ]
+    one = program(classes, vtables, tails=tails)
+    assert (answer(one, 0x90010), answer(one, 0x91010)) == ("_ZN4Both1fEv", "_ZN5Rival1fEv")
+
+
 def test_a_recorded_callee_jumps_on_by_a_slot() -> None:
     classes = [fold(0, 3, MARKED, marks=[VIRTUAL] * 3), fold(1, 1), fold(2, 1, MARKED)]
     vtables = [vtable(CIRCLE, {2: (0, 0), 3: (0, 1)}), vtable(SQUARE, {3: (0, 2)})]
