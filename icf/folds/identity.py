@@ -84,6 +84,10 @@ class Identities:
         """File names of the units that hold the DIEs, as STT_FILE symbols spell them; none of code of many sources."""
         return frozenset(self._file_of_unit(bisect_right(self._unit_starts, die) - 1) for die in dies) - {""}
 
+    def files_of_units(self) -> list[str]:
+        """The file name of each unit, likewise."""
+        return [self._file_of_unit(unit) for unit in range(len(self.debug.units))]
+
     @cached_property
     def _unit_starts(self) -> list[int]:
         starts: list[int] = self.debug.units[:, OFFSET].tolist()

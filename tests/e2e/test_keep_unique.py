@@ -54,7 +54,7 @@ def test_a_link_with_what_is_written_names_every_frame(workshop: Workshop) -> No
 
     kept_image, report = workshop.link("program.kept", objects, "all", [f"-Wl,@{response}"])
     kept = Program(kept_image, program.unfolded, report)
-    kept.add_tables()
+    kept.add_tables("--icf-report", report)  # the sampler has no debug information
     verdicts = {name: found for name, found in kept.check().items() if name.startswith("_Z")}  # not the sampler's
     assert len(verdicts) >= 3 * 4 + 2 and all(verdict <= {"unique", "unmerged"} for verdict in verdicts.values())
     assert kept.merged()  # what is called directly is as folded as before

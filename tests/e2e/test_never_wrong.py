@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.e2e.program import icf
+from tests.e2e.program import Program, icf
 from tests.e2e.workshop import AARCH64, GOLD, LLD, LLD_ALONE, MOLD, Workshop
 
 INTERPRETER = """
@@ -196,6 +196,35 @@ def test_a_function_without_debug_information_is_no_alias(workshop: Workshop) ->
     icf("pass", image)
     (merged,) = json.loads(icf("dump", "--folds", "--json", image))["classes"]
     assert [member["name"] for member in merged["members"]] == ["bare", "known"]
+
+
+UNSEEN = {
+    "called": "static NOINLINE void hidden(int n) { SAMPLE(); total += n; } void enter(int n) { hidden(n); ++total; }",
+    "in-a-table": "static void hidden(int n) { SAMPLE(); total += n; } void (*volatile const table[])(int) = {hidden};"
+    "void enter(int n) { table[0](n); ++total; }",
+    "virtual": "namespace { struct Hidden { virtual void hidden(int n) { SAMPLE(); total += n; } }; }"
+    "Hidden object; Hidden *volatile chosen = &object; void enter(int n) { chosen->hidden(n); ++total; }",
+}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("way", UNSEEN)
+def test_a_static_function_without_debug_information_leaves_no_trace(workshop: Workshop, way: str) -> None:
+    member = "struct Seen { void seen(int); }; NOINLINE void Seen::seen(int n) { SAMPLE(); total += n; }"
+    plain = "NOINLINE void seen(int n) { SAMPLE(); total += n; }"
+    call = "Seen().seen(1)" if way == "virtual" else "seen(1)"
+    seen = f"int total; {member if way == 'virtual' else plain}"
+    main = f"{seen} void enter(int); int main() {{ {call}; ++total; enter(2); ++total; }}"
+    objects = workshop.compile({"main.cpp": main})
+    objects += workshop.compile({"bare.cpp": f"extern int total; {UNSEEN[way]}"}, "-g0", "-fno-devirtualize")
+    objects.append(workshop.sampler())
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    assert len(program.merged()) == 2
+    program.add_tables()
+    verdicts = {frames[1]["verdict"] for frames in program.resolve()}
+    assert verdicts == {"ambiguous"}  # with the one candidate that is known
 
 
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
