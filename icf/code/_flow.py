@@ -410,7 +410,7 @@ def as_u64(value):
 def forget(origin, offset, row, mask, temporary):
     """The registers with a bit in `mask` hold something new."""
     r = 0
-    while r <= temporary:
+    while r <= temporary and mask >> r != 0:
         if mask >> r & 1:
             origin[0, r] = LOST + (row << 6) + r
             offset[0, r] = 0

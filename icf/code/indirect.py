@@ -120,18 +120,20 @@ class _Section:
 
     def _find_switches(self, doubtful: I64, tables: JumpTables) -> I64:
         """Jumps by tables in some of the functions, and where they may lead."""
+        targets_of: dict[int, I64] = {}
         edges, rows, changed = _NO_EDGES, np.empty((0, 5), np.uint64), doubtful
         for _ in range(_ROUNDS):
             found, _ = self._flow.follow(self._functions[changed], _NO_LANDINGS, edges, everything=False)
-            rows = np.concatenate(
-                [rows[~np.isin(self._owner_of_rows(rows), changed)], found[found[:, 0] == _TABLE_JUMP]]
-            )
+            rows = rows[~np.isin(self._owner_of_rows(rows), changed)]
+            rows = np.concatenate([rows, found[found[:, 0] == _TABLE_JUMP]])
             tables.meet(rows[:, 2])
-            before, edges = edges, self._edges(rows, tables)
-            both, counts = np.unique(np.concatenate([before, edges]), axis=0, return_counts=True)
-            changed = np.unique(self._owner(both[counts == 1, 0]))
-            if not len(changed):
+            before = targets_of
+            targets_of = {jump: tables.targets(*table) for _, jump, *table in rows.tolist()}
+            jumps = [jump for jump in before.keys() | targets_of if before.get(jump) is not targets_of.get(jump)]
+            if not jumps:
                 break
+            changed = np.unique(self._owner(np.array(jumps, np.int64)))
+            edges = _edges(targets_of)
         return edges
 
     def _owner(self, vaddrs: I64) -> I64:
@@ -141,14 +143,6 @@ class _Section:
 
     def _owner_of_rows(self, rows: U64) -> I64:
         return self._owner(rows[:, 1].astype(np.int64) - (rows[:, 0] == _CALL))
-
-    def _edges(self, switches: U64, tables: JumpTables) -> I64:
-        edges = [_NO_EDGES]
-        for _, jump, place, code, base in switches.tolist():
-            targets = np.unique(tables.targets(place, code, base).astype(np.int64))
-            edges.append(np.stack([np.full(len(targets), jump, np.int64), targets], axis=1))
-        found = np.concatenate(edges)
-        return found[np.lexsort((found[:, 1], found[:, 0]))]
 
     def _interpret(self, rows: U64, status: NDArray[np.uint8], edges: I64) -> Indirect:
         owner = self._owner_of_rows(rows)
@@ -181,6 +175,14 @@ class _Section:
         unread = (owner >= 0) & (np.append(status, 0)[owner] & 1 != 0)
         jumps: U64 = self._places[unread & self._is_jump].astype(np.uint64)
         return jumps
+
+
+def _edges(targets_of: dict[int, I64]) -> I64:
+    """Each jump and each of its targets, ascending."""
+    jumps = sorted(targets_of)
+    counts = [len(targets_of[jump]) for jump in jumps]
+    targets = np.concatenate([np.empty(0, np.int64), *(targets_of[jump] for jump in jumps)])
+    return np.stack([np.repeat(np.array(jumps, np.int64), counts), targets], axis=1)
 
 
 def _candidates(machine: Machine, text: memoryview, vaddr: int) -> tuple[I64, Bools]:

@@ -32,17 +32,24 @@ class JumpTables:
         self._image = image
         self._code = [(section.vaddr, section.vaddr + section.size_bytes) for section in executable_sections(image)]
         self._relocated: tuple[U64, U64] | None = None
+        self._read: dict[tuple[int, int, int, int], I64] = {}
         self._places: I64 = np.empty(0, np.int64)  # where tables begin, ascending
 
     def meet(self, places: U64) -> None:
         """Tables begin there, so others do not go on."""
         self._places = np.union1d(self._places, places.astype(np.int64))
 
-    def targets(self, place: int, code: int, base: int) -> U64:
-        """Where a jump by the table at `place` may lead, from its first entry on; entries are added to `base`."""
-        size_bytes = code & 15
+    def targets(self, place: int, code: int, base: int) -> I64:
+        """Where a jump by the table at `place` may lead, ascending; its entries are added to `base`."""
         row = int(np.searchsorted(self._places, place, side="right"))
-        end = int(self._places[row]) if row < len(self._places) else place + size_bytes * _MOST_ENTRIES
+        end = int(self._places[row]) if row < len(self._places) else place + (code & 15) * _MOST_ENTRIES
+        key = (place, end, code, base)
+        if key not in self._read:
+            self._read[key] = self._read_targets(place, end, code, base)
+        return self._read[key]
+
+    def _read_targets(self, place: int, end: int, code: int, base: int) -> I64:
+        size_bytes = code & 15
         count = min((end - place) // size_bytes, _MOST_ENTRIES)
         raw = self._image.read(place, count * size_bytes)
         count = len(raw) // size_bytes
@@ -56,7 +63,8 @@ class JumpTables:
         in_code = np.zeros(count, np.bool_)
         for low, high in self._code:
             in_code |= (targets >= np.uint64(low)) & (targets < np.uint64(high))
-        return targets if in_code.all() else targets[: int(np.argmin(in_code))]
+        targets = targets if in_code.all() else targets[: int(np.argmin(in_code))]
+        return np.unique(targets.astype(np.int64))
 
     def _with_relocations(self, place: int, entries: I64) -> I64:
         """Words as they are once the loader has filled them."""
