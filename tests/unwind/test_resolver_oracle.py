@@ -225,7 +225,7 @@ class World:
             if site.kind is SiteKind.IMPORT and member.name == site.symbol
         }
         if callees:
-            return self.reached(callees | named, body, seen)
+            return self.reached(callees, body, seen)
         if site.kind is SiteKind.DIRECT:
             target = site.target // BODY_BYTES - 1
             if target == body or not 0 <= target < len(self.classes):
