@@ -16,7 +16,8 @@ What .dynsym exports is address-taken: another module may do so. So is what the 
 and jumps do not count, nor unwind and debug information. The marks of a body are not known to be complete
 (ADDRESS_TAKEN_KNOWN) where
 
-    a short jump leads to it     from another function of its section: those are in no table (thunks of gcc do so)
+    a short jump leads to it     from another function of its section: those are in no table (thunks of gcc do so, but
+                                 merged ones say by their names which function they jump to)
     a jump leads to its start    from itself, and nobody says whether it is a loop or a tail call
     code outside of all functions jumps to it
     nothing refers to it         so something is not understood
@@ -38,6 +39,7 @@ from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
 from icf.model import MemberFlag
 from icf.strings import hash_names, hash_table
+from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Vtables
 from linkpass.collect import Collected
 from linkpass.linked import Linked, Place
@@ -176,6 +178,15 @@ def _mark_exported(linked: Linked, targets: U64, marks: Marks) -> None:
         marks.taken.setdefault(vaddr, set()).update(named or range(len(members)))
 
 
+def _are_thunks(linked: Linked, source: int, target: int) -> bool:
+    """Whether all members of a merged body are thunks, each to a member of another one."""
+    if source not in linked.folds or source in linked.undescribed or not linked.folds[source].complete:
+        return False
+    members = linked.members(target)
+    wanted = [thunk_target(member.name) for member in linked.members(source)]
+    return all(name and any(member.is_named(name) for member in members) for name in wanted)
+
+
 def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Marks) -> None:
     """Bodies that can be entered in a way that neither the marks nor the tail calls have."""
     symbols = linked.image.symbols
@@ -188,7 +199,7 @@ def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Mar
     marks.unknown |= linked.undescribed
     for end, target in find_short_jumps(linked.image, targets):
         start = int(linked.body_starts(np.array([end - 1], np.uint64))[0])
-        if start != target:
+        if start != target and not _are_thunks(linked, start, target):
             marks.unknown.add(target)
     own = np.flatnonzero(reach.jump_from == reach.jump_target)
     for end, vaddr in zip(reach.jump_end[own].tolist(), reach.jump_from[own].tolist(), strict=True):

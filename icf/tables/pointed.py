@@ -18,7 +18,7 @@ from icf.model import ALL_MEMBERS, ClassFlag, FoldClass, MemberFlag, TailCall
 
 Jump = tuple[int, int]  # class index and a mask of its members
 _OFFSET = r"(?:h(?:n?\d+)|v(?:n?\d+)_n?\d+)_"
-_THUNK = re.compile(rf"_ZT(?:{_OFFSET}|c{_OFFSET}{_OFFSET})")  # Itanium C++ ABI, 5.1.4.2; the base's encoding follows
+THUNK = re.compile(rf"_ZT(?:{_OFFSET}|c{_OFFSET}{_OFFSET})")  # Itanium C++ ABI, 5.1.4.2; the base's encoding follows
 _POINTED_AT = MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL
 
 
@@ -73,15 +73,40 @@ def jumps_between(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) 
         for idx, member in enumerate(fold.members if fold.flags & ClassFlag.FRAGMENT else ()):
             for owner in owners.get(member.die, ()) if member.die else ():
                 jumps.setdefault(owner, []).append((class_idx, 1 << idx))
+    _add_thunks(classes, jumps)
     return jumps
+
+
+def _add_thunks(classes: Sequence[FoldClass], jumps: dict[tuple[int, int], list[Jump]]) -> None:
+    """gcc's thunks jump within their section, which the link pass does not look for; their names say where to."""
+    thunks = [
+        (class_idx, idx, name)
+        for class_idx, fold in enumerate(classes)
+        for idx, member in enumerate(fold.members)
+        if (name := thunk_target(member.name)) and (class_idx, idx) not in jumps
+    ]
+    wanted = {name for _, _, name in thunks}
+    meant: dict[str, list[Jump]] = {}
+    for class_idx, fold in enumerate(classes if thunks else ()):
+        for idx, member in enumerate(fold.members):
+            for name in wanted.intersection((member.name, *member.aliases)):
+                meant.setdefault(name, []).append((class_idx, 1 << idx))
+    for class_idx, idx, name in thunks:
+        if name in meant:
+            jumps[class_idx, idx] = meant[name]
+
+
+def thunk_target(name: str) -> str:
+    """The function that a thunk jumps to, by its name; empty if it is none."""
+    thunk = THUNK.match(name)
+    return f"_Z{name[thunk.end() :]}" if thunk else ""
 
 
 def _meant_by_thunk(name: str, target: FoldClass) -> int:
     """The member that a thunk is one of, by its name: it jumps to no other. 0 if it is none, or of nothing there."""
-    thunk = _THUNK.match(name)
-    wanted = f"_Z{name[thunk.end() :]}" if thunk else ""
+    wanted = thunk_target(name)
     found = (idx for idx, member in enumerate(target.members) if wanted in (member.name, *member.aliases))
-    return sum(1 << idx for idx in found) if thunk else 0
+    return sum(1 << idx for idx in found) if wanted else 0
 
 
 def _bits(mask: int) -> list[int]:

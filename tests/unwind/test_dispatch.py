@@ -189,6 +189,8 @@ def test_a_thunk_says_by_its_name_what_it_jumps_to() -> None:
     ]
     one = program(classes, vtables, tails=tails)
     assert (answer(one, 0x90010), answer(one, 0x91010)) == ("_ZN4Both1fEv", "_ZN5Rival1fEv")
+    one = program(classes, vtables)  # the same where the jump itself is in no table
+    assert (answer(one, 0x90010), answer(one, 0x91010)) == ("_ZN4Both1fEv", "_ZN5Rival1fEv")
 
 
 def test_a_recorded_callee_jumps_on_by_a_slot() -> None:
