@@ -3,6 +3,7 @@
     jmp *16(%rax)          slot 2 of the vtable of the object in the first argument, where that is proven
     mov 8(%rdi), %rax      jmp *%rax: any pointer that the program has stored
     jmp *%rax              any pointer
+    mov %rax, (%rsp)  ret  any pointer: a retpoline
     jmp callback@plt       a function of another module, which may jump back through any pointer
 
 A jump to `operator delete`, `free` and their kind is none: they jump to nothing that they were given. Which slot it is
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from icf.code.branches import JUMP, find_branches
 from icf.code.imports import comes_back
 from icf.code.indirect import find_indirect
+from icf.code.jumps import find_retpolines, is_retpoline
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, Machine
 from icf.folds.aliases import is_cold_part
@@ -48,12 +50,17 @@ def find_pointer_jumps(linked: Linked) -> PointerJumps:
     found = find_indirect(image, bodies.start, bodies.end, _parts(linked))
     keep = ~np.isin(found.jump_place, _places_of_leaves(image))
     stubs = [stub for stub, symbol in image.plt_stubs.items() if comes_back(symbol)]
-    imports = find_branches(image, none, np.array(sorted(stubs), np.uint64))
+    retpolines = find_retpolines(image)
+    # gcc's have no size, so they are in no body: who jumps to one jumps on
+    row = np.searchsorted(bodies.start, retpolines[bodies.at(retpolines) < 0], side="right") - 1
+    thunks = [thunk for thunk in bodies.start[row[row >= 0]].tolist() if is_retpoline(image, thunk)]
+    imports = find_branches(image, none, np.array(sorted({*stubs, *thunks}), np.uint64))
     size_bytes = np.where(imports.kind == JUMP, 5, 6)
     if image.machine is Machine.AARCH64:
         size_bytes[:] = 4
-    jump = np.concatenate([found.jump[keep], imports.end - size_bytes.astype(np.uint64)])
-    slot = np.concatenate([found.jump_slot[keep], np.full(len(imports.end), ANY_POINTER)])
+    others = np.concatenate([imports.end - size_bytes.astype(np.uint64), retpolines])
+    jump = np.concatenate([found.jump[keep], others])
+    slot = np.concatenate([found.jump_slot[keep], np.full(len(others), ANY_POINTER)])
     body = linked.body_starts(jump)
     order = np.lexsort((slot, jump))
     order = order[body[order] != 0]

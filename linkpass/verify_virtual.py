@@ -13,7 +13,7 @@ import numpy as np
 
 from icf.code.calls import CallKind, call_ending_at
 from icf.code.indirect import NO_SLOT, find_indirect
-from icf.code.jumps import is_pointer_jump, jump_at
+from icf.code.jumps import is_pointer_jump, is_retpoline, jump_at
 from icf.elf.image import Image
 from icf.folds.functions import find_bodies
 from icf.tables.icftable import IcfTable
@@ -37,7 +37,7 @@ def check_virtual(image: Image, table: IcfTable, calls: VirtualCalls) -> Iterato
     for jump, inside in zip(jumps.tolist(), listed.tolist(), strict=True):
         if not inside:
             yield f".debug_icf: jump at {jump:#x} is in no listed body"
-        elif not is_pointer_jump(image, jump) and jump_at(image, jump) not in image.plt_stubs:
+        elif not is_pointer_jump(image, jump) and not _is_thunk(image, jump_at(image, jump)):
             yield f".debug_icf: jump at {jump:#x}: no jump through a pointer stands there"
     yield from _check_vtables(image, table)
 
@@ -68,3 +68,8 @@ def check_slots(image: Image, calls: VirtualCalls) -> Iterator[str]:
     for site, slot in zip(calls.call_site.tolist(), calls.vtable_slot.tolist(), strict=True):
         if decoded.get(site, NO_SLOT) not in (NO_SLOT, slot):
             yield f".debug_vcall: call site {site:#x}: the code takes slot {decoded[site]}, not {slot}"
+
+
+def _is_thunk(image: Image, target: int | None) -> bool:
+    """Whether what a jump leads to is nothing but a jump through a pointer."""
+    return target is not None and (target in image.plt_stubs or is_retpoline(image, target))

@@ -1,10 +1,21 @@
-"""The jump at an address."""
+"""The jump at an address; a retpoline jumps to where a register says by returning there.
+
+call 1f; 2: pause; jmp 2b; 1: mov %r11, (%rsp); ret         is jmp *%r11
+"""
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.branches import executable_sections
 from icf.elf.image import Image
 from icf.elf.types import Machine
 
+_RETPOLINE = re.compile(rb"[\x48\x4c]\x89[\x04\x0c\x14\x1c\x24\x2c\x34\x3c]\x24(?=\xc3)")  # mov %reg, (%rsp); ret
+_RETPOLINE_MOV_BYTES = 4
 _PREFIXES = b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf2\xf3"
 
 
@@ -23,13 +34,35 @@ def jump_at(image: Image, vaddr: int) -> int | None:
 
 
 def is_pointer_jump(image: Image, vaddr: int) -> bool:
-    """Whether the instruction at `vaddr` jumps to where a register or memory says."""
+    """Whether the instruction at `vaddr` jumps to where a register or memory says; the `ret` of a retpoline does."""
     code = bytes(image.read(vaddr, 8))
     if image.machine is Machine.AARCH64:  # br, and braa and its kind
         return len(code) >= 4 and int.from_bytes(code[:4], "little") & 0xFEBFF000 == 0xD61F0000
+    if code[:1] == b"\xc3":
+        before = image.read(max(vaddr - _RETPOLINE_MOV_BYTES, 0), _RETPOLINE_MOV_BYTES + 1)
+        return _RETPOLINE.match(before) is not None
     while code[:1] and (code[0] in _PREFIXES or code[0] >> 4 == 4):
         code = code[1:]
     return len(code) >= 2 and code[0] == 0xFF and code[1] >> 3 & 7 == 4
+
+
+def is_retpoline(image: Image, vaddr: int) -> bool:
+    """Whether the code at `vaddr` calls into a retpoline at once."""
+    code = bytes(image.read(vaddr, 5))
+    if len(code) < 5 or code[0] != 0xE8 or image.machine is not Machine.X86_64:
+        return False
+    target = (vaddr + 5 + int.from_bytes(code[1:], "little", signed=True)) & (1 << 64) - 1
+    return _RETPOLINE.match(image.read(target, _RETPOLINE_MOV_BYTES + 1)) is not None
+
+
+def find_retpolines(image: Image) -> NDArray[np.uint64]:
+    """The addresses of the `ret` of all retpolines, ascending."""
+    found = [
+        section.vaddr + match.end()
+        for section in (executable_sections(image) if image.machine is Machine.X86_64 else ())
+        for match in _RETPOLINE.finditer(image.contents(section))
+    ]
+    return np.array(sorted(found), np.uint64)
 
 
 def _aarch64(code: bytes, vaddr: int) -> int | None:
