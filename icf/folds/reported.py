@@ -24,6 +24,7 @@ from icf.folds.functions import Bodies
 from icf.folds.members import FoldMember, Told
 from icf.folds.report import FoldedSections, SectionRef
 from icf.strings import hash_names, hash_table
+from icf.tables.pointed import thunk_target
 
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
 
@@ -86,7 +87,28 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
             vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr)}
         for vaddr in vaddrs:
             told.setdefault(vaddr, []).extend(Told(ref.function_name + (".cold" if cold else "")) for ref in refs)
+    _tell_thunks(image, bodies, classes, told)
     return Reported(told, names_all, frozenset(kept), frozenset(mentioned) if names_all else None)
+
+
+def _tell_thunks(image: Image, bodies: Bodies, classes: list[FoldedSections], told: dict[int, list[Told]]) -> None:
+    """Thunks in the sections of their functions, where no thunk has a section of its own (clang's have)."""
+    names = {ref.function_name: folded for folded in classes for ref in (folded.kept, *folded.removed)}
+    if any(map(thunk_target, names)):
+        return
+    symbols = image.symbols
+    strtab = np.frombuffer(symbols.strtab, np.uint8)
+    offset = symbols.name_offset[bodies.symbol_rows].astype(np.int64)
+    offset = np.where(offset + 4 <= len(strtab), offset, 0)
+    is_thunk = (strtab[offset + 2] == ord("T")) & np.isin(strtab[offset + 3], list(b"hvc")) if len(strtab) > 3 else []
+    for at in np.flatnonzero(is_thunk).tolist():
+        name = symbols.name(int(bodies.symbol_rows[at]))
+        function = thunk_target(name)
+        if function in names:
+            prefix = name[: len(name) - len(function) + len("_Z")]
+            refs = [ref.function_name for ref in (names[function].kept, *names[function].removed)]
+            vaddr = int(bodies.symbol_value[at])
+            told.setdefault(vaddr, []).extend(Told(prefix + ref[2:]) for ref in refs if ref.startswith("_Z"))
 
 
 def _symbols_of(ref: SectionRef) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.e2e.program import Program, icf
-from tests.e2e.workshop import AARCH64, GOLD, LLD, LLD_ALONE, MOLD, Workshop
+from tests.e2e.workshop import AARCH64, GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Workshop
 
 INTERPRETER = """
     extern int total;
@@ -234,3 +234,25 @@ def test_split_stacks_call_into_the_middle_of_functions(workshop: Workshop) -> N
     done = workshop.link_with_pass(program, sorted(workshop.folder.glob("*.o")), "-Wl,--icf=all")  # all objects
     assert done.returncode == 0, done.stderr
     program.check()
+
+
+@pytest.mark.parametrize("toolchain", [GCC_MOLD], ids=str, indirect=True)
+def test_thunks_in_the_section_of_their_function_are_folded_with_it(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(
+        """
+        extern int total;
+        int total;
+        struct Left { virtual int left() { return 1; } int cents = 0; };
+        struct Right { virtual int right(int n) = 0; int cents = 0; };
+        template <class T> struct Both : Left, Right {
+            NOINLINE int right(int n) override { SAMPLE(); total += n; return cents + Right::cents; }
+            using Left::cents;
+        };
+        Right *volatile rights[] = {new Both<int>, new Both<unsigned>};
+        int main() { for (Right *right : rights) total += right->right(3); return 0; }
+        """
+    )
+    program.check()
+    classes = json.loads(icf("dump", "--folds", "--json", program.folded))["classes"]
+    named = [{member["linkage_name"] for member in each["members"]} for each in classes]
+    assert {"_ZThn16_N4BothIiE5rightEi", "_ZThn16_N4BothIjE5rightEi"} in named
