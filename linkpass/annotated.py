@@ -123,7 +123,8 @@ class Annotations:
         sources = {unit.source for unit in self.units} | _RUNTIME_SOURCES
         if not sources.issuperset(symbols.names(np.flatnonzero(symbols.type == STT_FILE).tolist())):
             return False
-        rows = symbols.functions
+        stubs = [section.index for section in self._image.sections if section.name.startswith((".plt", ".iplt"))]
+        rows = symbols.functions[~np.isin(symbols.shndx[symbols.functions], stubs)]
         known = np.array(sorted(self._rows), np.uint64)
         others = symbols.names(rows[~np.isin(symbols.value[rows], known)].tolist())
         return all(is_unfolded(name) for name in others)
