@@ -23,18 +23,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from icf.code.imports import comes_back
 from unwind.program import Body, Program
 
 if TYPE_CHECKING:
     import networkx as nx
-
-
-# The C and C++ runtime's, which functions often end with: they jump to nothing that they were given
-NEVER_COME_BACK = frozenset(
-    "_ZdlPv _ZdlPvm _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPv _ZdaPvm _Znwm _Znam free malloc calloc realloc"
-    " memcpy memmove memset memcmp memchr strlen strcmp strncmp strcpy strncpy strchr strrchr abort _Unwind_Resume"
-    " __cxa_throw __cxa_rethrow __cxa_end_catch __cxa_free_exception __cxa_pure_virtual __stack_chk_fail".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +133,7 @@ class _TailCalls:
     def _imported(self, symbol: str, body: Body) -> list[int]:
         """What an import means, less the runtime's own functions that jump to nothing of others."""
         nodes = self._program.nodes_named(symbol, body)
-        if symbol.partition("@")[0] in NEVER_COME_BACK:
+        if not comes_back(symbol):
             nodes = [node for node in nodes if self._program.candidates[node][0].program.bodies]
         return nodes
 
@@ -148,7 +141,7 @@ class _TailCalls:
         """Whether a jump to an import may lead elsewhere than to those that it is known to mean."""
         if named:
             return self._program.process is None or not self._program.process.is_whole
-        return symbol.partition("@")[0] not in NEVER_COME_BACK
+        return comes_back(symbol)
 
     def _landing(self, node: int, body: Body, landed: Body) -> list[int]:
         """The candidates of `landed` that an unrecorded jump of `node` enters."""

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from icf.code.imports import comes_back
 from icf.folds.aliases import base_name, is_cold_part
-from unwind.callgraph import NEVER_COME_BACK
 from unwind.program import Body, Program
 
 _BODY_LIMIT = 64
@@ -171,7 +171,7 @@ class TailPaths:
                 landings = {program.candidates[node][0] for node in named}
                 for landed in landings:
                     ways.append(Exit(jump, landed, self._pairs(jump, body, landed, landed.mask_of(named), whole)))
-                if len(landings) != 1 and (landings or symbol.partition("@")[0] not in NEVER_COME_BACK):
+                if len(landings) != 1 and (landings or comes_back(symbol)):
                     unknown.add(jump)
         return Exits(tuple(ways), frozenset(unknown), frozenset(bodies[1:]))
 
