@@ -101,14 +101,18 @@ def _tell_thunks(image: Image, bodies: Bodies, classes: list[FoldedSections], to
     offset = symbols.name_offset[bodies.symbol_rows].astype(np.int64)
     offset = np.where(offset + 4 <= len(strtab), offset, 0)
     is_thunk = (strtab[offset + 2] == ord("T")) & np.isin(strtab[offset + 3], list(b"hvc")) if len(strtab) > 3 else []
+    seen: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would tell of all
     for at in np.flatnonzero(is_thunk).tolist():
         name = symbols.name(int(bodies.symbol_rows[at]))
         function = thunk_target(name)
         if function in names:
             prefix = name[: len(name) - len(function) + len("_Z")]
-            refs = [ref.function_name for ref in (names[function].kept, *names[function].removed)]
             vaddr = int(bodies.symbol_value[at])
-            told.setdefault(vaddr, []).extend(Told(prefix + ref[2:]) for ref in refs if ref.startswith("_Z"))
+            for ref in (names[function].kept, *names[function].removed):
+                thunk = prefix + ref.function_name[2:]
+                if ref.function_name.startswith("_Z") and (vaddr, thunk) not in seen:
+                    seen.add((vaddr, thunk))
+                    told.setdefault(vaddr, []).append(Told(thunk))
 
 
 def _symbols_of(ref: SectionRef) -> tuple[str, ...]:
