@@ -7,6 +7,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3# the interpreter that .venv is made from; 3.11 or later
 PYTEST_ARGS ?=# for example: make test PYTEST_ARGS='-k cli -x'
 RUN := .venv/bin/python
+PYTEST := $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 .PHONY: help demo test check format bench accuracy build setup setup-demo clean
 
@@ -17,13 +18,13 @@ demo: setup-demo ## a program linked with folding: the wrong names of today, the
 	@$(RUN) -m demo.run
 
 test: setup ## the whole test suite; PYTEST_ARGS='-k cli -x' selects
-	@$(RUN) -m pytest $(PYTEST_ARGS)
+	@$(PYTEST) $(PYTEST_ARGS)
 
 check: setup ## formatting, lint, types, tests: what must pass before a commit
 	$(RUN) -m ruff format --check .
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
-	$(RUN) -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 format: setup ## rewrite the sources as `make check` wants them
 	$(RUN) -m ruff format .

@@ -13,6 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from icf.errors import IcfError
@@ -72,27 +73,27 @@ class _Unnamed:
         except OSError as error:
             if error.errno not in _NO_UNNAMED_FILES:
                 raise
-            import tempfile
-
-            self.fd, self._name = tempfile.mkstemp(prefix=self._prefix, dir=self._directory)
+            self._make_name()
+            self.fd = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
             self.path = self._name
         return self
 
+    def _make_name(self) -> None:
+        # known before the file has it: whatever signal comes in between, the file is taken away
+        self._name = os.path.join(self._directory, self._prefix + os.urandom(8).hex())
+
     def name(self) -> str:
         """The name, given to it now if it had none."""
-        while not self._name:
-            name = os.path.join(self._directory, self._prefix + os.urandom(4).hex())
-            try:
-                os.link(self.path, name, src_dir_fd=self.fd, follow_symlinks=True)  # with a descriptor: linkat
-                self._name = name
-            except FileExistsError:
-                continue
+        if not self._name:
+            self._make_name()
+            os.link(self.path, self._name, src_dir_fd=self.fd, follow_symlinks=True)  # with a descriptor: linkat
         return self._name
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         os.close(self.fd)
         if kind is not None and self._name:
-            os.unlink(self._name)
+            with suppress(FileNotFoundError):  # it has replaced the other already, or has no name yet
+                os.unlink(self._name)
 
 
 def same_bytes(left: memoryview, right: memoryview) -> bool:

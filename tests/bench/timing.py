@@ -6,10 +6,9 @@ are compared. One turn that is not counted warms the page cache.
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,19 +25,27 @@ class Cost:
     peak_mb: float  # MB of 1,000,000 bytes, as all sizes here
 
 
+# A new process begins with the memory of the one that starts it, as the kernel counts: so a small one does.
+_STARTER = """
+import os, sys, time
+begin_s = time.perf_counter()
+pid = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, 1, 0)])
+_, status, usage = os.wait4(pid, 0)
+wall_s = time.perf_counter() - begin_s
+print(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+sys.exit(status != 0)
+"""
+
+
 def run(command: Sequence[str]) -> Cost:
-    """Run once; rusage of this very child."""
-    begin_s = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        words = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        wall_s = time.perf_counter() - begin_s
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        lines = words.decode(errors="replace").strip().splitlines()
-        raise CommandFailed(f"{command[0]}: {lines[-1] if lines else process.returncode}")
-    return Cost(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)
+    """Run once; time and memory of this command alone. It finds nothing on its standard input."""
+    starter = [sys.executable, "-I", "-S", "-c", _STARTER, *command]
+    done = subprocess.run(starter, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        raise CommandFailed(f"{command[0]}: {lines[-1] if lines else 'failed'}")
+    wall_s, cpu_s, peak_kib = map(float, done.stdout.split())
+    return Cost(wall_s, cpu_s, peak_kib * 1024 / 1e6)
 
 
 def median(costs: Sequence[Cost]) -> Cost:
