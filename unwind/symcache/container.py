@@ -1,0 +1,231 @@
+"""The file of a symcache: named sections, mapped, and checked as far as they are read.
+
+    0     magic "ICFSYMC\\0"                                        Little endian, offsets from the start of the file.
+    8     version, byte-order mark, flags, machine   4 x u32
+    24    size of the file                           u64
+    32    sections, size of the origin               2 x u32
+    40    content check                              16 bytes      what else must be as it was, see below
+    56    identity: kind, size, value                u8, u8, 62 bytes
+    120   checksum of the head                       u32           CRC-32 of all up to the first section, without this
+    124   blocks                                     u32
+    128   origin                                     JSON, padded with spaces to 8 bytes: for people and `icf cache`
+          sections                                   n x (name 8 bytes, offset u64, size u64)
+          checksums                                  one CRC-32 for each block of 16 KiB of the file behind the head
+          data                                       sections, each on a multiple of 8
+
+A query reads a few KiB of a file of many MB, in a process that lives for milliseconds. So opening reads the head
+alone, and a block is checked when something in it is read for the first time: nothing is ever answered from bytes that
+were not checked, and nobody pays for those that are not read. Numbers in sections are little endian and aligned, so
+`memoryview.cast` reads them in place; where the machine has the other byte order, the mark does not fit: refused.
+
+The *identity* is the key by which a file is found (build id; a digest of the content without one). One build id may
+belong to files that differ: stripped, or with other call-site tables. What must not have changed goes into the
+*content check*, a digest that whoever opens the file compares (`unwind.symcache.store`).
+
+A file that breaks a rule gives a `FormatError`; the store then makes a new one. There is no other version that is read.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from struct import Struct
+from typing import Any, NamedTuple, Self
+
+from icf.errors import FormatError, IcfError
+
+VERSION = 1
+COMPLETE = 1  # a flag: the file knows of everything in the image, so what is not in it is not there
+BLOCK_BYTES = 1 << 14
+_MAGIC = b"ICFSYMC\0"
+_HEAD = Struct("<8s4IQ2I16sBB62s2I")
+_SECTION = Struct("<8s2Q")
+_ORDER_MARK = 0x01020304
+_SECTION_LIMIT, _ORIGIN_LIMIT = 256, 1 << 20
+_CHECKSUM_AT = 120
+
+
+class Identity(NamedTuple):
+    """What an image is called by: `kind` 1 a GNU build id, 2 a digest of its content, 3 a PE's GUID and age."""
+
+    kind: int
+    value: bytes
+
+    def __str__(self) -> str:
+        return f"{('?', 'build-id', 'content', 'pe')[self.kind & 3]}-{self.value.hex()}"
+
+
+class Head(NamedTuple):
+    """What a file says of itself."""
+
+    identity: Identity
+    content_check: bytes
+    machine: int  # as in ELF
+    flags: int
+    origin: dict[str, Any]  # path of the image and the like: for display only
+
+
+class Container:
+    """An open file. `section` checks all of a section, `piece` what it gives."""
+
+    def __init__(self, data: memoryview, path: str) -> None:
+        self.path = path
+        self._data = data
+        self.head, self._sections, self._checksums, self._first = self._read_head()
+        self._checked = bytearray(len(self._checksums))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Map a file and check its head; the mapping lives as long as views of it."""
+        name = os.fspath(path)
+        with open(name, "rb") as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+            if size_bytes < _HEAD.size:
+                raise FormatError(name, "head", 0, f"{size_bytes} bytes are no symcache")
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return cls(memoryview(mapped), name)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._data)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sections there are."""
+        return tuple(self._sections)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._sections
+
+    def section_size_bytes(self, name: str) -> int:
+        """0 for a section that the file does not have."""
+        return self._sections.get(name, (0, 0))[1]
+
+    def section(self, name: str) -> memoryview:
+        """All of a section; empty if the file does not have it."""
+        return self.piece(name, 0, self.section_size_bytes(name))
+
+    def piece(self, name: str, start: int, size_bytes: int) -> memoryview:
+        """Bytes of a section; `FormatError` beyond its end, and where they are not what was written."""
+        offset, limit = self._sections.get(name, (0, 0))
+        if start < 0 or size_bytes < 0 or size_bytes > limit - start:
+            raise FormatError(self.path, name, start, f"needs {size_bytes} bytes, the section has {limit}")
+        if not size_bytes:
+            return self._data[:0]
+        first, last = offset + start - self._first, offset + start + size_bytes - 1 - self._first
+        for block in range(first // BLOCK_BYTES, last // BLOCK_BYTES + 1):
+            if not self._checked[block]:
+                self._check(block, name)
+        return self._data[offset + start : offset + start + size_bytes]
+
+    def check_all(self) -> None:
+        """Check every block."""
+        for block in range(len(self._checked)):
+            self._check(block, "data")
+
+    def _check(self, block: int, name: str) -> None:
+        at = self._first + block * BLOCK_BYTES
+        if zlib.crc32(self._data[at : at + BLOCK_BYTES]) != self._checksums[block]:
+            raise FormatError(self.path, name, at, "checksum of the block does not fit: the file is damaged")
+        self._checked[block] = 1
+
+    def _read_head(self) -> tuple[Head, dict[str, tuple[int, int]], memoryview, int]:
+        data = self._data
+
+        def fail(offset: int, problem: str) -> FormatError:
+            return FormatError(self.path, "head", offset, problem)
+
+        if len(data) < _HEAD.size:
+            raise fail(0, f"{len(data)} bytes are no symcache")
+        (
+            magic, version, order, flags, machine, size_bytes, section_count, origin_bytes, content, kind, id_bytes,
+            identity, checksum, block_count,
+        ) = _HEAD.unpack_from(data)  # fmt: skip
+        if magic != _MAGIC:
+            raise fail(0, "is no symcache")
+        if version != VERSION:
+            raise fail(8, f"version is {version}, only {VERSION} is known")
+        if order != _ORDER_MARK or data[:16].cast("I")[3] != _ORDER_MARK:
+            raise fail(12, "byte order is not that of this machine")
+        if size_bytes != len(data):
+            raise fail(24, f"file was written with {size_bytes} bytes, it has {len(data)}")
+        if section_count > _SECTION_LIMIT or origin_bytes > _ORIGIN_LIMIT or origin_bytes % 8 or id_bytes > 62:
+            raise fail(32, "counts are not those of a symcache")
+        table = _HEAD.size + origin_bytes
+        sums = table + section_count * _SECTION.size
+        first = sums + _pad(4 * block_count)
+        if first > len(data) or block_count != -(-(len(data) - first) // BLOCK_BYTES):
+            raise fail(124, f"{block_count} blocks are not what is in the file")
+        if zlib.crc32(data[_CHECKSUM_AT + 4 : first], zlib.crc32(data[:_CHECKSUM_AT])) != checksum:
+            raise fail(_CHECKSUM_AT, "checksum of the head does not fit: the file is damaged")
+        sections = {}
+        for at in range(table, sums, _SECTION.size):
+            name, offset, section_bytes = _SECTION.unpack_from(data, at)
+            if offset % 8 or offset < first or section_bytes > size_bytes or offset > size_bytes - section_bytes:
+                raise fail(at, "section is not in the file")
+            sections[name.rstrip(b"\0").decode("ascii", "replace")] = offset, section_bytes
+        try:
+            origin = json.loads(bytes(data[_HEAD.size : table]) or b"{}")
+        except ValueError:
+            origin = None
+        if not isinstance(origin, dict):
+            raise fail(_HEAD.size, "origin is no JSON object")
+        head = Head(Identity(kind, identity[:id_bytes]), content, machine, flags, origin)
+        return head, sections, data[sums : sums + 4 * block_count].cast("I"), first
+
+
+def pack(head: Head, sections: Mapping[str, bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """The pieces of a file, in order. Names are ASCII of 8 bytes at most, contents contiguous."""
+    if len(head.identity.value) > 62 or len(head.content_check) != 16 or len(sections) > _SECTION_LIMIT:
+        raise ValueError("identity, content check or number of sections do not fit the head")
+    origin = json.dumps(head.origin, separators=(",", ":")).encode("ascii")
+    origin = origin.ljust(_pad(len(origin)))
+    if len(origin) > _ORIGIN_LIMIT:
+        raise IcfError(f"{head.origin.get('path', 'symcache')}: comes from too many files for a symcache")
+    views = {name: memoryview(content).cast("B") for name, content in sections.items()}
+    sums = _HEAD.size + len(origin) + len(views) * _SECTION.size
+    block_count = -(-sum(_pad(len(view)) for view in views.values()) // BLOCK_BYTES)
+    first = sums + _pad(4 * block_count)
+    table: list[bytes] = []
+    pieces: list[bytes | memoryview] = []
+    at = first
+    for name, view in views.items():
+        if len(name.encode("ascii")) > 8:
+            raise ValueError(f"{name}: name is longer than 8 bytes")
+        table.append(_SECTION.pack(name.encode("ascii"), at, len(view)))
+        pieces += [view, bytes(_pad(len(view)) - len(view))]
+        at += _pad(len(view))
+    checksums = b"".join(checksum.to_bytes(4, "little") for checksum in _checksums(pieces))
+    rest = b"".join([block_count.to_bytes(4, "little"), origin, *table, checksums.ljust(first - sums, b"\0")])
+    kind, value = head.identity
+    start = _HEAD.pack(
+        _MAGIC, VERSION, _ORDER_MARK, head.flags, head.machine, at, len(views), len(origin), head.content_check,
+        kind, len(value), value, 0, block_count,
+    )[:_CHECKSUM_AT]  # fmt: skip
+    yield start
+    yield zlib.crc32(rest, zlib.crc32(start)).to_bytes(4, "little")
+    yield rest
+    yield from pieces
+
+
+def _pad(size_bytes: int) -> int:
+    return -(-size_bytes // 8) * 8
+
+
+def _checksums(pieces: list[bytes | memoryview]) -> Iterator[int]:
+    """CRC-32 of each block of what the pieces are one after the other."""
+    checksum, filled = 0, 0
+    for piece in pieces:
+        at = 0
+        while at < len(piece):
+            taken = min(BLOCK_BYTES - filled, len(piece) - at)
+            checksum = zlib.crc32(piece[at : at + taken], checksum)
+            at, filled = at + taken, filled + taken
+            if filled == BLOCK_BYTES:
+                yield checksum
+                checksum, filled = 0, 0
+    if filled:
+        yield checksum
