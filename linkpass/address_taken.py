@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.code.addresses import Mentions, find_mentions
+from icf.code.pointers import find_pointers, is_readable
 from icf.code.short_jumps import find_short_jumps
 from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
@@ -44,7 +45,6 @@ from icf.vtables.layout import Vtables
 from linkpass.collect import Collected
 from linkpass.linked import Linked, Place
 from linkpass.objects import LinkObjects
-from linkpass.pointers import find_pointers, is_readable
 from linkpass.taken_by_relocation import TakenByRelocation
 
 U64 = NDArray[np.uint64]

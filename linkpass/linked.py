@@ -22,7 +22,7 @@ from icf.folds.functions import Bodies, find_bodies
 from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported, read_report
-from linkpass.unseen import find_unseen
+from icf.folds.unseen import find_unseen
 
 U64 = NDArray[np.uint64]
 

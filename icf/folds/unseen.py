@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from icf.code.addresses import find_mentions
 from icf.code.branches import find_branches
+from icf.code.pointers import find_pointers
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.elf.image import Image
 from icf.elf.symbols import source_name
@@ -31,7 +32,6 @@ from icf.folds.tombstoned import is_unfolded
 from icf.strings import hash_names
 from icf.vtables.layout import Vtables
 from icf.vtables.rtti import Classes
-from linkpass.pointers import find_pointers
 
 U64 = NDArray[np.uint64]
 _RUNTIME_FILES = frozenset("crtstuff.c init.c static-reloc.c".split())  # of crt1.o, crtbegin.o, crtend.o

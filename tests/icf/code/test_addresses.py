@@ -10,6 +10,7 @@ import pytest
 
 from icf.code import addresses
 from icf.code.addresses import find_mentions
+from icf.code.pointers import find_pointers, is_readable
 from icf.code.short_jumps import find_short_jumps
 from icf.elf.image import Image
 from icf.elf.types import (
@@ -24,7 +25,6 @@ from icf.elf.types import (
     SHT_RELA,
     Machine,
 )
-from linkpass.pointers import find_pointers, is_readable
 from tests.support.code_oracle import static_program
 from tests.support.elf import Elf, Part
 
