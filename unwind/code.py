@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from icf.code.calls import CallKind, call_ending_at
-from icf.elf.image import Image
-from icf.elf.plt import find_slot_versions
-from icf.elf.types import SHF_EXECINSTR, Machine
+from icf.elf.types import Machine
 from unwind.constants import Constants
+from unwind.facts import CodeFacts
 from unwind.program import CallSite, Jumps, SiteKind
 
 if TYPE_CHECKING:
@@ -39,14 +38,14 @@ _BRANCH_NAMES = {
 _SLOT = re.compile(r"\[rip ([+-] \w+)\]")
 
 
-class ImageCode:
+class DecodedCode:
     """The code of one image."""
 
-    def __init__(self, image: Image) -> None:
-        self._image = image
+    def __init__(self, facts: CodeFacts) -> None:
+        self._facts = facts
         self._sites: dict[int, CallSite] = {}
         self._jumps: dict[tuple[int, int], Jumps | None] = {}
-        self.may_form = Constants(image).may_form
+        self.may_form = Constants(facts).may_form
 
     def call_site(self, return_address: int) -> CallSite:
         """What the instruction before `return_address` is."""
@@ -56,15 +55,15 @@ class ImageCode:
         return site
 
     def _decode_site(self, return_address: int) -> CallSite:
-        if not self._image.read(max(return_address - 1, 0), 1):
+        if not self._facts.read(max(return_address - 1, 0), 1):
             return CallSite(SiteKind.UNKNOWN)
-        call = call_ending_at(self._image, return_address)
+        call = call_ending_at(self._facts, return_address)
         if call.kind is CallKind.NONE:
             return CallSite(SiteKind.NONE)
         if call.target is not None:
-            symbol = self._stubs.get(call.target)
+            symbol = self._facts.stubs.get(call.target)
         else:
-            symbol = None if call.slot is None else self._imports.get(call.slot)
+            symbol = None if call.slot is None else self._facts.imports.get(call.slot)
         if symbol is not None:
             return CallSite(SiteKind.IMPORT, symbol=symbol)
         if call.target is None:
@@ -80,7 +79,7 @@ class ImageCode:
 
     def _decode_jumps(self, start: int, end: int) -> Jumps | None:
         size_bytes = end - start
-        code = self._image.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else b""
+        code = self._facts.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else b""
         if len(code) < size_bytes or not size_bytes:
             return None
         if not self._may_leave(bytes(code), start):
@@ -98,23 +97,23 @@ class ImageCode:
             if kind["call"]:
                 indirect |= start < (target or 0) < end
             elif target is None:
-                symbol = self._imports.get(_slot(operands, reached))
+                symbol = self._facts.imports.get(_slot(operands, reached))
                 if symbol is None:
                     indirect = True
                 else:
                     imports.append((vaddr, symbol))
-            elif target in self._stubs:
-                imports.append((vaddr, self._stubs[target]))
+            elif target in self._facts.stubs:
+                imports.append((vaddr, self._facts.stubs[target]))
             elif not start <= target < end or target == start:
                 direct.append((vaddr, target))
         return Jumps(tuple(direct), indirect, tuple(imports)) if reached == end else None
 
     def _may_leave(self, code: bytes, start: int) -> bool:
         """Whether bytes look like a jump out of the function or to its start, or like a call into its middle."""
-        if self._image.machine is Machine.AARCH64:
+        if self._facts.machine is Machine.AARCH64:
             return _may_leave_aarch64(code)
         end = start + len(code)
-        low, high = self._text
+        low, high = self._facts.text
         for match in _BRANCH.finditer(code):
             opcode, at = code[match.start()], match.end()
             if opcode == 0xFF:
@@ -125,38 +124,15 @@ class ImageCode:
                 return True
         return False
 
-    @cached_property
-    def _imports(self) -> dict[int, str]:
-        """Address of each GOT slot that the loader fills -> the import, `g` or `g@V1`."""
-        versions = find_slot_versions(self._image)
-        return {
-            slot: f"{name}@{versions[slot]}" if slot in versions else name
-            for slot, name in self._image.got_imports.items()
-        }
-
-    @cached_property
-    def _stubs(self) -> dict[int, str]:
-        """Address of each PLT stub -> the import."""
-        names = self._image.plt_stubs
-        return {stub: self._imports.get(slot, names[stub]) for stub, slot in self._image.plt_slots.items()}
-
-    @cached_property
-    def _text(self) -> tuple[int, int]:
-        """The addresses that may hold code."""
-        sections = [section for section in self._image.sections if section.flags & SHF_EXECINSTR]
-        if not sections:
-            return 0, 1 << 64
-        return min(part.vaddr for part in sections), max(part.vaddr + part.size_bytes for part in sections)
-
     @property
     def _branch(self) -> re.Pattern[str]:
-        return _BRANCH_NAMES[self._image.machine]
+        return _BRANCH_NAMES[self._facts.machine]
 
     @cached_property
     def _disassembler(self) -> capstone.Cs:
         import capstone
 
-        if self._image.machine is Machine.X86_64:
+        if self._facts.machine is Machine.X86_64:
             return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
 

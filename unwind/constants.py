@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.vtables.words import DATA, LoadedData
+from unwind.facts import CodeFacts
+
+U64 = NDArray[np.uint64]
 
 _CONSTANTS = (".got", ".got.plt", ".data.rel.ro", ".rodata")
 _WORD_BYTES = 8
@@ -26,8 +29,8 @@ _PAGE_BITS = 12
 class Constants:
     """The addresses in the code of one image."""
 
-    def __init__(self, image: Image) -> None:
-        self._image = image
+    def __init__(self, facts: CodeFacts) -> None:
+        self._facts = facts
         self._places: dict[range, list[range]] = {}
 
     def may_form(self, start: int, end: int, addresses: range) -> bool:
@@ -35,10 +38,10 @@ class Constants:
         places = self._places.get(addresses)
         if places is None:
             places = self._places[addresses] = [addresses, *self._holding(addresses)]
-        code = self._image.read(start, end - start)
+        code = self._facts.read(start, end - start)
         if len(code) < end - start:
             return True
-        holds = _aarch64 if self._image.machine is Machine.AARCH64 else _x86_64
+        holds = _aarch64 if self._facts.machine is Machine.AARCH64 else _x86_64
         return any(holds(code, start, place) for place in places)
 
     def _holding(self, addresses: range) -> list[range]:
@@ -48,19 +51,23 @@ class Constants:
         return [range(found, found + 1) for found in place[at].tolist()]
 
     @cached_property
-    def _words(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Places and values of the constants that are addresses of data."""
-        data = LoadedData(self._image)
-        places, values = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
-        for section in self._image.sections:
-            if section.name in _CONSTANTS:
-                first = -(-section.vaddr // _WORD_BYTES) * _WORD_BYTES
-                end = (section.vaddr + section.size_bytes) // _WORD_BYTES * _WORD_BYTES
-                words = data.words(np.arange(first, end, _WORD_BYTES, dtype=np.uint64))
-                is_data = words.kind == DATA
-                places.append(words.place[is_data])
-                values.append(words.value[is_data])
-        return np.concatenate(places), np.concatenate(values)
+    def _words(self) -> tuple[U64, U64]:
+        return self._facts.constants()
+
+
+def find_constants(image: Image) -> tuple[U64, U64]:
+    """Places and values of the constants of an image that are addresses of data."""
+    data = LoadedData(image)
+    places, values = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+    for section in image.sections:
+        if section.name in _CONSTANTS:
+            first = -(-section.vaddr // _WORD_BYTES) * _WORD_BYTES
+            end = (section.vaddr + section.size_bytes) // _WORD_BYTES * _WORD_BYTES
+            words = data.words(np.arange(first, end, _WORD_BYTES, dtype=np.uint64))
+            is_data = words.kind == DATA
+            places.append(words.place[is_data])
+            values.append(words.value[is_data])
+    return np.concatenate(places), np.concatenate(values)
 
 
 def _x86_64(code: memoryview, vaddr: int, addresses: range) -> bool:

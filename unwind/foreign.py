@@ -21,8 +21,9 @@ from icf.folds.members import FoldMember
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, Vaddr
 from icf.tables.dcall import parse_dcall
 from icf.tables.place import file_with_tables
-from unwind.code import ImageCode
+from unwind.code import DecodedCode
 from unwind.exports import Exports
+from unwind.facts import ImageFacts
 from unwind.functions import SymbolFunctions
 from unwind.program import Body, CallRecord, Program
 
@@ -61,7 +62,7 @@ def load_foreign(
         if call.target in folds  # of what is not merged the code itself says what is called
         for callee in call.callees
     ]
-    code, others = ImageCode(image), SymbolFunctions(image, folds_known=True)
+    code, others = DecodedCode(ImageFacts(image)), SymbolFunctions(image, folds_known=True)
     program = Program(
         classes,
         records,

@@ -18,8 +18,9 @@ from icf.tables.dcall import parse_dcall
 from icf.tables.icftable import parse_icf
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
-from unwind.code import ImageCode
+from unwind.code import DecodedCode
 from unwind.exports import Exports, ImageExports
+from unwind.facts import ImageFacts
 from unwind.functions import SymbolFunctions
 from unwind.program import Body, CallRecord, Program, SlotCall
 
@@ -107,7 +108,7 @@ def load_program(
     # it takes imports for the same that lie at one address in the module they come from
     folds_imports = image.linker in ("mold", "")
     functions = SymbolFunctions(image, folds_known=has_tables(image))
-    code = ImageCode(image)
+    code = DecodedCode(ImageFacts(image))
     if not has_tables(image):
         return Program(
             code=code, functions=functions, exports=exports, folds_imports=folds_imports, candidates=candidates

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.code.view import CodeView
 from icf.elf.image import Image
-from icf.elf.types import PT_LOAD, Machine
+from icf.elf.types import PF_X, PT_LOAD, Machine
 
 U64 = NDArray[np.uint64]
 
@@ -38,11 +39,10 @@ class CallInsn(NamedTuple):
 
 _NONE = CallInsn(CallKind.NONE)
 _LAST_VADDR = (1 << 64) - 1
-_PF_X = 1
 _LONGEST = 7  # ff /2 with SIB and disp32; a REX or segment prefix before it changes nothing
 
 
-def call_ending_at(image: Image, return_address: int) -> CallInsn:
+def call_ending_at(image: CodeView, return_address: int) -> CallInsn:
     """The call whose next instruction is at `return_address` (a link-time address)."""
     if image.machine is Machine.AARCH64:
         return _aarch64(bytes(image.read(return_address - 4, 4)), return_address)
@@ -56,7 +56,7 @@ def call_ending_at(image: Image, return_address: int) -> CallInsn:
     if len(code) < 5 or code[-5] != 0xE8:
         return indirect
     target = (return_address + int.from_bytes(code[-4:], "little", signed=True)) & _LAST_VADDR
-    if indirect.kind is CallKind.NONE or _may_start_function(image, target):
+    if indirect.kind is CallKind.NONE or image.may_start_function(target):
         return CallInsn(CallKind.DIRECT, target=target)
     return indirect
 
@@ -71,7 +71,7 @@ def direct_targets(image: Image, return_addresses: U64) -> U64:
     for segment in image.segments:
         code = np.frombuffer(image.read(segment.vaddr, segment.filesz), np.uint8)
         end = segment.vaddr + len(code)
-        if segment.type != PT_LOAD or not segment.flags & _PF_X or len(code) < size_bytes or end > _LAST_VADDR:
+        if segment.type != PT_LOAD or not segment.flags & PF_X or len(code) < size_bytes or end > _LAST_VADDR:
             continue
         first = np.uint64(segment.vaddr + size_bytes)
         inside = (return_addresses >= first) & (return_addresses <= np.uint64(end))
@@ -102,17 +102,6 @@ def _x86_64_indirect(code: bytes, end: int) -> CallInsn:
                 return CallInsn(CallKind.INDIRECT, slot=(end + displacement) & _LAST_VADDR)
             return CallInsn(CallKind.INDIRECT)
     return _NONE
-
-
-def _may_start_function(image: Image, vaddr: int) -> bool:
-    """Whether a function may start there: certain with a symbol table, else wherever there is code."""
-    if not any(
-        segment.type == PT_LOAD and segment.flags & _PF_X and 0 <= vaddr - segment.vaddr < segment.filesz
-        for segment in image.segments
-    ):
-        return False
-    symbols = image.symbols
-    return not len(symbols.functions) or bool((symbols.value == vaddr).any()) or vaddr in image.plt_stubs
 
 
 def _operand_size(insn: bytes) -> int:

@@ -34,6 +34,7 @@ from icf.elf.types import (
     DT_NULL,
     DT_SONAME,
     ET_DYN,
+    PF_X,
     PT_DYNAMIC,
     PT_INTERP,
     PT_LOAD,
@@ -273,6 +274,16 @@ class Image:
             return self.data[:0]
         first = offset + (vaddr - start)
         return self.data[first : first + min(size_bytes, end - vaddr)]
+
+    def may_start_function(self, vaddr: int) -> bool:
+        """Whether a function may start there: certain with a symbol table, else wherever there is code."""
+        if not any(
+            segment.type == PT_LOAD and segment.flags & PF_X and 0 <= vaddr - segment.vaddr < segment.filesz
+            for segment in self.segments
+        ):
+            return False
+        symbols = self.symbols
+        return not len(symbols.functions) or bool((symbols.value == vaddr).any()) or vaddr in self.plt_stubs
 
     # What the loader and the linker left behind
 

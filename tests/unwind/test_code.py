@@ -8,7 +8,8 @@ import pytest
 
 from icf.elf.image import Image
 from tests.support.link import compile_object, link, tool
-from unwind.code import ImageCode
+from unwind.code import DecodedCode
+from unwind.facts import ImageFacts
 from unwind.program import Jumps, SiteKind
 
 X86_64 = """
@@ -40,7 +41,7 @@ def test_jumps_that_leave_are_found(arch: str, source: str, tmp_path: Path) -> N
     with Image.open(path) as image:
         symbols = image.symbols
         at = {symbols.name(row): int(symbols.value[row]) for row in range(symbols.count)}
-        code = ImageCode(image)
+        code = DecodedCode(ImageFacts(image))
         start, through, out = at["_start"], at["through"], at["out"]
         jumps = code.jumps(start, through)
         assert jumps is not None and not jumps.indirect

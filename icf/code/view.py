@@ -1,0 +1,20 @@
+"""What decoding asks about a program's code; an `Image` answers, and so may what was kept of one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from icf.elf.types import Machine
+
+
+class CodeView(Protocol):
+    """Code by link-time addresses."""
+
+    @property
+    def machine(self) -> Machine: ...
+
+    def read(self, vaddr: int, size_bytes: int) -> memoryview:
+        """The bytes from `vaddr` on: `size_bytes` of them, or as many as there are without a gap."""
+
+    def may_start_function(self, vaddr: int) -> bool:
+        """Whether a function may start there: certain with a symbol table, else wherever there is code."""
