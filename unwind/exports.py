@@ -10,9 +10,10 @@ which function is meant where several were folded into one body; the symbol's na
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -52,6 +53,9 @@ class ListedExports:
         for export in exports:
             self._by_name.setdefault(export.name, []).append(export)
 
+    def __iter__(self) -> Iterator[Export]:
+        return chain.from_iterable(self._by_name.values())
+
     def find(self, symbol: str) -> Sequence[Export]:
         name, _, version = symbol.partition("@")
         return [export for export in self._by_name.get(name, ()) if export.answers(version)]
@@ -62,6 +66,9 @@ class ImageExports:
 
     def __init__(self, image: Image) -> None:
         self._image = image
+
+    def __iter__(self) -> Iterator[Export]:
+        return iter(self._listed)
 
     def find(self, symbol: str) -> Sequence[Export]:
         return self._listed.find(symbol)

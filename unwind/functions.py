@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from icf.model import ClassFlag, FoldClass, Member, MemberFlag, Vaddr
 
 _BIND_RANK = {1: 0, 10: 0, 2: 1, 0: 2}  # global, unique, weak, local
 _STB_LOCAL = 0
+_STT_OBJECT = 1
 _Named = tuple[bool, int, str, int]  # no size, rank, name, row: sorted, the best comes first
 _VARIANT_DIGIT = re.compile(r"(?<=[CD])[0-5](?=[A-Z])")
 
@@ -74,9 +76,17 @@ class SymbolFunctions:
 
     def vtable_name(self, vptr: int) -> str:
         """The symbol of the vtable that a vtable pointer points into; "" if there is none."""
+        start, end, names = self._vtables
+        return min((names[row] for row in np.flatnonzero((start <= vptr) & (end > vptr)).tolist()), default="")
+
+    @cached_property
+    def _vtables(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], list[str]]:
+        """Where the symbols of vtables begin and end, and their names."""
         symbols = self._image.symbols
-        rows = np.flatnonzero((symbols.value <= vptr) & (symbols.value + symbols.size_bytes > vptr))
-        return min((name for name in symbols.names(rows.tolist()) if name.startswith(("_ZTV", "_ZTC"))), default="")
+        named = zip(symbols.names(rows := np.flatnonzero(symbols.type == _STT_OBJECT).tolist()), rows, strict=True)
+        found = [(row, name) for name, row in named if name.startswith(("_ZTV", "_ZTC"))]
+        start = symbols.value[[row for row, _ in found]]
+        return start, start + symbols.size_bytes[[row for row, _ in found]], [name for _, name in found]
 
     def _function(self, idx: int) -> FoldClass:
         symbols = self._image.symbols

@@ -8,21 +8,22 @@ one address are candidates.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from icf.elf.image import Image
 from icf.model import DieOffset, Evidence
-from icf.tables.dcall import parse_dcall
-from icf.tables.icftable import parse_icf
+from icf.tables.dcall import DirectCalls, parse_dcall
+from icf.tables.icftable import IcfTable, parse_icf
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
 from unwind.code import DecodedCode
 from unwind.exports import Exports, ImageExports
-from unwind.facts import ImageFacts
+from unwind.facts import CodeFacts, ImageFacts
 from unwind.functions import SymbolFunctions
-from unwind.program import Body, CallRecord, Program, SlotCall
+from unwind.program import Body, CallRecord, Functions, Program, SlotCall
 
 DCALL, VCALL, ICF = ".debug_dcall", ".debug_vcall", ".debug_icf"
 
@@ -93,6 +94,26 @@ def has_only_records(image: Image) -> bool:
     return file.section(ICF) is None and len(file.contents(DCALL)) > 0
 
 
+class Tables(NamedTuple):
+    """The three tables of an image."""
+
+    icf: IcfTable
+    calls: DirectCalls
+    virtual: VirtualCalls
+
+
+def read_tables(image: Image) -> Tables | None:
+    """The tables that the link pass wrote, if it has been over the image."""
+    if not has_tables(image):
+        return None
+    file = file_with_tables(image)
+    return Tables(
+        parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str")),
+        parse_dcall(file.contents(DCALL), file.path),
+        parse_vcall(file.contents(VCALL), file.path),
+    )
+
+
 def load_program(
     image: Image, exports: Exports | None = None, candidates: list[tuple[Body, int]] | None = None
 ) -> Program:
@@ -105,25 +126,39 @@ def load_program(
         from unwind.foreign import load_foreign
 
         return load_foreign(image, exports, candidates)
-    # it takes imports for the same that lie at one address in the module they come from
-    folds_imports = image.linker in ("mold", "")
     functions = SymbolFunctions(image, folds_known=has_tables(image))
-    code = DecodedCode(ImageFacts(image))
-    if not has_tables(image):
+    return make_program(
+        read_tables(image), ImageFacts(image), functions, exports, may_fold_imports(image), candidates
+    )
+
+
+def may_fold_imports(image: Image) -> bool:
+    """Whether the linker takes imports for the same that lie at one address in the module they come from."""
+    return image.linker in ("mold", "")
+
+
+def make_program(
+    tables: Tables | None,
+    facts: CodeFacts,
+    functions: Functions,
+    exports: Exports,
+    folds_imports: bool,
+    candidates: list[tuple[Body, int]] | None,
+) -> Program:
+    """The program of what was read from an image, or kept of it."""
+    code = DecodedCode(facts)
+    if tables is None:
         return Program(
             code=code, functions=functions, exports=exports, folds_imports=folds_imports, candidates=candidates
         )
-    file = file_with_tables(image)
-    table = parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str"))
-    calls = parse_dcall(file.contents(DCALL), file.path)
-    records = ColumnRecords(calls.call_site, calls.caller_die, calls.callee_die, bytes(table.evidence))
+    table, calls, virtual = tables
     return Program(
         table.classes,
-        records,
+        ColumnRecords(calls.call_site, calls.caller_die, calls.callee_die, bytes(table.evidence)),
         table.tail_calls,
         code,
         functions,
-        slot_calls=ColumnSlotCalls(parse_vcall(file.contents(VCALL), file.path), table.vcall_evidence),
+        slot_calls=ColumnSlotCalls(virtual, table.vcall_evidence),
         vtables=table.vtables,
         pointer_jumps=table.pointer_jumps,
         exports=exports,
