@@ -328,11 +328,15 @@ class Image:
 
     @cached_property
     def symbols(self) -> Symbols:
-        """`.symtab`, here or in the debug file, or `.dynsym` when it was stripped."""
+        """`.symtab`, here or in the debug file; of a stripped image `.dynsym`, and `.gnu_debugdata` if there is one."""
         file = self.symbols_file
         for section in file.sections:
             if section.type == SHT_SYMTAB:
                 return file.symbols_of(section.index)
+        if self.named(".gnu_debugdata") is not None:
+            from icf.elf.minidebug import read_minidebug
+
+            return read_minidebug(self)
         return self.dynamic_symbols
 
     @cached_property

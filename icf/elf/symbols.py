@@ -71,7 +71,7 @@ class Symbols:
         self.path, self.section = path, section
         self.strtab = strtab
         self.count = len(raw)
-        self._raw = raw
+        self.raw = raw
         self._extended = extended
         self._made_local_last = made_local_last
 
@@ -81,37 +81,37 @@ class Symbols:
     @cached_property
     def value(self) -> npt.NDArray[np.uint64]:
         """`st_value`: in a linked image, the address."""
-        return np.ascontiguousarray(self._raw["st_value"])
+        return np.ascontiguousarray(self.raw["st_value"])
 
     @cached_property
     def size_bytes(self) -> npt.NDArray[np.uint64]:
         """`st_size`."""
-        return np.ascontiguousarray(self._raw["st_size"])
+        return np.ascontiguousarray(self.raw["st_size"])
 
     @cached_property
     def type(self) -> npt.NDArray[np.uint8]:
         """STT_FUNC and so on."""
-        return np.asarray(self._raw["st_info"] & 0xF, dtype=np.uint8)
+        return np.asarray(self.raw["st_info"] & 0xF, dtype=np.uint8)
 
     @cached_property
     def bind(self) -> npt.NDArray[np.uint8]:
         """STB_LOCAL and so on."""
-        return np.asarray(self._raw["st_info"] >> 4, dtype=np.uint8)
+        return np.asarray(self.raw["st_info"] >> 4, dtype=np.uint8)
 
     @cached_property
     def visibility(self) -> npt.NDArray[np.uint8]:
         """STV_DEFAULT and so on."""
-        return np.asarray(self._raw["st_other"] & 3, dtype=np.uint8)
+        return np.asarray(self.raw["st_other"] & 3, dtype=np.uint8)
 
     @cached_property
     def name_offset(self) -> npt.NDArray[np.uint32]:
         """`st_name`, an offset in `strtab`."""
-        return np.ascontiguousarray(self._raw["st_name"])
+        return np.ascontiguousarray(self.raw["st_name"])
 
     @cached_property
     def shndx(self) -> npt.NDArray[np.uint32]:
         """The section index, 32 bits wide."""
-        stored = self._raw["st_shndx"]
+        stored = self.raw["st_shndx"]
         shndx = stored.astype(np.uint32)
         shndx[stored >= SHN_LORESERVE_16] |= _RESERVED
         escaped = np.flatnonzero(stored == SHN_XINDEX_16)
@@ -140,7 +140,7 @@ class Symbols:
 
     def name(self, row: int) -> str:
         """The symbol's name."""
-        return self.name_at(int(self._raw["st_name"][row]))
+        return self.name_at(int(self.raw["st_name"][row]))
 
     def names(self, rows: Iterable[int]) -> list[str]:
         """The names of many symbols."""

@@ -1,0 +1,83 @@
+"""Symbols in `.gnu_debugdata`: what Fedora and its kin leave in a stripped image so that stacks still have names.
+
+The section is an ELF file, packed with xz, that has a `.symtab` and the headers of the sections which that is about:
+
+    nm -D --defined-only shop | cut -d' ' -f3 | sort > dynamic;  nm --defined-only shop.debug | ... | sort > all
+    objcopy -S --remove-section .comment --keep-symbols=<(comm -13 dynamic all) shop.debug mini
+    xz mini;  objcopy --add-section .gnu_debugdata=mini.xz shop
+
+It names the functions that `.dynsym` does not, so the two are one table here. Section indices become those of the
+image. Nothing in the section says how big its contents are: what is much more than the image could have symbols for
+is refused while it is unpacked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from icf.elf.symbols import Symbols
+from icf.elf.types import SHN_LORESERVE_16, SHT_SYMTAB
+from icf.errors import FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
+SECTION = ".gnu_debugdata"
+_LEAST_LIMIT_BYTES = 16 << 20
+_FILES_ALLOWED = 4  # the contents may be as big as that many of the image
+_DICTIONARY_LIMIT_BYTES = 128 << 20  # xz -9 needs half of it
+_SHN_ABS_16 = 0xFFF1
+
+
+def read_minidebug(image: Image) -> Symbols:
+    """The symbols of `.gnu_debugdata`, and those of `.dynsym` that it leaves out."""
+    from icf.elf.image import Image
+
+    packed = image.contents(SECTION)
+    path = f"{image.path}({SECTION})"
+    mini = Image(path, -1, memoryview(_unpack(packed, image)))
+    if mini.machine is not image.machine:
+        raise FormatError(image.path, SECTION, 0, f"is for {mini.machine.name}, the image for {image.machine.name}")
+    table = next((section for section in mini.sections if section.type == SHT_SYMTAB), None)
+    if table is None:
+        raise FormatError(image.path, SECTION, 0, "has no symbol table")
+    named, dynamic = mini.symbols_of(table.index), image.dynamic_symbols
+    known = set(zip(named.value.tolist(), named.names(range(named.count)), strict=True))
+    likely = np.flatnonzero(np.isin(dynamic.value, named.value)).tolist()
+    names = dynamic.names(likely)
+    again = [row for row, name in zip(likely, names, strict=True) if (int(dynamic.value[row]), name) in known]
+    own, added = named.raw.copy(), np.delete(dynamic.raw, again)
+    added["st_name"] += np.uint32(len(named.strtab))
+    own["st_shndx"] = _indices_in(image, mini)[np.minimum(own["st_shndx"], len(mini.sections))]
+    return Symbols(
+        path, table.name, np.concatenate((own, added)), memoryview(bytes(named.strtab) + bytes(dynamic.strtab))
+    )
+
+
+def _indices_in(image: Image, mini: Image) -> npt.NDArray[np.uint16]:
+    """The index that each section of `mini` has in `image`; what is no section there is absolute."""
+    there = {(s.name, s.vaddr): s.index for s in image.sections if s.is_alloc and s.index < SHN_LORESERVE_16}
+    indices = [there.get((section.name, section.vaddr), _SHN_ABS_16) for section in mini.sections]
+    indices[:1] = [0]
+    return np.array([*indices, _SHN_ABS_16], np.uint16)
+
+
+def _unpack(packed: memoryview, image: Image) -> bytes:
+    try:
+        import lzma
+    except ImportError as error:
+        raise UnsupportedError(f"{image.path}: {SECTION}: this Python was built without its module lzma") from error
+    limit = _LEAST_LIMIT_BYTES + _FILES_ALLOWED * len(image.data)
+    try:
+        unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, _DICTIONARY_LIMIT_BYTES)
+        contents = unpacker.decompress(packed, limit + 1)
+    except lzma.LZMAError as error:
+        raise FormatError(image.path, SECTION, 0, f"xz data is corrupt: {error}") from error
+    if len(contents) > limit:
+        raise FormatError(image.path, SECTION, 0, f"inflates to more than {limit} bytes")
+    if not unpacker.eof:
+        raise FormatError(image.path, SECTION, len(packed), "xz data has no end")
+    return contents
