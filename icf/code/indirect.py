@@ -83,6 +83,27 @@ def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
     return Indirect(call_end[calls], call_slot[calls], jump[jumps], jump_slot[jumps], jump_place[jumps])
 
 
+class Switch(NamedTuple):
+    """A jump by a table of places in its function."""
+
+    jump: int
+    table: int
+    targets: tuple[int, ...]  # one for each entry, and maybe some for what lies behind the table
+
+
+def find_switches(image: Image, start: int, end: int) -> list[Switch]:
+    """The jumps by tables in the function `start`..`end`, by address."""
+    for section in executable_sections(image):
+        if section.vaddr <= start < end <= section.vaddr + section.size_bytes <= _LIMIT:
+            tables, function = JumpTables(image), np.array([[start, end]], np.int64)
+            nowhere, nothing = np.empty(0, np.int64), np.empty(0, np.bool_)
+            contents, parts = image.contents(section), np.empty(0, np.uint64)
+            code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts)
+            rows = code.find_switches(np.zeros(1, np.int64), tables).tolist()
+            return sorted(Switch(jump, table[0], tuple(tables.entries(*table).tolist())) for _, jump, *table in rows)
+    return []
+
+
 class _Section:
     """The functions of one section that have such calls or jumps."""
 
@@ -108,7 +129,7 @@ class _Section:
         if not len(doubtful):
             return self._interpret(rows, status, _NO_EDGES)
         tables.meet(rows[kind == _TABLE_JUMP, 2])
-        edges = self._find_switches(doubtful, tables)
+        edges = _edges(_targets_of(self.find_switches(doubtful, tables), tables))
         owner = self._owner(edges[:, 1])
         elsewhere = owner != self._owner(edges[:, 0])
         landings = np.union1d(landings, edges[elsewhere, 1])
@@ -118,8 +139,8 @@ class _Section:
         rows = np.concatenate([rows[~np.isin(self._owner_of_rows(rows), again)], new])
         return self._interpret(rows, status, edges)
 
-    def _find_switches(self, doubtful: I64, tables: JumpTables) -> I64:
-        """Jumps by tables in some of the functions, and where they may lead."""
+    def find_switches(self, doubtful: I64, tables: JumpTables) -> U64:
+        """Jumps by tables in some of the functions, as rows of the kernel."""
         targets_of: dict[int, I64] = {}
         edges, rows, changed = _NO_EDGES, np.empty((0, 5), np.uint64), doubtful
         for _ in range(_ROUNDS):
@@ -128,13 +149,13 @@ class _Section:
             rows = np.concatenate([rows, found[found[:, 0] == _TABLE_JUMP]])
             tables.meet(rows[:, 2])
             before = targets_of
-            targets_of = {jump: tables.targets(*table) for _, jump, *table in rows.tolist()}
+            targets_of = _targets_of(rows, tables)
             jumps = [jump for jump in before.keys() | targets_of if before.get(jump) is not targets_of.get(jump)]
             if not jumps:
                 break
             changed = np.unique(self._owner(np.array(jumps, np.int64)))
             edges = _edges(targets_of)
-        return edges
+        return rows
 
     def _owner(self, vaddrs: I64) -> I64:
         """The function that holds each address, -1 for none."""
@@ -175,6 +196,11 @@ class _Section:
         unread = (owner >= 0) & (np.append(status, 0)[owner] & 1 != 0)
         jumps: U64 = self._places[unread & self._is_jump].astype(np.uint64)
         return jumps
+
+
+def _targets_of(rows: U64, tables: JumpTables) -> dict[int, I64]:
+    """Each jump by a table, and where it may lead."""
+    return {jump: tables.targets(*table) for _, jump, *table in rows.tolist()}
 
 
 def _edges(targets_of: dict[int, I64]) -> I64:

@@ -41,14 +41,22 @@ class JumpTables:
 
     def targets(self, place: int, code: int, base: int) -> I64:
         """Where a jump by the table at `place` may lead, ascending; its entries are added to `base`."""
-        row = int(np.searchsorted(self._places, place, side="right"))
-        end = int(self._places[row]) if row < len(self._places) else place + (code & 15) * _MOST_ENTRIES
+        end = self._end(place, code)
         key = (place, end, code, base)
         if key not in self._read:
-            self._read[key] = self._read_targets(place, end, code, base)
+            self._read[key] = np.unique(self._read_entries(place, end, code, base))
         return self._read[key]
 
-    def _read_targets(self, place: int, end: int, code: int, base: int) -> I64:
+    def entries(self, place: int, code: int, base: int) -> I64:
+        """Where each entry of the table at `place` leads, in its order."""
+        return self._read_entries(place, self._end(place, code), code, base)
+
+    def _end(self, place: int, code: int) -> int:
+        """Where the table ends at the latest."""
+        row = int(np.searchsorted(self._places, place, side="right"))
+        return int(self._places[row]) if row < len(self._places) else place + (code & 15) * _MOST_ENTRIES
+
+    def _read_entries(self, place: int, end: int, code: int, base: int) -> I64:
         size_bytes = code & 15
         count = min((end - place) // size_bytes, _MOST_ENTRIES)
         raw = self._image.read(place, count * size_bytes)
@@ -64,7 +72,7 @@ class JumpTables:
         for low, high in self._code:
             in_code |= (targets >= np.uint64(low)) & (targets < np.uint64(high))
         targets = targets if in_code.all() else targets[: int(np.argmin(in_code))]
-        return np.unique(targets.astype(np.int64))
+        return targets.astype(np.int64)
 
     def _with_relocations(self, place: int, entries: I64) -> I64:
         """Words as they are once the loader has filled them."""
