@@ -1,10 +1,7 @@
 """Write a laid-out file: without a name first, then under its own.
 
 Ranges of the input are copied by the kernel (`copy_file_range`) where both files allow that, else
-from the mapping. Whatever goes wrong, the target is as it was and nothing else is left: the file that is being
-written has no name (O_TMPFILE), so that it is gone with the process, however that ends. It gets a name beside the
-target for the moment between two system calls, since only a name can replace another. Where a file system knows
-no such files it has that name from the start, and an error or a signal that can be caught takes it away.
+from the mapping. Whatever goes wrong, the target is as it was and nothing else is left (`icf.newfile`).
 """
 
 from __future__ import annotations
@@ -13,10 +10,10 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
+from icf.newfile import NewFile
 
 if TYPE_CHECKING:
     from linkpass.rewrite_layout import Layout, Piece
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 _CHUNK_SIZE_BYTES = 64 << 20
 _COMPARE_SIZE_BYTES = 1 << 20
 _SAMPLE_SIZE_BYTES, _SAMPLE_DISTANCE_BYTES = 1 << 14, 1 << 20
-_NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL}
 _NO_KERNEL_COPY = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY}
 
 
@@ -45,7 +41,7 @@ def replace_file(
         raise IcfError(f"{target}: is not a regular file, and cannot be replaced")
     directory, name = os.path.split(target)
     try:
-        with _Unnamed(directory, f".{name[:200]}.") as out:
+        with NewFile(directory, f".{name[:200]}.") as out:
             # a full disk shows now; and a file without blocks would be flushed when it replaces another (ext4)
             os.posix_fallocate(out.fd, 0, layout.size_bytes)
             for piece in layout.pieces:
@@ -57,43 +53,6 @@ def replace_file(
     except OSError as error:  # a full disk does not say of which file
         error.filename = error.filename or target
         raise
-
-
-class _Unnamed:
-    """A new file in `directory`; unless it gets a name, and that another, nothing of it stays."""
-
-    def __init__(self, directory: str, prefix: str) -> None:
-        self._directory, self._prefix = directory, prefix
-        self._name = ""
-
-    def __enter__(self) -> Self:
-        try:
-            self.fd = os.open(self._directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            self.path = f"/proc/self/fd/{self.fd}"
-        except OSError as error:
-            if error.errno not in _NO_UNNAMED_FILES:
-                raise
-            self._make_name()
-            self.fd = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            self.path = self._name
-        return self
-
-    def _make_name(self) -> None:
-        # known before the file has it: whatever signal comes in between, the file is taken away
-        self._name = os.path.join(self._directory, self._prefix + os.urandom(8).hex())
-
-    def name(self) -> str:
-        """The name, given to it now if it had none."""
-        if not self._name:
-            self._make_name()
-            os.link(self.path, self._name, src_dir_fd=self.fd, follow_symlinks=True)  # with a descriptor: linkat
-        return self._name
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        os.close(self.fd)
-        if kind is not None and self._name:
-            with suppress(FileNotFoundError):  # it has replaced the other already, or has no name yet
-                os.unlink(self._name)
 
 
 def same_bytes(left: memoryview, right: memoryview) -> bool:
