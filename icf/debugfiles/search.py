@@ -31,6 +31,7 @@ SYSTEM_ROOT = "/usr/lib/debug"
 
 def open_debug_file(image: Image, path: str) -> Image:
     """The debug file that the user has named; `IcfError` if it does not belong to the image."""
+    image.looked_for.append(path)
     debug = Image.open(path)
     link = parse_debuglink(image)
     if link is not None and link.name != os.path.basename(path) and image.build_id and debug.build_id:
@@ -46,6 +47,7 @@ def find_debug_file(image: Image, roots: Sequence[str]) -> tuple[Image | None, l
     refused = []
     link = parse_debuglink(image)
     for path, is_linked in _candidates(image, link, roots):
+        image.looked_for.append(path)
         if not os.path.isfile(path) or os.path.samefile(path, image.path):
             continue
         try:

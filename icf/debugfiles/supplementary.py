@@ -25,6 +25,7 @@ def open_supplementary(image: Image) -> Image | None:
         return None
     problem = f"{link.path}: supplementary file not found"
     for path in _candidates(image, link):
+        image.looked_for.append(path)
         if not os.path.isfile(path):
             continue
         try:

@@ -159,6 +159,7 @@ class _Split:
             if self._open.setdefault(int(debug.units[row, DWO_ID]), row) != row:
                 debug.missing.append(f"{self._name(row)}: two units have the id {int(debug.units[row, DWO_ID]):#x}")
         for path in package_paths(self._image):
+            self._image.looked_for.append(path)
             if self._open and os.path.isfile(path):
                 self._take(path)
         for dwo_id, row in list(self._open.items()):
@@ -172,6 +173,7 @@ class _Split:
         comp_dir = os.fsdecode(self._debug.string(int(self._debug.units[row, COMP_DIR])))
         problem = ""
         for path in split_paths(self._image, comp_dir, self._name(row)):
+            self._image.looked_for.append(path)
             problem = problem or f"{path}: not found"
             if not os.path.isfile(path):
                 continue

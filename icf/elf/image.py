@@ -80,6 +80,7 @@ class Image:
         self._relocations: dict[int, Relocations] = {}
         self._debug: Image | None = None
         self.debug_roots: tuple[str, ...] = ()  # folders in which files of debug information are looked for
+        self.looked_for: list[str] = []  # the paths at which that was done, whether or not there was a file
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, allow_rel: bool = False) -> Self:
