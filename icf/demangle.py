@@ -1,33 +1,41 @@
 """Names as people write them: demangled where they are mangled, else unchanged.
 
-The C++ runtime of the machine does it, through cxxfilt, which searches for that library when it is imported:
-so this happens at the first mangled name. A name that the runtime refuses is shown as it is.
+    C++ (Itanium), Rust v0     LLVM's demanglers (pycxxfilt): the same text as llvm-cxxfilt and llvm-symbolizer
+    Rust legacy, Swift         those of rustc and of Swift (pydemumble); a legacy name loses its hash, as rustc shows it
+
+A library is imported at the first name that needs it. What a library refuses is shown as it is, and so is a name of
+more than 16 KiB: the demanglers recurse with its depth, and a made-up one of twice that ends the process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, lru_cache
+import re
+from functools import lru_cache
+
+_LIMIT = 1 << 14
+_RUST_LEGACY = re.compile(r"17h[0-9a-f]{16}E(?:\.|$)")
 
 
 @lru_cache(maxsize=1 << 16)
 def demangle(name: str) -> str:
     """The source form of a linkage name, or `name` itself where it has none.
 
-    >>> demangle("_ZN3fir4tapsEi"), demangle("main")
-    ('fir::taps(int)', 'main')
+    >>> demangle("_ZN3fir4tapsEi"), demangle("_RNvCs1234_3fir4taps"), demangle("main")
+    ('fir::taps(int)', 'fir::taps', 'main')
     """
-    return _demangler()(name) if name.startswith("_Z") else name
+    if not name.startswith(("_Z", "_R", "$s", "$S")) or len(name) > _LIMIT:
+        return name
+    if name[0] == "$" or (name.startswith("_ZN") and _RUST_LEGACY.search(name)):
+        return _demangle_rust_legacy_or_swift(name)
+    from pycxxfilt import demangle as demangle_by_llvm
+
+    try:
+        return demangle_by_llvm(name) or name
+    except ValueError:  # not a name after all
+        return name
 
 
-@cache
-def _demangler() -> Callable[[str], str]:
-    import cxxfilt
+def _demangle_rust_legacy_or_swift(name: str) -> str:
+    from pydemumble import demangle as demangle_by_demumble
 
-    def call(name: str) -> str:
-        try:
-            return str(cxxfilt.demangle(name))
-        except (cxxfilt.Error, UnicodeError):  # not a name after all, or no C++ runtime on this machine
-            return name
-
-    return call
+    return (name.isascii() and demangle_by_demumble(name)) or name

@@ -86,11 +86,11 @@ def prepare() -> None:
     """Import what a pass else imports when it needs it: for whoever has time before there is an image."""
     import concurrent.futures.thread
 
-    import cxxfilt
+    import pycxxfilt
 
     from linkpass import rewrite_check, taken_by_object
 
-    _ = concurrent.futures.thread, cxxfilt, rewrite_check, taken_by_object
+    _ = concurrent.futures.thread, pycxxfilt, rewrite_check, taken_by_object
 
 
 def run_pass(

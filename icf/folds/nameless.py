@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from icf.demangle import demangle
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_ARGUMENT_WORD = re.compile(r"\w+|[*&]")
+# with the quotes of 'lambda2'(int), of which a DIE says no more than <lambda(int)>
+_ARGUMENT_WORD = re.compile(r"\w+|[*&']")
 # words that a demangler spells otherwise, or not at all
 _COMMON = frozenset(
     "const volatile signed unsigned char short int long float double bool void struct class enum union lambda operator"
-    " true false nullptr auto typename template std __cxx11 basic_string string allocator char_traits".split()
+    " unnamed true false nullptr auto typename template std __cxx11 basic_string string allocator char_traits".split()
 )
 
 

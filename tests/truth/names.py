@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-import cxxfilt
+import pycxxfilt
 
 CLONE = re.compile(r"\.(part|cold|constprop|isra|lto_priv|llvm|__uniq)(\.\d+)*|(\.\d+)+$")
 
@@ -21,8 +21,8 @@ def plain_name(name: str) -> str:
     """Demangled, without clone suffixes."""
     name = CLONE.sub("", name.split("@", 1)[0])
     try:
-        return str(cxxfilt.demangle(name))
-    except cxxfilt.InvalidName:
+        return pycxxfilt.demangle(name) or name
+    except ValueError:
         return name
 
 

@@ -44,6 +44,12 @@ def test_the_only_die_of_one_symbol_is_left_for_no_other() -> None:
     assert assign(groups, symbols) == {0: {1}, 1: {0}}
 
 
+def test_a_die_does_not_say_which_lambda_of_its_function_it_means() -> None:
+    groups = [("each<f()::<lambda(int)> >", A), ("each", A)]
+    symbols = [("_ZL4eachIZ1fvEUliE_EvT_", "a.cc"), ("_ZL4eachIZ1fvEUliE0_EvT_", "a.cc")]
+    assert assign(groups, symbols) == {0: {0, 1}, 1: {0, 1}}
+
+
 def test_decisions_lead_to_further_ones() -> None:
     groups = [("f", A), ("f<X>", A), ("f<X, Y>", A)]
     symbols = [("_Z1fI1X1YEvv", "a.cc"), ("_Z1fI1XEvv", "a.cc"), ("_ZL1fv", "a.cc")]
