@@ -17,9 +17,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from icf.errors import IcfError
 
@@ -46,8 +47,10 @@ VERBS: dict[str, Verb] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command `icf`."""
-    args = _own_arguments() if argv is None else list(argv)
+    """The command `icf`; without `argv` it is this process, which ends with it."""
+    if argv is None:
+        _end(main(_own_arguments()))
+    args = list(argv)
     if args[:1] == ["help"]:
         args = [*args[1:2], "--help"]
     if not args:
@@ -64,7 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def linkpass_main(argv: Sequence[str] | None = None) -> int:
     """The command `linkpass`: the same as `icf pass`."""
-    args = _own_arguments() if argv is None else list(argv)
+    if argv is None:
+        _end(linkpass_main(_own_arguments()))
+    args = list(argv)
     if args in (["-V"], ["--version"]):
         return _guarded(lambda: _print(_version()))
     return _run_verb(VERBS["pass"], "linkpass", args)
@@ -77,6 +82,14 @@ def _own_arguments() -> list[str]:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")  # file names are bytes
     return sys.argv[1:]
+
+
+def _end(status: int) -> NoReturn:
+    """End this process. To take apart what a pass has built would take longer than some of its steps."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # that is said already, or there is nobody to tell
+            stream.flush()
+    os._exit(status)
 
 
 def _run_verb(verb: Verb, prog: str, args: list[str]) -> int:

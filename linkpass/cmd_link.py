@@ -43,10 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
-    status = _link(parse_link_command(words), args)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)  # to take apart what a pass has built takes longer than some of its steps
+    return _link(parse_link_command(words), args)
 
 
 def _link(command: LinkCommand, args: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 
 from icf.debugfiles.options import add_debug_arguments
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    gc.disable()  # all there is gets used until the end
     objects = list(args.objects)
     if args.link_map is not None:
         from icf.linkinputs.linkmap import parse_link_map
