@@ -31,7 +31,7 @@ import json
 import mmap
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 from typing import Any, NamedTuple, Self
 
@@ -76,6 +76,7 @@ class Container:
         self._data = data
         self.head, self._sections, self._checksums, self._first = self._read_head()
         self._checked = bytearray(len(self._checksums))
+        self.repair: Callable[[], Container | None] | None = None  # makes the file anew when it turns out damaged
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -116,21 +117,44 @@ class Container:
         if not size_bytes:
             return self._data[:0]
         first, last = offset + start - self._first, offset + start + size_bytes - 1 - self._first
-        for block in range(first // BLOCK_BYTES, last // BLOCK_BYTES + 1):
-            if not self._checked[block]:
-                self._check(block, name)
+        blocks = range(first // BLOCK_BYTES, last // BLOCK_BYTES + 1)
+        try:
+            self._check_blocks(blocks, name)
+        except FormatError:
+            if not self._repaired():
+                raise
+            self._check_blocks(blocks, name)
+            offset = self._sections[name][0]
         return self._data[offset + start : offset + start + size_bytes]
 
     def check_all(self) -> None:
         """Check every block."""
-        for block in range(len(self._checked)):
-            self._check(block, "data")
+        self._checked = bytearray(len(self._checked))
+        self._check_blocks(range(len(self._checked)), "data")
 
-    def _check(self, block: int, name: str) -> None:
-        at = self._first + block * BLOCK_BYTES
-        if zlib.crc32(self._data[at : at + BLOCK_BYTES]) != self._checksums[block]:
-            raise FormatError(self.path, name, at, "checksum of the block does not fit: the file is damaged")
-        self._checked[block] = 1
+    def _check_blocks(self, blocks: range, name: str) -> None:
+        for block in blocks:
+            if self._checked[block]:
+                continue
+            at = self._first + block * BLOCK_BYTES
+            if zlib.crc32(self._data[at : at + BLOCK_BYTES]) != self._checksums[block]:
+                raise FormatError(self.path, name, at, "checksum of the block does not fit: the file is damaged")
+            self._checked[block] = 1
+
+    def _repaired(self) -> bool:
+        """Go on with a new file, if it has what this one had."""
+        repair, self.repair = self.repair, None
+        other = repair() if repair is not None else None
+        if other is None or other._content() != self._content():
+            return False
+        self._data, self._sections, self._first = other._data, other._sections, other._first
+        self._checked = bytearray(len(self._checked))
+        return True
+
+    def _content(self) -> tuple[Identity, bytes, list[tuple[str, int, int]], bytes]:
+        """What two files have in common that hold the same."""
+        places = [(name, offset - self._first, size) for name, (offset, size) in self._sections.items()]
+        return self.head.identity, self.head.content_check, places, bytes(self._checksums)
 
     def _read_head(self) -> tuple[Head, dict[str, tuple[int, int]], memoryview, int]:
         data = self._data

@@ -1,0 +1,114 @@
+"""Where else the content of a symcache comes from: the section `sources`, which is checked each time it is opened.
+
+    builder \\0 roots \\0 root ... \\0 (path \\0 size \\0 time of the last change in ns \\0) ...
+
+The builder is the version of this program that made the file; another one may know better, so its files are made anew.
+Roots are the folders that were named for the search of debug information. A path is a place at which such a file was
+looked for; its size is -1 where there was none. Those in the folder of the image are relative to it, so that an
+image that moves together with its debug file stays the same.
+
+The symcache holds as long as no file changed and none has appeared. One that is gone since takes nothing away:
+builders remove their .dwo files all the time, and what was read of them is still true of this image.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from icf import __version__
+from icf.errors import FormatError
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
+SECTION = "sources"
+_ABSENT = -1
+_ROOT_LIMIT = 64
+
+
+class Source(NamedTuple):
+    """A place where a file of debug information was looked for, and what was there."""
+
+    path: str
+    size_bytes: int  # -1: no file
+    mtime_ns: int
+
+
+class Sources(NamedTuple):
+    """The section."""
+
+    builder: str
+    roots: tuple[str, ...]
+    files: tuple[Source, ...]
+
+    @classmethod
+    def of(cls, image: Image, started_ns: int) -> Self:
+        """What an image was read with, now that all of it has been read; a file that changed meanwhile fits no file."""
+        folder = _folder_of(image.path)
+        paths = list(image.looked_for)
+        if image.debug is not image:
+            paths.append(image.debug.path)
+        files = []
+        for path in dict.fromkeys(map(os.path.abspath, paths)):
+            stored = os.path.relpath(path, folder) if path.startswith(os.path.join(folder, "")) else path
+            size_bytes, mtime_ns = _stat(path)
+            files.append(Source(stored, size_bytes, mtime_ns if mtime_ns <= started_ns else -1))
+        return cls(__version__, tuple(map(os.path.abspath, image.debug_roots)), tuple(files))
+
+    @classmethod
+    def parse(cls, section: memoryview, path: str) -> Self:
+        """Read the section of the symcache at `path`; `FormatError`."""
+        fields = os.fsdecode(bytes(section)).split("\0")
+        try:
+            builder, count = fields[0], int(fields[1])
+            end = 2 + count
+            if not 0 <= count <= _ROOT_LIMIT or len(fields) < end or (len(fields) - 1 - end) % 3 or fields[-1]:
+                raise ValueError
+            rows = zip(fields[end:-1:3], fields[end + 1 : -1 : 3], fields[end + 2 : -1 : 3], strict=True)
+            return cls(builder, tuple(fields[2:end]), tuple(Source(name, int(a), int(b)) for name, a, b in rows))
+        except (ValueError, IndexError):
+            raise FormatError(path, SECTION, 0, "is no list of sources") from None
+
+    def pack(self) -> bytes:
+        fields = [self.builder, str(len(self.roots)), *self.roots]
+        for each in self.files:
+            fields += [each.path, str(each.size_bytes), str(each.mtime_ns)]
+        return os.fsencode("".join(f"{field}\0" for field in fields))
+
+    def problem(self, image_path: str, debug_file: str | None, roots: Sequence[str]) -> str:
+        """Why this is not what reading the image with these options would give; empty if it is."""
+        if self.builder != __version__:
+            return f"was made by version {self.builder}"
+        folder = _folder_of(image_path)
+        lacks = False
+        for each in self.files:
+            path = os.path.join(folder, each.path)
+            size_bytes, mtime_ns = _stat(path)
+            if size_bytes == _ABSENT:
+                lacks = lacks or each.size_bytes == _ABSENT
+            elif each.size_bytes == _ABSENT:
+                return f"{path} was not there"
+            elif (size_bytes, mtime_ns) != (each.size_bytes, each.mtime_ns):
+                return f"{path} has changed"
+        if debug_file is not None and not self._has(folder, os.path.abspath(debug_file)):
+            return f"was made without {debug_file}"
+        if lacks and not set(map(os.path.abspath, roots)) <= set(self.roots):
+            return "was made without a folder that is named now, and not all was found"
+        return ""
+
+    def _has(self, folder: str, path: str) -> bool:
+        return any(os.path.join(folder, each.path) == path and each.size_bytes != _ABSENT for each in self.files)
+
+
+def _folder_of(path: str) -> str:
+    return os.path.dirname(os.path.realpath(path))
+
+
+def _stat(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return _ABSENT, 0
+    return status.st_size, status.st_mtime_ns
