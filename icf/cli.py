@@ -43,6 +43,7 @@ VERBS: dict[str, Verb] = {
     "verify": Verb("linkpass.cmd_verify", "check the tables of an image against its machine code"),
     "dump": Verb("icf.cmd_dump", "print the tables of an image"),
     "resolve": Verb("unwind.cmd_resolve", "say which function each frame of a stack really is"),
+    "disasm": Verb("unwind.cmd_disasm", "show machine code, and which functions its calls mean"),
 }
 
 

@@ -96,6 +96,12 @@ class Dispatch:
         """The slots by which the body jumps on, ANY_POINTER among them, but for the jumps at `but`."""
         return frozenset(each.slot for each in self._left_by.get(class_idx, ()) if each.jump not in but)
 
+    def slot_of_jump(self, vaddr: int) -> int | None:
+        """The slot that the jump at `vaddr` takes its target from, if it is known to be one of a vtable."""
+        slots = {each.slot for each in self._pointer_jumps if each.jump == vaddr}
+        slot = slots.pop() if len(slots) == 1 else ANY_POINTER
+        return None if slot in (ANY_POINTER, STORED_POINTER) else slot
+
     def in_slot(self, slot: int) -> Masks:
         """What a call by `slot`, or by ANY_POINTER, enters directly."""
         if slot == ANY_POINTER:

@@ -1,0 +1,124 @@
+"""`icf disasm`: machine code with what each instruction refers to; for a call of a merged body the member it means.
+
+Opening an image reads its headers, symbols and tables, and no debug information: that is for files and lines, and read
+where these are asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+from icf.debugfiles.options import add_debug_arguments, open_image
+from icf.demangle import demangle
+from icf.elf.image import Image
+from icf.model import Verdict
+from unwind.answer import FrameAnswer
+from unwind.disasm.listing import Listing
+from unwind.disasm.select import Region, Selection
+from unwind.facts import ImageFacts
+from unwind.load import has_only_records, has_tables
+from unwind.program import Program
+
+_Places = Callable[[Region, int], tuple[str, int] | None]
+_FOLDING_LINKERS = ("gold", "lld", "mold")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-e", "--exe", metavar="IMAGE", required=True, help="an executable or shared object")
+    add_debug_arguments(parser)
+    parser.add_argument("-l", "--lines", action="store_true", help="say where file and line change")
+    parser.add_argument(
+        "-S", "--source", action="store_true", help="show the source lines, too, if the files are there"
+    )
+    parser.add_argument("--bytes", action="store_true", help="show the bytes of each instruction")
+    parser.add_argument(
+        "--no-addresses", action="store_true", help="leave addresses out, so that outputs can be compared"
+    )
+    parser.add_argument("--no-demangle", action="store_true", help="print linkage names as they are")
+    parser.add_argument(
+        "--color",
+        choices=["auto", "always", "never"],
+        default="auto",
+        help="auto: on a terminal, unless NO_COLOR is set",
+    )
+    parser.add_argument("--json", action="store_true", help="one object a line for each instruction and each function")
+    parser.add_argument(
+        "what",
+        metavar="FUNCTION|ADDR",
+        nargs="+",
+        help="a function, by its name or an address in it, or a range ADDR..ADDR (hexadecimal, as linked)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    with open_image(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
+        if image.linker in _FOLDING_LINKERS and not (has_tables(image) or has_only_records(image)):
+            sys.stderr.write(
+                f"icf: {args.exe} has no call-site tables, so names are those of the symbols, folded or not\n"
+                f"hint: run 'icf pass {args.exe}'\n"
+            )
+        program, facts = Program.from_image(image), ImageFacts(image)
+        selection, listing = Selection(image, program, facts), Listing(image, program, facts)
+        place = _places(image) if args.lines or args.source else None
+        write = _json(listing, place) if args.json else _text(listing, place, args)
+        for argument in args.what:
+            for region in selection.regions(argument):
+                sys.stdout.writelines(f"{line}\n" for line in write(region))
+    return 0
+
+
+def _json(listing: Listing, place: _Places | None) -> Callable[[Region], Iterator[str]]:
+    from unwind.disasm.write_json import JsonWriter
+
+    writer = JsonWriter(place)
+
+    def write(region: Region) -> Iterator[str]:
+        yield writer.header(region)
+        yield from (writer.line(region, line) for line in listing.lines(region))
+
+    return write
+
+
+def _text(listing: Listing, place: _Places | None, args: argparse.Namespace) -> Callable[[Region], Iterator[str]]:
+    from unwind.disasm.write_text import TextWriter
+
+    writer = TextWriter(
+        place=place,
+        with_source=args.source,
+        with_bytes=args.bytes,
+        with_addresses=not args.no_addresses,
+        with_color=args.color == "always" or (args.color == "auto" and _likes_color()),
+        name=str if args.no_demangle else demangle,
+    )
+    separator: list[str] = []
+
+    def write(region: Region) -> Iterator[str]:
+        yield from separator
+        separator[:] = [""]
+        yield from writer.header(region)
+        yield ""
+        yield from writer.lines(region, listing.lines(region))
+
+    return write
+
+
+def _likes_color() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _places(image: Image) -> _Places:
+    """File and line of the code of a region, by those of the member that was asked for."""
+    from unwind.lines import Lines
+
+    lines = Lines(image)
+
+    def place(region: Region, vaddr: int) -> tuple[str, int] | None:
+        if region.body is None:
+            return None
+        verdict = Verdict.UNMERGED if region.body.settled else Verdict.UNIQUE
+        return lines.place(FrameAnswer(vaddr, verdict, vaddr=vaddr, body=region.body, member_idx=region.member_idx))
+
+    return place

@@ -1,0 +1,113 @@
+"""What calls, jumps and addresses of functions mean: the members of a merged body that this very instruction is about.
+
+    call 0x8c0          the body at 0x8c0 is shared by List<Order>::add and List<Payment>::add
+
+A record says which of them is called in which caller (`.debug_dcall`, tail calls in `.debug_icf`). Where the caller is
+merged, too, the same instruction means something else in each of its members, and a member without a record may mean
+any. A jump between a function and its outlined part stays in that function. A pointer means a function of which the
+address is taken, as far as the marks are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from icf.model import Evidence
+from icf.tables.pointed import marked
+from unwind.disasm.notes import Function, Meaning, VirtualCall
+from unwind.dispatch import bits
+from unwind.program import Body, Program
+
+_Nodes = tuple[int, ...]
+_Said = tuple[_Nodes, Evidence | None]  # candidates, and what that rests on
+
+
+class Calls:
+    """The functions of one program as its instructions mean them."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def call(self, return_address: int, target: int, caller: Body | None) -> Function | None:
+        """The call before `return_address` that leads to `target`; None: no function is there."""
+        callee = self._program.body_at(target)
+        if callee is None:
+            return None
+        said: dict[int, _Said] = {}
+        if caller is not None and callee.start == target:
+            for idx, records in self._program.callees(return_address, caller).items():
+                nodes = tuple(dict.fromkeys(node for node, _ in records if node in callee.nodes))
+                if nodes:
+                    said[idx] = nodes, max(evidence for _, evidence in records)
+        return self._function(target, callee, caller, said)
+
+    def jump(self, vaddr: int, target: int, caller: Body | None) -> Function | None:
+        """The jump at `vaddr` that leads to `target`."""
+        callee = self._program.body_at(target)
+        if callee is None:
+            return None
+        said: dict[int, _Said] = {}
+        for idx, node in enumerate(caller.nodes if caller is not None else ()):
+            nodes = self._tail_calls.get((vaddr, node), ()) if callee.start == target else ()
+            if not nodes and caller is not None and (caller.is_fragment or callee.is_fragment):
+                nodes = tuple(self._program.parts(node))
+            nodes = tuple(each for each in nodes if each in callee.nodes)
+            if nodes:
+                said[idx] = nodes, None
+        return self._function(target, callee, caller, said)
+
+    def has_tail_call(self, vaddr: int, caller: Body) -> bool:
+        """Whether the jump at `vaddr` is known to be a call."""
+        return any((vaddr, node) in self._tail_calls for node in caller.nodes)
+
+    def address(self, vaddr: int) -> Function | None:
+        """A pointer to `vaddr`."""
+        body = self._program.body_at(vaddr)
+        if body is None:
+            return None
+        mask = marked(body.fold) & body.domain
+        nodes = tuple(body.first_node + idx for idx in bits(mask)) or tuple(body.nodes)
+        return Function(vaddr, vaddr - body.start, len(body.members), (self._meaning(nodes, (), None),))
+
+    def virtual_call(self, return_address: int) -> VirtualCall | None:
+        """The call before `return_address`, if it is one by a slot of a vtable."""
+        call = self._program.slot_calls.get(return_address)
+        return None if call is None else VirtualCall(call.slot, self._in_slot(call.slot), call.evidence)
+
+    def virtual_jump(self, vaddr: int) -> VirtualCall | None:
+        """The same of a jump."""
+        slot = self._program.dispatch.slot_of_jump(vaddr)
+        return None if slot is None else VirtualCall(slot, self._in_slot(slot))
+
+    def _in_slot(self, slot: int) -> tuple[str, ...]:
+        bodies = (self._program.candidates[node] for node in self._program.in_slot(slot))
+        return tuple(body.members[idx].name for body, idx in bodies if not body.settled and idx < len(body.members))
+
+    def _function(self, target: int, callee: Body, caller: Body | None, said: Mapping[int, _Said]) -> Function:
+        """The members of `callee` that a branch to `target` means, by those of `caller` as far as something is said."""
+        open_end: _Said = tuple(callee.nodes), None
+        callers_of: dict[_Said, list[int]] = {}
+        for idx in range(caller.domain.bit_length() if caller is not None else 1):
+            callers_of.setdefault(open_end if callee.settled else said.get(idx, open_end), []).append(idx)
+        meanings = []
+        for (nodes, evidence), callers in callers_of.items():
+            members = caller.members if caller is not None and len(callers_of) > 1 else ()
+            listed = tuple(members[idx].name for idx in callers if idx < len(members))
+            if listed or len(callers_of) == 1:
+                meanings.append(self._meaning(nodes, listed, evidence))
+        return Function(target, target - callee.start, len(callee.members), tuple(meanings))
+
+    def _meaning(self, nodes: Iterable[int], callers: tuple[str, ...], evidence: Evidence | None) -> Meaning:
+        callees = [self._program.candidates[node] for node in nodes]
+        names = tuple(body.members[idx].name for body, idx in callees if idx < len(body.members))
+        return Meaning(names, callers, len(names) < len(callees), evidence)
+
+    @cached_property
+    def _tail_calls(self) -> dict[tuple[int, int], _Nodes]:
+        """Address of a jump and its function -> the functions it may lead to."""
+        found: dict[tuple[int, int], _Nodes] = {}
+        for jump, caller, callee in self._program.tail_calls:
+            nodes = tuple(self._program.nodes_of_hub(callee)) if callee < 0 else (callee,)
+            found[jump, caller] = (*found.get((jump, caller), ()), *nodes)
+        return found

@@ -1,0 +1,143 @@
+"""What lies at an address outside of functions: a symbol, a string constant, a pointer that the loader fills.
+
+Symbols name data; where several begin at one place all are given, as lld folds constant data as well. A string is
+shown where readable text ends in a NUL in constant data that is not writable.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.elf.image import Image
+from icf.elf.types import ET_EXEC, SHF_EXECINSTR, SHF_WRITE, SHT_NOBITS, STB_LOCAL, STT_OBJECT, Section
+from icf.vtables.words import CODE, DATA, LoadedData
+from unwind.disasm.notes import Data
+
+U64 = NDArray[np.uint64]
+_STT_NOTYPE = 0
+_PT_GNU_RELRO = 0x6474E552
+_SHF_STRINGS = 0x20
+_WORD_BYTES = 8
+_LONGEST_TEXT_BYTES = 4096
+_SHORTEST_TEXT = 3  # below that, what looks like text is often a number
+_CONTROLS = frozenset("\t\n\r\x1b")
+_SYMBOLS_AT_MOST = 64
+_NESTED_AT_MOST = 256  # symbols that are tried, as others may begin between a large one and an address in it
+_GOT = (".got", ".got.plt")
+
+
+class ImageData:
+    """The data of one image."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._loaded = LoadedData(image)
+        sections = [section for section in image.sections if section.is_alloc and section.size_bytes and section.vaddr]
+        self._sections = sorted(sections, key=lambda section: section.vaddr)
+        self._section_starts = [section.vaddr for section in self._sections]
+        self._relro = [
+            range(segment.vaddr, segment.vaddr + segment.memsz)
+            for segment in image.segments
+            if segment.type == _PT_GNU_RELRO
+        ]
+
+    def section_at(self, vaddr: int) -> Section | None:
+        """The allocated section that holds `vaddr`."""
+        idx = bisect_right(self._section_starts, vaddr) - 1
+        if idx < 0 or vaddr >= self._sections[idx].vaddr + self._sections[idx].size_bytes:
+            return None
+        return self._sections[idx]
+
+    def is_code(self, vaddr: int) -> bool:
+        """Whether code may lie there."""
+        section = self.section_at(vaddr)
+        return section is not None and bool(section.flags & SHF_EXECINSTR)
+
+    def is_constant(self, vaddr: int) -> bool:
+        """Whether what lies there stays as the loader has left it."""
+        section = self.section_at(vaddr)
+        if section is None:
+            return False
+        return not section.flags & SHF_WRITE or section.name in _GOT or any(vaddr in part for part in self._relro)
+
+    def at(self, vaddr: int, *, with_text: bool = False) -> Data | None:
+        """What lies there; with `with_text` also which string. None: no section does."""
+        section = self.section_at(vaddr)
+        if section is None:
+            return None
+        start, names = self._names_around(vaddr)
+        text = self._text(vaddr, section) if with_text else None
+        if names:
+            return Data(vaddr, names, vaddr - start, section.name, text)
+        return Data(vaddr, (), vaddr - section.vaddr, section.name, text)
+
+    def pointers(self, places: Iterable[int]) -> dict[int, int]:
+        """The addresses that the words at some of `places` hold once the image is loaded; imports are left out."""
+        aligned = sorted({place for place in places if place % _WORD_BYTES == 0 and 0 <= place < 1 << 64})
+        words = self._loaded.words(np.array(aligned, np.uint64))
+        found = {}
+        for place, value, kind in zip(aligned, words.value.tolist(), words.kind.tolist(), strict=True):
+            if kind in (CODE, DATA) and self._is_pointer(place, value, kind):
+                found[place] = value
+        return found
+
+    def _is_pointer(self, place: int, value: int, kind: int) -> bool:
+        """Whether a word is an address for sure: without relocations a number may look like one."""
+        if self._image.elf_type != ET_EXEC or kind == CODE:
+            return True
+        section = self.section_at(place)
+        return (section is not None and section.name in _GOT) or self._names_around(value)[0] == value
+
+    def _text(self, vaddr: int, section: Section) -> str | None:
+        if section.flags & (SHF_WRITE | SHF_EXECINSTR) or section.type == SHT_NOBITS:
+            return None
+        size_bytes = min(_LONGEST_TEXT_BYTES, section.vaddr + section.size_bytes - vaddr)
+        raw, nul, _ = bytes(self._image.read(vaddr, size_bytes)).partition(b"\0")
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            return None
+        if not nul or not (
+            section.flags & _SHF_STRINGS or len(text) >= _SHORTEST_TEXT or self._is_among_text(vaddr, raw)
+        ):
+            return None
+        return text if all(char.isprintable() or char in _CONTROLS for char in text) else None
+
+    def _is_among_text(self, vaddr: int, raw: bytes) -> bool:
+        """Whether a short string stands between others: a number would be followed by zeros."""
+        around = bytes(self._image.read(vaddr - 1, len(raw) + 3))
+        return len(raw) > 0 and len(around) == len(raw) + 3 and around[0] == 0 and around[-1] != 0
+
+    def _names_around(self, vaddr: int) -> tuple[int, tuple[str, ...]]:
+        """The symbols that begin at one place and reach to `vaddr`, and that place; none: (-1, ())."""
+        starts, ends, furthest, rows = self._symbols
+        last = int(np.searchsorted(starts, np.uint64(vaddr), side="right")) - 1
+        for idx in range(last, max(last - _NESTED_AT_MOST, -1), -1):
+            if furthest[idx] <= vaddr:
+                break
+            if ends[idx] > vaddr:
+                start = int(starts[idx])
+                first, end = (int(np.searchsorted(starts, starts[idx], side=side)) for side in ("left", "right"))
+                around = [first + at for at in np.flatnonzero(ends[first:end] > vaddr).tolist()]
+                symbols = self._image.symbols
+                sized = [at for at in around if symbols.size_bytes[rows[at]]] or around
+                names = [name for name in symbols.names(int(rows[at]) for at in sized[:_SYMBOLS_AT_MOST]) if name]
+                return start, tuple(dict.fromkeys(names))
+        return -1, ()
+
+    @cached_property
+    def _symbols(self) -> tuple[U64, U64, U64, NDArray[np.int64]]:
+        """Start, end, the furthest end so far and row of the symbols of data, by address; global ones first."""
+        symbols = self._image.symbols
+        is_object = (symbols.type == STT_OBJECT) | (symbols.type == _STT_NOTYPE)
+        rows = np.flatnonzero(is_object & symbols.is_defined & (symbols.value > 0))
+        rows = rows[np.lexsort((rows, symbols.bind[rows] == STB_LOCAL, symbols.value[rows]))]
+        starts = symbols.value[rows]
+        size_bytes = np.minimum(np.maximum(symbols.size_bytes[rows], np.uint64(1)), ~starts)
+        ends = starts + size_bytes
+        return starts, ends, np.maximum.accumulate(ends) if len(ends) else ends, rows

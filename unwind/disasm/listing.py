@@ -1,0 +1,184 @@
+"""The instructions of a stretch of code with their notes.
+
+    Selection    arguments -> regions
+    Listing      region -> instructions, each with what is known of it
+    writers      -> text, JSON
+
+What an instruction refers to is looked up for many instructions together: the relocations of a large image are columns,
+and each look-up in them costs as much for one place as for a thousand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from icf.code.indirect import Switch, find_switches
+from icf.elf.image import Image
+from icf.elf.types import ET_EXEC, Machine
+from unwind.disasm.calls import Calls
+from unwind.disasm.data import ImageData
+from unwind.disasm.instructions import Decoder, Instruction, Kind, Reference, Use
+from unwind.disasm.notes import Data, Function, Import, JumpTable, Likely, Note, Place, Pointer
+from unwind.disasm.registers import find_references
+from unwind.disasm.select import Region
+from unwind.facts import ImageFacts
+from unwind.program import Body, Program
+
+_TOGETHER = 4096  # instructions
+_WHOLE_BYTES = 1 << 20  # a function that is no longer is looked at as a whole
+_POINTER_BYTES = 8
+_BEFORE_SWITCH = 16  # instructions among which a switch compares its value with the last case
+_ABOVE = ("ja", "b.hi")
+_COMPARED = re.compile(r"(.*), #?(\w+)")
+
+Line = tuple[Instruction, list[Note]]
+
+
+class Listing:
+    """Annotates the code of one image."""
+
+    def __init__(self, image: Image, program: Program, facts: ImageFacts) -> None:
+        self._image, self._program, self._facts = image, program, facts
+        self._decoder = Decoder(image.machine)
+        self._calls = Calls(program)
+        self._data = ImageData(image)
+
+    def lines(self, region: Region) -> Iterator[Line]:
+        """The instructions of a region, and what is known of each."""
+        instructions = self._decoder.decode(self._image.read, region.start, region.end)
+        body = region.body
+        switches: dict[int, JumpTable] = {}
+        if region.end - region.start <= _WHOLE_BYTES:
+            whole = list(instructions)
+            if body is not None:
+                switches = self._switches(whole, body)
+            if self._image.machine is Machine.AARCH64:
+                targets = {jump: table.targets for jump, table in switches.items()}
+                found = find_references(whole, targets)
+                whole = [each._replace(reference=found.get(each.vaddr)) for each in whole]
+            instructions = iter(whole)
+        while block := list(islice(instructions, _TOGETHER)):
+            pointers = self._data.pointers(
+                each.reference.vaddr for each in block if each.reference is not None and each.reference.use is Use.LOAD
+            )
+            for each in block:
+                yield each, self._notes(each, body, switches, pointers)
+
+    def _notes(
+        self, each: Instruction, body: Body | None, switches: Mapping[int, JumpTable], pointers: Mapping[int, int]
+    ) -> list[Note]:
+        notes: list[Note | None] = []
+        if each.target is not None:
+            notes.append(self._branch(each, each.target, body))
+        elif each.vaddr in switches:
+            notes.append(switches[each.vaddr])
+        elif each.kind is Kind.CALL:
+            notes.append(self._calls.virtual_call(each.end))
+        elif each.kind is Kind.JUMP:
+            notes.append(self._calls.virtual_jump(each.vaddr))
+        if each.reference is not None:
+            notes.append(self._referenced(each, each.reference, body, pointers))
+        return [note for note in notes if note is not None]
+
+    def _branch(self, each: Instruction, target: int, body: Body | None) -> Note | None:
+        """What a direct call or jump leads to; nothing for those within the function."""
+        if each.kind is Kind.CALL:
+            found = self._calls.call(each.end, target, body)
+            is_inside = found is not None and found.offset > 0 and body is not None and body.start < target < body.end
+            found = None if is_inside else found
+        elif body is not None and body.start <= target < body.end:
+            is_call = target == body.start and self._calls.has_tail_call(each.vaddr, body)
+            return self._calls.jump(each.vaddr, target, body) if is_call else None
+        else:
+            found = self._calls.jump(each.vaddr, target, body)
+        if target in self._facts.stubs:
+            return Import(self._facts.stubs[target])
+        return found or self._data.at(target)
+
+    def _referenced(
+        self, each: Instruction, reference: Reference, body: Body | None, pointers: Mapping[int, int]
+    ) -> Note | None:
+        vaddr = reference.vaddr
+        if reference.use is Use.NUMBER:
+            place = self._place(vaddr, with_text=True) if self._image.elf_type == ET_EXEC else None
+            return Likely(place) if place is not None and _is_exact(place) else None
+        if reference.use is Use.ADDRESS:
+            return self._place(vaddr, with_text=True)
+        place = self._data.at(vaddr)
+        if place is None or reference.use is Use.STORE or reference.size_bytes not in (0, _POINTER_BYTES):
+            return place
+        target: Place | None
+        if vaddr in self._facts.imports:
+            target = Import(self._facts.imports[vaddr])
+        elif vaddr not in pointers:
+            return place
+        elif each.kind is Kind.CALL:
+            target = self._calls.call(each.end, pointers[vaddr], body) or self._data.at(pointers[vaddr])
+        elif each.kind is Kind.JUMP:
+            target = self._calls.jump(each.vaddr, pointers[vaddr], body) or self._data.at(pointers[vaddr])
+        else:
+            target = self._place(pointers[vaddr], with_text=True)
+        return place if target is None else Pointer(place, target, self._data.is_constant(vaddr))
+
+    def _place(self, vaddr: int, *, with_text: bool = False) -> Function | Import | Data | None:
+        """What an address that is held somewhere means."""
+        if self._data.is_code(vaddr):
+            if vaddr in self._facts.stubs:
+                return Import(self._facts.stubs[vaddr])
+            function = self._calls.address(vaddr)
+            if function is not None:
+                return function
+        return self._data.at(vaddr, with_text=with_text)
+
+    def _switches(self, instructions: Sequence[Instruction], body: Body) -> dict[int, JumpTable]:
+        """The switches of a function, by the address of their jump."""
+        if not any(each.kind is Kind.JUMP and each.target is None for each in instructions):
+            return {}
+        row_of = {each.vaddr: row for row, each in enumerate(instructions)}
+        parts = [body, *self._parts(body)]
+        found = {}
+        for switch in find_switches(self._image, body.start, body.end):
+            row = row_of.get(switch.jump)
+            if row is not None and (table := _table(switch, instructions[max(row - _BEFORE_SWITCH, 0) : row], parts)):
+                found[switch.jump] = table
+        return found
+
+    def _parts(self, body: Body) -> Iterable[Body]:
+        nodes = {part for node in body.nodes for part in self._program.parts(node)}
+        return dict.fromkeys(self._program.candidates[node][0] for node in sorted(nodes))
+
+
+def _table(switch: Switch, before: Sequence[Instruction], parts: Sequence[Body]) -> JumpTable | None:
+    """The entries of a table that lead into the function; as many as there are cases, where the code tells."""
+    count = _case_count(before)
+    targets = []
+    for target in switch.targets if count is None else switch.targets[:count]:
+        if not any(part.start <= target < part.end for part in parts):
+            break
+        targets.append(target)
+    return JumpTable(switch.table, tuple(targets), is_bounded=len(targets) == count) if targets else None
+
+
+def _case_count(before: Sequence[Instruction]) -> int | None:
+    """How many entries the comparison in front of a switch lets through; None: there is none."""
+    for at in range(len(before) - 1, 0, -1):
+        if before[at].mnemonic in _ABOVE:
+            compared = _COMPARED.fullmatch(before[at - 1].operands) if before[at - 1].mnemonic == "cmp" else None
+            try:
+                return int(compared[2], 0) + 1 if compared else None
+            except ValueError:
+                return None
+    return None
+
+
+def _is_exact(place: Place) -> bool:
+    """Whether a number is so likely an address that it is worth a word: a function, a symbol or text begins there."""
+    if isinstance(place, Data):
+        return place.text is not None or (bool(place.names) and place.offset == 0) or _is_vtable(place)
+    return isinstance(place, Import) or place.offset == 0
+
+
+def _is_vtable(place: Data) -> bool:
+    return any(name.startswith("_ZTV") for name in place.names)

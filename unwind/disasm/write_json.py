@@ -1,0 +1,113 @@
+"""Write annotated code as JSON, one object a line: for each stretch of code, and then for each of its instructions.
+
+    {"region":{"address":"0x8b0","end":"0x8eb","stub":null,"flags":["members-complete","calls-complete"],
+      "members":[{"linkage_name":"_ZN4ListI5OrderE3addEPS0_","name":"List<Order>::add(Order*)","flags":["kept"],
+      "aliases":[]},...]}}
+    {"address":"0x8e0","bytes":"e87bffffff","mnemonic":"call","operands":"0x860","file":null,"line":null,"notes":[
+      {"kind":"function","address":"0x860","offset":0,"members":3,"meanings":[{"callers":["_ZN4ListI5OrderE3addEPS0_"],
+      "callees":["_ZN4ListI5OrderE4growEv"],"may_be_another":false,"evidence":"dwarf"},...]}]}
+
+`members` is null where the code is in no function. Functions in notes are given by linkage names. A meaning without
+callers holds for each member of the function; one with several callees means one of them. Kinds of notes: `function`,
+`import`, `data`, `pointer` (with `place` and `target`), `likely` (with `place`), `virtual_call`, `jump_table`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from icf.demangle import demangle
+from icf.model import ClassFlag, Evidence, MemberFlag
+from unwind.disasm.listing import Line
+from unwind.disasm.notes import Data, Function, Import, JumpTable, Likely, Note, Pointer, VirtualCall
+from unwind.disasm.select import Region
+
+_Json = dict[str, Any]
+
+
+class JsonWriter:
+    """Turns regions and instructions into lines; `place` gives file and line."""
+
+    def __init__(self, place: Callable[[Region, int], tuple[str, int] | None] | None = None) -> None:
+        self._place = place
+
+    def header(self, region: Region) -> str:
+        """The object of a region, without its newline."""
+        body = region.body
+        members = None
+        if body is not None:
+            members = [
+                {
+                    "linkage_name": member.name,
+                    "name": demangle(member.name),
+                    "flags": [_words(flag.name) for flag in MemberFlag if flag & member.flags],
+                    "aliases": list(member.aliases),
+                }
+                for member in body.members
+            ]
+        flags = [] if body is None else [_words(flag.name) for flag in ClassFlag if flag & body.fold.flags]
+        entry: _Json = {"address": hex(region.start), "end": hex(region.end), "stub": region.stub or None}
+        return _dumps({"region": {**entry, "flags": flags, "members": members}})
+
+    def line(self, region: Region, line: Line) -> str:
+        """The object of an instruction, without its newline."""
+        instruction, notes = line
+        place = self._place(region, instruction.vaddr) if self._place is not None else None
+        file, number = place or (None, None)
+        return _dumps(
+            {
+                "address": hex(instruction.vaddr),
+                "bytes": instruction.code.hex(),
+                "mnemonic": instruction.mnemonic,
+                "operands": instruction.operands,
+                "file": file,
+                "line": number,
+                "notes": [_note(note) for note in notes],
+            }
+        )
+
+
+def _note(note: Note) -> _Json:
+    match note:
+        case Function():
+            meanings = [
+                {
+                    "callers": list(meaning.callers),
+                    "callees": list(meaning.callees),
+                    "may_be_another": meaning.may_be_another,
+                    "evidence": _evidence(meaning.evidence),
+                }
+                for meaning in note.meanings
+            ]
+            entry: _Json = {"address": hex(note.vaddr), "offset": note.offset, "members": note.member_count}
+            return {"kind": "function", **entry, "meanings": meanings}
+        case Import():
+            return {"kind": "import", "symbol": note.symbol}
+        case Data():
+            place: _Json = {"address": hex(note.vaddr), "section": note.section, "symbols": list(note.names)}
+            return {"kind": "data", **place, "offset": note.offset, "text": note.text}
+        case Pointer():
+            constant = {"is_constant": note.is_constant}
+            return {"kind": "pointer", "place": _note(note.place), "target": _note(note.target), **constant}
+        case Likely():
+            return {"kind": "likely", "place": _note(note.place)}
+        case VirtualCall():
+            merged = list(note.merged)
+            return {"kind": "virtual_call", "slot": note.slot, "merged": merged, "evidence": _evidence(note.evidence)}
+        case JumpTable():
+            targets = [hex(target) for target in note.targets]
+            return {"kind": "jump_table", "address": hex(note.vaddr), "targets": targets, "is_bounded": note.is_bounded}
+
+
+def _evidence(evidence: Evidence | None) -> str | None:
+    return None if evidence is None else evidence.name.lower()
+
+
+def _words(flag_name: str | None) -> str:
+    return (flag_name or "").lower().replace("_", "-")
+
+
+def _dumps(entry: _Json) -> str:
+    return json.dumps(entry, separators=(",", ":"))
