@@ -22,7 +22,7 @@ from icf.folds.functions import Bodies, find_bodies
 from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported, read_report
-from icf.folds.unseen import find_unseen
+from icf.folds.unseen import find_undescribed
 
 U64 = NDArray[np.uint64]
 
@@ -76,7 +76,7 @@ class Linked:
             bodies,
             finder,
             {fold.vaddr: fold for fold in finder.find()},
-            _undescribed(image, finder) if not reported.given else frozenset(),
+            find_undescribed(image, finder) if not reported.given else frozenset(),
         )
         linked.index()
         return linked
@@ -142,11 +142,3 @@ class Linked:
         rows = self.bodies.at(vaddrs)
         starts = self.bodies.start[np.maximum(rows, 0)] if len(self.bodies.start) else np.zeros(len(rows), np.uint64)
         return np.where(rows >= 0, starts, np.uint64(0))
-
-
-def _undescribed(image: Image, finder: FoldFinder) -> frozenset[int]:
-    """Bodies that functions may share of which nothing tells."""
-    if image.linker not in ("gold", "mold"):
-        return frozenset()
-    unseen = find_unseen(image, finder) if image.linker == "gold" else frozenset()
-    return unseen.union(finder.undescribed())

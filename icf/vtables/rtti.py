@@ -43,6 +43,7 @@ class Class(NamedTuple):
     bases: tuple[TypeInfo, ...]
     knows_bases: bool  # `bases` are all there are
     is_local: bool = False  # to its file: its methods have internal linkage
+    is_import: bool = False  # of another module: the loader finds the type_info there, or copies it
 
 
 _UNKNOWN = Class("", (), False)
@@ -64,7 +65,7 @@ class Classes:
             self._known.update(self._read(sorted(vaddr for vaddr, is_import in wanted if not is_import)))
             for row, is_import in wanted:
                 if is_import:
-                    self._known[row, True] = Class(_type_of(image.dynamic_symbols.name(row)), (), False)
+                    self._known[row, True] = Class(_type_of(image.dynamic_symbols.name(row)), (), False, is_import=True)
             wanted = {base for one in wanted for base in self[one].bases}
 
     def __getitem__(self, typeinfo: TypeInfo) -> Class:
@@ -97,7 +98,8 @@ class Classes:
             bases = [words[place] for place in told.get(vaddr, ())]
             sound = tuple((value, kind == IMPORT) for value, kind in bases if kind in (DATA, IMPORT))
             knows_bases = vaddr in told and len(sound) == len(bases)
-            found[vaddr, False] = Class(name.removeprefix("*"), sound, knows_bases, is_local)
+            is_copy = words[vaddr] == (0, NUMBER)
+            found[vaddr, False] = Class(name.removeprefix("*"), sound, knows_bases, is_local, is_copy)
         return found
 
     def _words(self, places: Iterable[int]) -> dict[int, _Word]:

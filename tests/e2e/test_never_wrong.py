@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import AARCH64, GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Workshop
+from tests.support.link import run, tool
 
 INTERPRETER = """
     extern int total;
@@ -225,6 +226,68 @@ def test_a_static_function_without_debug_information_leaves_no_trace(workshop: W
     program.add_tables()
     verdicts = {frames[1]["verdict"] for frames in program.resolve()}
     assert verdicts == {"ambiguous"}  # with the one candidate that is known
+
+
+SEEN = "int total; NOINLINE void seen(int n) { SAMPLE(); total += n; }"
+HIDDEN = "extern int total; static NOINLINE void hidden(int n) { SAMPLE(); total += n; }"
+CALLED = (
+    f"{SEEN} void enter(int); int main() {{ seen(1); ++total; enter(2); ++total; }}",
+    f"{HIDDEN} void enter(int n) {{ hidden(n); ++total; }}",
+)
+CONSTRUCTED = (
+    f"{SEEN} __attribute__((constructor)) static void first() {{ seen(total); ++total; }} int main() {{ }}",
+    f"{HIDDEN} __attribute__((constructor)) static void enter() {{ hidden(total); ++total; }}",
+)
+DEEPER = (
+    f"{SEEN} NOINLINE void outer(int n) {{ seen(n); total += 5; }} void enter(int);"
+    "int main() { outer(1); ++total; enter(2); ++total; }",
+    f"{HIDDEN} static NOINLINE void covered(int n) {{ hidden(n); total += 5; }}"
+    "void enter(int n) { covered(n); ++total; }",
+)
+FROM_A_TABLE = (
+    f"{DEEPER[0].partition('void enter')[0]} using Op = void (*)(int); extern Op volatile table[2];"
+    "int main() { outer(1); ++total; table[1](2); ++total; }",
+    f"{DEEPER[1].partition('void enter')[0]} using Op = void (*)(int); extern Op volatile table[2];"
+    "Op volatile table[2] = {nullptr, covered};",
+)
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+@pytest.mark.parametrize(
+    ("sources", "file_symbol", "link_flags"),
+    [
+        (CALLED, True, ["-Wl,-x"]),
+        (CALLED, False, []),
+        (CONSTRUCTED, True, []),
+        (FROM_A_TABLE, True, []),
+        (DEEPER, True, []),
+    ],
+    ids=["no-local-symbols", "no-file-symbol", "constructor", "table", "deeper"],
+)
+def test_an_object_without_debug_information_may_be_folded_whole(
+    workshop: Workshop, sources: tuple[str, str], file_symbol: bool, link_flags: list[str]
+) -> None:
+    objects = [*workshop.compile({"main.cpp": sources[0]}), workshop.sampler("-g")]
+    (bare,) = workshop.compile({"bare.cpp": sources[1]}, "-g0")
+    if not file_symbol:
+        run(tool("objcopy"), "--strip-symbol=bare.cpp", bare)
+    folded, report = workshop.link("program", [*objects, bare], "all", link_flags)
+    unfolded, _ = workshop.link("program.unfolded", [*objects, bare], "none")
+    program = Program(folded, unfolded, report)
+    assert len(program.merged()) >= 2
+    program.add_tables()
+    assert names_of_nobody(program, {"_ZL6hiddeni", "_ZL7coveredi", "_ZL5enterv"}) == {"ambiguous"}
+
+
+def names_of_nobody(program: Program, traceless: set[str]) -> set[str]:
+    """The verdicts that functions got of which the linker left no trace; no frame has a wrong name."""
+    verdicts = set()
+    for frames, truths in zip(program.resolve(), program.truth(), strict=True):
+        for frame, truth in zip(frames, truths, strict=True):
+            if truth & traceless:
+                verdicts.add(frame["verdict"])
+            assert frame["linkage_name"] is None or frame["linkage_name"] in truth, f"{frame}: {sorted(truth)}"
+    return verdicts
 
 
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)

@@ -38,7 +38,7 @@ def test_bases(packing: str, tmp_path: Path) -> None:
         assert classes[c, False] == Class("1C", ((a, False), (b, False)), True, is_local=True)
         (base,) = classes[d, False].bases
         assert classes[d, False] == Class("N12_GLOBAL__N_11DE", (base,), True, is_local=True)
-        assert base[1] and classes[base] == Class("St9exception", (), False)
+        assert base[1] and classes[base] == Class("St9exception", (), False, is_import=True)
         assert classes[0x1234, False] == Class("", (), False)
 
 

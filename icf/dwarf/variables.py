@@ -1,0 +1,77 @@
+"""Which data the units of an image define: told by the bytes of locations, without a walk over DIEs.
+
+    DW_AT_location of a variable         09 03 <address>          exprloc of 9 bytes: DW_OP_addr
+                                         NN a1 <index>            or DW_OP_addrx: the unit's row of .debug_addr
+    of an argument at a call site        01 55 09 03 <address>    the same behind the location of a register
+
+An argument says that a unit uses the data, and any may; such places do not count. What else looks like it by chance
+does not matter to the caller, which asks about few addresses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.addresses import find_words
+from icf.dwarf.units import ADDR_BASE, END, OFFSET, DebugInfo
+from icf.elf.image import Image
+
+U64 = NDArray[np.uint64]
+
+_DW_OP_ADDR, _DW_OP_ADDRX, _DW_OP_REG0, _DW_OP_REG31, _DW_OP_BREG7, _DW_OP_FBREG = 0x03, 0xA1, 0x50, 0x6F, 0x77, 0x91
+_ADDRESS_BYTES = 8
+
+
+def find_defined(image: Image, debug: DebugInfo, vaddrs: U64) -> U64:
+    """Those of the addresses, ascending, at which a unit defines a variable."""
+    if not len(vaddrs):
+        return vaddrs
+    info, table = image.debug.contents(".debug_info"), image.debug.contents(".debug_addr")
+    found = set()
+    for place, value in _words(info, vaddrs):
+        head = bytes(info[max(place - 4, 0) : place])
+        if head.endswith(bytes((1 + _ADDRESS_BYTES, _DW_OP_ADDR))) and not _is_argument(head[:-2]):
+            found.add(value)
+    for place, value in _words(table, vaddrs):
+        if value not in found and any(_names_row(debug, info, unit, place) for unit in _units_of_row(debug, place)):
+            found.add(value)
+    return np.array(sorted(found), np.uint64)
+
+
+def _words(contents: memoryview, vaddrs: U64) -> list[tuple[int, int]]:
+    """The places that hold one of the addresses in eight bytes, and which."""
+    places, values = find_words(contents, 0, vaddrs, 1)
+    rows = zip(places.tolist(), values.tolist(), strict=True)
+    return [row for row in rows if bytes(contents[row[0] : row[0] + _ADDRESS_BYTES]) == row[1].to_bytes(8, "little")]
+
+
+def _is_argument(head: bytes) -> bool:
+    """Whether the two or three bytes before a location are that of an argument: a register, or a place on the stack."""
+    is_register = head[-2:-1] == b"\1" and _DW_OP_REG0 <= head[-1] <= _DW_OP_REG31
+    return is_register or head[-2:-1] in (bytes((_DW_OP_BREG7,)), bytes((_DW_OP_FBREG,)))
+
+
+def _units_of_row(debug: DebugInfo, place: int) -> list[int]:
+    """The units whose part of .debug_addr holds `place`: those with the nearest start before it."""
+    bases = debug.units[:, ADDR_BASE]
+    before = bases[bases <= place]
+    return np.flatnonzero(bases == before.max()).tolist() if len(before) else []
+
+
+def _names_row(debug: DebugInfo, info: memoryview, unit: int, place: int) -> bool:
+    """Whether a variable of the unit is at its row of .debug_addr that stands at `place`."""
+    start, end, base = (int(debug.units[unit, column]) for column in (OFFSET, END, ADDR_BASE))
+    row, encoded = (place - base) // _ADDRESS_BYTES, bytearray()
+    while row >= 0x80:
+        encoded.append(row & 0x7F | 0x80)
+        row >>= 7
+    encoded.append(row)
+    location = bytes((1 + len(encoded), _DW_OP_ADDRX)) + encoded
+    contents = bytes(info[start:end])
+    at = contents.find(location)
+    while at >= 0:
+        if not _is_argument(contents[max(at - 2, 0) : at]):
+            return True
+        at = contents.find(location, at + 1)
+    return False
