@@ -18,6 +18,7 @@ from icf.folds.calltable import CallTable, DirectBranches
 from icf.folds.classes import Fold, FoldFinder
 from icf.folds.functions import Bodies, find_bodies
 from icf.folds.members import FoldMember
+from icf.folds.unseen import find_undescribed
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, Vaddr
 from icf.tables.dcall import parse_dcall
 from icf.tables.place import file_with_tables
@@ -83,7 +84,7 @@ def _doubtful(image: Image, finder: FoldFinder, bodies: Bodies) -> list[int]:
     if image.linker == "mold":
         every: list[int] = np.union1d(bodies.symbol_value, bodies.dwarf_low).tolist()
         return every
-    return finder.undescribed() if image.linker == "gold" else []
+    return sorted(find_undescribed(image, finder))
 
 
 def _branches(image: Image, bodies: Bodies) -> DirectBranches:

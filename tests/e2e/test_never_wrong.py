@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from icf.tables.callunit import Dialect
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import AARCH64, GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Workshop
+from tests.support.call_tables import compiler_table, install
 from tests.support.link import run, tool
 
 INTERPRETER = """
@@ -275,8 +278,11 @@ def test_an_object_without_debug_information_may_be_folded_whole(
     unfolded, _ = workshop.link("program.unfolded", [*objects, bare], "none")
     program = Program(folded, unfolded, report)
     assert len(program.merged()) >= 2
+    traceless = {"_ZL6hiddeni", "_ZL7coveredi", "_ZL5enterv"}
+    foreign = install(folded, compiler_table(folded, Dialect.PROPOSAL), folded.with_name("foreign"))
+    assert names_of_nobody(replace(program, folded=foreign), traceless) == {"ambiguous"}
     program.add_tables()
-    assert names_of_nobody(program, {"_ZL6hiddeni", "_ZL7coveredi", "_ZL5enterv"}) == {"ambiguous"}
+    assert names_of_nobody(program, traceless) == {"ambiguous"}
 
 
 def names_of_nobody(program: Program, traceless: set[str]) -> set[str]:
