@@ -42,6 +42,7 @@ VERBS: dict[str, Verb] = {
     "link": Verb("linkpass.cmd_link", "link, and let the pass follow"),
     "verify": Verb("linkpass.cmd_verify", "check the tables of an image against its machine code"),
     "dump": Verb("icf.cmd_dump", "print the tables of an image"),
+    "cache": Verb("unwind.cmd_cache", "keep what symbolizing needs of images, and look after it"),
     "resolve": Verb("unwind.cmd_resolve", "say which function each frame of a stack really is"),
     "disasm": Verb("unwind.cmd_disasm", "show machine code, and which functions its calls mean"),
 }

@@ -83,7 +83,7 @@ class Folder:
 
     def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Make or replace an entry, and make room for it; `OSError`, and then the older one is still there."""
-        os.makedirs(self.path, mode=0o700, exist_ok=True)
+        self._make()
         with NewFile(self.path, f".{name[:200]}.") as out:
             for piece in pieces:
                 rest = memoryview(piece).cast("B")
@@ -108,6 +108,9 @@ class Folder:
                     if stat.S_ISREG(status.st_mode):
                         found.append(Entry(each.name, each.path, status.st_size, status.st_mtime))
         return sorted(found)
+
+    def _make(self) -> None:
+        os.makedirs(self.path, mode=0o700, exist_ok=True)
 
     def _use(self, path: str) -> None:
         with suppress(OSError):
@@ -160,6 +163,7 @@ class Folder:
         """Keep that a file with this stamp is that image."""
         folder = os.path.join(self.path, _STAMPS)
         with suppress(OSError):
+            self._make()
             os.makedirs(folder, mode=0o700, exist_ok=True)
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, stamp))
@@ -175,7 +179,7 @@ class Folder:
         end_s = time.monotonic() + wait_s
         try:
             with suppress(OSError):
-                os.makedirs(self.path, mode=0o700, exist_ok=True)
+                self._make()
                 while (fd := _try_lock(path)) < 0 and time.monotonic() < end_s:
                     time.sleep(_LOCK_STEP_S)
             yield

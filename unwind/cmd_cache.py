@@ -1,0 +1,251 @@
+"""`icf cache ACTION`: the folder of symcaches, for people and scripts.
+
+    icf cache build IMAGE...            make them now, so that nobody has to wait later
+    icf cache list                      what there is
+    icf cache verify [WHICH...]         is all of it whole, and of images that are still the same
+    icf cache prune --max-size 1G       take away what was not used for the longest time
+    icf cache clear                     take away everything
+    icf cache export WHICH -o FILE      one of them, for another machine, or as JSON lines to read
+    icf cache import FILE...            put it into the folder there
+
+WHICH is an image, or the start of an identity as `list` prints it; the digits of a build id are enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from icf.debugfiles.options import add_debug_arguments
+from icf.errors import FormatError, IcfError
+from unwind.symcache.checking import Finding, check_file, json_lines
+from unwind.symcache.container import COMPLETE as IS_COMPLETE
+from unwind.symcache.container import Container
+from unwind.symcache.folder import COMPLETE, DEFAULT_LIMIT_BYTES, Entry, Folder, parse_size
+from unwind.symcache.making import Sought, recognize_file
+from unwind.symcache.store import ensure
+
+_AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = __doc__
+    parser.add_argument(
+        "--cache-dir", metavar="DIR", help="the folder; else $ICF_CACHE_DIR, $XDG_CACHE_HOME/icf or ~/.cache/icf"
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    build = actions.add_parser("build", help="make the symcaches of images")
+    build.add_argument("images", nargs="+", metavar="IMAGE")
+    add_debug_arguments(build)
+    build.add_argument("--force", action="store_true", help="also where there is a good one")
+
+    listed = actions.add_parser("list", help="print what there is")
+    listed.add_argument("--json", action="store_true", help="one JSON document instead of a table")
+
+    verify = actions.add_parser("verify", help="check that files are whole, and their images unchanged")
+    verify.add_argument("which", nargs="*", metavar="WHICH", help="all, if none is named")
+    verify.add_argument("--remove", action="store_true", help="take away those that are damaged")
+    verify.add_argument("--json", action="store_true", help="one JSON document instead of text")
+
+    prune = actions.add_parser("prune", help="take some away; without options, until the bound of the folder holds")
+    prune.add_argument(
+        "--max-size", metavar="SIZE", help=f"until they have that much (500M, 4G); else $ICF_CACHE_SIZE or "
+        f"{DEFAULT_LIMIT_BYTES >> 30}G"
+    )  # fmt: skip
+    prune.add_argument("--older-than", metavar="AGE", help="those that were not used for so long (30d, 12h)")
+    prune.add_argument("--missing", action="store_true", help="those whose image is gone or has changed")
+
+    actions.add_parser("clear", help="take all away")
+
+    export = actions.add_parser("export", help="write one to a file")
+    export.add_argument("which", metavar="WHICH")
+    export.add_argument("-o", "--output", metavar="FILE", help="the file, or a folder in which it keeps its name")
+    export.add_argument("--json", action="store_true", help="its functions, one JSON object a line, to FILE or stdout")
+
+    imported = actions.add_parser("import", help="put exported files into the folder")
+    imported.add_argument("files", nargs="+", metavar="FILE")
+
+
+def run(args: argparse.Namespace) -> int:
+    actions = {
+        "build": _build,
+        "list": _list,
+        "verify": _verify,
+        "prune": _prune,
+        "clear": _clear,
+        "export": _export,
+        "import": _import,
+    }
+    return actions[args.action](Folder.chosen(args.cache_dir), args)
+
+
+def _build(folder: Folder, args: argparse.Namespace) -> int:
+    failed = 0
+    for path in args.images:
+        try:
+            sought = Sought(path, args.debug_file, tuple(args.debug_root))
+            start_s = time.monotonic()
+            kept, is_new = ensure(sought, folder, force=args.force)
+            took = f"made in {time.monotonic() - start_s:.1f} s" if is_new else "is there already"
+            print(f"{path}: {took}, {_size(os.path.getsize(kept))}: {kept}")
+        except IcfError as error:
+            sys.stderr.write(f"icf: error: {error}\n")
+            failed += 1
+    return 1 if failed else 0
+
+
+def _list(folder: Folder, args: argparse.Namespace) -> int:
+    rows = [_row(each) for each in folder.entries()]
+    rows.sort(key=lambda row: -row["last_used"])
+    if args.json:
+        json.dump(rows, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return 0
+    for row in rows:
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["last_used"]))
+        state = row.get("damage") and "damaged" or ("complete" if row["is_complete"] else "partial")
+        print(f"{_size(row['size_bytes']):>9}  {used}  {state:8}  {row['identity']}  {row['path']}")
+    total_bytes = sum(row["size_bytes"] for row in rows)
+    count = f"{len(rows)} file{'' if len(rows) == 1 else 's'}"
+    print(f"{_size(total_bytes):>9}  {count} in {folder.path}, which may have {_size(folder.limit_bytes)}")
+    return 0
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "file": entry.path,
+        "identity": os.path.splitext(entry.name)[0],
+        "path": "",
+        "size_bytes": entry.size_bytes,
+        "last_used": int(entry.used_s),
+        "is_complete": entry.name.endswith(COMPLETE),
+    }
+    try:
+        head = Container.open(entry.path).head
+        row["identity"], row["digest"] = str(head.identity), head.content_check.hex()
+        row["path"] = str(head.origin.get("path", ""))
+    except (FormatError, OSError) as error:
+        row["damage"] = str(error)
+    return row
+
+
+def _verify(folder: Folder, args: argparse.Namespace) -> int:
+    entries = [each for which in args.which for each in _chosen(folder, which)] if args.which else folder.entries()
+    findings: list[Finding] = []
+    for entry in entries:
+        finding = check_file(entry, folder)
+        findings.append(finding)
+        if not args.json:
+            print(f"{finding.state}: {entry.path}" + (f": {finding.problem}" if finding.problem else ""))
+        if args.remove and finding.state == "damaged":
+            folder.remove(entry.name)
+    if args.json:
+        json.dump([each._asdict() for each in findings], sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    return 1 if any(each.state == "damaged" for each in findings) else 0
+
+
+def _prune(folder: Folder, args: argparse.Namespace) -> int:
+    gone: list[Entry] = []
+    if args.older_than is not None:
+        limit_s = time.time() - _age(args.older_than)
+        gone += [each for each in folder.entries() if each.used_s < limit_s]
+    if args.missing:
+        states = [(each, check_file(each, folder, deep=False).state) for each in folder.entries()]
+        gone += [each for each, state in states if state != "good"]
+    gone = list(dict.fromkeys(gone))
+    for each in gone:
+        folder.remove(each.name)
+    if args.max_size is not None or not gone and args.older_than is None and not args.missing:
+        gone += folder.shrink(limit_bytes=parse_size(args.max_size, "--max-size") if args.max_size else None)
+    folder.tidy()
+    for each in gone:
+        print(f"removed {each.path}")
+    return _told(gone)
+
+
+def _clear(folder: Folder, _: argparse.Namespace) -> int:
+    gone = folder.entries()
+    for each in gone:
+        folder.remove(each.name)
+    folder.tidy()
+    return _told(gone)
+
+
+def _told(gone: list[Entry]) -> int:
+    print(f"{len(gone)} file{'' if len(gone) == 1 else 's'}, {_size(sum(each.size_bytes for each in gone))} less")
+    return 0
+
+
+def _export(folder: Folder, args: argparse.Namespace) -> int:
+    found = [each for each in _chosen(folder, args.which) if each.name.endswith(COMPLETE)]
+    if len(found) != 1:
+        names = ", ".join(os.path.splitext(each.name)[0] for each in found) or "partial ones alone"
+        raise IcfError(f"{args.which}: is not one symcache but {names}", hint="name it as 'icf cache list --json' does")
+    kept = Container.open(found[0].path)
+    if args.json:
+        if args.output is None:
+            sys.stdout.writelines(json_lines(kept))
+        else:
+            with open(args.output, "w", encoding="utf-8") as out:
+                out.writelines(json_lines(kept))
+        return 0
+    if args.output is None:
+        raise IcfError("a symcache is no text", hint="name a file with -o, or read it with --json")
+    kept.check_all()
+    path = os.path.join(args.output, found[0].name) if os.path.isdir(args.output) else args.output
+    shutil.copyfile(found[0].path, path)
+    return 0
+
+
+def _import(folder: Folder, args: argparse.Namespace) -> int:
+    for path in args.files:
+        given = Container.open(path)
+        given.check_all()
+        if not given.head.flags & IS_COMPLETE:
+            raise IcfError(f"{path}: is not complete", hint="'icf cache export' writes what can be imported")
+        name = f"{given.head.identity}-{given.head.content_check.hex()}{COMPLETE}"
+        with open(path, "rb") as file:
+            folder.write(name, iter(partial(file.read, 1 << 20), b""))
+        print(folder.path_of(name))
+    return 0
+
+
+def _chosen(folder: Folder, which: str) -> Iterator[Entry]:
+    """The entries of an image, or whose identity starts like that; `IcfError` if there are none."""
+    entries = folder.entries()
+    if os.path.exists(which):
+        stem = str(recognize_file(which, folder))
+        found = [each for each in entries if os.path.splitext(each.name)[0] == stem]
+    else:
+        starts = (which, f"build-id-{which}", f"content-{which}")
+        found = [each for each in entries if which and each.name.startswith(starts)]
+    if not found:
+        raise IcfError(f"{which}: no symcache in {folder.path}", hint="'icf cache list' prints what there is")
+    yield from found
+
+
+def _size(size_bytes: float) -> str:
+    if size_bytes < 1024:
+        return f"{size_bytes:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        size_bytes /= 1024
+        if size_bytes < 1024:
+            break
+    return f"{size_bytes:.1f} {unit}"
+
+
+def _age(text: str) -> float:
+    matched = re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip().lower())
+    if matched is None:
+        raise IcfError(f"--older-than: {text!r} is no age, must be as 30d or 12h")
+    return int(matched[1]) * _AGES[matched[2]]
