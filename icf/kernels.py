@@ -24,6 +24,7 @@ KERNELS = (
     "icf.dwarf._ranges",
     "icf.dwarf._scan",
     "icf.tables._leb",
+    "unwind.symcache._records",
 )
 
 

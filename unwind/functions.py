@@ -32,28 +32,31 @@ _VARIANT_DIGIT = re.compile(r"(?<=[CD])[0-5](?=[A-Z])")
 
 
 class SymbolFunctions:
-    """The functions of an image, found one at a time."""
+    """The functions of an image, found one at a time.
+
+    `starts[i]` is an address where symbols start, those in `rows[first[i]:first[i + 1]]`; the longest ends at `ends[i]`.
+    """
 
     def __init__(self, image: Image, folds_known: bool) -> None:
         self._image = image
         self._folds_known = folds_known
         symbols = image.symbols
-        self._rows = symbols.functions
-        values = symbols.value[self._rows]
-        self._starts, self._first = np.unique(values, return_index=True)
-        self._ends = self._make_ends(values)
-        self._furthest = np.maximum.accumulate(self._ends)
+        self.rows = symbols.functions
+        values = symbols.value[self.rows]
+        self.starts, self.first = np.unique(values, return_index=True)
+        self.ends = self._make_ends(values)
+        self._furthest = np.maximum.accumulate(self.ends)
 
     def _make_ends(self, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        starts = self._starts
+        starts = self.starts
         if not len(starts):
             return starts
         symbols, sections = self._image.symbols, self._image.symbols_file.sections
-        size_bytes = np.maximum.reduceat(symbols.size_bytes[self._rows], self._first)
+        size_bytes = np.maximum.reduceat(symbols.size_bytes[self.rows], self.first)
         size_bytes = np.minimum(size_bytes, ~starts)  # no end beyond 64 bits
         ends = starts + size_bytes
         for idx in np.flatnonzero(size_bytes == 0).tolist():
-            section_idx = int(symbols.shndx[self._rows[self._first[idx]]])
+            section_idx = int(symbols.shndx[self.rows[self.first[idx]]])
             end = int(starts[idx])
             if section_idx < len(sections):
                 section = sections[section_idx]
@@ -67,9 +70,9 @@ class SymbolFunctions:
         """The function whose code holds `vaddr`, if a symbol says so."""
         if not 0 <= vaddr < 1 << 64:
             return None
-        idx = int(np.searchsorted(self._starts, np.uint64(vaddr), side="right")) - 1
+        idx = int(np.searchsorted(self.starts, np.uint64(vaddr), side="right")) - 1
         while idx >= 0 and self._furthest[idx] > vaddr:
-            if self._ends[idx] > vaddr:
+            if self.ends[idx] > vaddr:
                 return self._function(idx)
             idx -= 1
         return None
@@ -90,10 +93,10 @@ class SymbolFunctions:
 
     def _function(self, idx: int) -> FoldClass:
         symbols = self._image.symbols
-        end = self._first[idx + 1] if idx + 1 < len(self._first) else len(self._rows)
+        end = self.first[idx + 1] if idx + 1 < len(self.first) else len(self.rows)
         named = sorted(
             (symbols.size_bytes[row] == 0, _BIND_RANK.get(int(symbols.bind[row]), 3), symbols.name(row), row)
-            for row in self._rows[self._first[idx] : end].tolist()
+            for row in self.rows[self.first[idx] : end].tolist()
         )
         if self._folds_known:
             groups = [named]
@@ -105,9 +108,9 @@ class SymbolFunctions:
             aliases = dict.fromkeys(other for _, _, other, _ in group if other != name)
             flags = MemberFlag.LOCAL if symbols.bind[group[0][3]] == _STB_LOCAL else MemberFlag.NONE
             members.append(Member(name, flags=flags, aliases=tuple(aliases)))
-        start = int(self._starts[idx])
+        start = int(self.starts[idx])
         complete = ClassFlag.MEMBERS_COMPLETE if len(members) == 1 else ClassFlag.NONE
-        return FoldClass(Vaddr(start), int(self._ends[idx]) - start, tuple(members), complete)
+        return FoldClass(Vaddr(start), int(self.ends[idx]) - start, tuple(members), complete)
 
 
 def _by_function(named: list[_Named], file_name: Callable[[int], str]) -> list[list[_Named]]:

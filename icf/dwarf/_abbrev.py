@@ -113,6 +113,8 @@ def compile_tables(abbrev, tables, ops, decls, consts, out):
                     kind = 3
                 elif tag == 0x02 or tag == 0x13 or tag == 0x17 or tag == 0x04 or tag == 0x01 or tag == 0x15:
                     kind = 4  # a type: no code below it, skipped by DW_AT_sibling
+                elif tag == 0x1D:
+                    kind = 5
                 first_op = n_ops
                 skip = 0  # bytes of a pending fixed skip
                 start = pos
@@ -381,6 +383,24 @@ def slot_of(kind, tag, attr):
             return 14
         if attr == 0x4D:
             return 15
+        if attr == 0x3E0C:
+            return 16
+        return 0
+    if kind == 5:
+        if attr == 0x11:
+            return 3
+        if attr == 0x12:
+            return 4
+        if attr == 0x55:
+            return 5
+        if attr == 0x31:
+            return 6
+        if attr == 0x58:
+            return 7
+        if attr == 0x59:
+            return 8
+        if attr == 0x57:
+            return 9
         return 0
     if kind == 2:
         if attr == 0x7F or attr == 0x31:

@@ -183,21 +183,24 @@ def scan(
     mode         0 functions with code and call sites; 1 the unit DIEs and no more: what names and addresses of other
                  DIEs are relative to; 2 every subprogram that is no declaration, as with picks; 3 as 0, but of the
                  functions `picks` only, and `sites` is u64[n, 4]: the last column tells apart, within a function, the
-                 scopes (DIEs) that sites are children of
+                 scopes (DIEs) that sites are children of; 4 as 0, but `sites` are the inlined calls, in the order
+                 of their DIEs, and `subprograms` is u64[n, 7], the last column DW_AT_LLVM_stmt_sequence + 1
     picks        u64[n, 2]: offset of a DIE, its unit's row; n = 0: scan units
-    stack        i32 scratch, its length (in mode 3: half of it) bounds the nesting
+    stack        i32 scratch, its length (in modes 3 and 4: half of it) bounds the nesting
     subprograms  u64[n, 6]: DIE, low, high, ranges, flags | unit << 32, origin; flags: 1 has low, 2 has ranges as
                  an offset, 4 as an index. With picks u64[n, 14]: DIE, low, high, ranges, flags | unit << 32,
                  origin, name, linkage name, decl_line, decl_file, decl_column, tag, containing type (a DIE; 0 for
                  none), slot in the vtable + 1 (0 for none); further flags: 8 declaration, 16 external, 32 inline,
                  64 artificial, 128 could not be read
     sites        u64[n, 3]: pc, origin, caller's row in this call's `subprograms` | flags << 32;
-                 flags: 1 tail call, 2 pc is that of the call or jump instruction, not a return address, 4 no caller
+                 flags: 1 tail call, 2 pc is that of the call or jump instruction, not a return address, 4 no caller.
+                 In mode 4 u64[n, 6]: low, high (or ranges), origin, function's row | row of the inlined call
+                 around it + 1 << 32, call_file | call_line << 32, call_column | flags << 32, as of subprograms
     result       u64[3]: next unit (or pick), rows in subprograms, rows in sites; next < last means an
                  output was full before that unit: make it larger or go on with a fresh one
     """
     pick_mode = picks.shape[0] > 0 and mode != 3
-    room = stack.shape[0] >> 1 if mode == 3 else stack.shape[0]
+    room = stack.shape[0] >> 1 if mode >= 3 else stack.shape[0]
     n_subs = 0
     n_sites = 0
     i = first
@@ -300,7 +303,7 @@ def scan(
                 children = decls[decl, 2] >> 8
                 if kind != 0 or pick_mode:
                     slot = 0
-                    while slot < 16:
+                    while slot < 17:
                         val[32 + slot] = 0
                         slot += 1
                     val[32 + 31] = 0
@@ -424,8 +427,8 @@ def scan(
                 # -- what it is
                 row = -1
                 if pick_mode:
-                    slot = 4 if kind != 1 else 16  # of other kinds these mean something else
-                    while slot < 16:
+                    slot = 4 if kind != 1 else 17  # of other kinds these mean something else
+                    while slot < 17:
                         if slot != 6 or kind != 2:
                             val[32 + slot] = 0
                         slot += 1
@@ -483,7 +486,7 @@ def scan(
                             units[unit, 20] = val[11]
                         if mode == 1:
                             break
-                if kind == 1 or kind == 2 or pick_mode:
+                if kind == 1 or (kind == 2 and mode != 4) or (kind == 5 and mode == 4) or pick_mode:
                     # addresses: low_pc or return pc, call pc
                     low = 0
                     if val[32 + 3] == 2:
@@ -564,11 +567,41 @@ def scan(
                                     value = units[unit, 22] + val[14]
                                 subprograms[n_subs, 12] = value
                                 subprograms[n_subs, 13] = val[15] if val[32 + 15] == 11 else 0
+                            elif mode == 4:
+                                subprograms[n_subs, 6] = val[16] + 1 if val[32 + 16] == 10 else 0
                             subprograms[n_subs, 4] = flags | unit << 32
                             row = n_subs
                             n_subs += 1
                             if pick_mode:
                                 break
+                    elif kind == 5:
+                        if depth > 0 and stack[depth - 1] >= 0:
+                            if n_sites >= sites.shape[0]:
+                                full = 1
+                                break
+                            flags = 0
+                            if val[32 + 3] == 2 or val[32 + 3] == 3:
+                                flags = 1
+                            if val[32 + 5] == 10 or val[32 + 5] == 1:
+                                flags |= 2
+                                high = val[5]
+                            elif val[32 + 5] == 12:
+                                flags |= 4
+                                high = val[5]
+                            value = stack[depth - 1]
+                            sites[n_sites, 0] = low
+                            sites[n_sites, 1] = high
+                            sites[n_sites, 2] = origin
+                            sites[n_sites, 3] = value
+                            value = stack[room + depth - 1]
+                            sites[n_sites, 3] |= value << 32
+                            value = val[7] if val[32 + 7] == 1 and val[7] >> 32 == 0 else 0
+                            sites[n_sites, 4] = value
+                            value = val[8] if val[32 + 8] == 1 and val[8] >> 32 == 0 else 0
+                            sites[n_sites, 4] |= value << 32
+                            value = val[9] if val[32 + 9] == 1 and val[9] >> 32 == 0 else 0
+                            sites[n_sites, 5] = value | flags << 32
+                            n_sites += 1
                     elif origin != 0 and depth > 0 and (mode == 0 or mode == 3):
                         flags = 0
                         if val[32 + 7] != 0 and val[7] != 0:
@@ -598,6 +631,13 @@ def scan(
                     if mode == 3:
                         stack[room + depth] = scopes
                         scopes = (scopes + 1) & 0x7FFFFFFF
+                    elif mode == 4:  # the row of the inlined call around what follows, plus 1
+                        if kind == 5 and depth > 0 and stack[depth - 1] >= 0:
+                            stack[room + depth] = n_sites
+                        elif kind == 1 or depth == 0:
+                            stack[room + depth] = 0
+                        else:
+                            stack[room + depth] = stack[room + depth - 1]
                     # Code in here belongs to this function, or to the one around: its row, -1 if it has none, -2
                     # outside of functions. gcc puts the methods of a function's own classes inside of the class, so
                     # only a type outside of all functions may be stepped over.

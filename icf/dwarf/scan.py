@@ -7,7 +7,8 @@ thread scans into one small set of arrays that stays in its cache, and what was 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from icf.dwarf import _ranges
 from icf.dwarf.units import BASES_GIVEN, END, FLAGS, MAX_DEPTH, OFFSET_SIZE, RNGLISTS_BASE, VERSION, DebugInfo
 
 U64 = NDArray[np.uint64]
+Scratch = TypeVar("Scratch")
+Found = TypeVar("Found")
 
 TAIL_CALL, AT_INSTRUCTION, NO_CALLER = 1, 2, 4  # flags of a call site
 _RUN_BYTES = 1 << 20  # .debug_info bytes that a thread takes at a time
@@ -58,29 +61,37 @@ def thread_count() -> int:
 
 def scan_functions(debug: DebugInfo, threads: int | None = None) -> Scan:
     """Scan every unit. Units that cannot be read are in `debug.errors()` afterwards."""
-    runs = _runs_of_units(debug)
-    if not runs:
-        empty = np.empty((0, 6), np.uint64)
-        return _assemble(debug, [(empty, np.empty((0, 3), np.uint64))])
-    workers = min(threads or thread_count(), len(runs))
-    scanner = _Scanner(debug)
-    if workers == 1:
-        parts = [scanner.scan_run(run, scanner.scratch()) for run in runs]
-    else:
-        spare = [scanner.scratch() for _ in range(workers)]
-
-        def work(run: tuple[int, int]) -> tuple[U64, U64]:
-            scratch = spare.pop()
-            try:
-                return scanner.scan_run(run, scratch)
-            finally:
-                spare.append(scratch)
-
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(workers) as pool:
-            parts = list(pool.map(work, runs))
+    parts = each_run(debug, _Scanner(debug).scan_run, _Scratch, threads)
+    if not parts:
+        parts = [(np.empty((0, 6), np.uint64), np.empty((0, 3), np.uint64))]
     return _assemble(debug, parts)
+
+
+def each_run(
+    debug: DebugInfo,
+    scan_run: Callable[[tuple[int, int], Scratch], Found],
+    make_scratch: Callable[[], Scratch],
+    threads: int | None = None,
+) -> list[Found]:
+    """What `scan_run` finds in each run of units, in order; a thread has one scratch for all of its runs."""
+    runs = _runs_of_units(debug)
+    workers = min(threads or thread_count(), len(runs))
+    if workers <= 1:
+        scratch = make_scratch()
+        return [scan_run(run, scratch) for run in runs]
+    spare = [make_scratch() for _ in range(workers)]
+
+    def work(run: tuple[int, int]) -> Found:
+        scratch = spare.pop()
+        try:
+            return scan_run(run, scratch)
+        finally:
+            spare.append(scratch)
+
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, runs))
 
 
 def _runs_of_units(debug: DebugInfo) -> list[tuple[int, int]]:
@@ -106,9 +117,6 @@ class _Scanner:
     def __init__(self, debug: DebugInfo) -> None:
         self.debug = debug
         self.no_picks = np.empty((0, 2), np.uint64)
-
-    def scratch(self) -> _Scratch:
-        return _Scratch()
 
     def scan_run(self, run: tuple[int, int], scratch: _Scratch) -> tuple[U64, U64]:
         """The rows of units run[0]..run[1]; callers in the sites are rows of this run."""
@@ -163,22 +171,26 @@ def range_requests(debug: DebugInfo, rows: NDArray[np.int64], ranges: U64, forms
     return np.stack([rows.astype(np.uint64), ranges, forms, unit], axis=1)
 
 
-def _expand_ranges(debug: DebugInfo, subs: U64) -> Functions:
-    """Replace each function that has a range list by its ranges."""
-    flags = subs[:, 4] & np.uint64(0xFFFFFFFF)
-    unit = subs[:, 4] >> np.uint64(32)
-    listed = (flags & np.uint64(6)) != 0
-    rows = np.flatnonzero(listed)
-    ask = range_requests(debug, rows, subs[rows, 3], flags[rows] & np.uint64(6), unit[rows])
+def expand_lists(debug: DebugInfo, rows: NDArray[np.int64], ranges: U64, forms: U64, unit: U64) -> U64:
+    """The ranges in the range lists of `rows`, in order: u64[n, 4] of row, low, high, position in the list."""
+    ask = range_requests(debug, rows, ranges, forms, unit)
     capacity = 4 * len(rows) + 64
     while True:
         out = np.empty((capacity, 4), np.uint64)
         count = _ranges.expand(ask.data, debug.units.data, debug.ranges, debug.rnglists, debug.addr, out.data)
         # every range takes two bytes or more, but hostile lists may be shared: their functions lose ranges
         if count < capacity or capacity > len(debug.ranges) + len(debug.rnglists):
-            break
+            return out[:count]
         capacity *= 4
-    out = out[:count]
+
+
+def _expand_ranges(debug: DebugInfo, subs: U64) -> Functions:
+    """Replace each function that has a range list by its ranges."""
+    flags = subs[:, 4] & np.uint64(0xFFFFFFFF)
+    unit = subs[:, 4] >> np.uint64(32)
+    listed = (flags & np.uint64(6)) != 0
+    rows = np.flatnonzero(listed)
+    out = expand_lists(debug, rows, subs[rows, 3], flags[rows] & np.uint64(6), unit[rows])
     plain = np.flatnonzero(~listed)
     row = np.concatenate([plain, out[:, 0].astype(np.intp)])
     part = np.concatenate([np.zeros(len(plain), np.uint32), out[:, 3].astype(np.uint32)])

@@ -1,0 +1,164 @@
+"""Inline trees: which functions a compiler put into which, and where.
+
+    DW_TAG_subprogram f            0x1000..0x1080
+      DW_TAG_inlined_subroutine g  0x1010..0x1030, 0x1040..0x1044     called at a.cc:7
+        DW_TAG_inlined_subroutine h  0x1018..0x1020                   called at b.h:31
+
+A *node* is one inlined call; the nodes of a function come in the order of their DIEs, parents before their children. A
+node's ranges should lie within its parent's, but compilers break that now and then; what holds then is what debuggers
+do: of the nodes that claim an address the last one in the order of DIEs has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.scan import each_run, expand_lists
+from icf.dwarf.units import MAX_DEPTH, DebugInfo
+
+U64 = NDArray[np.uint64]
+_SHIFT32 = np.uint64(32)
+_LOW, _LIST = 1, 6  # flags of a row: it has DW_AT_low_pc, DW_AT_ranges
+
+
+class TreeFunctions(NamedTuple):
+    """One row for each function with code; its nodes are `first_node:last_node`."""
+
+    die: U64
+    unit: NDArray[np.uint32]
+    sequence_at: U64  # DW_AT_LLVM_stmt_sequence + 1, 0 if it has none
+    first_node: NDArray[np.int64]
+    last_node: NDArray[np.int64]
+
+
+class Ranges(NamedTuple):
+    """Ranges of code, those of one owner in the order of its list; `owner` is a row."""
+
+    owner: NDArray[np.int64]
+    low: U64
+    high: U64
+
+
+class Nodes(NamedTuple):
+    """One row for each inlined call."""
+
+    origin: U64  # the DIE of the function that was put in, 0 if it is not said
+    function: NDArray[np.uint32]  # row in `TreeFunctions`
+    up: NDArray[np.uint32]  # so many rows before it is the inlined call around it; 0: there is none
+    call_file: NDArray[np.uint32]  # as in the line table of the unit
+    call_line: NDArray[np.uint32]
+    call_column: NDArray[np.uint32]
+
+
+class InlineScan(NamedTuple):
+    functions: TreeFunctions
+    function_ranges: Ranges
+    nodes: Nodes
+    node_ranges: Ranges
+
+
+def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
+    """Scan every unit. Units that cannot be read are in `debug.errors()` afterwards."""
+    parts = each_run(debug, _Scanner(debug).scan_run, _Scratch, threads)
+    if not parts:
+        parts = [(np.empty((0, 7), np.uint64), _narrow(np.empty((0, 6), np.uint64)))]
+    bases = np.cumsum([0, *(len(functions) for functions, _ in parts)])
+    functions = np.concatenate([functions for functions, _ in parts])
+    for base, (_, columns) in zip(bases.tolist(), parts, strict=False):
+        columns[0] += np.uint32(base)  # type: ignore[misc]
+    function, up, origin, low, high, file, line, column, flags = (
+        np.concatenate([columns[i] for _, columns in parts]) for i in range(9)
+    )
+    del parts
+    up, order = _by_function(function, up)
+    function, origin, low, high, file, line, column, flags = (
+        columns if order is None else columns[order]
+        for columns in (function, origin, low, high, file, line, column, flags)
+    )
+    first_node = np.searchsorted(function, np.arange(len(functions) + 1))
+    unit = functions[:, 4] >> _SHIFT32
+    return InlineScan(
+        TreeFunctions(functions[:, 0], unit.astype(np.uint32), functions[:, 6], first_node[:-1], first_node[1:]),
+        _ranges(debug, functions[:, 1], functions[:, 2], functions[:, 3], functions[:, 4], unit),
+        Nodes(origin, function, up, file, line, column),
+        _ranges(debug, low, high, high, flags, unit[function]),
+    )
+
+
+def _by_function(function: NDArray[np.uint32], up: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], Any]:
+    """The order that puts the nodes of each function together, None if they are, and `up` in it.
+
+    Methods of a function's own classes stand between its nodes.
+    """
+    if not (function[1:] < function[:-1]).any():
+        return up, None
+    order = np.argsort(function, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    parent = np.arange(len(up)) - up
+    return (place - place[parent]).astype(np.uint32)[order], order
+
+
+def _ranges(debug: DebugInfo, low: U64, high: U64, lists: U64, flags: U64, unit: U64) -> Ranges:
+    """The ranges of rows that have a low and a high, or a list."""
+    is_list = (flags & np.uint64(_LIST)) != 0
+    plain = np.flatnonzero(~is_list & (flags & np.uint64(_LOW) != 0) & (low < high))
+    rows = np.flatnonzero(is_list)
+    listed = expand_lists(debug, rows, lists[rows], flags[rows] & np.uint64(_LIST), unit[rows])
+    owner = np.concatenate([plain, listed[:, 0].astype(np.int64)])
+    order = np.argsort(owner, kind="stable")
+    ends = (np.concatenate([low[plain], listed[:, 1]]), np.concatenate([high[plain], listed[:, 2]]))
+    return Ranges(owner[order], ends[0][order], ends[1][order])
+
+
+def _narrow(rows: U64) -> list[Any]:
+    """The rows of the kernel as columns: function, up, origin, low, high, call file, line, column, flags."""
+    words = np.ascontiguousarray(rows).view(np.uint32).reshape(-1, 12)
+    parent = words[:, 7]
+    up = np.where(parent != 0, np.arange(1, len(rows) + 1, dtype=np.uint32) - parent, np.uint32(0))
+    narrow = [words[:, 6].copy(), up, rows[:, 2].copy(), rows[:, 0].copy(), rows[:, 1].copy()]
+    return narrow + [words[:, i].copy() for i in (8, 9, 10)] + [rows[:, 5] >> _SHIFT32]
+
+
+class _Scratch:
+    """What one thread scans into; grown when a single unit does not fit."""
+
+    def __init__(self) -> None:
+        self.functions = np.empty((1 << 13, 7), np.uint64)
+        self.nodes = np.empty((1 << 14, 6), np.uint64)
+        self.stack = np.empty(2 * MAX_DEPTH, np.int32)
+        self.result = np.zeros(3 + 64, np.uint64)
+
+
+class _Scanner:
+    def __init__(self, debug: DebugInfo) -> None:
+        self.debug = debug
+        self.no_picks = np.empty((0, 2), np.uint64)
+
+    def scan_run(self, run: tuple[int, int], scratch: _Scratch) -> tuple[U64, list[Any]]:
+        """The functions of units run[0]..run[1] and the columns of their nodes; functions are rows of this run."""
+        functions: list[U64] = []
+        nodes: list[list[Any]] = []
+        at, last = run
+        base = 0
+        while at < last:
+            self.debug.run(
+                at, last, self.no_picks, scratch.functions, scratch.nodes, scratch.stack, scratch.result, mode=4
+            )
+            reached, function_count, node_count = (int(x) for x in scratch.result[:3])
+            if reached == at:  # not even one unit fits
+                scratch.functions = np.empty((2 * len(scratch.functions), 7), np.uint64)
+                scratch.nodes = np.empty((2 * len(scratch.nodes), 6), np.uint64)
+                continue
+            functions.append(scratch.functions[:function_count].copy())
+            columns = _narrow(scratch.nodes[:node_count])
+            columns[0] += np.uint32(base)
+            nodes.append(columns)
+            base += function_count
+            at = reached
+        if len(functions) == 1:
+            return functions[0], nodes[0]
+        return np.concatenate(functions), [np.concatenate(column) for column in zip(*nodes, strict=True)]

@@ -1,0 +1,57 @@
+"""The strings of a symcache: names of functions, each once, the most used first.
+
+Numbers in records are LEB128, so the few names that are everywhere (`std::move`, `operator new`) should have the small
+ones. A name gets a provisional number when it is met; `finish` says what that becomes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.units import DebugInfo
+from icf.elf.image import Image
+
+U64 = NDArray[np.uint64]
+U32 = NDArray[np.uint32]
+
+
+class Names:
+    """Provisional numbers of names; 0 is no name."""
+
+    def __init__(self, image: Image, debug: DebugInfo | None) -> None:
+        self._symbols = image.symbols
+        self._debug = debug
+        self._numbers: dict[bytes, int] = {b"": 0}
+
+    @property
+    def count(self) -> int:
+        return len(self._numbers)
+
+    def number(self, name: bytes) -> int:
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def of_text(self, name: str) -> int:
+        return self.number(name.encode("utf-8", "surrogateescape"))
+
+    def of_symbols(self, rows: NDArray[np.int64]) -> U32:
+        """Of the symbols in these rows."""
+        strtab = bytes(self._symbols.strtab)
+        number = self.number
+        offsets = self._symbols.name_offset[rows].tolist()
+        return np.array([number(strtab[at : strtab.index(0, at)]) for at in offsets], np.uint32)
+
+    def of_references(self, references: U64) -> U32:
+        """Of strings in the debug information, given as the kernels do."""
+        distinct, back = np.unique(references, return_inverse=True)
+        assert self._debug is not None
+        numbers = [self.number(self._debug.string(reference)) for reference in distinct.tolist()]
+        return np.array(numbers, np.uint32)[back.reshape(-1)]
+
+    def finish(self, uses: NDArray[np.int64]) -> tuple[U32, list[bytes]]:
+        """The final number of each provisional one, and the names by it; `uses` says how often each is."""
+        names = list(self._numbers)
+        order = np.concatenate([np.zeros(1, np.int64), 1 + np.argsort(-uses[1:], kind="stable")])
+        final = np.empty(len(names), np.uint32)
+        final[order] = np.arange(len(names), dtype=np.uint32)
+        return final, [names[i] for i in order.tolist()]

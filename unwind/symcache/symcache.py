@@ -1,0 +1,349 @@
+"""Look addresses and names up in a symcache; no numpy, no ELF, no DWARF.
+
+    cache = SymCache.open(path)
+    found = cache.find(0x401136)                # the body: start, size, members; None: there is no function
+    for frame in cache.frames(0x401136):        # innermost inlined call first, the function itself last
+        print(frame.linkage_name, frame.file, frame.line)
+    cache.addresses("main")                     # where the functions of a linkage name start
+
+Columns are read in place by `memoryview.cast` and `bisect`; what is in the file is explained in
+`unwind.symcache.records`. Whatever breaks a rule is a `FormatError`, raised by what reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from icf.errors import FormatError, IcfError
+from icf.model import MemberFlag
+from unwind.symcache._records import decode
+from unwind.symcache.container import COMPLETE, Container, Head, Identity
+from unwind.symcache.records import ALL_KNOWN, META, REST, SIZED
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SELF = 0xFFFFFFFF
+_STR = "surrogateescape"
+
+
+class NotCached(IcfError):
+    """A partial symcache does not know: this was never asked when it was made."""
+
+
+class CachedFrame(NamedTuple):
+    """One function at an address; "" and 0 where something is not known."""
+
+    linkage_name: str
+    file: str
+    line: int
+    column: int
+    is_inlined: bool
+
+
+class CachedMember(NamedTuple):
+    """Who may be at a body."""
+
+    name: str  # linkage name, as in the symbol table
+    flags: MemberFlag
+    aliases: tuple[str, ...]
+
+
+class Located(NamedTuple):
+    """A body and its members; merged if there are two or more."""
+
+    start: int
+    size_bytes: int
+    members: tuple[CachedMember, ...]
+    is_complete: bool  # there are no other members
+
+
+class _Record(NamedTuple):
+    start: int
+    size_bytes: int
+    is_complete: bool
+    names: tuple[tuple[int, ...], ...]  # of each member: name, aliases
+    flags: tuple[int, ...]
+    payloads: tuple[tuple[int, int], ...]  # of each member: where in `records`
+
+
+class SymCache:
+    """An open symcache."""
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+        self.path = container.path
+        meta = container.piece("meta", 0, META.size)
+        self._base, width, self._count, self._name_count, self._file_count, *_ = META.unpack(meta)
+        if width not in (4, 8):
+            raise self._error("meta", 8, f"addresses of {width} bytes")
+        code = "I" if width == 4 else "Q"
+        self._starts = self._column("starts", code, self._count)
+        self._sizes = self._column("sizes", code, self._count)
+        self._infos = self._column("infos", "I", self._count + 1)
+        self._texts: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
+        self._nodes = array("I")
+        self._index: tuple[Any, ...] | None = None
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Map a file; `FormatError` if it is no symcache, or damaged where it was read."""
+        return cls(Container.open(path))
+
+    @classmethod
+    def from_container(cls, container: Container) -> Self:
+        """Of a container that is open."""
+        return cls(container)
+
+    @property
+    def head(self) -> Head:
+        return self._container.head
+
+    @property
+    def identity(self) -> Identity:
+        return self._container.head.identity
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has all of the image: then what it does not have is not there."""
+        return bool(self._container.head.flags & COMPLETE)
+
+    def find(self, vaddr: int) -> Located | None:
+        """The body whose code holds `vaddr`; None: no function has it. `NotCached`: a partial cache does not know."""
+        entry = self._entry(vaddr)
+        if entry < 0:
+            return None
+        record = self._record(entry)
+        if not record.names:
+            return None
+        members = tuple(
+            CachedMember(self._name(names[0]), MemberFlag(flags), tuple(self._name(name) for name in names[1:]))
+            for names, flags in zip(record.names, record.flags, strict=True)
+        )
+        return Located(record.start, record.size_bytes, members, record.is_complete)
+
+    def frames(self, vaddr: int, member_idx: int = 0) -> list[CachedFrame]:
+        """What is at `vaddr` if its body is that member: innermost inlined call first, the function itself last.
+
+        Empty where no function is. `IndexError` for a member that the body does not have.
+        """
+        entry = self._entry(vaddr)
+        if entry < 0:
+            return []
+        record = self._record(entry)
+        if not record.names:
+            return []
+        return self._frames(record, member_idx, [vaddr])[0]
+
+    def frames_many(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
+        """`frames` of each address, of the first member; faster, as each function's record is read once."""
+        order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
+        found: list[list[CachedFrame]] = [[] for _ in vaddrs]
+        at = 0
+        while at < len(order):
+            entry = self._entry(vaddrs[order[at]])
+            if entry < 0:
+                at += 1
+                continue
+            end = self._base + self._starts[entry] + self._sizes[entry]
+            last = at
+            while last < len(order) and vaddrs[order[last]] < end:
+                last += 1
+            record = self._record(entry)
+            if record.names:
+                here = [vaddrs[i] for i in order[at:last]]
+                for i, frames in zip(order[at:last], self._frames(record, 0, here), strict=True):
+                    found[i] = frames
+            at = last
+        return found
+
+    def addresses(self, name: str) -> list[int]:
+        """Where the functions of a linkage name start; empty: the image has none."""
+        encoded = name.encode("utf-8", _STR)
+        hashes = self._column("hashes", "I", self._container.section_size_bytes("hashes") // 4)
+        entries = self._column("nameidx", "I", len(hashes))
+        value = zlib.crc32(encoded)
+        found = set()
+        for i in range(bisect_left(hashes, value), bisect_right(hashes, value)):
+            if entries[i] >= self._count:
+                raise self._error("nameidx", 4 * i, f"entry {entries[i]} is none of {self._count}")
+            record = self._record(entries[i])
+            if any(self._name(number) == name for names in record.names for number in names):
+                found.add(record.start)
+        if not self.is_complete:
+            raise NotCached(f"{self.path}: is partial: nobody asked where {name} is")
+        return sorted(found)
+
+    def locate_many(self, vaddrs: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The entry that holds each address, -1 where none does: for bulk work; `located` tells of an entry."""
+        import numpy as np
+
+        from unwind.symcache._records import locate, make_index
+
+        if self._index is None:
+            starts = np.asarray(self._starts).astype(np.uint64)
+            sizes = np.asarray(self._sizes).astype(np.uint64)
+            span = int(starts[-1] + sizes[-1]) if len(starts) else 0
+            shift = max((span // max(2 * len(starts), 1)).bit_length() - 1, 0)
+            index = np.empty((span >> shift) + 1, np.uint32)
+            make_index(starts.data, shift, index.data)
+            self._index = starts.data, sizes.data, shift, index.data
+        starts, sizes, shift, index = self._index
+        asked = np.ascontiguousarray(vaddrs, np.uint64)
+        found = np.empty(len(asked), np.int64)
+        locate(starts, sizes, self._base, shift, index, asked.data, found.data)
+        return found
+
+    def _error(self, section: str, offset: int, problem: str) -> FormatError:
+        return FormatError(self.path, section, offset, problem)
+
+    def _column(self, section: str, code: str, count: int) -> memoryview:
+        size_bytes = count * (8 if code == "Q" else 4)
+        if self._container.section_size_bytes(section) < size_bytes:
+            raise self._error(section, 0, f"is shorter than {count} numbers")
+        return self._container.piece(section, 0, size_bytes).cast(code)
+
+    def _entry(self, vaddr: int) -> int:
+        """The entry that holds an address, -1 for none."""
+        offset = vaddr - self._base
+        entry = bisect_right(self._starts, offset) - 1
+        if entry >= 0 and offset < self._starts[entry] + self._sizes[entry]:
+            return entry
+        if not self.is_complete:
+            raise NotCached(f"{self.path}: is partial: nobody asked what is at {vaddr:#x}")
+        return -1
+
+    def _record(self, entry: int) -> _Record:
+        """Who is at an entry, or at the function that goes on there."""
+        reader = _Uleb(self, self._infos[entry], self._infos[entry + 1])
+        head = reader.next()
+        if head & REST:
+            distance = reader.next()
+            if not 0 < distance <= entry:
+                raise reader.error("the function that goes on here is before all entries")
+            entry -= distance
+            reader = _Uleb(self, self._infos[entry], self._infos[entry + 1])
+            head = reader.next()
+            if head & REST:
+                raise reader.error("the function that goes on here does not begin here")
+        size_bytes = reader.next() if head & SIZED else self._sizes[entry]
+        member_count = head >> 3
+        names, flags, payloads = [], [], []
+        for i in range(member_count):
+            own = [reader.next()]
+            bits = reader.next()
+            if bits & 1:
+                for _ in range(reader.next()):
+                    own.append(reader.next())
+            size = reader.next() if i < member_count - 1 else reader.end - reader.at
+            payloads.append((reader.at, size))
+            reader.skip(size)
+            names.append(tuple(own))
+            flags.append(bits >> 1)
+        start = self._base + self._starts[entry]
+        return _Record(start, size_bytes, bool(head & ALL_KNOWN), tuple(names), tuple(flags), tuple(payloads))
+
+    def _frames(self, record: _Record, member_idx: int, vaddrs: list[int]) -> list[list[CachedFrame]]:
+        """The frames of addresses, ascending, of one function."""
+        if not 0 <= member_idx < len(record.names):
+            raise IndexError(f"member {member_idx} of {len(record.names)}")
+        at, size_bytes = record.payloads[member_idx]
+        own_name = self._name(record.names[member_idx][0])
+        if not size_bytes:
+            return [[CachedFrame(own_name, "", 0, 0, False)] for _ in vaddrs]
+        data = self._container.piece("records", at, size_bytes)
+        offsets = array("Q", [vaddr - record.start for vaddr in vaddrs])
+        found = memoryview(bytearray(16 * len(vaddrs))).cast("B").cast("I", (4, len(vaddrs)))
+        width = max(len(self._nodes) // 8, 64)
+        while True:
+            if len(self._nodes) < 8 * width:
+                self._nodes = array("I", bytes(32 * width))
+            nodes = memoryview(self._nodes).cast("B").cast("I", (8, len(self._nodes) // 8))
+            state = array("Q", (0, 0))
+            count = decode(data, offsets, nodes, found, state)
+            if count >= -1:
+                break
+            width = -2 - count + 1
+        if count < 0:
+            raise self._error("records", at + state[0], "lines and inlined calls break a rule")
+        answers = []
+        for i in range(len(vaddrs)):
+            node, file, line, column = found[0, i], found[1, i], found[2, i], found[3, i]
+            frames = []
+            while node:
+                frames.append(CachedFrame(self._name(nodes[1, node]), self._file(file), line, column, True))
+                file, line, column, node = nodes[2, node], nodes[3, node], nodes[4, node], nodes[0, node]
+            frames.append(CachedFrame(own_name, self._file(file), line, column, False))
+            answers.append(frames)
+        return answers
+
+    def _name(self, number: int) -> str:
+        text = self._texts.get(number)
+        if text is None:
+            if number >= self._name_count:
+                raise self._error("records", 0, f"name {number} is none of {self._name_count}")
+            start, end = self._container.piece("nameoff", 4 * number, 8).cast("I")
+            text = self._texts[number] = str(self._container.piece("names", start, end - start - 1), "utf-8", _STR)
+        return text
+
+    def _file(self, number: int) -> str:
+        path = self._paths.get(number)
+        if path is None:
+            if number >= self._file_count:
+                raise self._error("records", 0, f"file {number} is none of {self._file_count}")
+            directory, base = self._container.piece("fileoff", 8 * number, 8).cast("I")
+            path = self._paths[number] = self._string("files", directory) + self._string("files", base)
+        return path
+
+    def _string(self, section: str, start: int) -> str:
+        limit = self._container.section_size_bytes(section)
+        step = 128
+        while start < limit:
+            piece = bytes(self._container.piece(section, start, min(step, limit - start)))
+            end = piece.find(0)
+            if end >= 0:
+                return str(piece[:end], "utf-8", _STR)
+            if step >= limit - start:
+                break
+            step *= 4
+        raise self._error(section, start, "string has no end")
+
+
+class _Uleb:
+    """LEB128 numbers of a record."""
+
+    def __init__(self, cache: SymCache, start: int, end: int) -> None:
+        self._cache = cache
+        self.at, self.end = start, end
+        if end < start:
+            raise self.error("record ends before it begins")
+        self._first = start
+        self._data = cache._container.piece("records", start, end - start)
+
+    def next(self) -> int:
+        value = shift = 0
+        while shift < 64:
+            if self.at >= self.end:
+                raise self.error("record is cut short")
+            byte = self._data[self.at - self._first]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+        raise self.error("number has more than 64 bits")
+
+    def skip(self, size_bytes: int) -> None:
+        if size_bytes > self.end - self.at:
+            raise self.error("record is cut short")
+        self.at += size_bytes
+
+    def error(self, problem: str) -> FormatError:
+        return FormatError(self._cache.path, "records", self.at, problem)
