@@ -6,6 +6,7 @@ shown where readable text ends in a NUL in constant data that is not writable.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
@@ -28,6 +29,7 @@ _SHORTEST_TEXT = 3  # below that, what looks like text is often a number
 _CONTROLS = frozenset("\t\n\r\x1b")
 _SYMBOLS_AT_MOST = 64
 _NESTED_AT_MOST = 256  # symbols that are tried, as others may begin between a large one and an address in it
+_MAPPING = re.compile(r"\$[adx](\.|$)")  # where code and data begin (AAELF64, 4.5.4)
 _GOT = (".got", ".got.plt")
 
 
@@ -79,6 +81,8 @@ class ImageData:
     def pointers(self, places: Iterable[int]) -> dict[int, int]:
         """The addresses that the words at some of `places` hold once the image is loaded; imports are left out."""
         aligned = sorted({place for place in places if place % _WORD_BYTES == 0 and 0 <= place < 1 << 64})
+        if not aligned:
+            return {}
         words = self._loaded.words(np.array(aligned, np.uint64))
         found = {}
         for place, value, kind in zip(aligned, words.value.tolist(), words.kind.tolist(), strict=True):
@@ -126,8 +130,9 @@ class ImageData:
                 around = [first + at for at in np.flatnonzero(ends[first:end] > vaddr).tolist()]
                 symbols = self._image.symbols
                 sized = [at for at in around if symbols.size_bytes[rows[at]]] or around
-                names = [name for name in symbols.names(int(rows[at]) for at in sized[:_SYMBOLS_AT_MOST]) if name]
-                return start, tuple(dict.fromkeys(names))
+                names = symbols.names(int(rows[at]) for at in sized[:_SYMBOLS_AT_MOST])
+                if named := [name for name in dict.fromkeys(names) if name and not _MAPPING.match(name)]:
+                    return start, tuple(named)
         return -1, ()
 
     @cached_property

@@ -143,7 +143,8 @@ class TextWriter:
             case Function():
                 return self._function(note)
             case Import():
-                return [note.symbol]
+                name, at, version = note.symbol.partition("@")
+                return [self._shown(name) + at + version]
             case Data():
                 return [self._data(note)]
             case Pointer():
@@ -177,9 +178,9 @@ class TextWriter:
             text = self._shown(meaning.callees[0]) + offset
             remarks += [f"1 of {member_count}"] if member_count > 1 else []
         else:
-            shown = [self._shown(name) + offset for name in meaning.callees[:_SHOWN_NAMES]]
-            more = len(meaning.callees) - len(shown)
-            text = f"one of {len(meaning.callees)}: {', '.join(shown)}{f' and {more} more' if more else ''}"
+            text = self._listed(meaning.callees, offset)
+            if len(meaning.callees) > 1:
+                text = f"one of {len(meaning.callees)}: {text}"
             text += ", or another" if meaning.may_be_another else ""
         remarks += [meaning.evidence.name.lower()] if meaning.evidence is not None else []
         return f"{text}  [{', '.join(remarks)}]" if remarks else text
@@ -188,9 +189,7 @@ class TextWriter:
         words = [f"{data.vaddr:#x}"] if self._with_addresses else []
         offset = f"+{data.offset:#x}" if data.offset else ""
         if data.names:
-            shown = [self._shown(name) + offset for name in data.names[:_SHOWN_NAMES]]
-            more = len(data.names) - len(shown)
-            text = f"{', '.join(shown)}{f' and {more} more' if more else ''}"
+            text = self._listed(data.names, offset)
             words.append(f"one of {len(data.names)}: {text}" if len(data.names) > 1 else text)
         elif data.text is None:
             words.append(f"{data.section}{offset}" if self._with_addresses else data.section)
@@ -201,9 +200,7 @@ class TextWriter:
     def _virtual(self, call: VirtualCall) -> str:
         text = f"virtual call, slot {call.slot}"
         if call.merged:
-            shown = ", ".join(self._shown(name) for name in call.merged[:_SHOWN_NAMES])
-            more = len(call.merged) - _SHOWN_NAMES
-            text += f"; merged there: {shown}{f' and {more} more' if more > 0 else ''}"
+            text += f"; of merged functions {self._listed(call.merged)}"
         return text if call.evidence is None else f"{text}  [{call.evidence.name.lower()}]"
 
     def _table(self, table: JumpTable, region: Region) -> str:
@@ -213,6 +210,12 @@ class TextWriter:
         rest = f" and {more} more" if more else ""
         place = f" by {table.vaddr:#x}" if self._with_addresses else ""
         return f"switch{place}, {count}: {' '.join(shown)}{rest}"
+
+    def _listed(self, names: Sequence[str], offset: str = "") -> str:
+        """Some of the names, and how many more there are."""
+        shown = ", ".join(self._shown(name) + offset for name in names[:_SHOWN_NAMES])
+        more = len(names) - _SHOWN_NAMES
+        return f"{shown} and {more} more" if more > 0 else shown
 
     def _shown(self, linkage_name: str) -> str:
         return self._name(linkage_name) or "?"
