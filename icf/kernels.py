@@ -8,6 +8,7 @@ load it from says enough.
 
 from __future__ import annotations
 
+import os
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 
@@ -30,8 +31,10 @@ KERNELS = (
 
 def is_compiled(kernel: str) -> bool:
     """True if importing `kernel` would load machine code."""
-    spec = find_spec(kernel)
-    return spec is not None and spec.origin is not None and spec.origin.endswith(tuple(EXTENSION_SUFFIXES))
+    package, *rest = kernel.split(".")
+    spec = find_spec(package)  # a package within would be imported for its path
+    folders = spec.submodule_search_locations if spec is not None else None
+    return any(os.path.exists(os.path.join(at, *rest) + suffix) for at in folders or () for suffix in EXTENSION_SUFFIXES)
 
 
 def kernel_status() -> str:

@@ -60,7 +60,8 @@ def test_every_kernel_is_both_built_and_reported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     modules = project["tool"]["setuptools"]["ext-modules"]
     built = tuple(module["name"] for module in modules)
-    typed = {str(pxd.relative_to(ROOT).with_suffix("")).replace("/", ".") for pxd in (ROOT / "icf").rglob("_*.pxd")}
+    found = [pxd for package in ("icf", "unwind") for pxd in (ROOT / package).rglob("_*.pxd")]
+    typed = {str(pxd.relative_to(ROOT).with_suffix("")).replace("/", ".") for pxd in found}
     assert built == KERNELS
     assert set(built) == typed
     assert all(module["optional"] for module in modules)
