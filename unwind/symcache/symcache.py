@@ -77,7 +77,7 @@ class SymCache:
     """An open symcache."""
 
     def __init__(self, container: Container) -> None:
-        self._container = container
+        self.container = container
         self.path = container.path
         meta = container.piece("meta", 0, META.size)
         self._base, width, self._count, self._name_count, self._file_count, *_ = META.unpack(meta)
@@ -104,16 +104,16 @@ class SymCache:
 
     @property
     def head(self) -> Head:
-        return self._container.head
+        return self.container.head
 
     @property
     def identity(self) -> Identity:
-        return self._container.head.identity
+        return self.container.head.identity
 
     @property
     def is_complete(self) -> bool:
         """Whether it has all of the image: then what it does not have is not there."""
-        return bool(self._container.head.flags & COMPLETE)
+        return bool(self.container.head.flags & COMPLETE)
 
     def find(self, vaddr: int) -> Located | None:
         """The body whose code holds `vaddr`; None: no function has it. `NotCached`: a partial cache does not know."""
@@ -167,7 +167,7 @@ class SymCache:
     def addresses(self, name: str) -> list[int]:
         """Where the functions of a linkage name start; empty: the image has none."""
         encoded = name.encode("utf-8", _STR)
-        hashes = self._column("hashes", "I", self._container.section_size_bytes("hashes") // 4)
+        hashes = self._column("hashes", "I", self.container.section_size_bytes("hashes") // 4)
         entries = self._column("nameidx", "I", len(hashes))
         value = zlib.crc32(encoded)
         found = set()
@@ -206,9 +206,9 @@ class SymCache:
 
     def _column(self, section: str, code: str, count: int) -> memoryview:
         size_bytes = count * (8 if code == "Q" else 4)
-        if self._container.section_size_bytes(section) < size_bytes:
+        if self.container.section_size_bytes(section) < size_bytes:
             raise self._error(section, 0, f"is shorter than {count} numbers")
-        return self._container.piece(section, 0, size_bytes).cast(code)
+        return self.container.piece(section, 0, size_bytes).cast(code)
 
     def _entry(self, vaddr: int) -> int:
         """The entry that holds an address, -1 for none."""
@@ -258,7 +258,7 @@ class SymCache:
         own_name = self._name(record.names[member_idx][0])
         if not size_bytes:
             return [[CachedFrame(own_name, "", 0, 0, False)] for _ in vaddrs]
-        data = self._container.piece("records", at, size_bytes)
+        data = self.container.piece("records", at, size_bytes)
         offsets = array("Q", [vaddr - record.start for vaddr in vaddrs])
         found = memoryview(bytearray(16 * len(vaddrs))).cast("B").cast("I", (4, len(vaddrs)))
         width = max(len(self._nodes) // 8, 64)
@@ -289,8 +289,8 @@ class SymCache:
         if text is None:
             if number >= self._name_count:
                 raise self._error("records", 0, f"name {number} is none of {self._name_count}")
-            start, end = self._container.piece("nameoff", 4 * number, 8).cast("I")
-            text = self._texts[number] = str(self._container.piece("names", start, end - start - 1), "utf-8", _STR)
+            start, end = self.container.piece("nameoff", 4 * number, 8).cast("I")
+            text = self._texts[number] = str(self.container.piece("names", start, end - start - 1), "utf-8", _STR)
         return text
 
     def _file(self, number: int) -> str:
@@ -298,15 +298,15 @@ class SymCache:
         if path is None:
             if number >= self._file_count:
                 raise self._error("records", 0, f"file {number} is none of {self._file_count}")
-            directory, base = self._container.piece("fileoff", 8 * number, 8).cast("I")
+            directory, base = self.container.piece("fileoff", 8 * number, 8).cast("I")
             path = self._paths[number] = self._string("files", directory) + self._string("files", base)
         return path
 
     def _string(self, section: str, start: int) -> str:
-        limit = self._container.section_size_bytes(section)
+        limit = self.container.section_size_bytes(section)
         step = 128
         while start < limit:
-            piece = bytes(self._container.piece(section, start, min(step, limit - start)))
+            piece = bytes(self.container.piece(section, start, min(step, limit - start)))
             end = piece.find(0)
             if end >= 0:
                 return str(piece[:end], "utf-8", _STR)
@@ -325,7 +325,7 @@ class _Uleb:
         if end < start:
             raise self.error("record ends before it begins")
         self._first = start
-        self._data = cache._container.piece("records", start, end - start)
+        self._data = cache.container.piece("records", start, end - start)
 
     def next(self) -> int:
         value = shift = 0
