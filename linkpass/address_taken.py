@@ -140,7 +140,7 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
 
 def _hidden(linked: Linked, code: Mentions, shared_sections: set[int]) -> Iterator[int]:
     """Bodies whose address is taken where an object may have no relocation, or is not there."""
-    bodies = linked.body_starts(code.place)
+    bodies = linked.bodies.starts_at(code.place)
     runtime = {body for body in np.unique(bodies).tolist() if _is_runtime(linked, body)}
     for target, body in zip(code.target.tolist(), bodies.tolist(), strict=True):
         if body in (0, target) or target in shared_sections or body in runtime:
@@ -198,7 +198,7 @@ def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Mar
     marks.unknown |= reach.entered_from_nowhere
     marks.unknown |= linked.undescribed
     for end, target in find_short_jumps(linked.image, targets):
-        start = int(linked.body_starts(np.array([end - 1], np.uint64))[0])
+        start = int(linked.bodies.starts_at(np.array([end - 1], np.uint64))[0])
         if start != target and not _are_thunks(linked, start, target):
             marks.unknown.add(target)
     own = np.flatnonzero(reach.jump_from == reach.jump_target)

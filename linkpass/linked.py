@@ -7,6 +7,7 @@ member, index 0, made only when somebody asks for it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
+from linkpass.pointer_jumps import PointerJumps, find_pointer_jumps
 
 U64 = NDArray[np.uint64]
 
@@ -44,6 +46,7 @@ class Linked:
     sites: CallSites
     bodies: Bodies
     finder: FoldFinder
+    pointers: Future[PointerJumps]  # found while others think
     folds: dict[int, Fold]  # merged bodies by address
     undescribed: frozenset[int]  # bodies that local functions may share without a trace
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
@@ -63,6 +66,9 @@ class Linked:
         debug = DebugInfo.open(image)
         scan = scan_functions(debug, threads)
         bodies = find_bodies(image, scan.functions)
+        pool = ThreadPoolExecutor(1)
+        pointers = pool.submit(find_pointer_jumps, image, bodies, scan.functions)
+        pool.shutdown(wait=False)
         if report is None:
             reported = Reported()
         else:
@@ -75,6 +81,7 @@ class Linked:
             scan.sites,
             bodies,
             finder,
+            pointers,
             {fold.vaddr: fold for fold in finder.find()},
             find_undescribed(image, finder) if not reported.given else frozenset(),
         )
@@ -136,9 +143,3 @@ class Linked:
         """All members of a body."""
         fold = self.folds.get(vaddr)
         return [Place(vaddr, idx) for idx in range(len(fold.members))] if fold is not None else [Place(vaddr, 0)]
-
-    def body_starts(self, vaddrs: U64) -> U64:
-        """Start of the body that holds each address, 0 where none does."""
-        rows = self.bodies.at(vaddrs)
-        starts = self.bodies.start[np.maximum(rows, 0)] if len(self.bodies.start) else np.zeros(len(rows), np.uint64)
-        return np.where(rows >= 0, starts, np.uint64(0))

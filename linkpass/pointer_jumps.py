@@ -21,11 +21,12 @@ from icf.code.branches import JUMP, find_branches
 from icf.code.imports import comes_back
 from icf.code.indirect import find_indirect
 from icf.code.jumps import find_retpolines, is_retpoline
+from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, Machine
 from icf.folds.aliases import is_cold_part
+from icf.folds.functions import Bodies
 from icf.model import ANY_POINTER
-from linkpass.linked import Linked
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -41,38 +42,36 @@ class PointerJumps(NamedTuple):
     call_slot: I64  # of a vtable, or ANY_POINTER
 
 
-def find_pointer_jumps(linked: Linked) -> PointerJumps:
-    """Those of all bodies of an image; none if no functions share a body."""
-    image, bodies = linked.image, linked.bodies
-    none = np.empty(0, np.uint64)
-    if not linked.folds:
-        return PointerJumps(none, none.astype(np.int64), none, none, none.astype(np.int64))
-    found = find_indirect(image, bodies.start, bodies.end, _parts(linked))
+_NO_PLACES, _NO_SLOTS = np.empty(0, np.uint64), np.empty(0, np.int64)
+NO_POINTER_JUMPS = PointerJumps(_NO_PLACES, _NO_SLOTS, _NO_PLACES, _NO_PLACES, _NO_SLOTS)
+
+
+def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> PointerJumps:
+    """Those of all bodies of an image."""
+    found = find_indirect(image, bodies.start, bodies.end, _parts(image, bodies, functions))
     keep = ~np.isin(found.jump_place, _places_of_leaves(image))
     stubs = [stub for stub, symbol in image.plt_stubs.items() if comes_back(symbol)]
     retpolines = find_retpolines(image)
     # gcc's have no size, so they are in no body: who jumps to one jumps on
     row = np.searchsorted(bodies.start, retpolines[bodies.at(retpolines) < 0], side="right") - 1
     thunks = [thunk for thunk in bodies.start[row[row >= 0]].tolist() if is_retpoline(image, thunk)]
-    imports = find_branches(image, none, np.array(sorted({*stubs, *thunks}), np.uint64))
+    imports = find_branches(image, _NO_PLACES, np.array(sorted({*stubs, *thunks}), np.uint64))
     size_bytes = np.where(imports.kind == JUMP, 5, 6)
     if image.machine is Machine.AARCH64:
         size_bytes[:] = 4
     others = np.concatenate([imports.end - size_bytes.astype(np.uint64), retpolines])
     jump = np.concatenate([found.jump[keep], others])
     slot = np.concatenate([found.jump_slot[keep], np.full(len(others), ANY_POINTER)])
-    body = linked.body_starts(jump)
+    body = bodies.starts_at(jump)
     order = np.lexsort((slot, jump))
     order = order[body[order] != 0]
     return PointerJumps(jump[order], slot[order], body[order], found.call_end, found.call_slot)
 
 
-def _parts(linked: Linked) -> U64:
+def _parts(image: Image, bodies: Bodies, functions: Functions) -> U64:
     """Bodies that are outlined parts of functions."""
-    functions, symbols = linked.functions, linked.image.symbols
-    rows, values = linked.bodies.symbol_rows.tolist(), linked.bodies.symbol_value.tolist()
-    named = [value for row, value in zip(rows, values, strict=True) if _is_part(symbols.name(row))]
-    return np.unique(np.concatenate([functions.low[functions.part > 0], np.array(named, np.uint64)]))
+    named = [_is_part(name) for name in image.symbols.names(bodies.symbol_rows.tolist())]
+    return np.unique(np.concatenate([functions.low[functions.part > 0], bodies.symbol_value[named]]))
 
 
 def _is_part(name: str) -> bool:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from icf.code.branches import JUMP, Branches, find_branches
 from icf.elf.types import Machine
 from linkpass.linked import Linked
-from linkpass.pointer_jumps import PointerJumps, find_pointer_jumps
+from linkpass.pointer_jumps import NO_POINTER_JUMPS, PointerJumps
 
 U64 = NDArray[np.uint64]
 
@@ -53,11 +53,11 @@ def find_reach(linked: Linked) -> Reach:
     none = np.empty(0, np.uint64)
     image = linked.image
     jumps = find_branches(image, none, linked.bodies.start if len(linked.vaddrs) else none)
-    source = linked.body_starts(jumps.end - np.uint64(1))
+    source = linked.bodies.starts_at(jumps.end - np.uint64(1))
     keep = source != 0
     from_nowhere = jumps.target[~keep]
     jumps, source = _select(jumps, keep), source[keep]
-    pointers = find_pointer_jumps(linked)
+    pointers = linked.pointers.result() if linked.folds else NO_POINTER_JUMPS
     called = _close(linked, source, jumps.target, set(linked.folds))
     wanted = _close(linked, source, jumps.target, called.union(pointers.body.tolist()))
     inside = np.isin(jumps.target, np.array(sorted(wanted), np.uint64))
@@ -77,7 +77,7 @@ def find_reach(linked: Linked) -> Reach:
         called=frozenset(called),
         pointers=pointers,
         call_end=calls.end,
-        call_from=linked.body_starts(calls.end - np.uint64(1)),
+        call_from=linked.bodies.starts_at(calls.end - np.uint64(1)),
         call_target=target,
         jump_end=jumps.end,
         jump_size=_jump_size(linked, jumps),

@@ -87,7 +87,7 @@ class TakenByRelocation:
             rows = rows[~is_branch(image, relocations, rows, where)]
         places = relocations.offset[rows]
         tables = self._vtables.at(places)
-        bodies = self._linked.body_starts(places)
+        bodies = self._linked.bodies.starts_at(places)
         by_table: dict[int, bool] = {}
         for row, place, table, body in zip(
             rows.tolist(), places.tolist(), tables.tolist(), bodies.tolist(), strict=True

@@ -51,7 +51,6 @@ SYM = np.dtype(
         ("st_size", "<u8"),
     ]
 )
-_NAME_STEP_BYTES = 512
 _RESERVED = np.uint32(SHN_LORESERVE & 0xFFFF0000)
 
 
@@ -140,30 +139,29 @@ class Symbols:
 
     def name(self, row: int) -> str:
         """The symbol's name."""
-        return self.name_at(int(self.raw["st_name"][row]))
+        return self.name_at(int(self.name_offset[row]))
 
     def names(self, rows: Iterable[int]) -> list[str]:
         """The names of many symbols."""
         offsets = self.name_offset
         return [self.name_at(int(offsets[row])) for row in rows]
 
+    @cached_property
+    def _text(self) -> bytes:
+        return bytes(self.strtab)  # a view cannot be searched
+
     def name_at(self, name_offset: int) -> str:
         """The string at an offset of the string table."""
         if name_offset == 0:
             return ""
-        strtab, step = self.strtab, _NAME_STEP_BYTES
-        end = name_offset
-        while end < len(strtab):
-            nul = bytes(strtab[end : end + step]).find(0)
-            if nul >= 0:
-                return str(strtab[name_offset : end + nul], "utf-8", "backslashreplace")
-            end += step
-            step *= 2
+        end = self._text.find(b"\0", name_offset)
+        if end >= 0:
+            return str(self._text[name_offset:end], "utf-8", "backslashreplace")
         raise FormatError(
             self.path,
             self.section,
             0,
-            f"symbol name at {name_offset:#x} has no end in the string table of {len(strtab)} bytes",
+            f"symbol name at {name_offset:#x} has no end in the string table of {len(self.strtab)} bytes",
         )
 
     @cached_property

@@ -36,6 +36,12 @@ class Bodies(NamedTuple):
             ok &= vaddrs < self.end[np.maximum(row, 0)]
         return np.where(ok, row, -1)
 
+    def starts_at(self, vaddrs: U64) -> U64:
+        """Start of the body that holds each address, 0 where none does."""
+        rows = self.at(vaddrs)
+        starts = self.start[np.maximum(rows, 0)] if len(self.start) else np.zeros(len(rows), np.uint64)
+        return np.where(rows >= 0, starts, np.uint64(0))
+
     def symbols_at(self, vaddr: int) -> NDArray[np.int64]:
         """Rows of the function symbols whose value is `vaddr`."""
         first, last = np.searchsorted(self.symbol_value, np.array([vaddr, vaddr + 1], np.uint64))
