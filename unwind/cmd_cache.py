@@ -33,30 +33,34 @@ from unwind.symcache.folder import COMPLETE, DEFAULT_LIMIT_BYTES, Entry, Folder,
 from unwind.symcache.making import Sought, recognize_file
 from unwind.symcache.store import ensure
 
+_FOLDER_HELP = "the folder; else $ICF_CACHE_DIR, $XDG_CACHE_HOME/icf or ~/.cache/icf"
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = __doc__
-    parser.add_argument(
-        "--cache-dir", metavar="DIR", help="the folder; else $ICF_CACHE_DIR, $XDG_CACHE_HOME/icf or ~/.cache/icf"
-    )
+    parser.add_argument("--cache-dir", metavar="DIR", help=_FOLDER_HELP)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    folder = argparse.ArgumentParser(add_help=False)  # the option may also follow the action
+    folder.add_argument("--cache-dir", metavar="DIR", help=_FOLDER_HELP, default=argparse.SUPPRESS)
 
-    build = actions.add_parser("build", help="make the symcaches of images")
+    def add(action: str, text: str) -> argparse.ArgumentParser:
+        return actions.add_parser(action, help=text, description=text, parents=[folder], allow_abbrev=False)
+
+    build = add("build", "make the symcaches of images")
     build.add_argument("images", nargs="+", metavar="IMAGE")
     add_debug_arguments(build)
     build.add_argument("--force", action="store_true", help="also where there is a good one")
 
-    listed = actions.add_parser("list", help="print what there is")
+    listed = add("list", "print what there is")
     listed.add_argument("--json", action="store_true", help="one JSON document instead of a table")
 
-    verify = actions.add_parser("verify", help="check that files are whole, and their images unchanged")
+    verify = add("verify", "check that files are whole, and their images unchanged")
     verify.add_argument("which", nargs="*", metavar="WHICH", help="all, if none is named")
     verify.add_argument("--remove", action="store_true", help="take away those that are damaged")
     verify.add_argument("--json", action="store_true", help="one JSON document instead of text")
 
-    prune = actions.add_parser("prune", help="take some away; without options, until the bound of the folder holds")
+    prune = add("prune", "take some away; without options, until the bound of the folder holds")
     prune.add_argument(
         "--max-size", metavar="SIZE", help=f"until they have that much (500M, 4G); else $ICF_CACHE_SIZE or "
         f"{DEFAULT_LIMIT_BYTES >> 30}G"
@@ -64,14 +68,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prune.add_argument("--older-than", metavar="AGE", help="those that were not used for so long (30d, 12h)")
     prune.add_argument("--missing", action="store_true", help="those whose image is gone or has changed")
 
-    actions.add_parser("clear", help="take all away")
+    add("clear", "take all away")
 
-    export = actions.add_parser("export", help="write one to a file")
+    export = add("export", "write one to a file")
     export.add_argument("which", metavar="WHICH")
     export.add_argument("-o", "--output", metavar="FILE", help="the file, or a folder in which it keeps its name")
     export.add_argument("--json", action="store_true", help="its functions, one JSON object a line, to FILE or stdout")
 
-    imported = actions.add_parser("import", help="put exported files into the folder")
+    imported = add("import", "put exported files into the folder")
     imported.add_argument("files", nargs="+", metavar="FILE")
 
 
@@ -234,14 +238,11 @@ def _chosen(folder: Folder, which: str) -> Iterator[Entry]:
     yield from found
 
 
-def _size(size_bytes: float) -> str:
-    if size_bytes < 1024:
-        return f"{size_bytes:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        size_bytes /= 1024
-        if size_bytes < 1024:
-            break
-    return f"{size_bytes:.1f} {unit}"
+def _size(size_bytes: int) -> str:
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size_bytes >> shift:
+            return f"{size_bytes / (1 << shift):.1f} {unit}"
+    return f"{size_bytes} B"
 
 
 def _age(text: str) -> float:

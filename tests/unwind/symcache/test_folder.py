@@ -1,0 +1,120 @@
+"""The folder of symcaches: folders that cannot be used, and room in those that can."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from icf.errors import IcfError
+from tests.unwind.symcache.support import OTHER, ROOT, facts, kept
+from unwind.symcache.folder import COMPLETE, Folder
+from unwind.symcache.store import open_or_build
+
+
+@pytest.mark.parametrize("kind", ["a-file", "below-a-file", "read-only", "nowhere"])
+def test_an_unusable_folder_is_said_once(
+    kind: str, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "closed").mkdir(mode=0o500)
+    folder = {
+        "a-file": tmp_path / "file",
+        "below-a-file": tmp_path / "file" / "cache",
+        "read-only": tmp_path / "closed",
+        "nowhere": Path("/proc/self/cache"),
+    }[kind]
+    if kind == "read-only" and os.access(folder, os.W_OK):
+        pytest.skip("may write everywhere")
+    caches = [open_or_build(image, cache_dir=folder) for _ in range(3)]
+    assert facts(caches[0]) == facts(caches[2]) and caches[0].addresses("main")
+    error = capsys.readouterr().err
+    assert error.startswith(f"icf: warning: {folder}: ") and error.count("\n") == 1
+    assert "symbols are not kept for the next time" in error
+
+
+READER = """
+import sys
+from unwind.symcache.store import open_or_build
+for path in sys.argv[2:]:
+    print(open_or_build(path, cache_dir=sys.argv[1]).path)
+"""
+
+
+def test_a_folder_that_may_only_be_read_is_read(image: Path, folder: Path) -> None:
+    unshare = shutil.which("unshare") or pytest.skip("needs unshare")
+    open_or_build(image, cache_dir=folder)
+    namespace = [unshare, "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
+    if subprocess.run([*namespace, "mount", "--bind", folder, folder], capture_output=True).returncode:
+        pytest.skip("may not mount")
+    mount = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
+    command: list[str | Path] = [
+        *namespace,
+        "sh",
+        "-c",
+        mount,
+        "sh",
+        folder,
+        sys.executable,
+        "-c",
+        READER,
+        folder,
+        image,
+        OTHER,
+        OTHER,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == f"{kept(folder)[0]}\n" + 2 * f"symcache of {OTHER}\n"
+    assert done.stderr == f"icf: warning: {folder}: read-only file system: symbols are not kept for the next time\n"
+
+
+# Room
+
+
+def test_the_least_recently_used_go(folder: Path, tmp_path: Path) -> None:
+    small = Folder(str(folder), 250)
+    for at, name in enumerate(("build-id-00-a", "build-id-01-a", "build-id-02-a")):
+        small.write(name + COMPLETE, [bytes(100)])
+        os.utime(folder / (name + COMPLETE), (1000 + at, 1000 + at))
+    assert [path.name for path in kept(folder)] == ["build-id-01-a.symcache", "build-id-02-a.symcache"]
+    small.write("build-id-03-a.symcache", [bytes(1000)])  # alone more than there is room for
+    assert [path.name for path in kept(folder)] == ["build-id-03-a.symcache"]
+
+
+def test_what_is_used_stays(image: Path, folder: Path, tmp_path: Path) -> None:
+    for path in (image, OTHER):
+        open_or_build(path, cache_dir=folder)
+    for path in kept(folder):
+        os.utime(path, (1000, 1000))
+    used = open_or_build(image, cache_dir=folder)
+    sizes = [path.stat().st_size for path in kept(folder)]
+    Folder(str(folder), sum(sizes) - 1).shrink()
+    assert [str(path) for path in kept(folder)] == [used.path]
+    assert used.addresses("main")
+    Folder(str(folder), 0).shrink()
+    assert kept(folder) == [] and list((folder / "stamps").iterdir()) == []
+    assert used.find(used.addresses("main")[0]) is not None  # who has it open keeps it
+
+
+def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, size_bytes in (("500M", 500 << 20), ("4g", 4 << 30), ("10", 10), ("1KiB", 1024), ("2TB", 2 << 40)):
+        monkeypatch.setenv("ICF_CACHE_SIZE", text)
+        assert Folder.chosen("x").limit_bytes == size_bytes
+    for text in ("many", "-1", "1.5G", "G", "4GG"):
+        monkeypatch.setenv("ICF_CACHE_SIZE", text)
+        with pytest.raises(IcfError, match="ICF_CACHE_SIZE: .* is no size"):
+            Folder.chosen("x")
+
+
+def test_leftovers_of_the_dead_go_after_an_hour(folder: Path) -> None:
+    folder.mkdir()
+    for name, age_s in ((".build-id-1.0123", 7200), (".build-id-2.0123", 60), (".nfs0001", 7200)):
+        (folder / name).write_text("")
+        os.utime(folder / name, (time.time() - age_s,) * 2)
+    Folder(str(folder)).tidy()
+    assert sorted(os.listdir(folder)) == [".build-id-2.0123", ".nfs0001"]

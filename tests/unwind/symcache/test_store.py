@@ -1,0 +1,228 @@
+"""The store: what a persistent cache of symbols must do, a test for each property."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from icf.elf.image import Image
+from icf.errors import IcfError
+from tests.unwind.symcache.support import OTHER, ROOT, SHOP, aged, facts, inodes, kept
+from unwind.symcache.container import Container
+from unwind.symcache.store import open_by_build_id, open_or_build
+from unwind.symcache.symcache import SymCache
+
+
+def test_the_first_use_makes_it_and_the_next_ones_open_it(image: Path, folder: Path) -> None:
+    first = open_or_build(image, cache_dir=folder)
+    assert first.is_complete and first.addresses("main") and first.addresses("nobody") == []
+    before = inodes(folder)
+    assert facts(open_or_build(image, cache_dir=folder)) == facts(first) and inodes(folder) == before
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []  # no lock, no temporary file
+
+
+def test_a_warm_open_reads_neither_image_nor_numpy(image: Path, folder: Path) -> None:
+    open_or_build(image, cache_dir=folder)
+    script = (
+        "import sys; from unwind.symcache.store import open_or_build;"
+        f"cache = open_or_build({str(image)!r}, cache_dir={str(folder)!r});"
+        "print(cache.addresses('main')[0], *{'numpy', 'icf.elf.image', 'hashlib', 'ctypes'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split() == [str(open_or_build(image, cache_dir=folder).addresses("main")[0])]
+
+
+def test_the_folder_is_the_named_one_then_that_of_the_environment(
+    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("ICF_CACHE_DIR", raising=False)
+    open_or_build(image)
+    assert len(kept(tmp_path / "home/.cache/icf")) == 1
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    open_or_build(image)
+    assert len(kept(tmp_path / "xdg/icf")) == 1
+    monkeypatch.setenv("ICF_CACHE_DIR", str(tmp_path / "own"))
+    open_or_build(image)
+    assert len(kept(tmp_path / "own")) == 1
+    open_or_build(image, cache_dir=tmp_path / "named")
+    assert len(kept(tmp_path / "named")) == 1
+    assert (tmp_path / "named").stat().st_mode & 0o777 == 0o700 and kept(tmp_path / "named")[
+        0
+    ].stat().st_mode & 0o77 == 0
+
+
+# Changed, damaged, stale
+
+
+@pytest.mark.parametrize("how", ["a-byte-in-place", "stripped", "same-times", "another-file"])
+def test_a_changed_module_invalidates(how: str, image: Path, folder: Path) -> None:
+    old = facts(open_or_build(image, cache_dir=folder))
+    content = bytearray(image.read_bytes())
+    if how == "stripped":
+        if shutil.which("strip") is None:
+            pytest.skip("needs strip")
+        subprocess.run(["strip", "-g", image], check=True)
+    elif how == "another-file":
+        shutil.copy(OTHER, image)
+    else:
+        with Image.open(image) as opened:
+            section = opened.named(".strtab")
+            assert section is not None
+            at = content.index(b"\0main\0", section.offset) + 1
+        content[at : at + 4] = b"niam"  # a name of the same length: no header and no build id tells of it
+        image.write_bytes(content)
+        if how == "same-times":
+            aged(image)
+    new = open_or_build(image, cache_dir=folder)
+    assert len(kept(folder)) == 2
+    if how in ("a-byte-in-place", "same-times"):
+        assert new.addresses("niam") and new.identity == SymCache.open(kept(folder)[0]).identity
+    else:
+        assert facts(new) != old
+
+
+@pytest.mark.parametrize("change", ["empty", "short", "half", "version", "magic", "zeros", "folder", "nothing"])
+def test_a_file_that_is_not_whole_is_replaced(change: str, image: Path, folder: Path) -> None:
+    good = facts(open_or_build(image, cache_dir=folder))
+    (path,) = kept(folder)
+    content = path.read_bytes()
+    if change == "folder":
+        path.unlink()
+        path.mkdir()
+        assert facts(open_or_build(image, cache_dir=folder)) == good
+        return
+    damaged = {
+        "empty": b"",
+        "short": content[:100],
+        "half": content[: len(content) // 2],
+        "version": content[:8] + b"\2" + content[9:],
+        "magic": b"X" + content[1:],
+        "zeros": bytes(len(content)),
+    }
+    path.write_bytes(damaged.get(change, content))
+    assert facts(open_or_build(image, cache_dir=folder)) == good
+    assert path.read_bytes() == content
+
+
+def test_a_file_of_another_image_under_this_name_is_replaced(image: Path, folder: Path, tmp_path: Path) -> None:
+    open_or_build(image, cache_dir=folder)
+    (path,) = kept(folder)
+    content = path.read_bytes()
+    open_or_build(OTHER, cache_dir=tmp_path / "other")
+    shutil.copy(kept(tmp_path / "other")[0], path)
+    open_or_build(image, cache_dir=folder)
+    assert path.read_bytes() == content
+
+
+def test_damage_in_the_middle_of_queries(image: Path, folder: Path) -> None:
+    """The file is made anew, and queries go on."""
+    expected = open_or_build(image, cache_dir=folder)
+    (path,) = kept(folder)
+    content = path.read_bytes()
+    cache = open_or_build(image, cache_dir=folder)
+    chance = random.Random(1)
+    for _ in range(40):
+        changed = bytearray(content)
+        changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+        cache = open_or_build(image, cache_dir=folder)
+        assert facts(cache) == facts(expected)
+    path.write_bytes(content)
+
+
+def test_damage_without_the_image_is_an_error_and_the_file_goes(image: Path, folder: Path) -> None:
+    build_id = open_or_build(image, cache_dir=folder).identity.value
+    (path,) = kept(folder)
+    image.unlink()
+    content = path.read_bytes()
+    path.write_bytes(content[:-100] + bytes(100))
+    with pytest.raises(IcfError):
+        cache = open_by_build_id(build_id, cache_dir=folder)
+        cache.addresses("main")  # reads most of it
+        Container.open(path).check_all()
+    path.write_bytes(content[:500] + bytes(len(content) - 500))
+    with pytest.raises(IcfError, match="no symcache of build id"):
+        open_by_build_id(build_id, cache_dir=folder)
+    assert kept(folder) == []
+    with pytest.raises(IcfError, match="No such file or directory"):
+        open_or_build(image, cache_dir=folder)
+
+
+def test_a_file_of_another_version_of_the_program_is_replaced(
+    image: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("unwind.symcache.sources.__version__", "0.0.9")
+        open_or_build(image, cache_dir=folder)
+    before = inodes(folder)
+    open_or_build(image, cache_dir=folder)
+    assert inodes(folder) != before
+
+
+# Names
+
+
+def test_side_by_side_modules_of_one_name(tmp_path: Path, folder: Path) -> None:
+    paths = []
+    for name, source in (("a", SHOP), ("b", OTHER)):
+        (tmp_path / name).mkdir()
+        paths.append(Path(shutil.copy(source, tmp_path / name / "libshop.so")))
+    first, second = (open_or_build(path, cache_dir=folder) for path in paths)
+    assert first.identity != second.identity and len(kept(folder)) == 2
+    for path, cache in zip(paths, (first, second), strict=True):
+        assert facts(open_or_build(path, cache_dir=folder)) == facts(cache)
+
+
+def test_one_module_of_two_names_is_kept_once(image: Path, folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(image, tmp_path / "copy"))
+    assert facts(open_or_build(image, cache_dir=folder)) == facts(open_or_build(copy, cache_dir=folder))
+    assert len(kept(folder)) == 1
+
+
+def test_a_module_without_a_build_id(image: Path, folder: Path) -> None:
+    if shutil.which("objcopy") is None:
+        pytest.skip("needs objcopy")
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", image], check=True)
+    aged(image)
+    cache = open_or_build(image, cache_dir=folder)
+    assert str(cache.identity).startswith("content-") and cache.addresses("main")
+    before = inodes(folder)
+    assert facts(open_or_build(image, cache_dir=folder)) == facts(cache) and inodes(folder) == before
+
+
+def test_a_module_without_a_name(image: Path, folder: Path) -> None:
+    expected = facts(open_or_build(image, cache_dir=folder))
+    fd = os.memfd_create("")
+    os.write(fd, image.read_bytes())
+    with open(image, "rb") as file:
+        image.unlink()
+        for path in (f"/proc/self/fd/{fd}", f"/proc/self/fd/{file.fileno()}"):
+            assert facts(open_or_build(path, cache_dir=folder)) == expected
+    assert len(kept(folder)) == 1
+    os.close(fd)
+
+
+def test_by_build_id_when_the_image_is_gone(image: Path, folder: Path) -> None:
+    expected = open_or_build(image, cache_dir=folder)
+    image.unlink()
+    build_id = expected.identity.value
+    assert facts(open_by_build_id(build_id, cache_dir=folder)) == facts(expected)
+    assert facts(open_by_build_id(build_id.hex().upper(), cache_dir=folder)) == facts(expected)
+    with pytest.raises(IcfError, match="no symcache of build id 00ff"):
+        open_by_build_id(b"\0\xff", cache_dir=folder)
+
+
+def test_what_is_no_image(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "text").write_text("text")
+    for path, problem in ((tmp_path / "text", "not an ELF file"), (tmp_path, "is not a regular file"), ("\0", "null")):
+        with pytest.raises(IcfError, match=problem):
+            open_or_build(path, cache_dir=folder)
+    assert kept(folder) == []
