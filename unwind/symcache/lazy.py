@@ -27,9 +27,9 @@ from unwind.symcache.container import Identity, pack
 from unwind.symcache.folder import PARTIAL, Folder, complain
 from unwind.symcache.identity import Recognized
 from unwind.symcache.making import Made, Sought, make
-from unwind.symcache.partial import Answer, PartialFile, answer_of, pack_partial
+from unwind.symcache.partial import NOTHING, Answer, PartialFile, answer_of, pack_partial
 from unwind.symcache.sources import SECTION, Sources
-from unwind.symcache.symcache import CachedFrame, Located, SymCache
+from unwind.symcache.symcache import CachedFrame, Located, NotCached, SymCache
 
 WRITTEN_AFTER = 256  # new answers
 WRITTEN_AFTER_S = 5.0
@@ -98,7 +98,8 @@ class _Answers:
             if missing:
                 for vaddr, answer in self._source.answers(missing):
                     self._known[vaddr] = answer
-                    self._new.add(vaddr)
+                    if 0 <= vaddr < 1 << 64:
+                        self._new.add(vaddr)
             found = [self._known[vaddr] for vaddr in vaddrs]
             self._write_at_times()
             return found
@@ -203,7 +204,10 @@ class _Source:
         cache = self.whole() if self._was_asked else self._read(within)
         self._was_asked = True
         for vaddr in vaddrs:
-            yield vaddr, answer_of(cache, vaddr)
+            try:
+                yield vaddr, answer_of(cache, vaddr)
+            except NotCached:  # asked for, and not there
+                yield vaddr, NOTHING
 
     def whole(self) -> SymCache:
         if self._whole is None:
