@@ -84,15 +84,11 @@ class Listing:
 
     def _branch(self, each: Instruction, target: int, body: Body | None) -> Note | None:
         """What a direct call or jump leads to; nothing for those within the function."""
-        if each.kind is Kind.CALL:
-            found = self._calls.call(each.end, target, body)
-            is_inside = found is not None and found.offset > 0 and body is not None and body.start < target < body.end
-            found = None if is_inside else found
-        elif body is not None and body.start <= target < body.end:
-            is_call = target == body.start and self._calls.has_tail_call(each.vaddr, body)
-            return self._calls.jump(each.vaddr, target, body) if is_call else None
-        else:
-            found = self._calls.jump(each.vaddr, target, body)
+        calls, is_call = self._calls, each.kind is Kind.CALL
+        if body is not None and body.start <= target < body.end:
+            if target != body.start or not (is_call or calls.has_tail_call(each.vaddr, body)):
+                return None
+        found = calls.call(each.end, target, body) if is_call else calls.jump(each.vaddr, target, body)
         if target in self._facts.stubs:
             return Import(self._facts.stubs[target])
         return found or self._data.at(target)
