@@ -27,10 +27,12 @@ cdef size_t _uleb(unsigned char[::1] out, size_t at, u64 value) except? 12345 no
 
 cdef size_t _zigzag(unsigned char[::1] out, size_t at, u64 old, u64 new) except? 12345 nogil
 
-@cython.locals(at=size_t, value=u64, shift=u64, byte=u64)
-cdef u64 _read(const unsigned char[::1] data, u64[::1] state) except? 12345 nogil
+@cython.locals(shift=u64, byte=u64)
+cdef u64 _rest(const unsigned char[::1] data, u64[::1] state, size_t at, u64 value) except? 12345 nogil
 
-@cython.locals(count=u64, i=u64, k=size_t, value=u64, asked=size_t, target=size_t, now=u64, node=u64, file=u64,
+cdef long long _fail(u64[::1] state, size_t at) except? 12345 nogil
+
+@cython.locals(end=size_t, at=size_t, count=u64, i=u64, k=size_t, value=u64, asked=size_t, target=size_t, now=u64, node=u64, file=u64,
                number=u64, seen=u64, head=u64)
 cpdef long long decode(const unsigned char[::1] data, const u64[::1] offsets, unsigned int[:, ::1] nodes,
                        unsigned int[:, ::1] found, u64[::1] state) except? 12345

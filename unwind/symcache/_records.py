@@ -276,15 +276,14 @@ def _zigzag(out, at, old, new):
     return _uleb(out, at, (old - new) << 1 | 1)
 
 
-def _read(data, state):
-    """Read an ULEB128 of up to 40 bits."""
-    at = state[PLACE]
-    value = 0
-    shift = 0
+def _rest(data, state, at, value):
+    """The rest of a LEB128 number whose first byte said that it has more than one; up to 42 bits."""
+    value &= 0x7F
+    shift = 7
     while True:
         if at >= data.shape[0] or shift > 35:
             state[ERROR] = 1
-            return 0
+            break
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -303,11 +302,21 @@ def decode(data, offsets, nodes, found, state):
     The number of nodes, -1 where the bytes break a rule, or -2 - number where `nodes` is too small.
     """
     with cython.nogil:
-        state[PLACE] = 0
         state[ERROR] = 0
-        count = _read(data, state)
-        if 4 * count > data.shape[0]:
-            return -1
+        end = data.shape[0]
+        at = 0
+        # -- nodes
+        if at >= end:
+            return _fail(state, at)
+        count = data[at]
+        at += 1
+        if count >= 0x80:
+            count = _rest(data, state, at, count)
+            at = state[PLACE]
+            if state[ERROR] != 0:
+                return _fail(state, at)
+        if 4 * count > end:
+            return _fail(state, at)
         if count >= nodes.shape[1]:
             return -2 - as_signed(count)
         i = 0
@@ -318,20 +327,57 @@ def decode(data, offsets, nodes, found, state):
             i += 1
         i = 1
         while i <= count:
-            value = _read(data, state)
+            if at >= end:
+                return _fail(state, at)
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                value = _rest(data, state, at, value)
+                at = state[PLACE]
+                if state[ERROR] != 0:
+                    return _fail(state, at)
             if value > i or value == 0:
-                return -1
+                return _fail(state, at)
             nodes[0, i] = i - value
             nodes[7, i] = nodes[7, i - value] + 1
             if nodes[7, i] > DEPTH_LIMIT:
-                return -1
-            k = 1
-            while k < 4:
-                value = _read(data, state)
-                if value >= SELF:
-                    return -1
-                nodes[k, i] = value
-                k += 1
+                return _fail(state, at)
+            if at >= end:
+                return _fail(state, at)
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                value = _rest(data, state, at, value)
+                at = state[PLACE]
+                if state[ERROR] != 0:
+                    return _fail(state, at)
+            if value >= SELF:
+                return _fail(state, at)
+            nodes[1, i] = value
+            if at >= end:
+                return _fail(state, at)
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                value = _rest(data, state, at, value)
+                at = state[PLACE]
+                if state[ERROR] != 0:
+                    return _fail(state, at)
+            if value >= SELF:
+                return _fail(state, at)
+            nodes[2, i] = value
+            if at >= end:
+                return _fail(state, at)
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                value = _rest(data, state, at, value)
+                at = state[PLACE]
+                if state[ERROR] != 0:
+                    return _fail(state, at)
+            if value > SELF:
+                return _fail(state, at)
+            nodes[3, i] = value
             i += 1
         # -- rows
         asked = offsets.shape[0]
@@ -341,8 +387,16 @@ def decode(data, offsets, nodes, found, state):
         file = 0
         number = 0
         seen = 0
-        while state[ERROR] == 0:
-            head = _read(data, state)
+        while True:
+            if at >= end:
+                return _fail(state, at)
+            head = data[at]
+            at += 1
+            if head >= 0x80:
+                head = _rest(data, state, at, head)
+                at = state[PLACE]
+                if state[ERROR] != 0:
+                    return _fail(state, at)
             if head == 0:
                 break
             now += head >> 2
@@ -352,37 +406,77 @@ def decode(data, offsets, nodes, found, state):
                 found[2, target] = number
                 target += 1
             if head & 1:
-                value = _read(data, state)
+                if at >= end:
+                    return _fail(state, at)
+                value = data[at]
+                at += 1
+                if value >= 0x80:
+                    value = _rest(data, state, at, value)
+                    at = state[PLACE]
+                    if state[ERROR] != 0:
+                        return _fail(state, at)
                 if value & 1:
                     seen += (value >> 1) + 1
                     if seen > count:
-                        return -1
+                        return _fail(state, at)
                     node = seen
                 elif value == 0:
-                    node = _read(data, state)
+                    if at >= end:
+                        return _fail(state, at)
+                    node = data[at]
+                    at += 1
+                    if node >= 0x80:
+                        node = _rest(data, state, at, node)
+                        at = state[PLACE]
+                        if state[ERROR] != 0:
+                            return _fail(state, at)
                     if node > count:
-                        return -1
+                        return _fail(state, at)
                 else:
                     value >>= 1
                     while value > 0:
                         if node == 0:
-                            return -1
+                            return _fail(state, at)
                         node = nodes[0, node]
                         value -= 1
             if head & 2:
-                file = _read(data, state)
-                number = _read(data, state)
+                if at >= end:
+                    return _fail(state, at)
+                file = data[at]
+                at += 1
+                if file >= 0x80:
+                    file = _rest(data, state, at, file)
+                    at = state[PLACE]
+                    if state[ERROR] != 0:
+                        return _fail(state, at)
+                if at >= end:
+                    return _fail(state, at)
+                number = data[at]
+                at += 1
+                if number >= 0x80:
+                    number = _rest(data, state, at, number)
+                    at = state[PLACE]
+                    if state[ERROR] != 0:
+                        return _fail(state, at)
             else:
                 file = nodes[5, node]
-                value = _read(data, state)
+                if at >= end:
+                    return _fail(state, at)
+                value = data[at]
+                at += 1
+                if value >= 0x80:
+                    value = _rest(data, state, at, value)
+                    at = state[PLACE]
+                    if state[ERROR] != 0:
+                        return _fail(state, at)
                 if value & 1:
                     if value >> 1 > nodes[6, node]:
-                        return -1
+                        return _fail(state, at)
                     number = nodes[6, node] - (value >> 1)
                 else:
                     number = nodes[6, node] + (value >> 1)
             if file >= SELF or number > SELF:
-                return -1
+                return _fail(state, at)
             nodes[5, node] = file
             nodes[6, node] = number
         while target < asked:
@@ -393,28 +487,56 @@ def decode(data, offsets, nodes, found, state):
         # -- columns
         i = 1
         while i <= count:
-            value = _read(data, state)
+            if at >= end:
+                return _fail(state, at)
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                value = _rest(data, state, at, value)
+                at = state[PLACE]
+                if state[ERROR] != 0:
+                    return _fail(state, at)
             if value > SELF:
-                return -1
+                return _fail(state, at)
             nodes[4, i] = value
             i += 1
         target = 0
         now = 0
         number = 0
-        while state[ERROR] == 0 and state[PLACE] < data.shape[0]:
-            now += _read(data, state)
+        while at < end:
+            if at >= end:
+                return _fail(state, at)
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                value = _rest(data, state, at, value)
+                at = state[PLACE]
+                if state[ERROR] != 0:
+                    return _fail(state, at)
+            now += value
             while target < asked and offsets[target] < now:
                 found[3, target] = number
                 target += 1
-            number = _read(data, state)
+            if at >= end:
+                return _fail(state, at)
+            number = data[at]
+            at += 1
+            if number >= 0x80:
+                number = _rest(data, state, at, number)
+                at = state[PLACE]
+                if state[ERROR] != 0:
+                    return _fail(state, at)
             if number > SELF:
-                return -1
+                return _fail(state, at)
         while target < asked:
             found[3, target] = number
             target += 1
-        if state[ERROR] != 0:
-            return -1
     return as_signed(count)
+
+
+def _fail(state, at):
+    state[PLACE] = at
+    return -1
 
 
 def as_signed(value):

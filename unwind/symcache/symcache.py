@@ -12,12 +12,13 @@ Columns are read in place by `memoryview.cast` and `bisect`; what is in the file
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from icf.errors import FormatError, IcfError
 from icf.model import MemberFlag
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_SELF = 0xFFFFFFFF
 _STR = "surrogateescape"
+_MIN_NODES = 64
+_MANY = 1000  # addresses for which it pays to check all names at once
+_frame = tuple.__new__  # half the time of calling the class
 
 
 class NotCached(IcfError):
@@ -83,13 +86,14 @@ class SymCache:
         self._base, width, self._count, self._name_count, self._file_count, *_ = META.unpack(meta)
         if width not in (4, 8):
             raise self._error("meta", 8, f"addresses of {width} bytes")
-        code = "I" if width == 4 else "Q"
+        code: Literal["I", "Q"] = "I" if width == 4 else "Q"
         self._starts = self._column("starts", code, self._count)
         self._sizes = self._column("sizes", code, self._count)
         self._infos = self._column("infos", "I", self._count + 1)
         self._texts: dict[int, str] = {}
         self._paths: dict[int, str] = {}
-        self._nodes = array("I")
+        self._nodes = array("I")  # what `decode` works in
+        self._all_names: tuple[memoryview[int], memoryview[int]] | None = None
         self._index: tuple[Any, ...] | None = None
 
     @classmethod
@@ -144,6 +148,20 @@ class SymCache:
 
     def frames_many(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
         """`frames` of each address, of the first member; faster, as each function's record is read once."""
+        if len(vaddrs) >= _MANY:
+            if self._all_names is None:
+                offsets = self._column("nameoff", "I", self._name_count + 1)
+                self._all_names = offsets, self.container.section("names")
+            was_collecting = gc.isenabled()
+            gc.disable()  # there is no garbage, and half a million new objects would be looked through time and again
+            try:
+                return self._frames_of(vaddrs)
+            finally:
+                if was_collecting:
+                    gc.enable()
+        return self._frames_of(vaddrs)
+
+    def _frames_of(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
         order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
         found: list[list[CachedFrame]] = [[] for _ in vaddrs]
         at = 0
@@ -204,7 +222,7 @@ class SymCache:
     def _error(self, section: str, offset: int, problem: str) -> FormatError:
         return FormatError(self.path, section, offset, problem)
 
-    def _column(self, section: str, code: str, count: int) -> memoryview:
+    def _column(self, section: str, code: Literal["I", "Q"], count: int) -> memoryview[int]:
         size_bytes = count * (8 if code == "Q" else 4)
         if self.container.section_size_bytes(section) < size_bytes:
             raise self._error(section, 0, f"is shorter than {count} numbers")
@@ -260,28 +278,43 @@ class SymCache:
             return [[CachedFrame(own_name, "", 0, 0, False)] for _ in vaddrs]
         data = self.container.piece("records", at, size_bytes)
         offsets = array("Q", [vaddr - record.start for vaddr in vaddrs])
-        found = memoryview(bytearray(16 * len(vaddrs))).cast("B").cast("I", (4, len(vaddrs)))
-        width = max(len(self._nodes) // 8, 64)
+        found = memoryview(bytearray(16 * len(vaddrs))).cast("I", (4, len(vaddrs)))
+        width = _MIN_NODES
         while True:
             if len(self._nodes) < 8 * width:
                 self._nodes = array("I", bytes(32 * width))
-            nodes = memoryview(self._nodes).cast("B").cast("I", (8, len(self._nodes) // 8))
+            width = len(self._nodes) // 8
             state = array("Q", (0, 0))
+            nodes = memoryview(self._nodes).cast("B").cast("I", (8, width))
             count = decode(data, offsets, nodes, found, state)
             if count >= -1:
                 break
             width = -2 - count + 1
         if count < 0:
             raise self._error("records", at + state[0], "lines and inlined calls break a rule")
+        return self._chains(own_name, width, found.tolist())
+
+    def _chains(self, own_name: str, width: int, found: Any) -> list[list[CachedFrame]]:
+        """The frames of places that `decode` found, from the nodes it left, `width` in a column."""
+        nodes, text, path, frame = self._nodes, self._name, self._file, _frame
+        around: dict[int, list[CachedFrame]] = {0: []}  # the frames around that of a node
         answers = []
-        for i in range(len(vaddrs)):
-            node, file, line, column = found[0, i], found[1, i], found[2, i], found[3, i]
-            frames = []
-            while node:
-                frames.append(CachedFrame(self._name(nodes[1, node]), self._file(file), line, column, True))
-                file, line, column, node = nodes[2, node], nodes[3, node], nodes[4, node], nodes[0, node]
-            frames.append(CachedFrame(own_name, self._file(file), line, column, False))
-            answers.append(frames)
+        for node, file, line, column in zip(*found, strict=True):
+            if not node:
+                answers.append([frame(CachedFrame, (own_name, path(file), line, column, False))])
+                continue
+            outer = around.get(node)
+            if outer is None:
+                calls = [node]
+                while (parent := nodes[calls[-1]]) not in around:
+                    calls.append(parent)
+                for call in reversed(calls):
+                    parent = nodes[call]
+                    name = text(nodes[width + parent]) if parent else own_name
+                    place = path(nodes[2 * width + call]), nodes[3 * width + call], nodes[4 * width + call]
+                    outer = around[call] = [frame(CachedFrame, (name, *place, parent != 0)), *around[parent]]
+            name = text(nodes[width + node])
+            answers.append([frame(CachedFrame, (name, path(file), line, column, True)), *outer])
         return answers
 
     def _name(self, number: int) -> str:
@@ -289,8 +322,13 @@ class SymCache:
         if text is None:
             if number >= self._name_count:
                 raise self._error("records", 0, f"name {number} is none of {self._name_count}")
-            start, end = self.container.piece("nameoff", 4 * number, 8).cast("I")
-            text = self._texts[number] = str(self.container.piece("names", start, end - start - 1), "utf-8", _STR)
+            if self._all_names is None:
+                start, end = self.container.piece("nameoff", 4 * number, 8).cast("I")
+                piece = self.container.piece("names", start, end - start - 1)
+            else:
+                offsets, names = self._all_names
+                piece = names[offsets[number] : offsets[number + 1] - 1]
+            text = self._texts[number] = str(piece, "utf-8", _STR)
         return text
 
     def _file(self, number: int) -> str:
