@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def disassemble(image: Path, *what: str) -> list[Json]:
     return [json.loads(line) for line in icf("disasm", "-e", image, "--json", *what).splitlines()]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Truth:
     """An image as other tools see it."""
 
@@ -135,8 +136,20 @@ class Truth:
             if kind == "STT_FUNC" and size and count[name] == 1
         }
 
+    @cached_property
+    def function_starts(self) -> set[int]:
+        return {start for _, start, _, kind in self.symbols if kind == "STT_FUNC"}
+
+    @cached_property
+    def _names(self) -> dict[int, set[str]]:
+        names: dict[int, set[str]] = defaultdict(set)
+        for name, start, _, _ in self.symbols:
+            if name:
+                names[start].add(name.partition("@")[0])
+        return names
+
     def names_at(self, address: int) -> set[str]:
-        return {name.partition("@")[0] for name, start, _, _ in self.symbols if start == address and name}
+        return self._names.get(address, set())
 
     def text_at(self, address: int) -> str:
         for _, start, data in self.sections:
@@ -204,7 +217,7 @@ def compare(
         if label.endswith(("@plt", "$plt")):
             assert notes["import"]["symbol"].partition("@")[0] == label[: -len("@plt")], (name, text, row)
             counts["imports"] += 1
-        elif not inside and target in {start for _, start, _, kind in truth.symbols if kind == "STT_FUNC"}:
+        elif not inside and target in truth.function_starts:
             assert "function" in notes, (name, text, row, truth.path)
             known = {each.partition("@")[0] for each in starts.at(hex(target + 1))}
             allowed = meant(notes["function"], name)
