@@ -2,7 +2,7 @@
 
 The loader keeps the ELF header, the program headers and what they call for. The vdso is in memory as a whole; of other
 images the section headers are missing, and `.symtab` with them. Then headers are made of what the dynamic section
-says, for `.dynsym` and its names, and for each executable segment. Data is as the program has left it.
+says, for `.dynsym` and its names, and for each segment. Data is as the program has left it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ Read = Callable[[int, int], bytes]  # address and size; gives what can be read o
 _HEAD_BYTES = 4096
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
 _SHOFF_AT, _SHENTSIZE_AT = 40, 58  # in the ELF header
-_NAMES = b"\0.text\0.dynsym\0.dynstr\0.shstrtab\0"
+_SHN_ABS_16 = 0xFFF1
+_NAMES = b"\0.text\0.data\0.dynsym\0.dynstr\0.shstrtab\0"
 
 
 def read_image(read: Read, start: int, first_bytes: int, limit_bytes: int, name: str) -> bytes:
@@ -54,7 +55,7 @@ def read_image(read: Read, start: int, first_bytes: int, limit_bytes: int, name:
     except IcfError:
         whole = None
     if whole is None or not _has_symbols(whole, len(content)):
-        _add_sections(content, segments, bias, name)
+        _add_sections(content, segments, bias)
     return bytes(content)
 
 
@@ -80,9 +81,9 @@ def _has_symbols(headers: Headers, size_bytes: int) -> bool:
     return any(s.type == SHT_DYNSYM and s.name == ".dynsym" and s.end <= size_bytes for s in headers.sections)
 
 
-def _add_sections(content: bytearray, segments: list[Segment], bias: int, name: str) -> None:
-    """Append section headers for the executable segments and the dynamic symbols."""
-    code = [segment for segment in segments if segment.type == PT_LOAD and segment.flags & PF_X]
+def _add_sections(content: bytearray, segments: list[Segment], bias: int) -> None:
+    """Append section headers for the segments and the dynamic symbols."""
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
     try:
         symbols, strings_at, strings_bytes = _dynamic_symbols(content, segments, bias)
     except (ShortError, ValueError, StopIteration):
@@ -90,23 +91,24 @@ def _add_sections(content: bytearray, segments: list[Segment], bias: int, name: 
     for at in range(0, len(symbols), SYM_SIZE_BYTES):
         section_idx, value = unpack_from("<HQ", symbols, at + 6)
         if 0 < section_idx < SHN_LORESERVE_16:  # an index of what is no longer there
-            inside = (n for n, s in enumerate(code, 1) if s.vaddr <= value < s.vaddr + s.filesz)
-            pack_into("<H", symbols, at + 6, next(inside, SHN_LORESERVE_16 | 0xF1))
+            inside = [n for n, s in enumerate(loads, 1) if s.vaddr <= value <= s.vaddr + s.memsz]
+            pack_into("<H", symbols, at + 6, inside[-1] if inside else _SHN_ABS_16)  # the last: `_end` is behind one
     content += bytes(-len(content) % 8)
     symbols_at = len(content)
     content += symbols
     names_at = len(content)
     content += _NAMES + bytes(-len(_NAMES) % 8)
     headers = [SHDR.pack(0, SHT_NULL, *[0] * 8)]
-    for segment in code:
+    for segment in loads:
+        name, flags = (1, SHF_ALLOC | SHF_EXECINSTR) if segment.flags & PF_X else (7, SHF_ALLOC)
         place = segment.vaddr, segment.offset, segment.filesz
-        headers.append(SHDR.pack(1, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, *place, 0, 0, 1, 0))
+        headers.append(SHDR.pack(name, SHT_PROGBITS, flags, *place, 0, 0, 1, 0))
     strings_idx = len(headers) + 1
     headers.append(
-        SHDR.pack(7, SHT_DYNSYM, 0, 0, symbols_at, len(symbols), strings_idx, 1, 8, SYM_SIZE_BYTES),
+        SHDR.pack(13, SHT_DYNSYM, 0, 0, symbols_at, len(symbols), strings_idx, 1, 8, SYM_SIZE_BYTES),
     )
-    headers.append(SHDR.pack(15, SHT_STRTAB, 0, 0, strings_at, strings_bytes, 0, 0, 1, 0))
-    headers.append(SHDR.pack(23, SHT_STRTAB, 0, 0, names_at, len(_NAMES), 0, 0, 1, 0))
+    headers.append(SHDR.pack(21, SHT_STRTAB, 0, 0, strings_at, strings_bytes, 0, 0, 1, 0))
+    headers.append(SHDR.pack(29, SHT_STRTAB, 0, 0, names_at, len(_NAMES), 0, 0, 1, 0))
     pack_into("<Q", content, _SHOFF_AT, len(content))
     pack_into("<3H", content, _SHENTSIZE_AT, SHDR.size, len(headers), len(headers) - 1)
     content += b"".join(headers)

@@ -25,6 +25,7 @@ from unwind.live.memoryimage import read_image
 from unwind.live.target import Target
 
 _COMPARED_BYTES = 4096
+_OWN_FILES = "/proc/self/fd/"
 
 
 def open_module(target: Target, mapping: Mapping, of_file: Sequence[Mapping]) -> Image | None:
@@ -41,6 +42,11 @@ def open_module(target: Target, mapping: Mapping, of_file: Sequence[Mapping]) ->
         return _open_image(fd, mapping.path_once)
     finally:
         os.close(fd)
+
+
+def is_read_back(image: Image) -> bool:
+    """Whether an image was made of memory, so that its file is new each time."""
+    return image.path.startswith(_OWN_FILES) and os.readlink(image.path).startswith("/memfd:")
 
 
 def open_mapped(target: Target, mapping: Mapping) -> int:
@@ -93,8 +99,8 @@ def _open_image(fd: int, path: str) -> Image:
     if is_there:
         return Image.open(path)
     try:
-        image = Image.open(f"/proc/self/fd/{fd}")
+        image = Image.open(f"{_OWN_FILES}{fd}")
     except IcfError as error:
-        raise IcfError(str(error).replace(f"/proc/self/fd/{fd}", path)) from error
-    image.path = f"/proc/self/fd/{image.fileno()}"
+        raise IcfError(str(error).replace(f"{_OWN_FILES}{fd}", path)) from error
+    image.path = f"{_OWN_FILES}{image.fileno()}"
     return image

@@ -50,6 +50,7 @@ class Place(NamedTuple):
     vaddr: int = 0  # in the module's image
     jit: JitCode | None = None
     path: str = ""  # what is mapped there: a path, or a word such as [heap]
+    is_mapped: bool = True
 
 
 class LiveProcess:
@@ -61,24 +62,24 @@ class LiveProcess:
     def __init__(self, pid: int | Literal["self"] = "self") -> None:
         self.generation = 0  # changes when code comes or goes that is of a file
         self._warned: set[str] = set()
-        self._target = Target(pid)
+        self.target = Target(pid)
         self._images: dict[tuple[int, int], Image | None] = {}  # by file
         self._of_file: dict[tuple[int, int], list[Mapping]] = {}
         self._code: list[Mapping] = []
         try:
-            self._jit = JitFiles(self._target, self._warn)
+            self._jit = JitFiles(self.target, self._warn)
             self._read_maps()
         except BaseException:
-            self._target.close()
+            self.target.close()
             raise
 
     @property
     def pid(self) -> int:
-        return self._target.pid
+        return self.target.pid
 
     def close(self) -> None:
         """Close all files."""
-        self._target.close()
+        self.target.close()
         self._jit.close()
         for image in self._images.values():
             if image is not None:
@@ -91,14 +92,18 @@ class LiveProcess:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def debug_roots(self) -> tuple[str, ...]:
+        """Where the process has debug information, if that is not where we have it."""
+        return self.target.debug_roots()
+
     def where(self, address: int) -> Place:
         """What the address means now."""
         mapping = self._mapping(address)
-        if not self._target.is_unchanged(address, mapping, self._text):
+        if not self.target.is_unchanged(address, mapping, self._text):
             self._read_maps()
             mapping = self._mapping(address)
         if mapping is None:
-            return Place()
+            return Place(is_mapped=False)
         module = self._module(mapping)
         if module is not None:
             return Place(module, address - module.bias, None, mapping.path)
@@ -110,34 +115,34 @@ class LiveProcess:
 
     def modules(self) -> list[LiveModule]:
         """All that is loaded, as of the last look at the mappings, by address."""
-        found = {self._module(mapping) for mapping in self._mappings}
+        found = {self._module(mapping) for mapping in self.mappings}
         return sorted((module for module in found if module is not None), key=lambda module: module.start)
 
     # From mappings to modules
 
     def _read_maps(self) -> None:
-        self._text = self._target.text("maps")
-        self._mappings = parse_maps(self._text, f"/proc/{self.pid}/maps")
-        if not self._mappings:
+        self._text = self.target.text("maps")
+        self.mappings = parse_maps(self._text, f"/proc/{self.pid}/maps")
+        if not self.mappings:
             raise IcfError(f"process {self.pid}: has ended")
-        self._starts = [mapping.start for mapping in self._mappings]
+        self._starts = [mapping.start for mapping in self.mappings]
         self._module_at: dict[int, LiveModule | None] = {}  # by start of the mapping
         self._of_file.clear()
-        for mapping in self._mappings:
+        for mapping in self.mappings:
             if mapping.is_of_file or mapping.path == VDSO:
                 self._of_file.setdefault(mapping.file_id, []).append(mapping)
         for file_id in self._images.keys() - self._of_file.keys():
             image = self._images.pop(file_id)
             if image is not None:
                 image.close()
-        code = [m._replace(path="") for m in self._mappings if m.is_executable and m.file_id in self._of_file]
+        code = [m._replace(path="") for m in self.mappings if m.is_executable and m.file_id in self._of_file]
         self.generation += code != self._code
         self._code = code
-        self._jit.take_note(self._mappings)
+        self._jit.take_note(self.mappings)
 
     def _mapping(self, address: int) -> Mapping | None:
         idx = bisect_right(self._starts, address) - 1
-        return self._mappings[idx] if idx >= 0 and address < self._mappings[idx].end else None
+        return self.mappings[idx] if idx >= 0 and address < self.mappings[idx].end else None
 
     def _module(self, mapping: Mapping) -> LiveModule | None:
         """The module whose code a mapping is."""
@@ -168,8 +173,8 @@ class LiveProcess:
         idx = bisect_right(self._starts, mapping.start) - 1
         for step in (-1, 1):
             at = idx + step
-            while 0 <= at < len(self._mappings) and abs(at - idx) <= _NEIGHBOURS:
-                beside, nearer = self._mappings[at], self._mappings[at - step]
+            while 0 <= at < len(self.mappings) and abs(at - idx) <= _NEIGHBOURS:
+                beside, nearer = self.mappings[at], self.mappings[at - step]
                 if beside.end != nearer.start and nearer.end != beside.start:
                     break
                 if beside.is_of_file:
@@ -177,7 +182,7 @@ class LiveProcess:
                     if module is not None and module.start < mapping.end and mapping.start < module.end:
                         start = max(mapping.start, module.start)
                         code = bytes(module.image.read(start - module.bias, _COMPARED_BYTES))
-                        if code and self._target.read(start, len(code)) == code:
+                        if code and self.target.read(start, len(code)) == code:
                             return module
                     break
                 at += step
@@ -187,7 +192,7 @@ class LiveProcess:
         file_id = mapping.file_id
         if file_id not in self._images:
             try:
-                self._images[file_id] = open_module(self._target, mapping, self._of_file[file_id])
+                self._images[file_id] = open_module(self.target, mapping, self._of_file[file_id])
             except IcfError as error:
                 self._images[file_id] = None
                 self._warn(f"{error}: its frames are unknown")

@@ -22,6 +22,7 @@ from unwind.live.maps import Mapping
 _QUERY = Struct("<9Q4I2Q")  # struct procmap_query of linux/fs.h
 _PROCMAP_QUERY = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
 _PIECE_BYTES = 1 << 20
+_DEBUG_ROOT = "/usr/lib/debug"
 _START_TIME = 19  # in /proc/PID/stat, counted from behind the name of the program
 
 
@@ -35,7 +36,7 @@ class Target:
             self._folder = os.open(f"/proc/{self.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise IcfError(f"process {self.pid}: there is none") from error
-        self._can_query = True
+        self.can_query = True
 
     def close(self) -> None:
         """Close what was opened."""
@@ -72,7 +73,7 @@ class Target:
 
         Where the kernel does not tell, this is whether the list of mappings still is what it was, `text`.
         """
-        if self._can_query:
+        if self.can_query:
             try:
                 return self._query(address) == (
                     (mapping.inode and mapping.offset - mapping.start, mapping.inode, mapping.device)
@@ -80,7 +81,7 @@ class Target:
                     else None
                 )
             except OSError:
-                self._can_query = False
+                self.can_query = False
         return self.text("maps") == text
 
     def _query(self, address: int) -> tuple[int, int, int] | None:
@@ -128,3 +129,12 @@ class Target:
     def user(self) -> int:
         """The user that it belongs to."""
         return os.fstat(self._folder).st_uid
+
+    def debug_roots(self) -> tuple[str, ...]:
+        """Where debug information is kept in its container, if it is in one."""
+        try:
+            if self.status("ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino:
+                return ()
+        except OSError:
+            return ()
+        return (f"/proc/{self.pid}/root{_DEBUG_ROOT}",)

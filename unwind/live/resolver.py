@@ -1,0 +1,85 @@
+"""Resolve the stacks of a running process: run-time addresses, modules that come and go, frames made at run time.
+
+What a stack's addresses mean is asked anew for each stack (`unwind.live.process`). As long as no code comes or goes the
+resolver (`unwind.resolver`) stays, with all it remembers; after that there is another. A function that was made at run
+time has one name; to the resolver it is a frame in no module that is known, which may call whatever a pointer leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from icf.model import Verdict
+from unwind.answer import FrameAnswer
+from unwind.chain import Step
+from unwind.exports import Exports, ImageExports
+from unwind.live.jitcode import JitCode
+from unwind.live.process import LiveModule, LiveProcess
+from unwind.process import Candidates, Module, Process
+from unwind.program import Program
+from unwind.resolver import Addresses, Answers, Resolver
+from unwind.vptrs import Vptrs
+
+Load = Callable[[LiveModule, Exports, Candidates], Program]
+_JIT_LIMIT = 1 << 16
+
+
+class LiveResolver:
+    """As `unwind.resolver.Resolver`, of a process that goes on running; `load` makes the program of a module."""
+
+    def __init__(self, live: LiveProcess, load: Load) -> None:
+        self._live, self._load = live, load
+        self._generation = -1
+        self._jit: dict[tuple[int, JitCode], FrameAnswer] = {}
+        self._jit_of: dict[FrameAnswer, JitCode] = {}
+
+    def resolve(self, addresses: Addresses, vptrs: Vptrs = ()) -> Answers:
+        """An answer for each frame of a stack, innermost first; `IcfError` when the process has ended."""
+        jit = self._jit_at(addresses)
+        answers = self._resolver.resolve(addresses, vptrs)
+        if not jit:
+            return answers
+        return tuple(jit.get(idx, answer) for idx, answer in enumerate(answers))
+
+    def steps(self, addresses: Addresses, vptrs: Vptrs = ()) -> list[Step]:
+        """The steps behind the answers for a stack, innermost first."""
+        self._jit_at(addresses)
+        return self._resolver.steps(addresses, vptrs)
+
+    def jit_of(self, answer: FrameAnswer) -> JitCode | None:
+        """The function made at run time that an answer is about."""
+        return self._jit_of.get(answer)
+
+    def _jit_at(self, addresses: Addresses) -> dict[int, FrameAnswer]:
+        """The frames that were made at run time, by index; the resolver then knows the modules of now."""
+        found = {}
+        for idx, address in enumerate(addresses):
+            if address is not None:
+                code = self._live.where(address - (idx > 0)).jit
+                if code is not None:
+                    found[idx] = self._answer(address, code)
+        if self._generation != self._live.generation:
+            self._renew()
+        return found
+
+    def _renew(self) -> None:
+        modules: list[Module] = []
+        for each in self._live.modules():
+            if not modules or each.start >= modules[-1].end:
+                exports = ImageExports(each.image)
+                load = partial(self._load, each, exports)
+                modules.append(Module(each.path, each.bias, each.start, each.end, load, exports))
+        self._resolver = Resolver(Process(modules))
+        self._generation = self._live.generation
+
+    def _answer(self, address: int, code: JitCode) -> FrameAnswer:
+        answer = self._jit.get((address, code))
+        if answer is None:
+            if len(self._jit) > _JIT_LIMIT:
+                self._jit.clear()
+                self._jit_of.clear()
+            answer = FrameAnswer(address, Verdict.UNMERGED, code.name, vaddr=address)
+            self._jit[address, code] = answer
+            self._jit_of[answer] = code
+        return answer
