@@ -30,7 +30,7 @@ from unwind.symcache.checking import Finding, check_file, json_lines
 from unwind.symcache.container import COMPLETE as IS_COMPLETE
 from unwind.symcache.container import Container
 from unwind.symcache.folder import COMPLETE, DEFAULT_LIMIT_BYTES, Entry, Folder, parse_size
-from unwind.symcache.making import Sought, recognize_file
+from unwind.symcache.sources import Sought
 from unwind.symcache.store import ensure
 
 _FOLDER_HELP = "the folder; else $ICF_CACHE_DIR, $XDG_CACHE_HOME/icf or ~/.cache/icf"
@@ -134,9 +134,10 @@ def _row(entry: Entry) -> dict[str, Any]:
         "is_complete": entry.name.endswith(COMPLETE),
     }
     try:
-        head = Container.open(entry.path).head
+        kept = Container.open(entry.path)
+        head = kept.head
         row["identity"], row["digest"] = str(head.identity), head.content_check.hex()
-        row["path"] = str(head.origin.get("path", ""))
+        row["path"] = str(kept.origin.get("path", ""))
     except (FormatError, OSError) as error:
         row["damage"] = str(error)
     return row
@@ -228,7 +229,7 @@ def _chosen(folder: Folder, which: str) -> Iterator[Entry]:
     """The entries of an image, or whose identity starts like that; `IcfError` if there are none."""
     entries = folder.entries()
     if os.path.exists(which):
-        stem = str(recognize_file(which, folder))
+        stem = str(folder.recognize(which))
         found = [each for each in entries if os.path.splitext(each.name)[0] == stem]
     else:
         starts = (which, f"build-id-{which}", f"content-{which}")

@@ -11,7 +11,6 @@ from icf.errors import FormatError, IcfError
 from icf.model import MemberFlag
 from unwind.symcache.container import Container
 from unwind.symcache.folder import COMPLETE, Entry, Folder
-from unwind.symcache.making import recognize_file
 from unwind.symcache.partial import PartialFile
 from unwind.symcache.records import META
 from unwind.symcache.sources import SECTION, Sources
@@ -40,11 +39,11 @@ def check_file(entry: Entry, folder: Folder, *, deep: bool = True) -> Finding:
         return Finding(entry.path, "damaged", str(error))
     except OSError as error:
         return Finding(entry.path, "damaged", error.strerror or str(error))
-    path = str(kept.head.origin.get("path", ""))
+    path = str(kept.origin.get("path", ""))
     if not os.path.isfile(path):
         return Finding(entry.path, "gone", f"{path or 'its image'} is not there")
     try:
-        if str(recognize_file(path, folder)) != os.path.splitext(entry.name)[0]:
+        if str(folder.recognize(path)) != os.path.splitext(entry.name)[0]:
             return Finding(entry.path, "stale", f"{path} has changed")
     except IcfError as error:
         return Finding(entry.path, "stale", str(error))

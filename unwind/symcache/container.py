@@ -27,7 +27,6 @@ A file that breaks a rule gives a `FormatError`; the store then makes a new one.
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import zlib
@@ -35,7 +34,7 @@ from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 from typing import Any, NamedTuple, Self
 
-from icf.errors import FormatError, IcfError
+from icf.errors import FormatError
 
 VERSION = 1
 COMPLETE = 1  # a flag: the file knows of everything in the image, so what is not in it is not there
@@ -65,7 +64,6 @@ class Head(NamedTuple):
     content_check: bytes
     machine: int  # as in ELF
     flags: int
-    origin: dict[str, Any]  # path of the image and the like: for display only
 
 
 class Container:
@@ -74,7 +72,7 @@ class Container:
     def __init__(self, data: memoryview, path: str) -> None:
         self.path = path
         self._data = data
-        self.head, self._sections, self._checksums, self._first = self._read_head()
+        self.head, self._sections, self._checksums, self._first, self._origin = self._read_head()
         self._checked = bytearray(len(self._checksums))
         self.repair: Callable[[], Container | None] | None = None  # makes the file anew when it turns out damaged
 
@@ -92,6 +90,19 @@ class Container:
     @property
     def size_bytes(self) -> int:
         return len(self._data)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Path of the image and the like: for people."""
+        import json  # 3 ms, which a query does not need
+
+        try:
+            origin = json.loads(bytes(self._origin) or b"{}")
+        except (ValueError, RecursionError):
+            origin = None
+        if not isinstance(origin, dict):
+            raise FormatError(self.path, "head", _HEAD.size, "origin is no JSON object")
+        return origin
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,7 +167,7 @@ class Container:
         places = [(name, offset - self._first, size) for name, (offset, size) in self._sections.items()]
         return self.head.identity, self.head.content_check, places, bytes(self._checksums)
 
-    def _read_head(self) -> tuple[Head, dict[str, tuple[int, int]], memoryview, int]:
+    def _read_head(self) -> tuple[Head, dict[str, tuple[int, int]], memoryview, int, memoryview]:
         data = self._data
 
         def fail(offset: int, problem: str) -> FormatError:
@@ -191,26 +202,24 @@ class Container:
             if offset % 8 or offset < first or section_bytes > size_bytes or offset > size_bytes - section_bytes:
                 raise fail(at, "section is not in the file")
             sections[name.rstrip(b"\0").decode("ascii", "replace")] = offset, section_bytes
-        try:
-            origin = json.loads(bytes(data[_HEAD.size : table]) or b"{}")
-        except ValueError:
-            origin = None
-        if not isinstance(origin, dict):
-            raise fail(_HEAD.size, "origin is no JSON object")
-        head = Head(Identity(kind, identity[:id_bytes]), content, machine, flags, origin)
-        return head, sections, data[sums : sums + 4 * block_count].cast("I"), first
+        head = Head(Identity(kind, identity[:id_bytes]), content, machine, flags)
+        return head, sections, data[sums : sums + 4 * block_count].cast("I"), first, data[_HEAD.size : table]
 
 
-def pack(head: Head, sections: Mapping[str, bytes | memoryview]) -> Iterator[bytes | memoryview]:
+def pack(
+    head: Head, sections: Mapping[str, bytes | memoryview], origin: Mapping[str, Any] | None = None
+) -> Iterator[bytes | memoryview]:
     """The pieces of a file, in order. Names are ASCII of 8 bytes at most, contents contiguous."""
+    import json
+
     if len(head.identity.value) > 62 or len(head.content_check) != 16 or len(sections) > _SECTION_LIMIT:
         raise ValueError("identity, content check or number of sections do not fit the head")
-    origin = json.dumps(head.origin, separators=(",", ":")).encode("ascii")
-    origin = origin.ljust(_pad(len(origin)))
-    if len(origin) > _ORIGIN_LIMIT:
-        raise IcfError(f"{head.origin.get('path', 'symcache')}: comes from too many files for a symcache")
+    told = json.dumps(origin or {}, separators=(",", ":")).encode("ascii")
+    told = told.ljust(_pad(len(told)))
+    if len(told) > _ORIGIN_LIMIT:
+        raise ValueError("origin is too long")
     views = {name: memoryview(content).cast("B") for name, content in sections.items()}
-    sums = _HEAD.size + len(origin) + len(views) * _SECTION.size
+    sums = _HEAD.size + len(told) + len(views) * _SECTION.size
     block_count = -(-sum(_pad(len(view)) for view in views.values()) // BLOCK_BYTES)
     first = sums + _pad(4 * block_count)
     table: list[bytes] = []
@@ -223,10 +232,10 @@ def pack(head: Head, sections: Mapping[str, bytes | memoryview]) -> Iterator[byt
         pieces += [view, bytes(_pad(len(view)) - len(view))]
         at += _pad(len(view))
     checksums = b"".join(checksum.to_bytes(4, "little") for checksum in _checksums(pieces))
-    rest = b"".join([block_count.to_bytes(4, "little"), origin, *table, checksums.ljust(first - sums, b"\0")])
+    rest = b"".join([block_count.to_bytes(4, "little"), told, *table, checksums.ljust(first - sums, b"\0")])
     kind, value = head.identity
     start = _HEAD.pack(
-        _MAGIC, VERSION, _ORDER_MARK, head.flags, head.machine, at, len(views), len(origin), head.content_check,
+        _MAGIC, VERSION, _ORDER_MARK, head.flags, head.machine, at, len(views), len(told), head.content_check,
         kind, len(value), value, 0, block_count,
     )[:_CHECKSUM_AT]  # fmt: skip
     yield start

@@ -14,18 +14,20 @@ A file is used when it is opened: its time of change says when, to the hour. Whe
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from icf.errors import IcfError
-from icf.newfile import NewFile
 from unwind.symcache.container import Container
+from unwind.symcache.identity import Recognized, is_settled, recognize, stamp_of
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
 
 COMPLETE, PARTIAL = ".symcache", ".partial"
 DEFAULT_LIMIT_BYTES = 4 << 30
@@ -83,6 +85,8 @@ class Folder:
 
     def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Make or replace an entry, and make room for it; `OSError`, and then the older one is still there."""
+        from icf.newfile import NewFile
+
         self._make()
         with NewFile(self.path, f".{name[:200]}.") as out:
             for piece in pieces:
@@ -169,6 +173,32 @@ class Folder:
                 os.unlink(os.path.join(folder, stamp))
             os.symlink(stem, os.path.join(folder, stamp))
 
+    def recognize(self, path: str) -> Recognized:
+        """What the file at `path` is: by its stamp if that is known, else by reading it; `IcfError`."""
+        try:
+            known = Recognized.parse(self.recall(stamp_of(os.stat(path))))
+        except (OSError, ValueError) as error:  # a path with a NUL
+            raise IcfError(f"{path}: {getattr(error, 'strerror', error)}") from error
+        if known is not None:
+            return known
+        from icf.elf.image import Image
+
+        with Image.open(path) as image:
+            return self.recognize_image(image)
+
+    def recognize_image(self, image: Image) -> Recognized:
+        """The same of a file that is open."""
+        status = os.fstat(image.fileno())
+        recognized = Recognized.parse(self.recall(stamp_of(status)))
+        if recognized is None:
+            is_lasting = is_settled(status)
+            recognized = recognize(image)
+            if stamp_of(os.fstat(image.fileno())) != stamp_of(status):
+                raise IcfError(f"{image.path}: changed while it was read")
+            if is_lasting:
+                self.remember(stamp_of(status), str(recognized))
+        return recognized
+
     # Locks
 
     @contextmanager
@@ -192,6 +222,8 @@ class Folder:
 
 def _try_lock(path: str) -> int:
     """A descriptor that holds the lock, or -1; `OSError` where there are no locks."""
+    import fcntl
+
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

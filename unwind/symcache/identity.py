@@ -14,7 +14,6 @@ not used until it has aged (as git has it).
 from __future__ import annotations
 
 import os
-import re
 import time
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from icf.elf.image import Image
 
 BUILD_ID, CONTENT = 1, 2  # kinds of an Identity
+_KINDS = {"build-id": BUILD_ID, "content": CONTENT}
 _IDENTITY_LIMIT_BYTES = 62
 _PIECE_BYTES, _READ_BYTES = 16 << 20, 1 << 20
 _THREADS = 4
-_NAME = re.compile(r"(build-id|content)-((?:[0-9a-f]{2}){1,62})-([0-9a-f]{32})")
 _FINE_TICK_NS, _COARSE_TICK_NS = 50_000_000, 2_500_000_000
 
 
@@ -45,11 +44,13 @@ class Recognized(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """From what `str` gives; None for what it does not."""
-        matched = _NAME.fullmatch(text)
-        if matched is None:
+        head, _, digest = text.rpartition("-")
+        kind, _, value = head.rpartition("-")
+        try:
+            found = cls(Identity(_KINDS[kind], bytes.fromhex(value)), bytes.fromhex(digest))
+        except (KeyError, ValueError):
             return None
-        kind = BUILD_ID if matched[1] == "build-id" else CONTENT
-        return cls(Identity(kind, bytes.fromhex(matched[2])), bytes.fromhex(matched[3]))
+        return found if value and len(digest) == 32 and str(found) == text else None
 
 
 def recognize(image: Image) -> Recognized:

@@ -26,9 +26,9 @@ from icf.errors import FormatError, IcfError
 from unwind.symcache.container import Identity, pack
 from unwind.symcache.folder import PARTIAL, Folder, complain
 from unwind.symcache.identity import Recognized
-from unwind.symcache.making import Made, Sought, make
+from unwind.symcache.making import Made, make
 from unwind.symcache.partial import NOTHING, Answer, PartialFile, answer_of, pack_partial
-from unwind.symcache.sources import SECTION, Sources
+from unwind.symcache.sources import SECTION, Sought, Sources
 from unwind.symcache.symcache import CachedFrame, Located, NotCached, SymCache
 
 WRITTEN_AFTER = 256  # new answers
@@ -186,7 +186,7 @@ class _Answers:
         names.update((name, self._known_names[name]) for name in self._new_names)
         sections = pack_partial(answers, names)
         sections[SECTION] = made.sections[SECTION]
-        self._folder.write(self._name, pack(made.head._replace(flags=0), sections))
+        self._folder.write(self._name, pack(made.head._replace(flags=0), sections, made.origin))
         self._file = self._read()
 
 

@@ -28,6 +28,19 @@ _ABSENT = -1
 _ROOT_LIMIT = 64
 
 
+class Sought(NamedTuple):
+    """An image, and where to look for its debug information."""
+
+    path: str
+    debug_file: str | None = None
+    debug_roots: tuple[str, ...] = ()
+
+    def open(self) -> Image:
+        from icf.debugfiles.options import open_image
+
+        return open_image(self.path, self.debug_file, self.debug_roots)
+
+
 class Source(NamedTuple):
     """A place where a file of debug information was looked for, and what was there."""
 

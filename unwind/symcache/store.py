@@ -20,11 +20,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from icf.errors import FormatError, IcfError
-from unwind.symcache.container import Container, pack
+from unwind.symcache.container import Container
 from unwind.symcache.folder import COMPLETE, Folder, complain
 from unwind.symcache.identity import Recognized
-from unwind.symcache.making import Sought, make, recognize_file
-from unwind.symcache.sources import SECTION, Sources
+from unwind.symcache.sources import SECTION, Sought, Sources
 
 if TYPE_CHECKING:
     from unwind.symcache.lazy import LazySymCache
@@ -101,14 +100,16 @@ def open_by_build_id(build_id: bytes | str, *, cache_dir: str | os.PathLike[str]
 
 def ensure(sought: Sought, folder: Folder, *, force: bool = False) -> tuple[str, bool]:
     """The file with the symcache of an image, and whether it has been made now; `OSError` if it cannot be written."""
-    recognized = recognize_file(sought.path, folder)
+    recognized = folder.recognize(sought.path)
     path = folder.path_of(f"{recognized}{COMPLETE}")
     store = _Store(folder, WAIT_S)
     with folder.locked(str(recognized), WAIT_S):
         if not force and store.kept(recognized, sought)[0] is not None:
             return path, False
+        from unwind.symcache.making import make
+
         made = make(sought, folder)
-        folder.write(f"{made.recognized}{COMPLETE}", pack(made.head, made.sections))
+        folder.write(made.name, made.pieces())
     return path, True
 
 
@@ -120,7 +121,7 @@ class _Store:
 
     def get(self, sought: Sought, lazy: bool) -> SymCache | LazySymCache:
         """The symcache that is kept, or a new one."""
-        recognized = recognize_file(sought.path, self._folder)
+        recognized = self._folder.recognize(sought.path)
         cache, roots = self.kept(recognized, sought)
         if cache is None and lazy:
             from unwind.symcache.lazy import LazySymCache
@@ -169,10 +170,12 @@ class _Store:
 
 def build(sought: Sought, folder: Folder) -> Container:
     """Make the symcache of an image, and keep it in the folder; where that cannot be done it is in memory alone."""
+    from unwind.symcache.making import make
+
     made = make(sought, folder)
     try:
-        folder.write(f"{made.recognized}{COMPLETE}", pack(made.head, made.sections))
-        kept = folder.open(f"{made.recognized}{COMPLETE}")
+        folder.write(made.name, made.pieces())
+        kept = folder.open(made.name)
     except OSError as error:
         complain(folder, error)
         kept = None

@@ -20,8 +20,9 @@ from unwind.symcache.checking import bodies
 from unwind.symcache.container import Container, Head, Identity, pack
 from unwind.symcache.folder import PARTIAL, Folder
 from unwind.symcache.lazy import LazySymCache
-from unwind.symcache.making import Sought, make
+from unwind.symcache.making import make
 from unwind.symcache.partial import NOTHING, Answer, PartialFile, pack_partial
+from unwind.symcache.sources import Sought
 from unwind.symcache.store import open_or_build
 from unwind.symcache.symcache import CachedFrame, CachedMember, Located, SymCache
 
@@ -237,8 +238,8 @@ NAMES = {"f": [0x401000, 0x402000], "nobody": [], "plumless": [1], "buckeroo": [
 
 
 def file_of(sections: dict[str, bytes]) -> PartialFile:
-    head = Head(Identity(1, b"id"), bytes(16), 62, 0, {})
-    return PartialFile(Container(memoryview(b"".join(pack(head, sections))), "a.partial"))
+    head = Head(Identity(1, b"id"), bytes(16), 62, 0)
+    return PartialFile(Container(memoryview(b"".join(pack(head, sections, {}))), "a.partial"))
 
 
 def test_what_goes_in_comes_out() -> None:

@@ -13,12 +13,12 @@ import pytest
 from tests.unwind.symcache.support import ROOT, kept
 from unwind.symcache.container import Container
 from unwind.symcache.folder import Folder
-from unwind.symcache.making import Sought, recognize_file
+from unwind.symcache.sources import Sought
 from unwind.symcache.store import ensure, open_or_build
 
 
 def test_a_dead_builder_does_not_block(image: Path, folder: Path) -> None:
-    name = str(recognize_file(str(image), Folder(str(folder))))
+    name = str(Folder(str(folder)).recognize(str(image)))
     script = (
         "import sys, time; from unwind.symcache.folder import Folder\n"
         f"with Folder({str(folder)!r}).locked({name!r}, 0):\n    print('held', flush=True)\n    time.sleep(100)\n"
@@ -56,9 +56,9 @@ if what == "build":
         open_or_build(image, cache_dir=place, wait_s=10)
 else:  # a file of some MB, so that the end comes while it is written
     sections = {f"part{i}": os.urandom(1 << 18) for i in range(16)}
-    head = Head(Identity(1, b"id"), bytes(16), 62, 1, {})
+    head = Head(Identity(1, b"id"), bytes(16), 62, 1)
     def work():
-        folder.write("build-id-6964-" + "00" * 16 + ".symcache", pack(head, sections))
+        folder.write("build-id-6964-" + "00" * 16 + ".symcache", pack(head, sections, {}))
 work()
 (name,) = [each.name for each in folder.entries()]
 good = Path(folder.path_of(name)).read_bytes()
