@@ -68,7 +68,7 @@ def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
     bases = np.cumsum([0, *(len(functions) for functions, _ in parts)])
     functions = np.concatenate([functions for functions, _ in parts])
     for base, (_, columns) in zip(bases.tolist(), parts, strict=False):
-        columns[0] += np.uint32(base)  # type: ignore[misc]
+        columns[0] += np.uint32(base)
     function, up, origin, low, high, file, line, column, flags = (
         np.concatenate([columns[i] for _, columns in parts]) for i in range(9)
     )

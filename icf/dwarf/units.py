@@ -251,7 +251,7 @@ class DebugInfo:
             section = (self.info, self.str_, self.line_str, self.sup_str, self.split_str)[kind - 1]
         else:
             return b""
-        step = 64
+        step = 256
         while start < len(section):
             chunk = bytes(section[start : start + step])
             end = chunk.find(0)

@@ -35,7 +35,7 @@ class Bodies(NamedTuple):
     end: U64
     symbol: I64  # row of the only symbol there, -1: not so
     function: I64  # row of `Ranges` where no symbol and no table names it, -1: not so
-    folds: dict[int, FoldClass]  # by row: those of the tables, and those of several symbols
+    folds: dict[int, FoldClass]  # by row: those of the tables, and those with several members or who knows how many
 
 
 def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
@@ -49,9 +49,9 @@ def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
 
     rows = np.flatnonzero(~np.isin(functions.starts, start) & (functions.ends > functions.starts))
     counts = np.diff(functions.first, append=len(functions.rows))[rows]
-    several = rows[counts > 1]
+    several = rows[counts > 1] if functions.are_all_named else rows  # or one, and functions that lost theirs
     folds += [fold for at in functions.starts[several].tolist() if (fold := functions.find(at)) is not None]
-    only = rows[counts == 1]
+    only = rows[counts == 1] if functions.are_all_named else rows[:0]
     symbol_start = np.concatenate([start, functions.starts[rows]])
     symbol_end = np.concatenate([end, functions.ends[rows]])
 

@@ -100,7 +100,7 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[in
     entries = sorted(_entries(bodies) + [_Entry(vaddr, 1, -1, False) for vaddr in nowhere])
     base = entries[0].start if entries else 0
     is_wide = bool(entries) and max(entry.start + entry.size_bytes for entry in entries) - base >= 1 << 32
-    width: type[np.unsignedinteger] = np.uint64 if is_wide else np.uint32  # type: ignore[type-arg]
+    width: type[np.unsignedinteger] = np.uint64 if is_wide else np.uint32
     first_claim = np.searchsorted(claims.body, np.arange(len(bodies.start) + 1)).tolist()
     records = bytearray()
     infos = [0]
@@ -140,10 +140,10 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[in
                 put_uleb(records, len(payload))
             records += payload
         infos.append(len(records))
-    hashes = sorted((zlib.crc32(encoded.texts[name]), number) for name, number in set(symbols) if name)
+    hashes = sorted((zlib.crc32(encoded.names[name]), number) for name, number in set(symbols) if name)
     files = _Files(encoded.files)
-    name_offsets = np.cumsum([0, *(len(text) + 1 for text in encoded.texts)])
-    counts = width().itemsize, len(entries), len(encoded.texts), len(encoded.files), encoded.column_bytes
+    name_offsets = np.cumsum([0, *(len(text) + 1 for text in encoded.names)])
+    counts = width().itemsize, len(entries), len(encoded.names), len(encoded.files), encoded.column_bytes
     meta = META.pack(base, *counts, 0, 0, 0)
     return {
         "meta": meta,
@@ -151,7 +151,7 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[in
         "sizes": np.array([entry.size_bytes for entry in entries], width).tobytes(),
         "infos": np.array(infos, np.uint32).tobytes(),
         "records": bytes(records),
-        "names": b"".join(text + b"\0" for text in encoded.texts),
+        "names": b"".join(text + b"\0" for text in encoded.names),
         "nameoff": name_offsets.astype(np.uint32).tobytes(),
         "hashes": np.array([value for value, _ in hashes], np.uint32).tobytes(),
         "nameidx": np.array([number for _, number in hashes], np.uint32).tobytes(),

@@ -1,9 +1,10 @@
 """Whose inline tree and whose lines are those of a member: its function in the debug information.
 
-A body with one member has the first function that is described at its start: descriptions of copies that the linker
-discarded come to the kept one's address with gold and bfd, and say the same. With several members each has its own:
-the DIE that the tables name, or else the one of its name among those at this address. A member whose
-description the linker tombstoned has none.
+Any number of functions may be described at one address: copies that the linker discarded come to the kept one's
+address with gold and bfd, and folded functions come to the body. So the name decides. It is the DIE that the tables
+name; else the first at this address whose linkage name is of one kin with the member's (`foo` and `foo.cold`, C1 and
+C4); else, of a body with one member only, the first that has no linkage name to contradict it. Who is not described, as
+the linker tombstoned the description, has no tree and no lines: nobody gets those of another.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import resolve
 from icf.dwarf.inlines import InlineScan
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.units import LANGUAGE, DebugInfo
 from icf.elf.image import Image
+from icf.folds.aliases import kin
 from icf.model import FoldClass, Member, MemberFlag
+from icf.strings import hash_table
 from unwind.symcache.bodies import Bodies
 from unwind.symcache.names import Names
 
@@ -38,27 +42,43 @@ class Claims(NamedTuple):
 
 
 class _Functions:
-    """Functions of the scan by address."""
+    """Functions of the scan by address, and what they are called."""
 
-    def __init__(self, scan: InlineScan) -> None:
+    def __init__(self, debug: DebugInfo, scan: InlineScan) -> None:
         ranges = scan.function_ranges
         order = np.lexsort((ranges.owner, ranges.low))
         self.low, self.high, self.owner = ranges.low[order], ranges.high[order], ranges.owner[order]
         self.die = scan.functions.die
+        self._debug, self._unit = debug, scan.functions.unit
 
-    def first_at(self, starts: U64) -> I64:
-        """The first function described at each address, or else around it; -1 for none."""
+    def claims_at(self, starts: U64) -> tuple[I64, I64]:
+        """Pairs (row of `starts`, function): all functions described at each address, else the one around it."""
         if not len(self.low):
-            return np.full(len(starts), -1, np.int64)
-        last = np.searchsorted(self.low, starts, side="right") - 1
-        at = np.searchsorted(self.low, self.low[np.maximum(last, 0)], side="left")
-        holds = (last >= 0) & (self.high[at] > starts)
-        return np.where(holds, self.owner[at], -1)
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        first = np.searchsorted(self.low, starts, side="left")
+        last = np.searchsorted(self.low, starts, side="right")
+        around = np.searchsorted(self.low, self.low[np.maximum(last - 1, 0)], side="left")
+        is_within = (first == last) & (last > 0) & (self.high[around] > starts)
+        first, last = np.where(is_within, around, first), np.where(is_within, around + 1, last)
+        counts = last - first
+        rows = np.repeat(np.arange(len(starts)), counts)
+        at = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+        return rows, self.owner[at]
 
-    def at(self, start: int) -> list[int]:
-        """All functions that are described at an address."""
-        first, last = (int(np.searchsorted(self.low, np.uint64(start), side=side)) for side in ("left", "right"))
-        return sorted(set(self.owner[first:last].tolist()))
+    def names(self, functions: I64) -> U64:
+        """References of the linkage names, where there are such: in C the name is it."""
+        distinct, back = np.unique(functions, return_inverse=True)
+        identity = resolve(self._debug, self.die[distinct])
+        language = self._debug.units[self._unit[distinct], LANGUAGE]
+        is_linkage = np.isin(language, np.array(sorted(DW_LANG_C_names), np.uint64))
+        name = np.where(is_linkage, identity.name, np.uint64(0))
+        return np.where(identity.linkage_name != 0, identity.linkage_name, name)[back.reshape(-1)]
+
+    def text(self, reference: int) -> str:
+        return self._debug.string(reference).decode("utf-8", "surrogateescape")
+
+    def kin_hashes(self, references: U64) -> U64:
+        return self._debug.string_hashes(references, of_kin=True)
 
 
 def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, bodies: Bodies, names: Names) -> Claims:
@@ -82,11 +102,10 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     function = np.full(len(all_bodies), -1, np.int64)
     unnamed_names = np.zeros(len(unnamed), np.uint32)
     if scan is not None and debug is not None:
-        functions = _Functions(scan)
-        counts = np.bincount(all_bodies, minlength=len(bodies.start))
-        alone = counts[all_bodies] == 1
-        function[alone] = functions.first_at(bodies.start[all_bodies[alone]])
-        _claim_merged(debug, functions, folds, function)
+        functions = _Functions(debug, scan)
+        _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)])
+        _claim_folds(functions, folds, function[: len(body)])
+        function[len(body) + len(only) :] = scan.function_ranges.owner[bodies.function[unnamed]]
         owner = scan.function_ranges.owner[bodies.function[unnamed]]
         identity = resolve(debug, scan.functions.die[owner])
         unnamed_names = names.of_references(np.where(identity.linkage_name != 0, identity.linkage_name, identity.name))
@@ -105,28 +124,45 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     )  # fmt: skip
 
 
-def _claim_merged(debug: DebugInfo, functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64) -> None:
-    """Fill in the functions of the members of bodies that have several; theirs are the first rows."""
-    rows: list[tuple[int, Member, list[int]]] = []
-    at = 0
-    for _, fold in folds:
-        if len(fold.members) > 1:
-            here = functions.at(fold.vaddr)
-            rows += [(at + i, member, here) for i, member in enumerate(fold.members)]
-        at += len(fold.members)
-    described = sorted({owner for _, _, here in rows for owner in here})
-    if not described:
-        return
-    identity = resolve(debug, functions.die[np.array(described, np.int64)])
-    references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name).tolist()
-    name_of = {owner: debug.string(text) for owner, text in zip(described, references, strict=True)}
-    external = dict(zip(described, identity.external.tolist(), strict=True))
-    for row, member, here in rows:
-        if member.die and not member.flags & MemberFlag.SYNTHETIC:
-            function[row] = next((owner for owner in here if int(functions.die[owner]) == member.die), -1)
-            if function[row] >= 0 or not member.flags & MemberFlag.KEPT:
-                continue
-        known = {text.encode("utf-8", "surrogateescape") for text in (member.name, *member.aliases)}
-        same = [owner for owner in here if name_of[owner] in known]
-        if len(same) == 1 or (same and all(external[owner] for owner in same)):
-            function[row] = same[0]
+def _claim_symbols(functions: _Functions, image: Image, bodies: Bodies, rows: I64, function: I64) -> None:
+    """Fill in the functions of bodies that have one symbol."""
+    symbols = image.symbols
+    claim, found = functions.claims_at(bodies.start[rows])
+    references = functions.names(found)
+    kin = hash_table(symbols.strtab, symbols.name_offset[bodies.symbol[rows]], of_kin=True)
+    rank = np.where(functions.kin_hashes(references) == kin[claim], 0, np.where(references == 0, 1, 2))
+    order = np.lexsort((found, rank, claim))
+    order = order[rank[order] < 2]
+    claimed, best = np.unique(claim[order], return_index=True)
+    function[claimed] = found[order[best]]
+
+
+def _claim_folds(functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64) -> None:
+    """Fill in the functions of the members of fold classes, and of bodies that have several symbols."""
+    fold_idx, found = functions.claims_at(np.array([fold.vaddr for _, fold in folds], np.uint64))
+    here: list[list[tuple[int, str]]] = [[] for _ in folds]
+    names = [functions.text(reference) for reference in functions.names(found).tolist()]
+    for at, owner, name in sorted(zip(fold_idx.tolist(), found.tolist(), names, strict=True)):
+        here[at].append((owner, name))
+    row = 0
+    for (_, fold), described in zip(folds, here, strict=True):
+        for member in fold.members:
+            function[row] = _choose(functions.die, member, described, is_alone=len(fold.members) == 1)
+            row += 1
+
+
+def _choose(dies: U64, member: Member, described: list[tuple[int, str]], *, is_alone: bool) -> int:
+    """Of the functions at a body that of a member, -1 where none or not exactly one is it."""
+    if member.die and not member.flags & MemberFlag.SYNTHETIC:
+        own = next((owner for owner, _ in described if int(dies[owner]) == member.die), -1)
+        if own >= 0:
+            return own
+    known = {member.name, *member.aliases}
+    kinds = {kin(name) for name in known}
+    for same in (
+        [owner for owner, name in described if name in known],
+        [owner for owner, name in described if name and kin(name) in kinds],
+    ):
+        if same and (is_alone or len({name for owner, name in described if owner in same}) == 1):
+            return same[0] if is_alone or not member.flags & MemberFlag.LOCAL or len(same) == 1 else -1
+    return next((owner for owner, name in described if not name), -1) if is_alone else -1

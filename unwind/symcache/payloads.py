@@ -1,4 +1,4 @@
-"""Inline trees and lines of all members, encoded: a line table at a time."""
+"""Encode what is known of all members: their inline trees and lines, a line table at a time, by a pool of threads."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.inlines import InlineScan
-from icf.dwarf.line import LineProgram, LineSections, SequenceMark, choose_sequence, scan_all
 from icf.dwarf.scan import thread_count
-from icf.dwarf.units import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST, DebugInfo
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from unwind.symcache._records import encode
 from unwind.symcache.bodies import Bodies
 from unwind.symcache.claims import Claims
+from unwind.symcache.lines import Choices, Lines
 from unwind.symcache.names import Names
+from unwind.symcache.trees import Trees
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
+_NO_ROWS = np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0, np.uint32)
+_JOB_ROWS = 1 << 14  # claims that are encoded at a time
 
 
 class Encoded(NamedTuple):
@@ -29,238 +31,101 @@ class Encoded(NamedTuple):
     payloads: list[bytes]  # by claim
     column_bytes: int  # so many bytes of them are columns
     final: U32  # by provisional number of a name: its number
-    texts: list[bytes]  # names by number
+    names: list[bytes]  # by number
     files: list[str]  # paths by number
-
-
-class Trees:
-    """Inlined calls of the functions that are claimed, ready for the kernel."""
-
-    def __init__(self, debug: DebugInfo, scan: InlineScan, wanted: I64, names: Names) -> None:
-        nodes, ranges = scan.nodes, scan.node_ranges
-        is_wanted = np.zeros(len(scan.functions.die), np.bool_)
-        is_wanted[wanted] = True
-        function = nodes.function[ranges.owner]
-        kept = np.flatnonzero(is_wanted[function])
-        function, owner = function[kept], ranges.owner[kept]
-        low, high = ranges.low[kept], ranges.high[kept]
-        order = np.lexsort((owner, low, function))
-        self.low, self.high = low[order], high[order]
-        function = function[order]
-        self.range_node = (owner[order] - scan.functions.first_node[function]).astype(np.uint32)
-        rows = np.arange(len(scan.functions.die))
-        self.first_range = np.searchsorted(function, rows)
-        self.last_range = np.searchsorted(function, rows, side="right")
-        self.first_node, self.last_node = scan.functions.first_node, scan.functions.last_node
-        named = is_wanted[nodes.function]
-        self.name = np.zeros(len(nodes.origin), np.uint32)
-        origins, back = np.unique(nodes.origin[named], return_inverse=True)
-        identity = resolve(debug, origins)
-        text = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
-        self.name[named] = names.of_references(text)[back.reshape(-1)]
-        self.nodes = nodes
-
-
-class Lines:
-    """Line tables by their offset, and the sequences of claims."""
-
-    def __init__(self, image: Image, debug: DebugInfo) -> None:
-        file = image.debug
-        line, line_str, str_ = map(file.contents, (".debug_line", ".debug_line_str", ".debug_str"))
-        sections = LineSections(line, line_str, str_, file.path)
-        units = debug.units
-        has = (units[:, FLAGS] & np.uint64(HAS_STMT_LIST)) != 0
-        self.offset = np.where(has, units[:, STMT_LIST].astype(np.int64), -1)
-        directories = {
-            int(unit[STMT_LIST]): debug.string(int(unit[COMP_DIR])).decode("utf-8", "surrogateescape")
-            for unit in units[has][::-1]
-        }
-        offsets = sorted(directories)
-        found = scan_all(sections, offsets, thread_count(), [directories[offset] for offset in offsets])
-        self.programs = {
-            offset: program for offset, program in zip(offsets, found, strict=True) if isinstance(program, LineProgram)
-        }
 
 
 def encode_payloads(
     image: Image, debug: DebugInfo | None, scan: InlineScan | None, bodies: Bodies, claims: Claims, names: Names
 ) -> Encoded:
     """Number names and files, and encode what is known of each claim."""
-    uses = np.bincount(claims.name, minlength=names.count)
     payloads = [b""] * len(claims.body)
     if debug is None or scan is None:
-        final, texts = names.finish(uses)
+        final, texts = names.finish(np.bincount(claims.name, minlength=names.count))
         return Encoded(payloads, 0, final, texts, [""])
     lines = Lines(image, debug)
     trees = Trees(debug, scan, np.unique(claims.function[claims.function >= 0]), names)
     uses = np.bincount(claims.name, minlength=names.count) + np.bincount(trees.name, minlength=names.count)
     final, texts = names.finish(uses)
     trees.name = final[trees.name]
-    sequences = _sequences(debug, scan, lines, bodies, claims)
-    files, maps = _files(lines)
+    choices = lines.choose(debug, scan, bodies, claims)
+    job = _Job(bodies, claims, trees, lines, choices)
+    jobs = list(job.parts())
+    workers = min(thread_count(), len(jobs))
+    if workers > 1:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(workers) as pool:
+            found = list(pool.map(job.run, jobs))
+    else:
+        found = [job.run(rows) for rows in jobs]
     column_bytes = 0
-    for offset, rows in _by_table(scan, lines, claims, sequences):
-        found, count = _encode(
-            scan, trees, lines.programs.get(offset), maps.get(offset), bodies, claims, sequences, rows
-        )
-        for row, payload in zip(rows, found, strict=True):
-            payloads[row] = payload
+    for rows, (parts, count) in zip(jobs, found, strict=True):
         column_bytes += count
-    return Encoded(payloads, column_bytes, final, texts, files)
+        for row, payload in zip(rows.tolist(), parts, strict=True):
+            payloads[row] = payload
+    return Encoded(payloads, column_bytes, final, texts, lines.paths)
 
 
-def _sequences(
-    debug: DebugInfo, scan: InlineScan, lines: Lines, bodies: Bodies, claims: Claims
-) -> list[tuple[int, int]]:
-    """For each claim the offset of its line table and the number of its sequence there, -1 for none."""
-    everywhere = [
-        (int(start), int(end), offset, i)
-        for offset, program in lines.programs.items()
-        for i, (start, end, dead) in enumerate(
-            zip(program.sequences.start.tolist(), program.sequences.end.tolist(), program.sequences.dead.tolist(), strict=True)
-        )
-        if not dead
-    ]
-    everywhere.sort()
-    starts = np.array([entry[0] for entry in everywhere], np.uint64)
-    found = []
-    declared = _Declared(debug, lines)
-    for body, merged, function in zip(
-        claims.body.tolist(), claims.is_merged.tolist(), claims.function.tolist(), strict=True
-    ):
-        start = int(bodies.start[body])
-        choice = (-1, -1)
-        if function >= 0:
-            unit = int(scan.functions.unit[function])
-            offset = int(lines.offset[unit])
-            program = lines.programs.get(offset)
-            choice = (offset, -1)
-            if program is not None and merged:
-                choice = (offset, declared.choose(program, unit, int(scan.functions.die[function]), start))
-            elif program is not None:
-                covering = program.sequences_at(start).tolist()
-                if covering:
-                    choice = (offset, min(covering, key=lambda i: int(program.sequences.end[i])))
-        elif not merged:
-            at = int(np.searchsorted(starts, np.uint64(start), side="right")) - 1
-            if at >= 0 and everywhere[at][1] > start:
-                choice = everywhere[at][2:]
-        found.append(choice)
-    return found
+class _Job(NamedTuple):
+    """All that the threads share."""
+
+    bodies: Bodies
+    claims: Claims
+    trees: Trees
+    lines: Lines
+    choices: Choices
+
+    def parts(self) -> list[I64]:
+        """Claims that know something, in groups of one line table each."""
+        rows = np.flatnonzero((self.claims.function >= 0) | (self.choices.last_row > self.choices.first_row))
+        rows = rows[np.argsort(self.choices.table[rows], kind="stable")]
+        cuts = np.flatnonzero(np.diff(self.choices.table[rows])) + 1
+        parts = np.split(rows, cuts) if len(rows) else []
+        return [part[at : at + _JOB_ROWS] for part in parts for at in range(0, len(part), _JOB_ROWS)]
+
+    def run(self, rows: I64) -> tuple[list[bytes], int]:
+        """The payloads of claims of one table, and how many bytes of them are columns."""
+        trees, nodes = self.trees, self.trees.nodes
+        body, function = self.claims.body[rows], self.claims.function[rows]
+        pieces = np.zeros((len(rows), 8), np.uint64)
+        pieces[:, 0], pieces[:, 1] = self.bodies.start[body], self.bodies.end[body]
+        described = function >= 0
+        for i, edge in enumerate((trees.first_range, trees.last_range, trees.first_node, trees.last_node)):
+            pieces[described, 2 + i] = edge[function[described]]
+        pieces[:, 6], pieces[:, 7] = self.choices.first_row[rows], self.choices.last_row[rows]
+        table = int(self.choices.table[rows[0]])
+        program = self.lines.tables[table] if table >= 0 else None
+        (address, file_idx, line, column), file_map = _NO_ROWS, np.empty(0, np.uint32)
+        if program is not None:
+            address, file_idx, line, column = program.address, program.file_idx, program.line, program.column
+            file_map = self.lines.file_maps[table]
+        range_counts, node_counts = pieces[:, 3] - pieces[:, 2], pieces[:, 5] - pieces[:, 4]
+        row_count = int(_row_counts(pieces, address).sum())
+        scratch = np.empty((4, int(max(range_counts.max(), node_counts.max())) + 2), np.uint32)
+        segments = np.empty((2, 2 * int(range_counts.max()) + 4), np.uint64)
+        room = 40 * int(2 * range_counts.sum() + node_counts.sum() + row_count) + 64 * len(rows)
+        out = np.empty(room, np.uint8)
+        ends = np.zeros((len(rows), 2), np.uint64)
+        encode(
+            pieces.data, trees.low.data, trees.high.data, trees.range_node.data, nodes.up.data, trees.name.data,
+            nodes.call_file.data, nodes.call_line.data, nodes.call_column.data,
+            address.data, file_idx.data, line.data, column.data, file_map.data,
+            segments.data, scratch.data, out.data, ends.data,
+        )  # fmt: skip
+        starts = [0, *ends[:-1, 0].tolist()]
+        payloads = [out[start:end].tobytes() for start, end in zip(starts, ends[:, 0].tolist(), strict=True)]
+        return payloads, int((ends[:, 0] - ends[:, 1]).sum())
 
 
-class _Declared:
-    """Where the functions of a unit are declared, to choose sequences by."""
-
-    def __init__(self, debug: DebugInfo, lines: Lines) -> None:
-        self._debug, self._lines = debug, lines
-        self._places: dict[int, dict[int, tuple[str, int]]] = {}
-
-    def choose(self, program: LineProgram, unit: int, die: int, start: int) -> int:
-        """The sequence of the function that `die` defines; -1 where it is not certain."""
-        places = self._places.get(unit)
-        if places is None:
-            places = self._places[unit] = self._read(program, unit)
-        file, line = places.get(die, ("", 0))
-        if not line:
-            return -1
-        others = sorted({number for path, number in places.values() if path == file})
-        found = choose_sequence(program, start, program.files.index(file), line, others)
-        return -1 if found is None else found
-
-    def _read(self, program: LineProgram, unit: int) -> dict[int, tuple[str, int]]:
-        dies = defined_subprograms(self._debug, unit).offset.copy()
-        identity = resolve(self._debug, dies)
-        here = self._debug.unit_of(identity.declared) == unit
-        columns = dies[here], identity.decl_file[here], identity.decl_line[here]
-        return {
-            die: (path, line)
-            for die, file_idx, line in zip(*(column.tolist() for column in columns), strict=True)
-            if (path := program.file(file_idx))
-        }
-
-
-def _files(lines: Lines) -> tuple[list[str], dict[int, U32]]:
-    """All paths, the most used first, and for each line table what its file numbers become."""
-    numbers: dict[str, int] = {"": 0}
-    uses: list[int] = [0]
-    maps: dict[int, U32] = {}
-    for offset, program in lines.programs.items():
-        counts = np.bincount(program.file_idx, minlength=len(program.files)).tolist()
-        mapped = []
-        for path, count in zip(program.files, counts, strict=False):
-            number = numbers.setdefault(path, len(numbers))
-            if number == len(uses):
-                uses.append(0)
-            uses[number] += count
-            mapped.append(number)
-        maps[offset] = np.array(mapped, np.uint32)
-    order = [0, *sorted(range(1, len(uses)), key=lambda i: -uses[i])]
-    final = np.empty(len(order), np.uint32)
-    final[order] = np.arange(len(order), dtype=np.uint32)
-    paths = list(numbers)
-    return [paths[i] for i in order], {offset: final[mapped] for offset, mapped in maps.items()}
-
-
-def _by_table(scan, lines, claims, sequences):
-    groups: dict[int, list[int]] = {}
-    for row, (offset, sequence) in enumerate(sequences):
-        if claims.function[row] >= 0 or sequence >= 0:
-            groups.setdefault(offset, []).append(row)
-    return groups.items()
-
-
-_NO_ROWS = (np.empty(0, np.uint64),) + (np.empty(0, np.uint32),) * 3
-
-
-def _encode(scan, trees, program, file_map, bodies, claims, sequences, rows):
-    pieces = np.zeros((len(rows), 8), np.uint64)
-    for i, row in enumerate(rows):
-        body, function = claims.body[row], claims.function[row]
-        pieces[i, :2] = bodies.start[body], bodies.end[body]
-        if function >= 0:
-            pieces[i, 2:6] = (
-                trees.first_range[function],
-                trees.last_range[function],
-                trees.first_node[function],
-                trees.last_node[function],
-            )
-        sequence = sequences[row][1]
-        if (
-            program is not None
-            and sequence >= 0
-            and not program.sequences.marks[sequence] & np.uint64(SequenceMark.UNORDERED)
-        ):
-            pieces[i, 6:] = program.sequences.row_start[sequence], program.sequences.row_end[sequence]
-    columns = _NO_ROWS
-    if program is not None:
-        columns = program.address, program.file_idx, program.line, program.column
-    range_count = pieces[:, 3] - pieces[:, 2]
-    node_count = pieces[:, 5] - pieces[:, 4]
-    row_count = pieces[:, 7] - pieces[:, 6]
-    scratch = np.empty((4, int(max(range_count.max(), node_count.max())) + 2), np.uint32)
-    segments = np.empty((2, 2 * int(range_count.max()) + 4), np.uint64)
-    room = 40 * int(2 * range_count.sum() + node_count.sum() + row_count.sum()) + 128 * len(rows)
-    out = np.empty(room, np.uint8)
-    ends = np.zeros((len(rows), 2), np.uint64)
-    nodes = trees.nodes
-    encode(
-        pieces.data,
-        trees.low.data,
-        trees.high.data,
-        trees.range_node.data,
-        nodes.up.data,
-        trees.name.data,
-        nodes.call_file.data,
-        nodes.call_line.data,
-        nodes.call_column.data,
-        *(column.data for column in columns),
-        (file_map if file_map is not None else np.zeros(0, np.uint32)).data,
-        segments.data,
-        scratch.data,
-        out.data,
-        ends.data,
-    )
-    end = ends[:, 0].tolist()
-    data = out[: end[-1]].tobytes() if end else b""
-    return [data[a:b] for a, b in zip([0, *end], end, strict=False)], int((ends[:, 0] - ends[:, 1]).sum())
+def _row_counts(pieces: U64, address: U64) -> U64:
+    """How many line rows the kernel may read for each piece: a sequence may cover many of them."""
+    counts = pieces[:, 7] - pieces[:, 6]
+    order = np.argsort(pieces[:, 6], kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(pieces[order, 6])) + 1):
+        if len(group) > 1:
+            part = address[int(pieces[group[0], 6]) : int(pieces[group[0], 7])]
+            low = np.searchsorted(part, pieces[group, 0], side="right")
+            high = np.searchsorted(part, pieces[group, 1], side="left")
+            counts[group] = np.maximum(high - low, 0) + 2
+    return counts

@@ -1,0 +1,41 @@
+"""The inlined calls of the functions that members claim, ready to be encoded."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.dies import resolve
+from icf.dwarf.inlines import InlineScan
+from icf.dwarf.units import DebugInfo
+from unwind.symcache.names import Names
+
+U32 = NDArray[np.uint32]
+_LOW_BITS = np.uint64(40)
+
+
+class Trees:
+    """Ranges of nodes by function, then low, then node, and what each node is called."""
+
+    def __init__(self, debug: DebugInfo, scan: InlineScan, wanted: NDArray[np.int64], names: Names) -> None:
+        functions, nodes, ranges = scan.functions, scan.nodes, scan.node_ranges
+        self.nodes = nodes
+        self.first_node, self.last_node = functions.first_node, functions.last_node
+        is_wanted = np.zeros(len(functions.die), np.bool_)
+        is_wanted[wanted] = True
+        function = nodes.function[ranges.owner]
+        kept = np.flatnonzero(is_wanted[function] & (ranges.low >> _LOW_BITS == 0))
+        function = function[kept]
+        # one number to sort by, which is twice as fast as three
+        order = kept[np.argsort(function.astype(np.uint64) << _LOW_BITS | ranges.low[kept], kind="stable")]
+        self.low, self.high = ranges.low[order], ranges.high[order]
+        function = nodes.function[ranges.owner[order]]
+        self.range_node: U32 = (ranges.owner[order] - functions.first_node[function]).astype(np.uint32)
+        edges = np.searchsorted(function, np.arange(len(functions.die) + 1))
+        self.first_range, self.last_range = edges[:-1], edges[1:]
+        self.name: U32 = np.zeros(len(nodes.origin), np.uint32)  # provisional
+        named = np.flatnonzero(is_wanted[nodes.function])
+        origins, back = np.unique(nodes.origin[named], return_inverse=True)
+        identity = resolve(debug, origins)
+        texts = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+        self.name[named] = names.of_references(texts)[back.reshape(-1)]
