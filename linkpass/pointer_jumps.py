@@ -30,6 +30,7 @@ from icf.model import ANY_POINTER
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
+_OUTLINED = "OUTLINED_FUNCTION_"
 
 
 class PointerJumps(NamedTuple):
@@ -70,12 +71,12 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
 
 def _parts(image: Image, bodies: Bodies, functions: Functions) -> U64:
     """Bodies that are outlined parts of functions."""
-    named = [_is_part(name) for name in image.symbols.names(bodies.symbol_rows.tolist())]
-    return np.unique(np.concatenate([functions.low[functions.part > 0], bodies.symbol_value[named]]))
-
-
-def _is_part(name: str) -> bool:
-    return is_cold_part(name) or name.startswith("OUTLINED_FUNCTION_")
+    symbols = image.symbols
+    rows = bodies.symbol_rows
+    maybe = np.flatnonzero(symbols.holds(b".cold", rows) | symbols.holds(_OUTLINED.encode(), rows))
+    names = symbols.names(rows[maybe].tolist())
+    parts = maybe[[is_cold_part(name) or name.startswith(_OUTLINED) for name in names]]
+    return np.unique(np.concatenate([functions.low[functions.part > 0], bodies.symbol_value[parts]]))
 
 
 def _places_of_leaves(image: Image) -> U64:

@@ -79,6 +79,12 @@ def follow(ops, first_row, functions, first, last, machine, entries, edges, endl
             begin = first_row[f]
             end = first_row[f + 1]
             start = functions[f, 0]
+            row = begin
+            while row < end and ops[row, 0] != 11 and ops[row, 0] != 14 and ops[row, 0] != 16:
+                row += 1
+            if row == end:  # nothing to ask: what looked like a call or jump was in an operand
+                f += 1
+                continue
             if mark_labels(ops, begin, end, start, functions[f, 1] - start, entries, edges, endless, label, origin) < 0:
                 result[2] = 1
                 break

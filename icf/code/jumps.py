@@ -57,11 +57,13 @@ def is_retpoline(image: Image, vaddr: int) -> bool:
 
 def find_retpolines(image: Image) -> NDArray[np.uint64]:
     """The addresses of the `ret` of all retpolines, ascending."""
-    found = [
-        section.vaddr + match.end()
-        for section in (executable_sections(image) if image.machine is Machine.X86_64 else ())
-        for match in _RETPOLINE.finditer(image.contents(section))
-    ]
+    found = []
+    for section in executable_sections(image) if image.machine is Machine.X86_64 else ():
+        text = image.contents(section)
+        code = np.frombuffer(text, np.uint8)
+        ends = np.flatnonzero((code[:-1] == 0x24) & (code[1:] == 0xC3)) + 1  # few: the rest is asked one by one
+        moves = (end - _RETPOLINE_MOV_BYTES for end in ends.tolist() if end >= _RETPOLINE_MOV_BYTES)
+        found += [section.vaddr + _RETPOLINE_MOV_BYTES + at for at in moves if _RETPOLINE.match(text, at)]
     return np.array(sorted(found), np.uint64)
 
 

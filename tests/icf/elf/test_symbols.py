@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from struct import pack
 
+import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
@@ -184,3 +185,14 @@ def test_a_relocation_section_without_symbols(tmp_path: Path) -> None:
     rela = pack("<QIIq", 0x1000, 37, 0, 0x2000)
     relocations = elf_of(tmp_path, [], Part(".rela.plt", SHT_RELA, 2, rela, entsize=24)).relocations(".rela.plt")
     assert relocations is not None and relocations.symbol.tolist() == [0] and relocations.symbols.count == 0
+
+
+def test_names_that_hold_a_part_are_found_also_at_the_end_of_another(tmp_path: Path) -> None:
+    names = ["f.cold", "g", "cold", "h.cold.1", "i"]
+    symbols = elf_of(tmp_path, [Sym(name, 2, 1, 1) for name in names]).symbols
+    rows = np.arange(len(symbols.name_offset))
+    assert symbols.holds(b".cold", rows).tolist() == [".cold" in symbols.name(row) for row in rows.tolist()]
+    symbols.name_offset[2] = symbols.name_offset[1] + 2  # "cold", the end of "f.cold"
+    symbols.name_offset[3] = symbols.name_offset[1] + 1
+    assert symbols.holds(b".cold", rows).tolist() == [False, True, False, True, True, False]
+    assert not symbols.holds(b"nowhere", rows).any()
