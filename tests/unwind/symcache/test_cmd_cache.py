@@ -1,0 +1,193 @@
+"""`icf cache`: what people and scripts see of the folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from icf import cli
+from tests.unwind.symcache.support import OTHER, ROOT, aged, facts, kept
+from unwind.symcache.container import Container
+from unwind.symcache.store import open_or_build
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*args: str | Path, cache_dir: Path = folder) -> tuple[int, str, str]:
+        try:
+            status = cli.main(["cache", "--cache-dir", str(cache_dir), *map(str, args)])
+        except SystemExit as end:
+            status = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call
+
+
+def listed(run: Run) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads(run("list", "--json")[1])
+    return rows
+
+
+def test_build_and_list(run: Run, image: Path, folder: Path) -> None:
+    status, out, err = run("build", image, OTHER)
+    assert (status, err) == (0, "") and out.count("made in") == 2
+    status, out, _ = run("build", image)
+    assert status == 0 and "is there already" in out and str(kept(folder)[0].parent) in out
+    before = [path.stat().st_ino for path in kept(folder)]
+    assert "made in" in run("build", "--force", image)[1]
+    assert sum(path.stat().st_ino not in before for path in kept(folder)) == 1
+    rows = {row["path"]: row for row in listed(run)}
+    assert set(rows) == {str(image), str(OTHER)}
+    row = rows[str(image)]
+    cache = open_or_build(image, cache_dir=folder)
+    assert row["file"] == cache.path and row["identity"] == str(cache.identity) and row["is_complete"] is True
+    assert row["size_bytes"] == os.path.getsize(cache.path) and abs(int(str(row["last_used"])) - time.time()) < 600
+    table = run("list")[1]
+    assert str(image) in table and str(cache.identity) in table and f"2 files in {folder}" in table
+
+
+def test_an_empty_folder(run: Run, folder: Path) -> None:
+    assert run("list") == (0, f"      0 B  0 files in {folder}, which may have 4.0 GiB\n", "")
+    assert listed(run) == [] and not folder.exists()
+    for action in ("prune", "clear"):
+        assert run(action) == (0, "0 files, 0 B less\n", "")
+    assert run("verify") == (0, "", "")
+
+
+def test_what_cannot_be_built(run: Run, image: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("text")
+    status, out, err = run("build", tmp_path / "none", image, tmp_path / "text")
+    assert status == 1 and out.count("made in") == 1
+    assert f"icf: error: {tmp_path / 'none'}: No such file or directory\n" in err and "not an ELF file" in err
+    (tmp_path / "file").touch()
+    status, out, err = run("build", image, cache_dir=tmp_path / "file")
+    assert (status, out) == (1, "") and "file exists" in err
+
+
+def test_the_environment_and_where_the_option_stands(image: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "ICF_CACHE_DIR": str(tmp_path / "a")}
+    for options, where in ((["cache", "build"], "a"), (["cache", "build", "--cache-dir", str(tmp_path / "b")], "b")):
+        command = [sys.executable, "-m", "icf", *options, str(image)]
+        assert subprocess.run(command, env=environment, cwd=ROOT).returncode == 0
+        assert len(kept(tmp_path / where)) == 1
+
+
+def test_verify(run: Run, image: Path, folder: Path, tmp_path: Path) -> None:
+    copies = [aged(Path(shutil.copy(OTHER, tmp_path / name))) for name in ("gone", "changed")]
+    subprocess.run([sys.executable, "-m", "icf", "pass", "-q", copies[1]], check=True, cwd=ROOT)
+    with open_or_build(image, cache_dir=folder, lazy=True) as partial:  # type: ignore[union-attr]
+        partial.addresses("main")
+    run("build", image, *copies)
+    assert run("verify")[0] == 0 and run("verify")[1].count("good: ") == 4
+    copies[0].unlink()
+    copies[1].write_bytes(image.read_bytes())
+    (path,) = [path for path in kept(folder) if Container.open(path).origin["path"] == str(image)]
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    (folder / "content-00-11.symcache").write_bytes(b"no symcache")
+    status, out, _ = run("verify", "--json")
+    states = {os.path.basename(row["file"]): row for row in json.loads(out)}
+    assert status == 1 and sorted(row["state"] for row in states.values()) == [
+        "damaged", "damaged", "gone", "good", "stale"
+    ]  # fmt: skip
+    assert "checksum of the block does not fit" in states[path.name]["problem"]
+    status, out, _ = run("verify", "--remove", image)
+    assert status == 1 and f"damaged: {path}: " in out and not path.exists()
+    assert (folder / "content-00-11.symcache").exists()  # was not asked for
+    assert run("verify", "--remove")[0] == 1 and run("verify")[0] == 0
+
+
+def test_prune(run: Run, image: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = Path(shutil.copy(OTHER, tmp_path / "copy"))
+    run("build", image, copy)
+    old, new = (Path(open_or_build(path, cache_dir=folder).path) for path in (image, copy))
+    os.utime(old, (time.time() - 40 * 86400,) * 2)
+    assert run("prune", "--older-than", "50d") == (0, "0 files, 0 B less\n", "")
+    assert run("prune", "--missing") == (0, "0 files, 0 B less\n", "")
+    monkeypatch.setenv("ICF_CACHE_SIZE", "1K")
+    assert run("prune")[1].count("removed") == 2
+    monkeypatch.delenv("ICF_CACHE_SIZE")
+    run("build", image, copy)
+    os.utime(old, (time.time() - 40 * 86400,) * 2)
+    status, out, _ = run("prune", "--older-than", "30d")
+    assert status == 0 and out.startswith(f"removed {old}\n1 file, ") and kept(folder) == [new]
+    run("build", image)
+    copy.unlink()
+    assert f"removed {new}" in run("prune", "--missing")[1] and kept(folder) == [old]
+    assert run("prune", "--max-size", "10M")[1] == "0 files, 0 B less\n"
+    assert f"removed {old}" in run("prune", "--max-size", "100")[1] and kept(folder) == []
+    for option, value in (("--max-size", "much"), ("--older-than", "long")):
+        status, _, err = run("prune", option, value)
+        assert status == 1 and f"{option}: '{value}' is no " in err
+
+
+def test_clear(run: Run, image: Path, folder: Path) -> None:
+    run("build", image, OTHER)
+    status, out, _ = run("clear")
+    assert status == 0 and out.startswith("2 files, ") and kept(folder) == []
+    assert list((folder / "stamps").iterdir()) == []
+
+
+def test_export_and_import(run: Run, image: Path, folder: Path, tmp_path: Path) -> None:
+    run("build", image, OTHER)
+    cache = open_or_build(image, cache_dir=folder)
+    file, there = tmp_path / "exported", tmp_path / "there"
+    assert run("export", image, "-o", file)[0] == 0
+    assert file.read_bytes() == Path(cache.path).read_bytes()
+    assert run("import", file, cache_dir=there)[0] == 0
+    before = kept(there)[0].stat().st_ino
+    assert facts(open_or_build(image, cache_dir=there)) == facts(cache) and kept(there)[0].stat().st_ino == before
+    by_digits = tmp_path / "folder"
+    by_digits.mkdir()
+    for which in (cache.identity.value.hex()[:8], str(cache.identity), os.path.basename(cache.path)):
+        assert run("export", which, "-o", by_digits)[0] == 0  # under its own name: what the folder there needs
+        assert kept(by_digits)[0].name == os.path.basename(cache.path)
+    assert facts(open_or_build(image, cache_dir=by_digits)) == facts(cache)
+
+
+def test_export_as_json_lines(run: Run, image: Path, folder: Path, tmp_path: Path) -> None:
+    run("build", image)
+    status, out, _ = run("export", "--json", image)
+    rows = [json.loads(line) for line in out.splitlines()]
+    cache = open_or_build(image, cache_dir=folder)
+    (main,) = [row for row in rows if row["members"][0]["linkage_name"] == "main"]
+    found = cache.find(int(main["address"], 16))
+    assert status == 0 and found is not None and found.size_bytes == main["size_bytes"]
+    assert (
+        main["members"][0]["file"].endswith(".cpp") and main["members"][0]["line"] == cache.frames(found.start)[-1].line
+    )
+    run("export", "--json", image, "-o", tmp_path / "lines")
+    assert (tmp_path / "lines").read_text() == out
+
+
+def test_what_cannot_be_exported_or_imported(run: Run, image: Path, folder: Path, tmp_path: Path) -> None:
+    status, _, err = run("export", "00ff", "-o", tmp_path / "x")
+    assert status == 1 and f"00ff: no symcache in {folder}" in err and "hint: 'icf cache list'" in err
+    run("build", image, OTHER)
+    status, _, err = run("export", "build-id-", "-o", tmp_path / "x")
+    assert status == 1 and "is not one symcache but build-id-" in err
+    status, _, err = run("export", image)
+    assert status == 1 and "a symcache is no text" in err
+    path = kept(folder)[0]
+    path.write_bytes(path.read_bytes()[:-8] + b"damaged!")
+    for args in (("export", path.name, "-o", tmp_path / "x"), ("import", path)):
+        status, _, err = run(*args)
+        assert status == 1 and "the file is damaged" in err
+    assert run("import", image)[0] == 1 and not (tmp_path / "x").exists()
+
+
+def test_usage(run: Run) -> None:
+    assert run()[0] == 2 and run("build")[0] == 2 and run("frobnicate")[0] == 2
+    status, out, _ = run("--help")
+    assert status == 0 and "icf cache prune --max-size 1G" in out
