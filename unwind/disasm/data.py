@@ -26,7 +26,7 @@ _SHF_STRINGS = 0x20
 _WORD_BYTES = 8
 _LONGEST_TEXT_BYTES = 4096
 _SHORTEST_TEXT = 3  # below that, what looks like text is often a number
-_CONTROLS = frozenset("\t\n\r\x1b")
+_READABLE = re.compile(r"(?:[^\x00-\x1f\x7f]|[\t\n\r]|\x1b\[)*")
 _SYMBOLS_AT_MOST = 64
 _NESTED_AT_MOST = 256  # symbols that are tried, as others may begin between a large one and an address in it
 _MAPPING = re.compile(r"\$[adx](\.|$)")  # where code and data begin (AAELF64, 4.5.4)
@@ -110,7 +110,7 @@ class ImageData:
             section.flags & _SHF_STRINGS or len(text) >= _SHORTEST_TEXT or self._is_among_text(vaddr, raw)
         ):
             return None
-        return text if all(char.isprintable() or char in _CONTROLS for char in text) else None
+        return text if _READABLE.fullmatch(text) else None
 
     def _is_among_text(self, vaddr: int, raw: bytes) -> bool:
         """Whether a short string stands between others: a number would be followed by zeros."""

@@ -79,7 +79,7 @@ class Listing:
         elif each.kind is Kind.JUMP:
             notes.append(self._calls.virtual_jump(each.vaddr))
         if each.reference is not None:
-            notes.append(self._referenced(each, each.reference, body, pointers))
+            notes.append(self._referenced(each, each.reference, body, switches, pointers))
         return [note for note in notes if note is not None]
 
     def _branch(self, each: Instruction, target: int, body: Body | None) -> Note | None:
@@ -94,14 +94,19 @@ class Listing:
         return found or self._data.at(target)
 
     def _referenced(
-        self, each: Instruction, reference: Reference, body: Body | None, pointers: Mapping[int, int]
+        self,
+        each: Instruction,
+        reference: Reference,
+        body: Body | None,
+        switches: Mapping[int, JumpTable],
+        pointers: Mapping[int, int],
     ) -> Note | None:
         vaddr = reference.vaddr
         if reference.use is Use.NUMBER:
             place = self._place(vaddr, with_text=True) if self._image.elf_type == ET_EXEC else None
             return Likely(place) if place is not None and _is_exact(place) else None
         if reference.use is Use.ADDRESS:
-            return self._place(vaddr, with_text=True)
+            return self._place(vaddr, with_text=all(table.vaddr != vaddr for table in switches.values()))
         place = self._data.at(vaddr)
         if place is None or reference.use is Use.STORE or reference.size_bytes not in (0, _POINTER_BYTES):
             return place

@@ -1,0 +1,82 @@
+"""Mutated programs through `icf disasm`: instructions or one line of refusal, never more, never a hang."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from icf.cli import main
+from linkpass.pipeline import Options, run_pass
+from tests.fuzz.test_elf import peak_memory, reset_peak_memory
+from tests.fuzz.test_pass import LONGEST_S, SHOP, mutations
+from tests.support.link import compile_object, link, tool
+
+MUTATION_COUNT = 40  # of each input
+EVERYTHING = "0..ffffffffffffffff"
+AARCH64 = """
+    struct Fruit { virtual int price() { return 1; } };
+    Fruit fruit; int (*handler)(int);
+    extern "C" int choose(int what) {
+        switch (what) { case 0: return 7; case 1: return 3; case 2: return 9; case 3: return 4; case 4: handler(3); }
+        return fruit.price() + handler(what);
+    }
+    extern "C" void _start() { choose(3); }
+"""
+
+
+def shop(name: str, folder: Path) -> Path:
+    path = Path(shutil.copy(SHOP / name, folder / "seed"))
+    run_pass(str(path), Options())
+    return path
+
+
+def aarch64(folder: Path) -> Path:
+    tool("aarch64-linux-gnu-g++")
+    built = compile_object(AARCH64, "-O2", "-fno-rtti", "-fno-jump-tables", arch="aarch64")
+    options = ("-nostdlib", "-Wl,--unresolved-symbols=ignore-all")
+    return link(folder / "seed", "lld", built, *options, arch="aarch64")
+
+
+@pytest.mark.parametrize("name", ["shop.gold", "shop.lld", "aarch64"])
+def test_mutated_programs_are_disassembled_or_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed, path = aarch64(tmp_path) if name == "aarch64" else shop(name, tmp_path), tmp_path / "in"
+    function = "choose" if name == "aarch64" else "post"
+    command = ["disasm", "-e", str(path)]
+    commands = (
+        [*command, EVERYTHING, "-S", "--bytes"],
+        [*command, EVERYTHING, "--json"],
+        [*command, function, "--no-addresses"],
+    )
+    outcomes = [0, 0]
+    start_bytes = 0
+
+    def too_long(*_: object) -> None:
+        raise AssertionError("takes too long")
+
+    previous = signal.signal(signal.SIGALRM, too_long)
+    try:
+        for index, mutation in enumerate(mutations(seed, MUTATION_COUNT, random.Random(name))):
+            if index == 10:  # everything lazy is imported
+                start_bytes = reset_peak_memory()
+            path.write_bytes(mutation)
+            for arguments in commands:
+                signal.alarm(LONGEST_S)
+                status = main(arguments)
+                signal.alarm(0)
+                said = capsys.readouterr()
+                errors = [line for line in said.err.splitlines() if line.startswith("icf: error: ")]
+                assert (status, len(errors)) in ((0, 0), (1, 1))
+                assert not errors or errors[0].startswith(f"icf: error: {path}: ")
+                assert status or said.out
+                outcomes[status] += 1
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+    assert min(outcomes) > 0, outcomes
+    assert peak_memory() - start_bytes < 64 << 20
