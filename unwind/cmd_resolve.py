@@ -23,8 +23,7 @@ from typing import BinaryIO
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from unwind.answer import Facts
-from unwind.opening import Place, open_alone, open_modules
-from unwind.process import Process
+from unwind.opening import FramesOf, Places, open_alone, open_modules
 from unwind.read_pcs import LINE_LIMIT, read_pcs
 from unwind.resolver import Answers, Resolver
 from unwind.stack import Stack
@@ -52,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="look there, too, for modules that are not where the list says, by build id and by path; may be repeated",
     )
     add_debug_arguments(parser)
+    parser.add_argument("--cache-dir", metavar="DIR", help="keep symcaches there ($ICF_CACHE_DIR, ~/.cache/icf)")
     parser.add_argument(
         "--format",
         choices=["pcs"],
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--explain", action="store_true", help="say of each frame why it is what it is said to be")
-    parser.add_argument("--no-lines", action="store_true", help="do not look up files and lines, which is slower")
+    parser.add_argument("--no-lines", action="store_true", help="do not look up files, lines and inlined functions")
     parser.add_argument(
         "stacks", metavar="STACKS", nargs="?", default="-", help="file of stacks, `-` for standard input"
     )
@@ -69,9 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
-    with _open(args) as (process, place):
-        resolver = Resolver(process)
-        write = _writer(args, place)
+    with _open(args) as (resolver, frames_of):
+        write = _writer(args, frames_of)
         facts = _explainer(resolver) if args.explain else lambda stack, answers: None
         with _opened(args.stacks) as lines:
             progress = _Progress(lines)
@@ -94,12 +93,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _open(args: argparse.Namespace) -> AbstractContextManager[tuple[Process, Place]]:
+def _open(args: argparse.Namespace) -> AbstractContextManager[tuple[Resolver, FramesOf]]:
+    places = Places(args.debug_file, args.debug_root, args.cache_dir)
     if args.modules is not None:
         if args.debug_file is not None:
             raise IcfError("--debug-file is about one image", hint="with --modules, name folders with --debug-root")
-        return open_modules(args.modules, args.module_root, args.debug_root, no_lines=args.no_lines)
-    return open_alone(args.exe, args.debug_file, args.debug_root, no_lines=args.no_lines)
+        return open_modules(args.modules, args.module_root, places, no_lines=args.no_lines)
+    return open_alone(args.exe, places, no_lines=args.no_lines)
 
 
 def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:
@@ -108,10 +108,10 @@ def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:
     return partial(explain, resolver)
 
 
-def _writer(args: argparse.Namespace, place: Place) -> Callable[[Stack, Answers, Facts | None], str]:
+def _writer(args: argparse.Namespace, frames_of: FramesOf) -> Callable[[Stack, Answers, Facts | None], str]:
     if args.out == "json":
-        return JsonWriter(place, with_modules=args.modules is not None).line
-    return TextWriter(place).block
+        return JsonWriter(frames_of, with_modules=args.modules is not None).line
+    return TextWriter(frames_of).block
 
 
 @contextmanager

@@ -15,7 +15,8 @@ another build, is looked for in this order, R being each `--module-root` and the
     R/usr/lib/libx.so          the path below R, as in a copy of the file system
     R/libx.so
 
-Without a build id in the list any file of that name will do.
+Without a build id in the list any file of that name will do. Where no file is found, the symcache of the build
+serves as well.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from icf.elf.image import Image
-from icf.elf.types import PT_LOAD
 from icf.errors import IcfError
+from unwind.exports import Exports, ImageExports
+from unwind.symcache.program import KeptFacts, has_program
+from unwind.symcache.store import open_by_build_id
+from unwind.symcache.symcache import SymCache
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _BUILD_ID = re.compile(r"(?:[0-9a-fA-F]{2}){2,64}")
@@ -52,7 +56,9 @@ class Placed:
     """An image that was found, and where it lay: `start` and `end` are run-time addresses."""
 
     path: str  # as in the list
-    image: Image
+    found: str  # where the image is; "" if only its symcache is there
+    cache: SymCache | None  # that one
+    exports: Exports
     bias: int
     start: int
     end: int
@@ -101,9 +107,9 @@ def _number(value: Any, place: str, least: int) -> int | None:
 
 
 def find_images(
-    modules: Sequence[LoadedModule], roots: Sequence[str], opened: ExitStack
+    modules: Sequence[LoadedModule], roots: Sequence[str], cache_dir: str | None, opened: ExitStack
 ) -> tuple[list[Placed], list[str]]:
-    """The modules whose images were found, by address, and a line for each other one.
+    """The modules whose images were found, or symcaches of them, by address, and a line for each other one.
 
     The images are closed with `opened`. Raises `IcfError` where two modules overlap.
     """
@@ -111,10 +117,14 @@ def find_images(
     missing: list[str] = []
     for module in modules:
         image, problem = _find(module, roots)
-        if image is None:
-            missing.append(problem)
+        if image is not None:
+            opened.enter_context(image)
+            placed.append(_place(module, image.path, None, image.span, ImageExports(image)))
+        elif (cache := _kept(module, cache_dir)) is not None:
+            facts = KeptFacts(cache)
+            placed.append(_place(module, "", cache, facts.span, facts.exports))
         else:
-            placed.append(_place(module, opened.enter_context(image)))
+            missing.append(problem)
     placed.sort(key=lambda each: each.start)
     for below, above in zip(placed, placed[1:], strict=False):
         if above.start < below.end:
@@ -122,19 +132,28 @@ def find_images(
     return placed, missing
 
 
-def _place(module: LoadedModule, image: Image) -> Placed:
-    loads = [segment for segment in image.segments if segment.type == PT_LOAD and segment.memsz]
-    if not loads:
-        raise IcfError(f"{image.path}: has nothing that is loaded")
-    low = min(segment.vaddr for segment in loads) // _PAGE_BYTES * _PAGE_BYTES
-    high = max(segment.vaddr + segment.memsz for segment in loads)
+def _place(module: LoadedModule, found: str, cache: SymCache | None, span: tuple[int, int], exports: Exports) -> Placed:
+    low, high = span[0] // _PAGE_BYTES * _PAGE_BYTES, span[1]
+    if low == high:
+        raise IcfError(f"{found}: has nothing that is loaded")
     bias = module.load_address - low if module.load_address is not None else module.bias
     assert bias is not None
     if bias >= 1 << 63:
         bias -= 1 << 64  # how the loader writes a bias below zero
     if not 0 <= low + bias <= high + bias <= 1 << 64:
         raise IcfError(f"{module.path}: does not fit the address space at {low + bias:#x}")
-    return Placed(module.path, image, bias, low + bias, high + bias)
+    return Placed(module.path, found, cache, exports, bias, low + bias, high + bias)
+
+
+def _kept(module: LoadedModule, cache_dir: str | None) -> SymCache | None:
+    """The symcache that is kept of that build."""
+    if not module.build_id:
+        return None
+    try:
+        cache = open_by_build_id(module.build_id, cache_dir=cache_dir)
+    except IcfError:
+        return None
+    return cache if has_program(cache) else None
 
 
 def _find(module: LoadedModule, roots: Sequence[str]) -> tuple[Image | None, str]:

@@ -1,7 +1,11 @@
 """Open what stacks are resolved with: the one image of `-e`, or the modules of `--modules`.
 
-An image of the list is opened at once, which reads its headers: that shows whether it is the right one, and where it
-ends. Its tables, symbols and debug information are read when an address in it is looked up, or a call leads to it.
+What is asked of an image comes from its symcache (`unwind.symcache`), which is made when there is none: then neither
+the image nor its debug information is opened. The images of a list are opened, which reads their headers: that shows
+whether it is the right one, and where it ends. Their symcaches are read when an address is looked up, or a call
+leads there. A module whose image is gone is known by the symcache that is kept of its build.
+
+An image with the proposal's tables alone (`unwind.foreign`) is read itself.
 """
 
 from __future__ import annotations
@@ -10,85 +14,125 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import NamedTuple
 
-from icf.debugfiles.options import attach_debug, open_image
-from icf.elf.image import Image
+from icf.debugfiles.options import open_image
+from icf.errors import IcfError
 from unwind.answer import FrameAnswer
-from unwind.exports import Exports, ImageExports
-from unwind.load import has_only_records, has_tables, load_program
-from unwind.modules import find_images, read_modules
+from unwind.exports import Exports
+from unwind.load import load_program
+from unwind.modules import Placed, find_images, read_modules
 from unwind.process import Candidates, Module, Process
 from unwind.program import Program
+from unwind.resolver import Resolver
+from unwind.symcache.program import has_program, load_cached
+from unwind.symcache.store import open_or_build
+from unwind.symcache.symcache import CachedFrame, SymCache
 
-Place = Callable[[FrameAnswer], tuple[str, int] | None]
-_Opened = Iterator[tuple[Process, Place]]
+FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]
+_Opened = Iterator[tuple[Resolver, FramesOf]]
+
+
+class Places(NamedTuple):
+    """Where debug information is searched, and where symcaches are kept; None: the user's folder."""
+
+    debug_file: str | None = None
+    debug_roots: Sequence[str] = ()
+    cache_dir: str | None = None
+
+    def open(self, path: str) -> SymCache:
+        """The symcache of an image."""
+        return open_or_build(
+            path, debug_file=self.debug_file, debug_roots=self.debug_roots, cache_dir=self.cache_dir, lazy=False
+        )
+
+    def program(
+        self,
+        cache: SymCache,
+        path: str,
+        opened: ExitStack,
+        exports: Exports | None = None,
+        candidates: Candidates | None = None,
+    ) -> Program:
+        """The program of a symcache, or of its image, which is closed with `opened`."""
+        if has_program(cache):
+            return load_cached(cache, exports, candidates)
+        image = opened.enter_context(open_image(path, self.debug_file, self.debug_roots))
+        return load_program(image, exports, candidates)
 
 
 @contextmanager
-def open_alone(path: str, debug_file: str | None, debug_roots: Sequence[str], *, no_lines: bool) -> _Opened:
-    """One image, and the places of its frames; says on stderr what it lacks."""
-    with open_image(path, debug_file, debug_roots, needs_code=True) as image:
-        if has_only_records(image):
+def open_alone(path: str, places: Places, *, no_lines: bool) -> _Opened:
+    """One image, and the functions inlined in its frames; says on stderr what it lacks."""
+    with ExitStack() as opened:
+        cache = places.open(path)
+        if has_program(cache) and not cache.container.section_size_bytes("codemap"):
+            raise IcfError(
+                f"{path}: is a separate debug file, without code",
+                hint="name the image that it belongs to, and this file with --debug-file",
+            )
+        program = places.program(cache, path, opened)
+        if not has_program(cache):
             print(
                 f"icf: {path} has .debug_dcall alone: functions that share a body are found by symbols and debug"
                 f" information\nhint: 'icf pass {path}' knows more",
                 file=sys.stderr,
             )
-        elif not has_tables(image):
+        elif "icf" not in cache.container:
             print(
                 f"icf: {path} has no call-site tables, so folded functions cannot be told apart\n"
                 f"hint: run 'icf pass {path}'",
                 file=sys.stderr,
             )
-        program = Program.from_image(image)
         if program.dropped_records:
             print(f"icf: {path}: {program.dropped_records} records do not fit its code, left out", file=sys.stderr)
-        yield Process.of(program), _nowhere if no_lines else _Places({program: image}).place
+        yield Resolver(program), _nothing if no_lines else _Frames({program: cache}).of
 
 
 @contextmanager
-def open_modules(path: str, module_roots: Sequence[str], debug_roots: Sequence[str], *, no_lines: bool) -> _Opened:
-    """The modules that a list names, and the places of their frames; one line on stderr for each that is not found."""
+def open_modules(path: str, module_roots: Sequence[str], places: Places, *, no_lines: bool) -> _Opened:
+    """The modules that a list names, and the functions inlined in their frames; a line on stderr for each that is not
+    found."""
     with ExitStack() as opened:
-        placed, missing = find_images(read_modules(path), (*module_roots, *debug_roots), opened)
+        roots = (*module_roots, *places.debug_roots)
+        placed, missing = find_images(read_modules(path), roots, places.cache_dir, opened)
         for problem in missing:
             sys.stderr.write(f"icf: warning: {problem}: its frames are unknown\n")
-        image_of: dict[Program, Image] = {}
+        cache_of: dict[Program, SymCache] = {}
         modules = []
         for each in placed:
-            exports = ImageExports(each.image)
-            load = partial(_load, each.image, exports, debug_roots, image_of)
-            modules.append(Module(each.path, each.bias, each.start, each.end, load, exports))
-        yield Process(modules), _nowhere if no_lines else _Places(image_of).place
+            load = partial(_load, each, places, cache_of, opened)
+            modules.append(Module(each.path, each.bias, each.start, each.end, load, each.exports))
+        yield Resolver(Process(modules)), _nothing if no_lines else _Frames(cache_of).of
 
 
 def _load(
-    image: Image, exports: Exports, roots: Sequence[str], image_of: dict[Program, Image], candidates: Candidates
+    placed: Placed, places: Places, cache_of: dict[Program, SymCache], opened: ExitStack, candidates: Candidates
 ) -> Program:
-    attach_debug(image, roots)
-    program = load_program(image, exports, candidates)
-    image_of[program] = image
+    cache = placed.cache or places.open(placed.found)
+    program = places.program(cache, placed.found, opened, placed.exports, candidates)
+    cache_of[program] = cache
     return program
 
 
-def _nowhere(_: FrameAnswer) -> None:
-    return None
+def _nothing(_: FrameAnswer) -> Sequence[CachedFrame]:
+    return ()
 
 
-class _Places:
-    """File and line of a frame, by the debug information of its module."""
+class _Frames:
+    """What is inlined in a frame, and where: by the lines of the function that it was found to be."""
 
-    def __init__(self, image_of: dict[Program, Image]) -> None:
-        self._image_of = image_of
-        self._of: dict[Program, Place] = {}
+    def __init__(self, cache_of: dict[Program, SymCache]) -> None:
+        self._cache_of = cache_of
 
-    def place(self, answer: FrameAnswer) -> tuple[str, int] | None:
-        if answer.body is None:
-            return None
-        program = answer.body.program
-        place = self._of.get(program)
-        if place is None:
-            from unwind.lines import Lines
-
-            place = self._of[program] = Lines(self._image_of[program]).place
-        return place(answer)
+    def of(self, answer: FrameAnswer) -> Sequence[CachedFrame]:
+        """Innermost inlined function first, the function itself last; none where it is not known who it is."""
+        body, idx = answer.body, answer.member_idx
+        if body is None or idx < 0:
+            return ()
+        cache = self._cache_of[body.program]
+        found = cache.find(answer.vaddr)
+        # a table that names other functions than the symbols of its image is wrong about somebody
+        if found is None or idx >= len(found.members) or found.members[idx].name != body.members[idx].name:
+            return ()
+        return cache.frames(answer.vaddr, idx)

@@ -1,11 +1,13 @@
 """Write resolved stacks as JSON: one object a line for each stack, in order.
 
     {"frames":[{"address":"0x401136","verdict":"unique","name":"f(int)","linkage_name":"_Z1fi","candidates":[],
-     "file":"a.cc","line":12,"inlines":[],"evidence":"relocation"},...],"weight":1}
+     "file":"a.cc","line":12,"column":7,"inlines":[],"evidence":"relocation"},...],"weight":1}
 
 `name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
-names still possible otherwise. `file` and `line` are null where they are not certain; `address` is null for
-a frame outside of the image. With `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
+names still possible otherwise. `file`, `line` and `column` are a place in that very function, and null where they are
+not certain; `inlines` are the functions inlined there, innermost first, with `name`, `linkage_name`, `file`, `line`
+and `column` of their own. `address` is null for a frame outside of the image. With `icf resolve --modules` each frame has
+`"module"`, the path of its image, or null.
 
 There is a frame for each address. Where tail calls have left frames out between one and its caller, it has
 `"tail_calls"`, a list of such objects, innermost first, whose `address` is that of the jump, or null if it was one of
@@ -15,21 +17,24 @@ several. With `icf resolve --explain` each frame has `"explain"`, a list of fact
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from icf.demangle import demangle
 from icf.model import Verdict
 from unwind.answer import Facts, FrameAnswer
 from unwind.stack import Stack
+from unwind.symcache.symcache import CachedFrame
 
-Place = tuple[str, int] | None  # file and line of a frame
+FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]  # innermost inlined function first, the function itself last
 _KEPT_FRAMES = 1 << 18
+_NO_FRAME = CachedFrame("", "", 0, 0, False)
 
 
 class JsonWriter:
-    """Turns answers into lines; `place` gives the file and line of a frame."""
+    """Turns answers into lines; `frames_of` gives what is inlined in a frame, and the places."""
 
-    def __init__(self, place: Callable[[FrameAnswer], Place], *, with_modules: bool = False) -> None:
-        self._place = place
+    def __init__(self, frames_of: FramesOf, *, with_modules: bool = False) -> None:
+        self._frames_of = frames_of
         self._with_modules = with_modules
         self._frames: dict[FrameAnswer, str] = {}
 
@@ -56,16 +61,18 @@ class JsonWriter:
 
     def _object(self, answer: FrameAnswer, facts: Iterator[list[str]] | None) -> dict[str, object]:
         """A frame; takes from `facts` those of itself and of the frames that tail calls left out above it."""
-        file, line = self._place(answer) or (None, None)
+        *inlined, own = self._frames_of(answer) or (_NO_FRAME,)
         frame: dict[str, object] = {
             "address": None if answer.address is None else f"{answer.address:#x}",
             "verdict": answer.verdict.value,
             "name": answer.name,
             "linkage_name": answer.linkage_name,
             "candidates": [] if answer.verdict is Verdict.UNKNOWN else list(answer.candidates),
-            "file": file,
-            "line": line,
-            "inlines": [],
+            **_place(own),
+            "inlines": [
+                {"name": demangle(each.linkage_name), "linkage_name": each.linkage_name, **_place(each)}
+                for each in inlined
+            ],
             "evidence": answer.evidence,
         }
         if self._with_modules:
@@ -75,3 +82,7 @@ class JsonWriter:
         if answer.missing:
             frame["tail_calls"] = [self._object(missing, facts) for missing in answer.missing]
         return frame
+
+
+def _place(frame: CachedFrame) -> dict[str, object]:
+    return {"file": frame.file or None, "line": frame.line or None, "column": frame.column or None}

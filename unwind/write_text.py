@@ -1,6 +1,7 @@
 """Write resolved stacks for people: a block for each stack, an indented line for each candidate.
 
     stack 1, seen 42 times
+        0x0000000000401136  std::max(int, int) (bits/stl_algo.h:257)  [inlined]
     #0  0x0000000000401136  fir::taps(int) (src/fir.cc:12)  [unique, relocation]
     #1  0x0000000000401180  one of 2  [ambiguous: indirect call before 0x4011f0]
             fir::left()
@@ -8,7 +9,8 @@
     #2  0x00000000004011f0  main (src/main.cc:40)
     #3                   ?  [unknown: outside of the image]
 
-An unmerged function, the usual case, has no remark. A frame that a tail call has left out of the stack has no number;
+An unmerged function, the usual case, has no remark. Functions that are inlined in one stand above it, without a number;
+the line of each is where it calls the one above. A frame that a tail call has left out of the stack has no number;
 its address is that of the jump:
 
     #0  0x0000000000401136  Account::find(int) (src/account.cc:12)
@@ -19,24 +21,25 @@ its address is that of the jump:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from icf.demangle import demangle
 from icf.model import Verdict
 from unwind.answer import Facts, FrameAnswer
 from unwind.stack import Stack
+from unwind.symcache.symcache import CachedFrame
 
-Place = tuple[str, int] | None  # file and line of a frame
+FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]  # innermost inlined function first, the function itself last
 _SHOWN_CANDIDATES = 16
 _KEPT_FRAMES = 1 << 18
 
 
 class TextWriter:
-    """Turns answers into blocks of text; `place` gives the file and line of a frame."""
+    """Turns answers into blocks of text; `frames_of` gives what is inlined in a frame, and the places."""
 
-    def __init__(self, place: Callable[[FrameAnswer], Place]) -> None:
-        self._place = place
-        self._frames: dict[FrameAnswer, str] = {}
+    def __init__(self, frames_of: FramesOf) -> None:
+        self._frames_of = frames_of
+        self._frames: dict[FrameAnswer, list[str]] = {}  # what is inlined in it, and the frame itself
         self._stack_count = 0
 
     def block(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
@@ -52,24 +55,29 @@ class TextWriter:
         explained = iter(facts or ())
         for idx, answer in enumerate(answers):
             for number, frame in ((f"#{idx}", answer), *(("", missing) for missing in answer.missing)):
-                lines.append(f"{number:<{width}}  {self._text(frame)}")
+                *inlined, own = self._text(frame)
+                lines += [f"{'':<{width}}  {text}" for text in inlined]
+                lines.append(f"{number:<{width}}  {own}")
                 lines += [_printable(f"        - {fact}") for fact in next(explained, ())]
         lines.append("\n")
         return "\n".join(lines)
 
-    def _text(self, answer: FrameAnswer) -> str:
+    def _text(self, answer: FrameAnswer) -> list[str]:
         text = self._frames.get(answer)
         if text is None:
             text = self._frames[answer] = self._frame(answer)
         return text
 
-    def _frame(self, answer: FrameAnswer) -> str:
+    def _frame(self, answer: FrameAnswer) -> list[str]:
         address = "?".rjust(18) if answer.address is None else f"{answer.address:#018x}"
+        inlined: list[str] = []
         words = [address]
         remarks = [answer.verdict.value] if answer.verdict is not Verdict.UNMERGED else []
         if answer.name is not None:
-            place = self._place(answer)
-            words.append(f"{answer.name} ({place[0]}:{place[1]})" if place else answer.name)
+            frames = self._frames_of(answer)
+            words.append(answer.name + _place(frames[-1]) if frames else answer.name)
+            for each in frames[:-1]:
+                inlined.append(_printable(f"{address}  {demangle(each.linkage_name)}{_place(each)}  [inlined]"))
         elif answer.candidates:
             words.append(_COUNTED[answer.verdict].format(len(answer.candidates)))
         if answer.module:
@@ -86,7 +94,11 @@ class TextWriter:
         if more > 0:
             shown.append(f"and {more} more")
         text = "\n        ".join(["  ".join(words), *shown])
-        return _printable(text)
+        return [*inlined, _printable(text)]
+
+
+def _place(frame: CachedFrame) -> str:
+    return f" ({frame.file}:{frame.line})" if frame.file and frame.line else ""
 
 
 def _printable(text: str) -> str:

@@ -276,6 +276,14 @@ class Image:
         first = offset + (vaddr - start)
         return self.data[first : first + min(size_bytes, end - vaddr)]
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The lowest address of what is loaded, and the one behind the highest; twice 0 if nothing is."""
+        loads = [segment for segment in self.segments if segment.type == PT_LOAD and segment.memsz]
+        if not loads:
+            return 0, 0
+        return min(segment.vaddr for segment in loads), max(segment.vaddr + segment.memsz for segment in loads)
+
     def may_start_function(self, vaddr: int) -> bool:
         """Whether a function may start there: certain with a symbol table, else wherever there is code."""
         if not any(

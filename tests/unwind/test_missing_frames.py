@@ -201,13 +201,13 @@ def test_so_does_one_that_only_its_symbol_names() -> None:
 def test_they_are_written_between_the_frames() -> None:
     answers = Resolver(merged()).resolve((pc(2), ret(4)))
     stack = Stack((pc(2), ret(4)))
-    inner, outer = json.loads(JsonWriter(lambda answer: None).line(stack, answers))["frames"]
+    inner, outer = json.loads(JsonWriter(lambda answer: ()).line(stack, answers))["frames"]
     assert (inner["name"], outer["name"]) == ("b2m0", "b4m0") and "tail_calls" not in outer
     assert [(frame["name"], frame["address"]) for frame in inner["tail_calls"]] == [
         ("b1m0", f"{at(1):#x}"),
         ("b0m0", f"{at(0):#x}"),
     ]
-    assert TextWriter(lambda answer: None).block(stack, answers) == (
+    assert TextWriter(lambda answer: ()).block(stack, answers) == (
         "stack 1\n"
         "#0  0x0000000000003008  b2m0  [unique, table]\n"
         "    0x0000000000002800  b1m0  [unique, tail call]\n"
@@ -216,7 +216,7 @@ def test_they_are_written_between_the_frames() -> None:
     )
     open_jump = program({0: [1, 1]})
     answers = Resolver(open_jump).resolve((pc(1), ret(MAIN)))
-    line = JsonWriter(lambda answer: None).line(Stack((pc(1), ret(MAIN))), answers)
+    line = JsonWriter(lambda answer: ()).line(Stack((pc(1), ret(MAIN))), answers)
     assert json.loads(line)["frames"][0]["tail_calls"][0]["address"] is None
 
 

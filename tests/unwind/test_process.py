@@ -259,11 +259,11 @@ def test_numbers_and_paths_of_a_list(tmp_path: Path) -> None:
 def test_where_an_image_lies() -> None:
     tiny = str(Path(__file__).resolve().parents[2] / "testdata" / "corrupt" / "tiny")  # linked at 0x400000
     with ExitStack() as opened:
-        (placed,), missing = find_images([LoadedModule(tiny, b"", 0x555500000000, None)], (), opened)
+        (placed,), missing = find_images([LoadedModule(tiny, b"", 0x555500000000, None)], (), None, opened)
         assert (placed.bias, placed.start) == (0x555500000000 - 0x400000, 0x555500000000) and not missing
-        (placed,), _ = find_images([LoadedModule(tiny, b"", None, (1 << 64) - 0x1000)], (), opened)
+        (placed,), _ = find_images([LoadedModule(tiny, b"", None, (1 << 64) - 0x1000)], (), None, opened)
         assert (placed.bias, placed.start) == (-0x1000, 0x400000 - 0x1000)
         with pytest.raises(IcfError, match="does not fit the address space"):
-            find_images([LoadedModule(tiny, b"", None, -0x500000)], (), opened)
-        found, (problem,) = find_images([LoadedModule(tiny, b"ab", None, 0)], (), opened)
+            find_images([LoadedModule(tiny, b"", None, -0x500000)], (), None, opened)
+        found, (problem,) = find_images([LoadedModule(tiny, b"ab", None, 0)], (), None, opened)
         assert not found and problem.startswith(f"{tiny}: has build id ") and problem.endswith(", not 6162")

@@ -10,6 +10,7 @@ from unwind.answer import FrameAnswer
 from unwind.program import CallRecord, CallSite, ListedCode, Program, SiteKind
 from unwind.resolver import Resolver
 from unwind.stack import Stack
+from unwind.symcache.symcache import CachedFrame
 from unwind.write_json import JsonWriter
 from unwind.write_text import TextWriter
 
@@ -26,12 +27,15 @@ RECORDS = [
 PROGRAM = Program(CLASSES, RECORDS, code=ListedCode({ret(1, 1): CallSite(SiteKind.INDIRECT)}))
 
 
-def place(answer: FrameAnswer) -> tuple[str, int] | None:
-    return ("src/main.cc", 40) if answer.linkage_name == "b1m0" else None
+def frames_of(answer: FrameAnswer) -> list[CachedFrame]:
+    if answer.linkage_name != "b1m0":
+        return []
+    own = CachedFrame("b1m0", "src/main.cc", 40, 5, False)
+    return [own] if answer.address == ret(1) else [CachedFrame("_ZN3fir3maxEv", "src/fir.h", 7, 0, True), own]
 
 
 def test_text_is_a_block_for_each_stack() -> None:
-    resolver, writer = Resolver(PROGRAM), TextWriter(place)
+    resolver, writer = Resolver(PROGRAM), TextWriter(frames_of)
     blocks = ""
     for stack in (
         Stack((pc(0), ret(1, 1), None), 1200),
@@ -45,6 +49,7 @@ def test_text_is_a_block_for_each_stack() -> None:
         "#0  0x0000000000001008  one of 2  [ambiguous: indirect call before 0x2020]\n"
         "        fir::left()\n"
         "        fir::right()\n"
+        "    0x0000000000002020  fir::max() (src/fir.h:7)  [inlined]\n"
         "#1  0x0000000000002020  b1m0 (src/main.cc:40)\n"
         "#2                   ?  [unknown: outside of the image]\n"
         "\n"
@@ -59,6 +64,7 @@ def test_text_is_a_block_for_each_stack() -> None:
         "#1  0x0000000000003010  one of 2  [ambiguous: indirect call before 0x2020]\n"
         "        b2m0\n"
         "        b2m1\n"
+        "    0x0000000000002020  fir::max() (src/fir.h:7)  [inlined]\n"
         "#2  0x0000000000002020  b1m0 (src/main.cc:40)\n"
         "\n"
         "stack 4\n"
@@ -71,18 +77,26 @@ def test_long_lists_of_candidates_are_cut_in_text_and_whole_in_json() -> None:
     program = Program([fold(0, 30)])
     stack = Stack((pc(0),))
     answers = Resolver(program).resolve(stack.addresses)
-    assert TextWriter(place).block(stack, answers).endswith("        b0m15\n        and 14 more\n\n")
-    assert len(json.loads(JsonWriter(place).line(stack, answers))["frames"][0]["candidates"]) == 30
+    assert TextWriter(frames_of).block(stack, answers).endswith("        b0m15\n        and 14 more\n\n")
+    assert len(json.loads(JsonWriter(frames_of).line(stack, answers))["frames"][0]["candidates"]) == 30
 
 
 def test_json_keeps_the_order_of_keys_and_has_no_spaces() -> None:
     stack = Stack((pc(2), ret(1)), 7)
-    assert JsonWriter(place).line(stack, Resolver(PROGRAM).resolve(stack.addresses)) == (
+    assert JsonWriter(frames_of).line(stack, Resolver(PROGRAM).resolve(stack.addresses)) == (
         '{"frames":[{"address":"0x3008","verdict":"unique","name":"b2m1","linkage_name":"b2m1","candidates":[],'
-        '"file":null,"line":null,"inlines":[],"evidence":"aligned"},'
+        '"file":null,"line":null,"column":null,"inlines":[],"evidence":"aligned"},'
         '{"address":"0x2010","verdict":"unmerged","name":"b1m0","linkage_name":"b1m0","candidates":[],'
-        '"file":"src/main.cc","line":40,"inlines":[],"evidence":""}],"weight":7}\n'
+        '"file":"src/main.cc","line":40,"column":5,"inlines":[],"evidence":""}],"weight":7}\n'
     )
+
+
+def test_json_has_inlined_functions_innermost_first() -> None:
+    stack = Stack((pc(0), ret(1, 1), None))
+    frames = json.loads(JsonWriter(frames_of).line(stack, Resolver(PROGRAM).resolve(stack.addresses)))["frames"]
+    inlined = {"name": "fir::max()", "linkage_name": "_ZN3fir3maxEv", "file": "src/fir.h", "line": 7, "column": None}
+    assert [frame["inlines"] for frame in frames] == [[], [inlined], []]
+    assert (frames[1]["name"], frames[1]["line"]) == ("b1m0", 40)
 
 
 def test_names_that_are_no_text_are_shown() -> None:
@@ -90,5 +104,5 @@ def test_names_that_are_no_text_are_shown() -> None:
     program = Program([FoldClass(Vaddr(0x1000), 16, (Member(name),), ClassFlag.MEMBERS_COMPLETE)])
     stack = Stack((pc(0),))
     answers = Resolver(program).resolve(stack.addresses)
-    assert "odd\\udcff" in TextWriter(place).block(stack, answers)
-    assert json.loads(JsonWriter(place).line(stack, answers))["frames"][0]["name"] == name
+    assert "odd\\udcff" in TextWriter(frames_of).block(stack, answers)
+    assert json.loads(JsonWriter(frames_of).line(stack, answers))["frames"][0]["name"] == name

@@ -1,0 +1,96 @@
+"""The resolver on a symcache says what it says on the image, and needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from icf.elf.image import Image
+from icf.errors import FormatError
+from tests.e2e.program import icf
+from tests.unwind.symcache.support import SHOP
+from unwind.program import Program
+from unwind.resolver import Resolver
+from unwind.symcache.container import Container, pack
+from unwind.symcache.program import load_cached, pack_program
+from unwind.symcache.store import open_or_build
+from unwind.symcache.symcache import SymCache
+
+STACKS = [
+    json.loads(line)["stack"] for line in SHOP.with_name(f"{SHOP.name}.json").read_text().splitlines()
+]  # as sampled
+
+
+@pytest.fixture(params=[False, True], ids=["as linked", "with tables"])
+def program(request: pytest.FixtureRequest, image: Path) -> Path:
+    if request.param:
+        icf("pass", image)
+    return image
+
+
+def stacks(image: Image) -> Iterator[tuple[int | None, ...]]:
+    """Those that were sampled, and some that cannot be."""
+    yield from (tuple(None if word == "?" else int(word, 16) for word in line.split()) for line in STACKS)
+    rng = random.Random(7)
+    low, high = image.span
+    addresses = [address for line in STACKS for address in line.split() if address != "?"]
+    for _ in range(300):
+        yield tuple(
+            int(rng.choice(addresses), 16) if rng.random() < 0.7 else rng.randrange(low, high)
+            for _ in range(rng.randrange(1, 6))
+        )
+
+
+def test_answers_are_those_of_the_image(program: Path, folder: Path) -> None:
+    cache = open_or_build(program, cache_dir=folder)
+    with Image.open(program) as image:
+        here, kept = Resolver(Program.from_image(image)), Resolver(load_cached(cache))
+        for addresses in stacks(image):
+            for left, right in zip(here.resolve(addresses), kept.resolve(addresses), strict=True):
+                assert [
+                    (each.verdict, each.linkage_name, each.candidates, each.evidence, each.reason, each.vaddr)
+                    for each in (left, *left.missing)
+                ] == [
+                    (each.verdict, each.linkage_name, each.candidates, each.evidence, each.reason, each.vaddr)
+                    for each in (right, *right.missing)
+                ]
+
+
+def test_a_module_that_is_gone_is_known_by_its_build(program: Path, folder: Path, tmp_path: Path) -> None:
+    with Image.open(program) as image:
+        build_id = image.build_id.hex()
+    (tmp_path / "stacks").write_text("".join(f"{stack}\n" for stack in STACKS))
+    listed = tmp_path / "modules"
+    listed.write_text(json.dumps([{"path": str(program), "build_id": build_id, "bias": 0}]))
+    command = ("resolve", "--modules", listed, "--cache-dir", folder, "--out", "json", tmp_path / "stacks")
+    there = icf(*command)
+    program.unlink()
+    assert icf(*command) == there and '"name":"main"' in there
+    listed.write_text(json.dumps([{"path": str(program), "build_id": "ab" * 20, "bias": 0}]))
+    assert '"name"' in icf(*command) and "main" not in icf(*command)
+
+
+def test_links_that_are_not_what_they_should_be_are_refused(program: Path, folder: Path) -> None:
+    cache = open_or_build(program, cache_dir=folder)
+    with Image.open(program) as image:
+        links = json.loads(pack_program(image)["links"])
+    for key, wrong in (
+        ("text", [1]), ("span", ["a", 1]), ("imports", {"x": "y"}), ("stubs", {"1": 2}), ("exports", [["g", 1]]),
+        ("exports", [["g", "1", "", False, False]]), ("vtables", []), ("folds_imports", 1),
+    ):  # fmt: skip
+        with pytest.raises(FormatError, match="links"):
+            load_cached(_with_section(cache, "links", json.dumps(links | {key: wrong}).encode()))
+    for content in (b"", b"[]", b"{", b"\xff", b"[" * 100_000):
+        with pytest.raises(FormatError, match="links"):
+            load_cached(_with_section(cache, "links", content))
+    with pytest.raises(FormatError, match="codemap"):
+        load_cached(_with_section(cache, "codemap", bytes(25)))
+
+
+def _with_section(cache: SymCache, name: str, content: bytes) -> SymCache:
+    sections = {each: bytes(cache.container.section(each)) for each in cache.container.names} | {name: content}
+    return SymCache.from_container(Container(memoryview(b"".join(pack(cache.head, sections))), "changed"))
