@@ -1,7 +1,7 @@
 """`icf disasm`: machine code with what each instruction refers to; for a call of a merged body the member it means.
 
-Opening an image reads its headers, symbols and tables, and no debug information: that is for files and lines, and read
-where these are asked for.
+Opening an image reads its headers, symbols and tables, and no debug information: files and lines, where they are asked
+for, come from the image's symcache.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterator
 
 from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.demangle import demangle
-from icf.elf.image import Image
-from icf.model import Verdict
-from unwind.answer import FrameAnswer
 from unwind.disasm.listing import Listing
 from unwind.disasm.select import Region, Selection
+from unwind.disasm.sources import SourcePlace, Sources
 from unwind.facts import ImageFacts
 from unwind.load import has_only_records, has_tables
 from unwind.program import Program
 
-_Places = Callable[[Region, int], tuple[str, int] | None]
+_Places = Callable[[Region, int], SourcePlace | None]
 _FOLDING_LINKERS = ("gold", "lld", "mold")
 
 
@@ -32,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-l", "--lines", action="store_true", help="say where file and line change")
     parser.add_argument(
         "-S", "--source", action="store_true", help="show the source lines, too, if the files are there"
+    )
+    parser.add_argument(
+        "--cache-dir", metavar="DIR", help="keep lines there, for -l and -S ($ICF_CACHE_DIR, ~/.cache/icf)"
     )
     parser.add_argument("--bytes", action="store_true", help="show the bytes of each instruction")
     parser.add_argument(
@@ -62,7 +63,14 @@ def run(args: argparse.Namespace) -> int:
             )
         program, facts = Program.from_image(image), ImageFacts(image)
         selection, listing = Selection(image, program, facts), Listing(image, program, facts)
-        place = _places(image) if args.lines or args.source else None
+        place = None
+        if args.lines or args.source:
+            from unwind.symcache.store import open_or_build
+
+            cache = open_or_build(
+                args.exe, debug_file=args.debug_file, debug_roots=args.debug_root, cache_dir=args.cache_dir
+            )
+            place = Sources(cache).place
         write = _json(listing, place) if args.json else _text(listing, place, args)
         for argument in args.what:
             for region in selection.regions(argument):
@@ -107,18 +115,3 @@ def _text(listing: Listing, place: _Places | None, args: argparse.Namespace) -> 
 
 def _likes_color() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _places(image: Image) -> _Places:
-    """File and line of the code of a region, by those of the member that was asked for."""
-    from unwind.lines import Lines
-
-    lines = Lines(image)
-
-    def place(region: Region, vaddr: int) -> tuple[str, int] | None:
-        if region.body is None:
-            return None
-        verdict = Verdict.UNMERGED if region.body.settled else Verdict.UNIQUE
-        return lines.place(FrameAnswer(vaddr, verdict, vaddr=vaddr, body=region.body, member_idx=region.member_idx))
-
-    return place

@@ -3,13 +3,15 @@
     {"region":{"address":"0x8b0","end":"0x8eb","stub":null,"flags":["members-complete","calls-complete"],
       "members":[{"linkage_name":"_ZN4ListI5OrderE3addEPS0_","name":"List<Order>::add(Order*)","flags":["kept"],
       "aliases":[]},...]}}
-    {"address":"0x8e0","bytes":"e87bffffff","mnemonic":"call","operands":"0x860","file":null,"line":null,"notes":[
+    {"address":"0x8e0","bytes":"e87bffffff","mnemonic":"call","operands":"0x860","file":null,"line":null,"inlined":[],"notes":[
       {"kind":"function","address":"0x860","offset":0,"members":3,"meanings":[{"callers":["_ZN4ListI5OrderE3addEPS0_"],
       "callees":["_ZN4ListI5OrderE4growEv"],"may_be_another":false,"evidence":"dwarf"},...]}]}
 
-`members` is null where the code is in no function. Functions in notes are given by linkage names. A meaning without
-callers holds for each member of the function; one with several callees means one of them. Kinds of notes: `function`,
-`import`, `data`, `pointer` (with `place` and `target`), `likely` (with `place`), `virtual_call`, `jump_table`.
+`members` is null where the code is in no function. Functions in notes are given by linkage names, by source names where
+the image has no others. A meaning without callers holds for each member of the function; one with several callees means
+one of them. `inlined` are the functions that are inlined there, innermost first; `file` and `line` are of that one.
+Kinds of notes: `function`, `import`, `data`, `pointer` (with `place` and `target`), `likely` (with `place`),
+`virtual_call`, `jump_table`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from icf.model import ClassFlag, Evidence, MemberFlag
 from unwind.disasm.listing import Line
 from unwind.disasm.notes import Data, Function, Import, JumpTable, Likely, Note, Pointer, VirtualCall
 from unwind.disasm.select import Region
+from unwind.disasm.sources import SourcePlace
 
 _Json = dict[str, Any]
 
@@ -30,7 +33,7 @@ _Json = dict[str, Any]
 class JsonWriter:
     """Turns regions and instructions into lines; `place` gives file and line."""
 
-    def __init__(self, place: Callable[[Region, int], tuple[str, int] | None] | None = None) -> None:
+    def __init__(self, place: Callable[[Region, int], SourcePlace | None] | None = None) -> None:
         self._place = place
 
     def header(self, region: Region) -> str:
@@ -55,15 +58,15 @@ class JsonWriter:
         """The object of an instruction, without its newline."""
         instruction, notes = line
         place = self._place(region, instruction.vaddr) if self._place is not None else None
-        file, number = place or (None, None)
         return _dumps(
             {
                 "address": hex(instruction.vaddr),
                 "bytes": instruction.code.hex(),
                 "mnemonic": instruction.mnemonic,
                 "operands": instruction.operands,
-                "file": file,
-                "line": number,
+                "file": place.file if place else None,
+                "line": place.line if place else None,
+                "inlined": list(place.inlined) if place else [],
                 "notes": [_note(note) for note in notes],
             }
         )

@@ -26,8 +26,8 @@ from unwind.disasm.instructions import Instruction, Kind
 from unwind.disasm.listing import Line
 from unwind.disasm.notes import Data, Function, Import, JumpTable, Likely, Meaning, Note, Pointer, VirtualCall
 from unwind.disasm.select import Region
+from unwind.disasm.sources import SourcePlace
 
-FilePlace = tuple[str, int]
 _OPERANDS_WIDTH = 36
 _BYTES_WIDTH = 24
 _MNEMONIC_WIDTH = 7
@@ -49,7 +49,7 @@ class TextWriter:
     def __init__(
         self,
         *,
-        place: Callable[[Region, int], FilePlace | None] | None = None,
+        place: Callable[[Region, int], SourcePlace | None] | None = None,
         with_source: bool = False,
         with_bytes: bool = False,
         with_addresses: bool = True,
@@ -93,7 +93,7 @@ class TextWriter:
     def lines(self, region: Region, instructions: Iterator[Line]) -> Iterator[str]:
         """The instructions; lines without their newlines."""
         width = len(f"{region.end:x}")
-        last: FilePlace | None = None
+        last: SourcePlace | None = None
         for instruction, notes in instructions:
             place = self._place(region, instruction.vaddr) if self._place is not None else None
             if place is not None and place != last:
@@ -112,10 +112,10 @@ class TextWriter:
             column = len(lead) + len(code) + len(padding)
             yield from (" " * column + self._colored(_GREEN, f"; {text}") for text in texts[1:])
 
-    def _source(self, place: FilePlace) -> str:
-        file, line = place
-        text = getline(file, line).rstrip() if self._with_source else ""
-        return f"{file}:{line}:  {text}" if text else f"{file}:{line}"
+    def _source(self, place: SourcePlace) -> str:
+        text = getline(place.file, place.line).rstrip() if self._with_source else ""
+        inlined = f" (inlined {self._shown(place.inlined[0])})" if place.inlined else ""
+        return f"{place.file}:{place.line}{inlined}{f':  {text}' if text else ''}"
 
     def _code(self, region: Region, instruction: Instruction) -> str:
         operands = instruction.operands
