@@ -107,7 +107,11 @@ class LiveProcess:
         module = self._module(mapping)
         if module is not None:
             return Place(module, address - module.bias, None, mapping.path)
-        return Place(None, 0, self._jit.find(address), mapping.path)
+        code = self._jit.find(address)
+        if code is None and mapping.is_executable and self.target.text("maps") != self._text:
+            self._read_maps()  # a jitdump may have been mapped meanwhile
+            code = self._jit.find(address)
+        return Place(None, 0, code, mapping.path)
 
     def jit_at(self, address: int) -> JitCode | None:
         """The function made at run time that its files have at the address, whatever is mapped there."""
