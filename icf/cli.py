@@ -44,6 +44,7 @@ VERBS: dict[str, Verb] = {
     "dump": Verb("icf.cmd_dump", "print the tables of an image"),
     "cache": Verb("unwind.cmd_cache", "keep what symbolizing needs of images, and look after it"),
     "resolve": Verb("unwind.cmd_resolve", "say which function each frame of a stack really is"),
+    "symbolize": Verb("unwind.cmd_symbolize", "names, inlined functions and lines of addresses"),
     "disasm": Verb("unwind.cmd_disasm", "show machine code, and which functions its calls mean"),
 }
 

@@ -13,6 +13,9 @@ import re
 from functools import lru_cache
 
 _LIMIT = 1 << 14
+_ANONYMOUS = "(anonymous namespace)"
+_OPERATOR = re.compile(r"\boperator(?!\w)(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)?")
+_LOCAL_SCOPE = re.compile(r"(?: const| volatile| &&?)*::")  # of a class or lambda within a function
 _RUST_LEGACY = re.compile(r"17h[0-9a-f]{16}E(?:\.|$)")
 
 
@@ -39,3 +42,40 @@ def _demangle_rust_legacy_or_swift(name: str) -> str:
     from pydemumble import demangle as demangle_by_demumble
 
     return (name.isascii() and demangle_by_demumble(name)) or name
+
+
+def short_name(name: str) -> str:
+    """The name of a function as its declaration has it: without scopes, parameters and what it returns.
+
+    >>> short_name("_ZN3fir6Filter4tapsEi"), short_name("_ZN3firlsIiEERSoS1_T_"), short_name("main")
+    ('taps', 'operator<<<int>', 'main')
+    """
+    text = demangle(name)
+    if text == name:
+        return name
+    depth = start = at = 0
+    is_operator = False
+    while at < len(text):
+        if depth == 0 and (found := _OPERATOR.match(text, at)):
+            start, at, is_operator = at, found.end(), True
+        elif text[at] == "(" and depth == 0 and not text.startswith(_ANONYMOUS, at):
+            end = _closing(text, at)
+            if not (scope := _LOCAL_SCOPE.match(text, end)):
+                return text[start:at] or text
+            start, at, is_operator = scope.end(), scope.end(), False
+        else:
+            depth += (text[at] in "<({[") - (text[at] in ">)}]")
+            at += 1
+            if depth == 0 and (text.startswith("::", at - 1) or (text[at - 1] == " " and not is_operator)):
+                start, is_operator = at + (text[at - 1] == ":"), False
+    return text[start:] or text
+
+
+def _closing(text: str, at: int) -> int:
+    """Behind the bracket that closes the one at `at`."""
+    depth = 0
+    for end in range(at, len(text)):
+        depth += (text[end] == "(") - (text[end] == ")")
+        if depth == 0:
+            return end + 1
+    return len(text)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from icf.elf.image import Image
 from icf.errors import IcfError
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
 
 
 def add_debug_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +36,8 @@ def open_image(
     A file that was found in its place and does not belong is refused with a line on stderr; with `strict`, by an
     `IcfError`. With `needs_code` the image may not be a debug file itself.
     """
+    from icf.elf.image import Image
+
     image = Image.open(path)
     try:
         if needs_code and image.is_debug_file:

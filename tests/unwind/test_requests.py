@@ -1,0 +1,111 @@
+"""Lines of stdin as addr2line and llvm-symbolizer read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from unwind.requests import Request, parse_number, read_hexadecimal, read_request
+
+U64 = (1 << 64) - 1
+
+
+@pytest.mark.parametrize(
+    ("line", "address"),
+    [
+        ("1146", 0x1146),
+        ("0x1146", 0x1146),
+        (" 0X1146 ", 0x1146),
+        ("1146 1149", 0x1146),
+        ("beef", 0xBEEF),
+        ("hello", 0),
+        ("", 0),
+        ("-1", 0),
+        ("f" * 30, U64),
+    ],
+)
+def test_addr2line_reads_hexadecimal(line: str, address: int) -> None:
+    assert read_hexadecimal(line) == Request(address=address)
+
+
+@pytest.mark.parametrize(
+    ("line", "request_"),
+    [
+        ("0x1146", Request(address=0x1146)),
+        ("4422", Request(address=4422)),
+        ("01146", Request(address=0o1146)),
+        ("  0x1146 ", Request(address=0x1146)),
+        ("CODE 0x1146", Request(address=0x1146)),
+        ("0x1146 0x1149", Request(address=0x1146)),
+        ("main", Request(symbol="main")),
+        ("CODE main", Request(symbol="main")),
+        ("main+4", Request(symbol="main", offset=4)),
+        ("main+0x14", Request(symbol="main", offset=0x14)),
+        ("operator+", Request(symbol="operator+")),
+        ("-1", Request(symbol="-1")),
+        ("CODE", Request(symbol="CODE")),
+        ("", Request()),
+        ("   ", Request()),
+    ],
+)
+def test_with_an_image_a_line_is_an_address_or_a_function(line: str, request_: Request) -> None:
+    assert read_request(line, image_is_known=True) == request_
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("0x114g", "'0x114g': 0x114g is no address"),
+        ("0xfffffffffffffffff", "'0xfffffffffffffffff': 0xfffffffffffffffff is no address"),
+        ("1_0", "'1_0': 1_0 is no address"),
+        ("FILE:shop 0x1", "'FILE:shop 0x1': the image is that of -e"),
+        ("DATA 0x4000", "'DATA 0x4000': DATA is not known here, CODE is"),
+        ("FRAME 0x4000", "'FRAME 0x4000': FRAME is not known here, CODE is"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(line: str, problem: str) -> None:
+    assert read_request(line, image_is_known=True) == Request(problem=problem)
+
+
+@pytest.mark.parametrize(
+    ("line", "request_"),
+    [
+        ("/usr/bin/shop 0x1139", Request(image="/usr/bin/shop", address=0x1139)),
+        ("shop main", Request(image="shop", symbol="main")),
+        ('"my shop" 0x1139', Request(image="my shop", address=0x1139)),
+        ("'my shop'0x1139", Request(image="my shop", address=0x1139)),
+        ("CODE 'my shop' 0x1139", Request(image="my shop", address=0x1139)),
+        ("FILE:shop 0x1139", Request(image="shop", address=0x1139)),
+        ('FILE:"my shop" 17', Request(image="my shop", address=17)),
+        ("BUILDID:4f1a 0x1139", Request(build_id="4f1a", address=0x1139)),
+        ("0x1139", Request(problem="'0x1139': no address behind the image")),
+        ("CODE 0x1139", Request(problem="'CODE 0x1139': no address behind the image")),
+        ("", Request()),
+    ],
+)
+def test_without_an_image_a_line_names_it(line: str, request_: Request) -> None:
+    assert read_request(line, image_is_known=False) == request_
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("0x10", 16),
+        ("0b101", 5),
+        ("0o17", 15),
+        ("017", 15),
+        ("99", 99),
+        (str(U64), U64),
+        (str(U64 + 1), None),
+        ("09", None),
+        ("0x", None),
+        ("0x-1", None),
+        ("0x_1", None),
+        (" 1", None),
+        ("+1", None),
+        ("1e3", None),
+        ("\u0661", None),
+    ],
+)
+def test_numbers(text: str, value: int | None) -> None:
+    assert parse_number(text) == value

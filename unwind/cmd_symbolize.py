@@ -1,0 +1,224 @@
+"""`icf symbolize -e IMAGE [ADDRESS...]`: names, inlined functions and lines of addresses.
+
+It takes the options of addr2line and llvm-symbolizer, reads what they read and writes what they write, so scripts
+need another name of the program and no more. `--style` says which of the two it stands in for, with its defaults and
+its reading of numbers; `--output-style` is llvm-symbolizer's own option and changes the output alone.
+
+Lines on stdin are answered as they come, many at a time where many are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import groupby
+
+from icf.debugfiles.options import add_debug_arguments
+from icf.errors import IcfError
+from unwind.requests import Request, read_hexadecimal, read_request
+from unwind.styles import Options, TextWriter, Writer
+from unwind.symbolizer import Symbolized, Symbolizer
+
+_PIECE_BYTES = 1 << 16
+_LINE_LIMIT = 1 << 20
+_U64 = (1 << 64) - 1
+_FORMS = {"LLVM": "llvm", "GNU": "llvm-gnu", "JSON": "json"}
+_TOOLS = {"llvm": "llvm", "gnu": "addr2line", "json": "json"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = """\
+An address is one as linked: hexadecimal with --style gnu, else decimal unless it begins with 0x. A line on stdin may
+also name the image, as llvm-symbolizer has it ('/usr/bin/shop 0x1139'), or a function ('main', 'main+4').
+
+For an address of folded functions the name is those of all of them, 'a() | b()', and a line is shown if it is the same
+in all of them; --candidates shows each with its own."""
+    parser.add_argument("addresses", metavar="ADDRESS", nargs="*", help="look these up; none: those on stdin")
+    parser.add_argument("-e", "--exe", "--obj", metavar="IMAGE", help="the image; without it each line names its own")
+    parser.add_argument(
+        "--style", choices=tuple(_TOOLS), help="do as llvm-symbolizer (default), addr2line, or write JSON"
+    )
+    parser.add_argument("--output-style", choices=tuple(_FORMS), help="write as llvm-symbolizer with this option does")
+    parser.add_argument("--candidates", action="store_true", help="all of the functions that were folded, each in full")
+    parser.add_argument(
+        "--return-addresses", action="store_true", help="these are return addresses: look up the calls before them"
+    )
+    functions = parser.add_argument_group("what to write")
+    functions.add_argument(
+        "-f", "--functions", action="store_const", const="linkage", help="names of functions (gnu: not without it)"
+    )
+    for kind in ("linkage", "short", "none"):
+        functions.add_argument(
+            f"--functions={kind}", dest="functions", action="store_const", const=kind, help=argparse.SUPPRESS
+        )
+    functions.add_argument(
+        "-i",
+        "--inlines",
+        "--inlining",
+        action=argparse.BooleanOptionalAction,
+        help="inlined functions (gnu: not without)",
+    )
+    functions.add_argument(
+        "-C", "--demangle", action=argparse.BooleanOptionalAction, help="names as in the source (gnu: not without it)"
+    )
+    functions.add_argument("-p", "--pretty-print", action="store_true", help="an answer in a line")
+    functions.add_argument(
+        "-a", "--addresses", "--print-address", dest="show", action="store_true", help="addresses, too"
+    )
+    functions.add_argument("-s", "--basenames", action="store_true", help="file names without folders")
+    search = parser.add_argument_group("where to look")
+    search.add_argument("--adjust-vma", metavar="OFFSET", type=_number, default=0, help="taken from each address")
+    search.add_argument("--relative-address", action="store_true", help=argparse.SUPPRESS)  # says nothing of ELF
+    add_debug_arguments(parser)
+    search.add_argument("--cache-dir", metavar="DIR", help="keep symcaches there ($ICF_CACHE_DIR, ~/.cache/icf)")
+    search.add_argument("--lazy", action="store_true", help="keep no more than what was asked for")
+
+
+def run(args: argparse.Namespace) -> int:
+    options = _options(args)
+    with ExitStack() as opened:
+        images = _Images(args, opened)
+        if args.exe is not None:
+            images.of(Request())  # without an image there is nothing to answer
+        asker = _Asker(args, images, _writer(options))
+        if args.addresses:
+            sys.stdout.write(asker.writer.together(asker.answers(args.addresses)))
+            return 0
+        for lines in _lines(sys.stdin.fileno()):
+            sys.stdout.write("".join(asker.answers(lines)))
+            sys.stdout.flush()
+    return 0
+
+
+def _number(text: str) -> int:
+    return int(text, 0)
+
+
+def _options(args: argparse.Namespace) -> Options:
+    """What to write; where nothing is said, what the tool writes that this stands in for."""
+    is_gnu = args.style == "gnu"
+    form = _FORMS[args.output_style] if args.output_style else _TOOLS[args.style or "llvm"]
+    return Options(
+        form,
+        functions=args.functions or ("none" if is_gnu else "linkage"),
+        inlines=not is_gnu if args.inlines is None else args.inlines,
+        demangle=not is_gnu if args.demangle is None else args.demangle,
+        pretty=args.pretty_print,
+        addresses=args.show,
+        basenames=args.basenames,
+        candidates=args.candidates,
+    )
+
+
+def _writer(options: Options) -> Writer:
+    if options.form == "json":
+        from unwind.styles_json import JsonWriter
+
+        return JsonWriter(options)
+    return TextWriter(options)
+
+
+def _lines(fd: int) -> Iterator[list[str]]:
+    """The lines that are there, each time that there are some; a last one need not end."""
+    rest = b""
+    while piece := os.read(fd, _PIECE_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > _LINE_LIMIT:
+            raise IcfError(f"line has more than {_LINE_LIMIT} bytes")
+        if lines:
+            yield [os.fsdecode(line) for line in lines]
+    if rest:
+        yield [os.fsdecode(rest)]
+
+
+class _Images:
+    """The symbolizers of the images that were asked about."""
+
+    def __init__(self, args: argparse.Namespace, opened: ExitStack) -> None:
+        self._args, self._opened = args, opened
+        self._known: dict[tuple[str, str], Symbolizer | None] = {}
+
+    def of(self, request: Request) -> Symbolizer | None:
+        """The symbolizer for a request; None for an image that cannot be read, of which stderr says why, once."""
+        key = (request.image, request.build_id)
+        if key not in self._known:
+            try:
+                self._known[key] = self._opened.enter_context(self._open(request))
+            except IcfError as error:
+                if not any(key):
+                    raise
+                self._known[key] = None
+                sys.stderr.write(f"icf: error: {error}\n")
+        return self._known[key]
+
+    def _open(self, request: Request) -> Symbolizer:
+        args = self._args
+        if request.build_id:
+            return Symbolizer.of_build(request.build_id, cache_dir=args.cache_dir)
+        return Symbolizer.open(
+            request.image or args.exe,
+            debug_file=args.debug_file,
+            debug_roots=args.debug_root,
+            cache_dir=args.cache_dir,
+            lazy=args.lazy,
+        )
+
+
+class _Asker:
+    """Turns lines into answers."""
+
+    def __init__(self, args: argparse.Namespace, images: _Images, writer: Writer) -> None:
+        self.writer = writer
+        self._images = images
+        self._exe: str | None = args.exe
+        self._is_gnu = args.style == "gnu"
+        self._shift = args.adjust_vma + args.return_addresses  # a return address lies behind its call
+
+    def answers(self, lines: Sequence[str]) -> list[str]:
+        """The answer to each line."""
+        requests = [self._read(line) for line in lines]
+        answers: list[str] = []
+        for (image, build_id), group in groupby(requests, lambda request: request[:2]):
+            together = list(group)
+            symbolizer = self._images.of(together[0]) if self._exe or image or build_id else None
+            answers += self._of_image(symbolizer, together, image or build_id or self._exe or "")
+        return answers
+
+    def _read(self, line: str) -> Request:
+        request = read_hexadecimal(line) if self._is_gnu else read_request(line, self._exe is not None)
+        if request.problem:
+            sys.stderr.write(f"icf: error: {request.problem}\n")
+        return request
+
+    def _of_image(self, symbolizer: Symbolizer | None, requests: list[Request], image: str) -> list[str]:
+        if symbolizer is None:
+            return [self.writer.failed(image)] * len(requests)
+        shift = self._shift
+        asked = [request.address for request in requests if request.address is not None]
+        found = iter(symbolizer.symbolize_many([address - shift & _U64 for address in asked]))
+        answers = []
+        for request in requests:
+            if request.address is not None:
+                answers.append(self.writer.address(next(found), request.address, image))
+            elif request.symbol:
+                places = _functions(symbolizer, request.symbol, request.offset)
+                answers.append(self.writer.function(places, request.symbol, image))
+            else:
+                answers.append(self.writer.failed(image))
+        return answers
+
+
+def _functions(symbolizer: Symbolizer, symbol: str, offset: int) -> list[Symbolized]:
+    """What is at an offset from where each function of a name begins: in that function, also where it was folded."""
+    places = []
+    for vaddr in symbolizer.addresses(symbol):
+        found = symbolizer.symbolize(vaddr + offset & _U64)
+        own = next((each.frames for each in found.candidates if each.linkage_name == symbol), found.frames)
+        if own:
+            found = found._replace(candidates=())
+            own = (own[-1]._replace(file=own[0].file, line=own[0].line, column=own[0].column),)
+        places.append(found._replace(frames=own))
+    return places

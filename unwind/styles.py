@@ -1,0 +1,153 @@
+"""How `icf symbolize` writes what it finds, as text: as addr2line does, or as llvm-symbolizer.
+
+              of a known address         of an unknown one    of a function without lines
+    addr2line          fir::taps(int)    ??                   _start
+                       src/fir.cc:12     ??:0                 ??:?
+    llvm               fir::taps(int)    ??                   _start
+                       src/fir.cc:12:7   ??:0:0               ??:0:0
+                       (empty line)
+    llvm, GNU          fir::taps(int)    ??                   _start
+                       src/fir.cc:12     ??:0                 ??:0
+
+and `--pretty-print`ed `fir::taps(int) at src/fir.cc:12`, then ` (inlined by) main at src/main.cc:40`.
+
+Scripts expect one name and one line, and a folded function has several of each. The name is then all of them,
+`List<Order>::grow() | List<Payment>::grow()`, or the first four and how many more there are; ` | ?` if there may be
+others. Line and inlined functions are those that all of them have in common, else unknown. With `--candidates` each
+has its own lines, below a line that says which of how many it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from icf.demangle import demangle, short_name
+
+if TYPE_CHECKING:
+    from unwind.symbolizer import Frames, Symbolized
+
+_SHOWN = 4
+_KEPT_NAMES = 1 << 16
+
+
+class Options(NamedTuple):
+    """What to write of an address."""
+
+    form: str = "llvm"  # or addr2line, llvm-gnu, json
+    functions: str = "linkage"  # or short, none
+    inlines: bool = True
+    demangle: bool = True
+    pretty: bool = False
+    addresses: bool = False
+    basenames: bool = False
+    candidates: bool = False
+
+
+class Writer(Protocol):
+    """What turns answers into text."""
+
+    def address(self, found: Symbolized, address: int, image: str) -> str:
+        """What is at an address, which was asked for as `address`."""
+
+    def function(self, found: Sequence[Symbolized], symbol: str, image: str) -> str:
+        """What is at the functions of a name."""
+
+    def failed(self, image: str) -> str:
+        """The answer to what cannot be asked."""
+
+    def together(self, answers: Sequence[str]) -> str:
+        """The answers to all addresses of a command line."""
+
+
+class TextWriter:
+    """Lines for each address."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._name = namer(options)
+        self._path = basename if options.basenames else str
+        self._is_addr2line, self._has_columns = options.form == "addr2line", options.form == "llvm"
+        self._end = "\n" if self._has_columns else ""
+
+    def address(self, found: Symbolized, address: int, image: str) -> str:
+        options = self._options
+        head = ""
+        if options.addresses:
+            head = f"0x{address:016x}" if self._is_addr2line else f"{address:#x}"
+            head += ": " if options.pretty and not (options.candidates and found.candidates) else "\n"
+        return f"{head}{self._found(found)}{self._end}"
+
+    def function(self, found: Sequence[Symbolized], symbol: str, image: str) -> str:
+        return "".join(map(self._found, found)) + self._end if found else self.failed(image)
+
+    def failed(self, image: str) -> str:
+        return self._unknown() + self._end
+
+    def together(self, answers: Sequence[str]) -> str:
+        return "".join(answers)
+
+    def _found(self, found: Symbolized) -> str:
+        if not found.frames:
+            return self._unknown()
+        if not found.candidates:
+            return self._frames(found.frames, "")
+        if not self._options.candidates:
+            return self._frames(found.frames, joined(found, self._name))
+        count = f"{len(found.candidates)}{'' if found.is_complete else ' or more'}"
+        each_in_full = [self._frames(each.frames, "") for each in found.candidates]
+        return "".join([f"candidate {idx} of {count}:\n{text}" for idx, text in enumerate(each_in_full, 1)])
+
+    def _frames(self, frames: Frames, own_name: str) -> str:
+        """The frames as lines; `own_name` instead of the name of the last, if it is not empty."""
+        options, name, place = self._options, self._name, self._place
+        names = [name(frame[0]) for frame in frames]
+        if own_name:
+            names[-1] = own_name
+        places = [place(frame[1], frame[2], frame[3]) for frame in frames]
+        if not options.inlines:
+            # in llvm's own form that function which has the code, in the others the innermost
+            names, places = names[-1:] if self._has_columns else names[:1], places[:1]
+        if options.functions == "none":
+            return "\n".join(places) + "\n"
+        if not options.pretty:
+            return "".join([f"{a}\n{b}\n" for a, b in zip(names, places, strict=True)])
+        return "\n (inlined by) ".join([f"{a} at {b}" for a, b in zip(names, places, strict=True)]) + "\n"
+
+    def _place(self, file: str, line: int, column: int) -> str:
+        if self._has_columns:
+            return f"{self._path(file) or '??'}:{line}:{column}"
+        return f"{self._path(file) or '??'}:{line or ('?' if self._is_addr2line else 0)}"
+
+    def _unknown(self) -> str:
+        place = "??:0:0\n" if self._has_columns else "??:0\n"
+        if self._options.functions == "none":
+            return place
+        if not self._options.pretty:
+            return f"??\n{place}"
+        return f"?? {place}" if self._is_addr2line else f"?? at {place}"
+
+
+def namer(options: Options) -> Callable[[str], str]:
+    """What turns a linkage name into the name to write; `??` for none."""
+
+    @lru_cache(maxsize=_KEPT_NAMES)
+    def name(linkage_name: str) -> str:
+        if options.functions == "short":
+            return short_name(linkage_name) or "??"
+        return (demangle(linkage_name) if options.demangle else linkage_name) or "??"
+
+    return name
+
+
+def joined(found: Symbolized, name: Callable[[str], str]) -> str:
+    """The names that a folded function may have, as one; empty if it is not folded."""
+    names = list(dict.fromkeys([name(each.linkage_name) for each in found.candidates]))
+    shown = names if len(names) <= _SHOWN + 1 else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
+    return " | ".join(shown if found.is_complete else [*shown, "?"])
+
+
+def basename(path: str) -> str:
+    """A path without its folders."""
+    return path.rpartition("/")[2]
