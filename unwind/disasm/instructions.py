@@ -33,7 +33,7 @@ _BRANCH = {
 _RETURN = re.compile(r"(?:^|\s)(?:l?retf?q?|iretq?|ret\w+|eret\w*|ud2|hlt|udf)$")
 _RIP = re.compile(r"\[rip(?: ([+-]) (\w+))?\]")
 _FIXED = re.compile(r"(?<!:)\[(0x[0-9a-f]+)\]")
-_IMMEDIATE = re.compile(r", (0x[0-9a-f]+)$")
+_IMMEDIATE = re.compile(r"(?:^|, )(0x[0-9a-f]+)$")
 _SIZE = re.compile(r"(\w+) ptr ")
 _SIZES_BYTES = {"byte": 1, "word": 2, "dword": 4, "qword": 8, "xmmword": 16, "ymmword": 32, "zmmword": 64}
 _READS_FIRST = re.compile(r"^(?:cmp|test|push|call|jmp|bnd|notrack|mul|imul|div|idiv|bt|u?comis|prefetch|ld|fld|fild)")
@@ -75,7 +75,7 @@ class Instruction(NamedTuple):
     operands: str
     kind: Kind
     target: int | None  # of a direct call or jump
-    reference: Reference | None
+    references: tuple[Reference, ...] = ()
 
     @property
     def end(self) -> int:
@@ -112,12 +112,13 @@ class Decoder:
                 yield self._instruction(vaddr, code[vaddr - first : reached - first], mnemonic, operands)
             if reached < last:  # too few bytes for an instruction
                 rest = code[reached - first : last - first]
-                yield Instruction(reached, rest, ".byte", ", ".join(map(hex, rest)), Kind.OTHER, None, None)
+                yield Instruction(reached, rest, ".byte", ", ".join(map(hex, rest)), Kind.OTHER, None)
                 reached = last
             start = reached
 
     def _instruction(self, vaddr: int, code: bytes, mnemonic: str, operands: str) -> Instruction:
-        kind, target, reference = Kind.OTHER, None, None
+        kind, target = Kind.OTHER, None
+        references: tuple[Reference, ...] = ()
         branch = self._branch.search(mnemonic)
         if branch is not None:
             kind = Kind.CALL if branch["call"] else Kind.JUMP if branch["jump"] else Kind.BRANCH
@@ -125,8 +126,8 @@ class Decoder:
         elif _RETURN.search(mnemonic):
             kind = Kind.RETURN
         if self._machine is Machine.X86_64 and target is None and mnemonic != ".byte":
-            reference = _reference(mnemonic, operands, vaddr + len(code))
-        return Instruction(vaddr, code, mnemonic, operands, kind, target, reference)
+            references = tuple(_references(mnemonic, operands, vaddr + len(code)))
+        return Instruction(vaddr, code, mnemonic, operands, kind, target, references)
 
 
 def _target(operands: str) -> int | None:
@@ -137,21 +138,22 @@ def _target(operands: str) -> int | None:
         return None
 
 
-def _reference(mnemonic: str, operands: str, end: int) -> Reference | None:
-    """What an x86-64 instruction, which ends at `end`, has to do with a fixed address."""
+def _references(mnemonic: str, operands: str, end: int) -> Iterator[Reference]:
+    """What an x86-64 instruction, which ends at `end`, has to do with fixed addresses."""
     place = _RIP.search(operands)
+    fixed = None if place else _FIXED.search(operands)
+    vaddr = None
     if place is not None:
         distance = int(place[2], 0) if place[2] else 0
         vaddr = (end - distance if place[1] == "-" else end + distance) & _LAST_VADDR
-    else:
-        fixed = _FIXED.search(operands)
-        if fixed is None:
-            number = _IMMEDIATE.search(operands) if mnemonic in ("mov", "movabs") else None
-            number = re.fullmatch("(0x[0-9a-f]+)", operands) if mnemonic == "push" else number
-            return None if number is None else Reference(Use.NUMBER, int(number[1], 0))
+    elif fixed is not None:
         vaddr = int(fixed[1], 0) & _LAST_VADDR
-    if mnemonic == "lea":
-        return Reference(Use.ADDRESS, vaddr)
-    size = _SIZE.search(operands)
-    writes = size is not None and size.start() == 0 and not _READS_FIRST.match(mnemonic)
-    return Reference(Use.STORE if writes else Use.LOAD, vaddr, _SIZES_BYTES.get(size[1], 0) if size else 0)
+    if vaddr is not None and mnemonic == "lea":
+        yield Reference(Use.ADDRESS, vaddr)
+    elif vaddr is not None:
+        size = _SIZE.search(operands)
+        writes = size is not None and size.start() == 0 and not _READS_FIRST.match(mnemonic)
+        yield Reference(Use.STORE if writes else Use.LOAD, vaddr, _SIZES_BYTES.get(size[1], 0) if size else 0)
+    number = _IMMEDIATE.search(operands) if mnemonic in ("mov", "movabs", "push") else None
+    if number is not None:
+        yield Reference(Use.NUMBER, int(number[1], 0))

@@ -57,11 +57,13 @@ class Listing:
             if self._image.machine is Machine.AARCH64:
                 targets = {jump: table.targets for jump, table in switches.items()}
                 found = find_references(whole, targets)
-                whole = [each._replace(reference=found.get(each.vaddr)) for each in whole]
+                whole = [
+                    each._replace(references=(found[each.vaddr],)) if each.vaddr in found else each for each in whole
+                ]
             instructions = iter(whole)
         while block := list(islice(instructions, _TOGETHER)):
             pointers = self._data.pointers(
-                each.reference.vaddr for each in block if each.reference is not None and each.reference.use is Use.LOAD
+                reference.vaddr for each in block for reference in each.references if reference.use is Use.LOAD
             )
             for each in block:
                 yield each, self._notes(each, body, switches, pointers)
@@ -78,8 +80,7 @@ class Listing:
             notes.append(self._calls.virtual_call(each.end))
         elif each.kind is Kind.JUMP:
             notes.append(self._calls.virtual_jump(each.vaddr))
-        if each.reference is not None:
-            notes.append(self._referenced(each, each.reference, body, switches, pointers))
+        notes += [self._referenced(each, reference, body, switches, pointers) for reference in each.references]
         return [note for note in notes if note is not None]
 
     def _branch(self, each: Instruction, target: int, body: Body | None) -> Note | None:
