@@ -25,19 +25,19 @@ Load = Callable[[LiveModule, Exports, Candidates], Program]
 _JIT_LIMIT = 1 << 16
 
 
-class LiveResolver:
-    """As `unwind.resolver.Resolver`, of a process that goes on running; `load` makes the program of a module."""
+class LiveResolver(Resolver):
+    """A resolver of a process that goes on running; `load` makes the program of a module."""
 
     def __init__(self, live: LiveProcess, load: Load) -> None:
         self._live, self._load = live, load
-        self._generation = -1
         self._jit: dict[tuple[int, JitCode], FrameAnswer] = {}
         self._jit_of: dict[FrameAnswer, JitCode] = {}
+        self._renew()
 
     def resolve(self, addresses: Addresses, vptrs: Vptrs = ()) -> Answers:
         """An answer for each frame of a stack, innermost first; `IcfError` when the process has ended."""
         jit = self._jit_at(addresses)
-        answers = self._resolver.resolve(addresses, vptrs)
+        answers = super().resolve(addresses, vptrs)
         if not jit:
             return answers
         return tuple(jit.get(idx, answer) for idx, answer in enumerate(answers))
@@ -45,7 +45,7 @@ class LiveResolver:
     def steps(self, addresses: Addresses, vptrs: Vptrs = ()) -> list[Step]:
         """The steps behind the answers for a stack, innermost first."""
         self._jit_at(addresses)
-        return self._resolver.steps(addresses, vptrs)
+        return super().steps(addresses, vptrs)
 
     def jit_of(self, answer: FrameAnswer) -> JitCode | None:
         """The function made at run time that an answer is about."""
@@ -70,7 +70,7 @@ class LiveResolver:
                 exports = ImageExports(each.image)
                 load = partial(self._load, each, exports)
                 modules.append(Module(each.path, each.bias, each.start, each.end, load, exports))
-        self._resolver = Resolver(Process(modules))
+        super().__init__(Process(modules))
         self._generation = self._live.generation
 
     def _answer(self, address: int, code: JitCode) -> FrameAnswer:
