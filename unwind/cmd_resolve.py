@@ -23,7 +23,7 @@ from typing import BinaryIO
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from unwind.answer import Facts
-from unwind.opening import FramesOf, Places, open_alone, open_modules
+from unwind.opening import FramesOf, Places, open_alone, open_modules, open_process
 from unwind.read_pcs import LINE_LIMIT, read_pcs
 from unwind.resolver import Answers, Resolver
 from unwind.stack import Stack
@@ -42,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the images of the process and where they were loaded: a JSON list of objects with path, build_id and"
         " load_address (or bias); addresses in stacks are run-time ones",
+    )
+    images.add_argument(
+        "--pid", metavar="PID", type=int, help="the process, which still runs; addresses in stacks are run-time ones"
     )
     parser.add_argument(
         "--module-root",
@@ -95,9 +98,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _open(args: argparse.Namespace) -> AbstractContextManager[tuple[Resolver, FramesOf]]:
     places = Places(args.debug_file, args.debug_root, args.cache_dir)
+    if args.exe is None and args.debug_file is not None:
+        raise IcfError("--debug-file is about one image", hint="without -e, name folders with --debug-root")
+    if args.pid is not None:
+        return open_process(args.pid, places, no_lines=args.no_lines)
     if args.modules is not None:
-        if args.debug_file is not None:
-            raise IcfError("--debug-file is about one image", hint="with --modules, name folders with --debug-root")
         return open_modules(args.modules, args.module_root, places, no_lines=args.no_lines)
     return open_alone(args.exe, places, no_lines=args.no_lines)
 
@@ -110,7 +115,7 @@ def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:
 
 def _writer(args: argparse.Namespace, frames_of: FramesOf) -> Callable[[Stack, Answers, Facts | None], str]:
     if args.out == "json":
-        return JsonWriter(frames_of, with_modules=args.modules is not None).line
+        return JsonWriter(frames_of, with_modules=args.exe is None).line
     return TextWriter(frames_of).block
 
 

@@ -1,4 +1,4 @@
-"""Open what stacks are resolved with: the one image of `-e`, or the modules of `--modules`.
+"""Open what stacks are resolved with: the one image of `-e`, the modules of `--modules`, or a process that runs.
 
 What is asked of an image comes from its symcache (`unwind.symcache`), which is made when there is none: then neither
 the image nor its debug information is opened. The images of a list are opened, which reads their headers: that shows
@@ -104,6 +104,15 @@ def open_modules(path: str, module_roots: Sequence[str], places: Places, *, no_l
             load = partial(_load, each, places, cache_of, opened)
             modules.append(Module(each.path, each.bias, each.start, each.end, load, each.exports))
         yield Resolver(Process(modules)), _nothing if no_lines else _Frames(cache_of).of
+
+
+@contextmanager
+def open_process(pid: int, places: Places, *, no_lines: bool) -> _Opened:
+    """The modules of a running process, and the functions inlined in their frames."""
+    from unwind.live import symbolizer
+
+    with symbolizer.open_process(pid, debug_roots=places.debug_roots, cache_dir=places.cache_dir) as live:
+        yield live.resolver, _nothing if no_lines else live.frames_of
 
 
 def _load(

