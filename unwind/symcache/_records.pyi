@@ -7,8 +7,6 @@ U8 = NDArray[np.uint8] | memoryview
 U32 = NDArray[np.uint32] | memoryview
 U64 = NDArray[np.uint64] | memoryview | array[int]
 
-DEPTH_LIMIT: int
-
 def encode(
     pieces: U64,
     range_low: U64,

@@ -17,7 +17,7 @@ import os
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from icf.errors import FormatError, IcfError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _STR = "surrogateescape"
 _MIN_NODES = 64
+_FEW, _KEPT_MEMBERS = 16, 1 << 18
 _MANY = 1000  # addresses for which it pays to check all names at once
 
 
@@ -69,7 +70,9 @@ class Located(NamedTuple):
     is_complete: bool  # there are no other members
 
 
-class _Record(NamedTuple):
+class Record(NamedTuple):
+    """A body as the file has it."""
+
     start: int
     size_bytes: int
     is_complete: bool
@@ -97,6 +100,7 @@ class SymCache:
         self._nodes = array("I")  # what `decode` works in
         self._all_names: tuple[memoryview[int], memoryview[int]] | None = None
         self._index: tuple[Any, ...] | None = None
+        self._merged: dict[int, Record] = {}  # by entry: those that take long to read
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -146,14 +150,11 @@ class SymCache:
         record = self._record(entry)
         if not record.names:
             return []
-        return self._frames(record, member_idx, [vaddr])[0]
+        return self.chains(record, member_idx, [vaddr])[0]
 
     def frames_many(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
         """`frames` of each address, of the first member; faster, as each function's record is read once."""
         if len(vaddrs) >= _MANY:
-            if self._all_names is None:
-                offsets = self._column("nameoff", "I", self._name_count + 1)
-                self._all_names = offsets, self.container.section("names")
             was_collecting = gc.isenabled()
             gc.disable()  # there is no garbage, and half a million new objects would be looked through time and again
             try:
@@ -164,8 +165,19 @@ class SymCache:
         return self._frames_of(vaddrs)
 
     def _frames_of(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
-        order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
         found: list[list[CachedFrame]] = [[] for _ in vaddrs]
+        for record, places in self.by_body(vaddrs):
+            here = [vaddrs[i] for i in places]
+            for i, frames in zip(places, self.chains(record, 0, here), strict=True):
+                found[i] = frames
+        return found
+
+    def by_body(self, vaddrs: Sequence[int]) -> Iterator[tuple[Record, list[int]]]:
+        """The bodies that hold some of the addresses, and which: their places in `vaddrs`, addresses ascending."""
+        if len(vaddrs) >= _MANY and self._all_names is None:
+            offsets = self._column("nameoff", "I", self._name_count + 1)
+            self._all_names = offsets, self.container.section("names")
+        order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
         at = 0
         while at < len(order):
             entry = self._entry(vaddrs[order[at]])
@@ -178,11 +190,12 @@ class SymCache:
                 last += 1
             record = self._record(entry)
             if record.names:
-                here = [vaddrs[i] for i in order[at:last]]
-                for i, frames in zip(order[at:last], self._frames(record, 0, here), strict=True):
-                    found[i] = frames
+                yield record, order[at:last]
             at = last
-        return found
+
+    def linkage_names(self, record: Record) -> list[str]:
+        """The names of the members of a body."""
+        return [self._name(names[0]) for names in record.names]
 
     def addresses(self, name: str) -> list[int]:
         """Where the functions of a linkage name start; empty: the image has none."""
@@ -240,8 +253,19 @@ class SymCache:
             raise NotCached(f"{self.path}: is partial: nobody asked what is at {vaddr:#x}")
         return -1
 
-    def _record(self, entry: int) -> _Record:
+    def _record(self, entry: int) -> Record:
         """Who is at an entry, or at the function that goes on there."""
+        known = self._merged.get(entry)
+        if known is not None:
+            return known
+        record = self._read_record(entry)
+        if len(record.names) > _FEW:
+            if sum(len(each.names) for each in self._merged.values()) > _KEPT_MEMBERS:
+                self._merged.clear()
+            self._merged[entry] = record
+        return record
+
+    def _read_record(self, entry: int) -> Record:
         reader = _Uleb(self, self._infos[entry], self._infos[entry + 1])
         head = reader.next()
         if head & REST:
@@ -268,9 +292,9 @@ class SymCache:
             names.append(tuple(own))
             flags.append(bits >> 1)
         start = self._base + self._starts[entry]
-        return _Record(start, size_bytes, bool(head & ALL_KNOWN), tuple(names), tuple(flags), tuple(payloads))
+        return Record(start, size_bytes, bool(head & ALL_KNOWN), tuple(names), tuple(flags), tuple(payloads))
 
-    def _frames(self, record: _Record, member_idx: int, vaddrs: list[int]) -> list[list[CachedFrame]]:
+    def chains(self, record: Record, member_idx: int, vaddrs: list[int]) -> list[list[CachedFrame]]:
         """The frames of addresses, ascending, of one function."""
         if not 0 <= member_idx < len(record.names):
             raise IndexError(f"member {member_idx} of {len(record.names)}")
@@ -279,14 +303,14 @@ class SymCache:
         if not size_bytes:
             return [[CachedFrame(own_name, "", 0, 0, False)] for _ in vaddrs]
         data = self.container.piece("records", at, size_bytes)
-        offsets = array("Q", [vaddr - record.start for vaddr in vaddrs])
+        offsets = memoryview(array("Q", [vaddr - record.start for vaddr in vaddrs]))
         found = memoryview(bytearray(16 * len(vaddrs))).cast("I", (4, len(vaddrs)))
         width = _MIN_NODES
         while True:
             if len(self._nodes) < 8 * width:
                 self._nodes = array("I", bytes(32 * width))
             width = len(self._nodes) // 8
-            state = array("Q", (0, 0))
+            state = memoryview(bytearray(16)).cast("Q")
             nodes = memoryview(self._nodes).cast("B").cast("I", (8, width))
             count = decode(data, offsets, nodes, found, state)
             if count >= -1:
