@@ -200,7 +200,7 @@ def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> Fr
         # functions of one name, from different files: which one is open, but not what it is called
         return FrameAnswer(step.address, Verdict.UNIQUE, candidates[0], (), word, "", step.vaddr, body)
     if left and (not listed or (left != listed and len(candidates) == 1)):
-        reason = f"the tables may not list every function at {body.start:#x}"
+        reason = f"functions that nothing names may share the body at {body.start:#x}"
     return FrameAnswer(step.address, verdict, None, candidates, word, reason, step.vaddr, body)
 
 

@@ -5,7 +5,9 @@ link pass has been, it has sorted out which of them are folded functions, so the
 best symbol names the function: global before weak before local, then by name. Where it has not, several
 symbols may be folded functions or aliases, nobody knows; only the variants that a C++ compiler makes of one
 constructor or destructor (C1 and C2, D1 and D2) are told from the names: they demangle to one text and
-differ in that digit. The rest are members, and there may be more of them: mold drops folded symbols.
+differ in that digit. The rest are members, and there may be more of them. So there may be where one symbol is left:
+gold drops those of folded local functions, mold those of all folded ones, `strip` and -x local ones. GNU ld does not
+fold.
 
 Assembly often leaves out sizes: such a symbol reaches to the next one or the end of its section. Where
 ranges nest, the innermost counts.
@@ -41,6 +43,10 @@ class SymbolFunctions:
         self._image = image
         self._folds_known = folds_known
         symbols = image.symbols
+        # no function has lost its symbol to another that it was folded with
+        self.are_all_named = (
+            folds_known or image.linker == "bfd" or (image.linker == "lld" and not symbols.lacks_locals)
+        )
         self.rows = symbols.functions
         values = symbols.value[self.rows]
         self.starts, self.first = np.unique(values, return_index=True)
@@ -109,7 +115,7 @@ class SymbolFunctions:
             flags = MemberFlag.LOCAL if symbols.bind[group[0][3]] == _STB_LOCAL else MemberFlag.NONE
             members.append(Member(name, flags=flags, aliases=tuple(aliases)))
         start = int(self.starts[idx])
-        complete = ClassFlag.MEMBERS_COMPLETE if len(members) == 1 else ClassFlag.NONE
+        complete = ClassFlag.MEMBERS_COMPLETE if len(members) == 1 and self.are_all_named else ClassFlag.NONE
         return FoldClass(Vaddr(start), int(self.ends[idx]) - start, tuple(members), complete)
 
 

@@ -1,7 +1,8 @@
 """Identity from notes: the build id, and which linker made the image.
 
 lld and mold sign in `.comment`, gold leaves a note of its own. GNU ld leaves nothing, so an image
-with the compilers' `.comment` and no other sign is its work; without a `.comment` nothing is known.
+with the compilers' `.comment` and no other sign is its work. Distributions strip `.comment`: then the order of sections
+tells. GNU ld places constants behind the code, lld and mold before it.
 """
 
 from __future__ import annotations
@@ -57,4 +58,6 @@ def find_linker(image: Image) -> str:
             return "lld"
         if line.startswith(b"mold "):
             return "mold"
-    return "bfd" if comment else ""
+    code, constants = image.section(".text"), image.section(".rodata")
+    is_behind = code is not None and constants is not None and constants.vaddr > code.vaddr
+    return "bfd" if comment or is_behind else ""

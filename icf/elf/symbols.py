@@ -176,6 +176,14 @@ class Symbols:
         )
 
     @cached_property
+    def lacks_locals(self) -> bool:
+        """Whether local symbols were left out (-x): there is no source file, and no function that always was local."""
+        is_local_function = (
+            (self.type == STT_FUNC) & (self.bind == STB_LOCAL) & self.is_defined & (self.visibility == 0)
+        )
+        return not (is_local_function.any() or (self.type == STT_FILE).any())
+
+    @cached_property
     def file_rows(self) -> npt.NDArray[np.int64]:
         """For each row the nearest STT_FILE row at or before it, -1 if there is none."""
         rows = np.where(self.type == STT_FILE, np.arange(self.count, dtype=np.int64), np.int64(-1))

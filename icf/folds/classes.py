@@ -116,10 +116,11 @@ class FoldFinder:
 
         gold drops the symbols of folded local functions, and of folded cold parts. Where DWARF describes them
         they are found all the same; in bodies without debug information one may be missing. mold drops all symbols of
-        folded sections, and the addresses in DWARF as well: then only the size of a body is left to go by.
+        folded sections, and the addresses in DWARF as well: then only the size of a body is left to go by. lld with -x
+        is like mold for local functions.
         """
         bare = ~np.isin(self.bodies.symbol_value, self.bodies.dwarf_low)
-        if self._tombstoned is not None and self.image.linker == "mold":
+        if self._tombstoned is not None and self.image.linker in ("lld", "mold"):
             sizes = self.bodies.end - self.bodies.start
             alike = self.bodies.start[np.isin(sizes, self._tombstoned.nameless_sizes(self.image))]
             bare |= np.isin(self.bodies.symbol_value, alike)
@@ -196,7 +197,7 @@ class FoldFinder:
 
     def _is_complete(self, vaddr: int) -> bool:
         """Whether all functions at the address are known: mold drops names, gold those of local functions."""
-        if self.reported.given or self.image.linker == "lld":
+        if self.reported.given or (self.image.linker == "lld" and not self.image.symbols.lacks_locals):
             return True
         return self.functions is not None and self.image.linker != "mold"
 

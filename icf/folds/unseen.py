@@ -1,12 +1,13 @@
 """Bodies that a function without debug information may share without a trace.
 
-gold drops the symbols of folded local functions. Where an object was compiled without -g and others with it, one of its
-local functions may be folded into a body that debug information describes as somebody else's. Such a function is
-reached from its own object alone, and from what is folded with its functions. So of each body that is called, jumped to
-or named
+gold drops the symbols of folded local functions, lld those of all local ones with -x. Where an object was compiled
+without -g and others with it, one of its local functions may be folded into a body that debug information describes as
+somebody else's. Such a function is reached from its own object alone, and from what is folded with its functions. So
+of each body that is called, jumped to or named
 
     by code     that debug information does not describe and that is no C runtime
-    by data     whose object may be that one: everything but slots of vtables that only hold what has external linkage
+    by data     whose object may be that one: neither what a unit defines, nor local data of a file that has a unit, nor
+                slots of vtables that only hold what has external linkage
     by a body   that is one of these
 
 nobody knows who else shares it. Which objects have no debug information is seen by
@@ -15,7 +16,7 @@ nobody knows who else shares it. Which objects have no debug information is seen
     their STT_FILE symbols        of a source file without a unit. Where the object has no other local symbol it is most
                                   often empty. Else it has data that is global and no unit defines, or constructors:
                                   .init_array names a body more often than units describe it
-    no STT_FILE symbol at all     somebody has dropped local symbols (-x): any code without a body may be theirs
+    no local symbols at all       somebody has left them out (-x): any code without a body may be theirs
 
 Where all objects have it, this finds nothing and costs nothing. Not seen is an object that has no STT_FILE symbol among
 others that have one (assembly without .file) when all of its code is folded.
@@ -54,10 +55,11 @@ _INTERNAL = ("_GLOBAL__N_", "ZL")  # in the mangled name of a type that is local
 
 
 def find_undescribed(image: Image, finder: FoldFinder) -> frozenset[int]:
-    """The bodies that functions may share of which nothing tells; of an image that gold or mold has linked."""
-    if image.linker not in ("gold", "mold"):
+    """The bodies that functions may share of which nothing tells."""
+    drops_locals = image.linker == "gold" or (image.linker == "lld" and image.symbols.lacks_locals)
+    if not drops_locals and image.linker != "mold":
         return frozenset()
-    unseen = find_unseen(image, finder) if image.linker == "gold" else frozenset()
+    unseen = find_unseen(image, finder) if drops_locals else frozenset()
     return unseen.union(finder.undescribed())
 
 
@@ -69,17 +71,16 @@ def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:
         return frozenset()
     files = _undescribed_files(image, identities)
     known = _described_code(image, finder, files.bare | files.silent)
-    has_bare = bool(files.bare) or files.are_lost or not known.all()
+    has_bare = bool(files.bare) or image.symbols.lacks_locals or not known.all()
     if not has_bare and not files.silent:
         return frozenset()
 
     targets = np.unique(bodies.dwarf_low)
     data = find_pointers(image, targets)
-    own = ~_are_external_slots(image, data.place)
+    in_list = _are_in_lists(image, data.place)
+    own = ~_are_external_slots(image, data.place) & ~_are_described(bodies, data, in_list)
+    own[own] = _may_be_of_others(image, identities.debug, data.place[own], files, has_bare) | in_list[own]
     data = Mentions(data.place[own], data.target[own])
-    if not has_bare:
-        own = _are_undescribed_data(image, identities.debug, data.place) | _are_surplus(image, bodies, data)
-        data = Mentions(data.place[own], data.target[own])
     found = np.unique(data.target)
     if not has_bare and not len(found):
         return frozenset()
@@ -102,7 +103,6 @@ class _Files(NamedTuple):
 
     bare: set[str]
     silent: set[str]
-    are_lost: bool  # no file has a symbol
 
 
 def _undescribed_files(image: Image, identities: Identities) -> _Files:
@@ -113,7 +113,7 @@ def _undescribed_files(image: Image, identities: Identities) -> _Files:
     missing = {file for file, count in present.items() if file and count > described[file]}
     with_locals = symbols.names(np.intersect1d(rows, symbols.file_rows[_locals(image)]).tolist())
     bare = missing & {source_name(name) for name in with_locals}
-    return _Files(bare, missing - bare, not present)
+    return _Files(bare, missing - bare)
 
 
 def _locals(image: Image) -> NDArray[np.int64]:
@@ -161,32 +161,55 @@ def _defined(finder: FoldFinder, names: Collection[str]) -> set[str]:
     return found
 
 
-def _are_undescribed_data(image: Image, debug: DebugInfo, places: U64) -> NDArray[np.bool_]:
-    """Which words lie in data that a symbol with external linkage names, and that no unit says to define."""
+def _may_be_of_others(image: Image, debug: DebugInfo, places: U64, files: _Files, has_bare: bool) -> NDArray[np.bool_]:
+    """Which words lie in data that may be of an object without debug information.
+
+    Not in a local symbol of a source file that has a unit, and not in a global one that a unit says to define. Where
+    all such objects are silent, the data that has no symbol is not theirs.
+    """
     symbols = image.symbols
-    rows = np.flatnonzero((symbols.type == STT_OBJECT) & (symbols.bind != STB_LOCAL) & symbols.is_defined)
-    start = np.unique(symbols.value[rows])
-    end = np.zeros(len(start), np.uint64)
-    np.maximum.at(end, np.searchsorted(start, symbols.value[rows]), symbols.value[rows] + symbols.size_bytes[rows])
+    rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
+    is_local = symbols.bind[rows] == STB_LOCAL
+    holder, inside = _symbols_around(image, rows[~is_local], places)
+    defined = inside & np.isin(holder, find_defined(image, debug, np.unique(holder[inside])))
+    if not has_bare:
+        return inside & ~defined
+    file_of = symbols.file_rows[rows[is_local]]
+    without = files.bare | files.silent | {""}
+    described = [
+        row for row in np.unique(file_of[file_of >= 0]).tolist() if source_name(symbols.name(row)) not in without
+    ]
+    in_described = _symbols_around(image, rows[is_local][np.isin(file_of, described)], places)[1]
+    return ~(defined | in_described)
+
+
+def _symbols_around(image: Image, rows: NDArray[np.int64], places: U64) -> tuple[U64, NDArray[np.bool_]]:
+    """Where the nearest of some symbols before each place starts, and whether one that starts there reaches it."""
+    value, size_bytes = image.symbols.value[rows], image.symbols.size_bytes[rows]
+    start, inverse = np.unique(value, return_inverse=True)
+    end = start.copy()
+    np.maximum.at(end, inverse.reshape(-1), value + size_bytes)
     at = np.searchsorted(start, places, side="right") - 1
-    inside = at >= 0
-    inside[inside] = end[at[inside]] > places[inside]
-    holders = np.unique(start[at[inside]])
-    inside[inside] = ~np.isin(start[at[inside]], find_defined(image, debug, holders))
-    return np.asarray(inside)
+    if not len(start):
+        return np.zeros(len(places), np.uint64), np.zeros(len(places), np.bool_)
+    nearest = np.maximum(at, 0)
+    return start[nearest], (at >= 0) & (places < end[nearest])
 
 
-def _are_surplus(image: Image, bodies: Bodies, data: Mentions) -> NDArray[np.bool_]:
-    """Which words are in lists of constructors and destructors that name a body more often than units describe it."""
-    in_list = np.zeros(len(data.place), np.bool_)
+def _are_in_lists(image: Image, places: U64) -> NDArray[np.bool_]:
+    """Which words are in the lists of constructors and destructors."""
+    found = np.zeros(len(places), np.bool_)
     for section in image.sections:
         if section.type in CALLED_BY_LOADER:
-            in_list |= (data.place >= section.vaddr) & (data.place < section.vaddr + section.size_bytes)
+            found |= (places >= section.vaddr) & (places < section.vaddr + section.size_bytes)
+    return found
+
+
+def _are_described(bodies: Bodies, data: Mentions, in_list: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the words in lists name a body that units describe as often as it is named there."""
     vaddr, count = np.unique(data.target[in_list], return_counts=True)
-    surplus = [
-        each for each, times in zip(vaddr.tolist(), count.tolist(), strict=True) if times > len(bodies.dwarf_at(each))
-    ]
-    return in_list & np.isin(data.target, np.array(surplus, np.uint64))
+    described = [len(bodies.dwarf_at(each)) for each in vaddr.tolist()]
+    return in_list & np.isin(data.target, vaddr[count <= np.array(described, np.int64)])
 
 
 def _are_external_slots(image: Image, places: U64) -> NDArray[np.bool_]:
@@ -196,8 +219,9 @@ def _are_external_slots(image: Image, places: U64) -> NDArray[np.bool_]:
     typeinfos = list(zip(groups.typeinfo.tolist(), groups.imports_typeinfo.tolist(), strict=True))
     classes = Classes(image, vtables.data, [one for one in typeinfos if one[0]])
     external = np.zeros(len(typeinfos), np.bool_)
+    always_local = (image.symbols.bind == STB_LOCAL) & (image.symbols.visibility == 0)
     for row, typeinfo in enumerate(typeinfos):
-        if not typeinfo[0] or not groups.is_alone[row] or image.symbols.bind[groups.symbol[row]] == STB_LOCAL:
+        if not typeinfo[0] or not groups.is_alone[row] or always_local[groups.symbol[row]]:
             continue
         seen, queue = {typeinfo}, deque([typeinfo])
         while queue and (classes[queue[0]].is_import or classes[queue[0]].knows_bases):

@@ -231,7 +231,8 @@ def test_a_static_function_without_debug_information_leaves_no_trace(workshop: W
     assert verdicts == {"ambiguous"}  # with the one candidate that is known
 
 
-SEEN = "int total; NOINLINE void seen(int n) { SAMPLE(); total += n; }"
+TOTAL = "extern int total; int total;"
+SEEN = "extern int total; NOINLINE void seen(int n) { SAMPLE(); total += n; }"
 HIDDEN = "extern int total; static NOINLINE void hidden(int n) { SAMPLE(); total += n; }"
 CALLED = (
     f"{SEEN} void enter(int); int main() {{ seen(1); ++total; enter(2); ++total; }}",
@@ -270,7 +271,7 @@ FROM_A_TABLE = (
 def test_an_object_without_debug_information_may_be_folded_whole(
     workshop: Workshop, sources: tuple[str, str], file_symbol: bool, link_flags: list[str]
 ) -> None:
-    objects = [*workshop.compile({"main.cpp": sources[0]}), workshop.sampler("-g")]
+    objects = [*workshop.compile({"main.cpp": sources[0], "total.cpp": TOTAL}), workshop.sampler("-g")]
     (bare,) = workshop.compile({"bare.cpp": sources[1]}, "-g0")
     if not file_symbol:
         run(tool("objcopy"), "--strip-symbol=bare.cpp", bare)
@@ -294,6 +295,32 @@ def names_of_nobody(program: Program, traceless: set[str]) -> set[str]:
                 verdicts.add(frame["verdict"])
             assert frame["linkage_name"] is None or frame["linkage_name"] in truth, f"{frame}: {sorted(truth)}"
     return verdicts
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD_ALONE, MOLD, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("link_flags", [[], ["-Wl,-x"]], ids=["", "no-local-symbols"])
+def test_an_image_without_tables_may_not_name_every_function(workshop: Workshop, link_flags: list[str]) -> None:
+    main, other = CALLED
+    program = workshop.build({"main.cpp": main, "other.cpp": other, "total.cpp": TOTAL}, link_flags=link_flags)
+    if not program.merged():
+        pytest.skip("nothing was folded")
+    assert "unmerged" not in names_of_nobody(program, {"_ZL6hiddeni", "_Z4seeni"})
+
+
+@pytest.mark.parametrize("toolchain", [LLD_ALONE, replace(LLD_ALONE, compiler="gcc")], ids=str, indirect=True)
+@pytest.mark.parametrize("debug", ["-g", "-g0"])
+def test_local_symbols_may_have_been_left_out(workshop: Workshop, debug: str) -> None:
+    main, other = CALLED
+    objects = workshop.compile({"main.cpp": main, "total.cpp": TOTAL})
+    objects += workshop.compile({"other.cpp": other}, debug)
+    objects.append(workshop.sampler())
+    folded, report = workshop.link("program", objects, "all", ["-Wl,-x"])
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    if not program.merged():
+        pytest.skip("nothing was folded")
+    program.add_tables()
+    assert names_of_nobody(program, {"_ZL6hiddeni"}) == {"ambiguous"}
 
 
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)

@@ -286,7 +286,7 @@ def test_elimination_alone_does_not_name_a_member_of_an_incomplete_class() -> No
         program = Program([fold(0, 2), fold(1, 2, flags), fold(2, 1), fold(3, 1)], records, code=code)
         answers = resolve(program, pc(0), ret(1), ret(2))
         assert shown(answers)[1] == expected
-    assert answers[1].reason == "the tables may not list every function at 0x2000"
+    assert answers[1].reason == "functions that nothing names may share the body at 0x2000"
 
 
 def test_a_positive_record_names_a_member_of_an_incomplete_class() -> None:

@@ -35,7 +35,8 @@ class Bodies(NamedTuple):
     end: U64
     symbol: I64  # row of the only symbol there, -1: not so
     function: I64  # row of `Ranges` where no symbol and no table names it, -1: not so
-    folds: dict[int, FoldClass]  # by row: those of the tables, and those with several members or who knows how many
+    folds: dict[int, FoldClass]  # by row: those of the tables, and those of several symbols
+    are_all_named: bool  # whether a body with one symbol can have no other members
 
 
 def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
@@ -49,9 +50,9 @@ def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
 
     rows = np.flatnonzero(~np.isin(functions.starts, start) & (functions.ends > functions.starts))
     counts = np.diff(functions.first, append=len(functions.rows))[rows]
-    several = rows[counts > 1] if functions.are_all_named else rows  # or one, and functions that lost theirs
+    several = rows[counts > 1]
     folds += [fold for at in functions.starts[several].tolist() if (fold := functions.find(at)) is not None]
-    only = rows[counts == 1] if functions.are_all_named else rows[:0]
+    only = rows[counts == 1]
     symbol_start = np.concatenate([start, functions.starts[rows]])
     symbol_end = np.concatenate([end, functions.ends[rows]])
 
@@ -68,7 +69,7 @@ def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     by_row = dict(zip(place[: len(folds)].tolist(), folds, strict=True))
-    return Bodies(start[order], end[order], symbol[order], function[order], by_row)
+    return Bodies(start[order], end[order], symbol[order], function[order], by_row, functions.are_all_named)
 
 
 def _classes(image: Image) -> list[FoldClass] | None:
@@ -105,5 +106,5 @@ def bodies_at(bodies: Bodies, vaddrs: list[int]) -> tuple[Bodies, list[int]]:
     at = np.searchsorted(bodies.start[rows], asked, side="right") - 1
     is_held = (at >= 0) & (reach[np.maximum(at, 0)] > asked) if len(rows) else np.zeros(len(asked), np.bool_)
     folds = {new: bodies.folds[old] for new, old in enumerate(rows.tolist()) if old in bodies.folds}
-    found = Bodies(bodies.start[rows], bodies.end[rows], bodies.symbol[rows], bodies.function[rows], folds)
-    return found, asked[~is_held].tolist()
+    columns = bodies.start[rows], bodies.end[rows], bodies.symbol[rows], bodies.function[rows]
+    return Bodies(*columns, folds, bodies.are_all_named), asked[~is_held].tolist()
