@@ -52,7 +52,7 @@ def differences(path: Path, cache: SymCache, vaddrs: Sequence[int]) -> list[tupl
 
     Of the names of one function any will do. llvm-symbolizer names a file where there is no line, from the symbols.
     """
-    found = []
+    found: list[tuple[int, list[CachedFrame], object]] = []
     for vaddr, ours, theirs in zip(vaddrs, cache.frames_many(vaddrs), symbolized(path, vaddrs), strict=True):
         located = cache.find(vaddr)
         if located is None or len(located.members) > 1:

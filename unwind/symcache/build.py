@@ -120,7 +120,7 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[in
         entry_of[body] = number
         first, last = first_claim[body], first_claim[body + 1]
         fold = bodies.folds.get(body)
-        is_known = fold is None or bool(fold.flags & ClassFlag.MEMBERS_COMPLETE)
+        is_known = bool(fold.flags & ClassFlag.MEMBERS_COMPLETE) if fold is not None else bodies.are_all_named
         whole_bytes = int(bodies.end[body]) - int(bodies.start[body])
         is_cut = whole_bytes != size_bytes
         put_uleb(records, (last - first) << 3 | (SIZED if is_cut else 0) | (ALL_KNOWN if is_known else 0))

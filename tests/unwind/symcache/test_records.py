@@ -56,7 +56,8 @@ def functions(draw: st.DrawFn) -> Function:
     for i in range(draw(st.integers(0, 6))):
         ends = draw(st.lists(st.tuples(place, place), max_size=3))
         ranges = tuple((low, high) for low, high in ends if low < high)
-        nodes.append(Node(draw(st.integers(-1, i - 1)), *(draw(u32) for _ in range(4)), ranges))
+        name, file, line, column = (draw(u32) for _ in range(4))
+        nodes.append(Node(draw(st.integers(-1, i - 1)), name, file, line, column, ranges))
     addresses = sorted(draw(st.lists(place, max_size=12)))
     rows = tuple((address, draw(st.integers(0, 3)), draw(u32), draw(u32)) for address in addresses)
     return Function(size_bytes, tuple(nodes), rows)
@@ -89,7 +90,10 @@ def expected(function: Function, offset: int) -> list[tuple[int, int, int, int]]
 
 def encoded(kernel: ModuleType, functions: list[Function]) -> list[bytes]:
     """The payloads of functions that lie one behind the other."""
-    pieces, ranges, nodes, rows = [], [], [], []
+    pieces: list[list[int]] = []
+    ranges: list[tuple[int, int, int]] = []
+    nodes: list[tuple[int, ...]] = []
+    rows: list[tuple[int, ...]] = []
     at = START
     for function in functions:
         first_range, first_node, first_row = len(ranges), len(nodes), len(rows)
@@ -133,7 +137,7 @@ def decoded(kernel: ModuleType, payload: bytes, offsets: list[int]) -> list[list
         assert count == -1
         return None
     answers = []
-    for node, *place in zip(*found.tolist(), strict=True):  # type: ignore[misc, call-overload]
+    for node, *place in zip(*found.tolist(), strict=True):
         frames = []
         while node:
             frames.append((nodes[1, node], *place))
@@ -244,7 +248,9 @@ def test_nesting_has_a_limit(kernel: ModuleType) -> None:
 )
 def test_bulk_look_ups(kernel: ModuleType, gaps: list[tuple[int, int]], shift: int, asked: list[int]) -> None:
     base = 0x400000
-    starts, sizes, at = [], [], 0
+    starts: list[int] = []
+    sizes: list[int] = []
+    at = 0
     for gap, size_bytes in gaps:
         starts.append(at + gap if starts else 0)
         sizes.append(size_bytes)
