@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import time
 from pathlib import Path
+
+import pytest
 
 from unwind.symcache.folder import COMPLETE
 from unwind.symcache.symcache import SymCache
@@ -31,3 +35,12 @@ def facts(cache: SymCache) -> object:
     """All that tells whether a symcache is that of the program."""
     start = cache.addresses("main")
     return start, cache.find(start[0]), cache.frames(start[0] + 8), cache.addresses("nobody")
+
+
+def many_functions(folder: Path) -> Path:
+    """A program of 2,000 functions `a_function_with_number_I`: its symcache has many blocks."""
+    compiler = shutil.which("gcc") or pytest.skip("needs gcc")
+    functions = (f"int a_function_with_number_{i}(int x) {{\n  return x * {i};\n}}\n" for i in range(2000))
+    (folder / "many.c").write_text("".join(functions) + "int main(void) { return 0; }\n")
+    subprocess.run([compiler, "-g", "-O1", "many.c", "-o", "many"], cwd=folder, check=True)
+    return folder / "many"

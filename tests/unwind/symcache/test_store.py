@@ -13,7 +13,7 @@ import pytest
 
 from icf.elf.image import Image
 from icf.errors import IcfError
-from tests.unwind.symcache.support import OTHER, ROOT, SHOP, aged, facts, inodes, kept
+from tests.unwind.symcache.support import OTHER, ROOT, SHOP, aged, facts, inodes, kept, many_functions
 from unwind.symcache.container import Container
 from unwind.symcache.store import open_by_build_id, open_or_build
 from unwind.symcache.symcache import SymCache
@@ -122,20 +122,36 @@ def test_a_file_of_another_image_under_this_name_is_replaced(image: Path, folder
     assert path.read_bytes() == content
 
 
-def test_damage_in_the_middle_of_queries(image: Path, folder: Path) -> None:
-    """The file is made anew, and queries go on."""
-    expected = open_or_build(image, cache_dir=folder)
+def test_a_flipped_bit_is_replaced(image: Path, folder: Path) -> None:
+    expected = facts(open_or_build(image, cache_dir=folder))
     (path,) = kept(folder)
-    content = path.read_bytes()
-    cache = open_or_build(image, cache_dir=folder)
-    chance = random.Random(1)
+    content, chance = path.read_bytes(), random.Random(1)
     for _ in range(40):
         changed = bytearray(content)
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
         path.write_bytes(changed)
+        assert facts(open_or_build(image, cache_dir=folder)) == expected
+        assert path.read_bytes() == content
+
+
+def test_damage_in_the_middle_of_queries(tmp_path: Path, folder: Path) -> None:
+    """A block is checked when it is read. The file is made anew then, and queries go on."""
+    image = aged(many_functions(tmp_path))
+    good = open_or_build(image, cache_dir=folder)
+    (path,) = kept(folder)
+    content = path.read_bytes()
+    names = [f"a_function_with_number_{i}" for i in range(0, 2000, 50)]
+    starts = [good.addresses(name)[0] for name in names]
+    truth = [(good.find(start), good.frames(start + 1)) for start in starts]
+    late = 0
+    for at in range(len(content) // 2, len(content), len(content) // 12):
+        path.unlink()
+        path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
         cache = open_or_build(image, cache_dir=folder)
-        assert facts(cache) == facts(expected)
-    path.write_bytes(content)
+        late += path.read_bytes() != content  # not noticed when it was opened
+        assert [(cache.find(start), cache.frames(start + 1)) for start in starts] == truth
+        assert [cache.addresses(name) for name in names] == [[start] for start in starts]
+    assert late > 2
 
 
 def test_damage_without_the_image_is_an_error_and_the_file_goes(image: Path, folder: Path) -> None:
