@@ -38,12 +38,11 @@ from icf.code.pointers import find_pointers, is_readable
 from icf.code.short_jumps import find_short_jumps
 from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
-from icf.model import MemberFlag
 from icf.strings import hash_names, hash_table
 from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Vtables
 from linkpass.collect import Collected
-from linkpass.linked import Linked, Place
+from linkpass.linked import Linked
 from linkpass.objects import LinkObjects
 from linkpass.taken_by_relocation import TakenByRelocation
 
@@ -63,15 +62,6 @@ class Marks:
     def are_known(self, vaddr: int) -> bool:
         """Whether no pointer leads to an unmarked member of the body."""
         return vaddr in self.looked_at and vaddr not in self.unknown
-
-    def flags(self, place: Place) -> MemberFlag:
-        """The marks of a member."""
-        flags = MemberFlag.NONE
-        if place.member in self.taken.get(place.vaddr, ()):
-            flags |= MemberFlag.ADDRESS_TAKEN
-        if place.member in self.virtual.get(place.vaddr, ()):
-            flags |= MemberFlag.VIRTUAL
-        return flags
 
 
 def find_marks(linked: Linked, collected: Collected, vtables: Vtables, objects: LinkObjects | None = None) -> Marks:

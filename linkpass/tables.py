@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 
 import numpy as np
@@ -131,7 +132,8 @@ def build_tables(
         incomplete |= {target_of[end] for end, _ in collected.open_calls}
     vaddrs = sorted(listed)
     class_idx = {vaddr: idx for idx, vaddr in enumerate(vaddrs)}
-    classes = [_fold_class(linked, vaddr, die, marks, vaddr in incomplete) for vaddr in vaddrs]
+    declared = set(missing)
+    classes = [_fold_class(linked, vaddr, die, declared, marks, vaddr in incomplete) for vaddr in vaddrs]
 
     def ref(place: Place) -> MemberRef:
         return MemberRef(class_idx[place.vaddr], place.member)
@@ -212,7 +214,9 @@ def _indices(linked: Linked, vaddr: int) -> range:
     return range(len(linked.members(vaddr)))
 
 
-def _fold_class(linked: Linked, vaddr: int, die: dict[Place, int], marks: Marks, incomplete: bool) -> FoldClass:
+def _fold_class(
+    linked: Linked, vaddr: int, die: dict[Place, int], declared: set[Place], marks: Marks, incomplete: bool
+) -> FoldClass:
     fold = linked.folds.get(vaddr)
     flags = ClassFlag.NONE if incomplete else ClassFlag.CALLS_COMPLETE
     if vaddr not in linked.undescribed and (fold is None or fold.complete):
@@ -221,21 +225,29 @@ def _fold_class(linked: Linked, vaddr: int, die: dict[Place, int], marks: Marks,
         flags |= ClassFlag.FRAGMENT
     if marks.are_known(vaddr):
         flags |= ClassFlag.ADDRESS_TAKEN_KNOWN
-    row = int(np.searchsorted(linked.bodies.start, vaddr))
+    taken, virtual = marks.taken.get(vaddr, ()), marks.virtual.get(vaddr, ())
     members = []
     for idx, member in enumerate(linked.members(vaddr)):
-        offset = die[Place(vaddr, idx)]
-        member_flags = marks.flags(Place(vaddr, idx))
-        if member.kept:
-            member_flags |= MemberFlag.KEPT
-        if member.local:
-            member_flags |= MemberFlag.LOCAL
-        if member.nameless:
-            member_flags |= MemberFlag.NAMELESS
-        if not _die_in_image(linked, member):
-            member_flags |= MemberFlag.SYNTHETIC
-        members.append(Member(member.name, DieOffset(offset), member_flags, tuple(member.aliases)))
-    return FoldClass(Vaddr(vaddr), int(linked.bodies.end[row]) - vaddr, tuple(members), flags)
+        place = Place(vaddr, idx)
+        marked = bool(member.kept), idx in taken, idx in virtual, member.local, place in declared, member.nameless
+        members.append(Member(member.name, DieOffset(die[place]), _member_flags(*marked), tuple(member.aliases)))
+    return FoldClass(Vaddr(vaddr), linked.bodies.end_of(vaddr) - vaddr, tuple(members), flags)
+
+
+@cache  # a class may have thousands of members, and flags are slow to put together
+def _member_flags(kept: bool, taken: bool, virtual: bool, local: bool, synthetic: bool, nameless: bool) -> MemberFlag:
+    flags = MemberFlag.NONE
+    for flag, is_set in (
+        (MemberFlag.KEPT, kept),
+        (MemberFlag.ADDRESS_TAKEN, taken),
+        (MemberFlag.VIRTUAL, virtual),
+        (MemberFlag.LOCAL, local),
+        (MemberFlag.SYNTHETIC, synthetic),
+        (MemberFlag.NAMELESS, nameless),
+    ):
+        if is_set:
+            flags |= flag
+    return flags
 
 
 def evidence_counts(table: IcfTable) -> dict[str, int]:

@@ -66,7 +66,7 @@ class Relocations:
             )
         return column
 
-    @property
+    @cached_property
     def symbols(self) -> Symbols:
         """The symbol table that the section is linked to."""
         return self._image.symbols_of(self.section.link)

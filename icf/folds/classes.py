@@ -182,13 +182,12 @@ class FoldFinder:
         if len(members) > 1 and self._tombstoned is not None and not told and self.reported.excludes(members):
             members = self._tombstoned.join_aliases(members)
         members.sort(key=lambda member: (member.name, sorted(member.files), member.die))
-        row = int(np.searchsorted(self.bodies.start, vaddr))
         names = [*(member.name for member in plain), *(entry.name for entry in named)]
         fragment = bool(names) and all(map(is_cold_part, names))
         if not names and self.functions is not None:
             parts = self.functions.part[dwarf_rows]
             fragment = bool(len(parts)) and bool((parts > 0).all())
-        return Fold(vaddr, int(self.bodies.end[row]), members, fragment, self._is_complete(vaddr))
+        return Fold(vaddr, self.bodies.end_of(vaddr), members, fragment, self._is_complete(vaddr))
 
     @property
     def _knows_kept(self) -> bool:

@@ -6,6 +6,7 @@ debug information has symbols only.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -44,13 +45,17 @@ class Bodies(NamedTuple):
 
     def symbols_at(self, vaddr: int) -> NDArray[np.int64]:
         """Rows of the function symbols whose value is `vaddr`."""
-        first, last = np.searchsorted(self.symbol_value, np.array([vaddr, vaddr + 1], np.uint64))
-        return self.symbol_rows[first:last]
+        return self.symbol_rows[
+            bisect_left(self.symbol_value.data, vaddr) : bisect_right(self.symbol_value.data, vaddr)
+        ]
 
     def dwarf_at(self, vaddr: int) -> NDArray[np.int64]:
         """Rows of the DWARF functions with a range that starts at `vaddr`."""
-        first, last = np.searchsorted(self.dwarf_low, np.array([vaddr, vaddr + 1], np.uint64))
-        return self.dwarf_rows[first:last]
+        return self.dwarf_rows[bisect_left(self.dwarf_low.data, vaddr) : bisect_right(self.dwarf_low.data, vaddr)]
+
+    def end_of(self, vaddr: int) -> int:
+        """End of the body that starts there."""
+        return int(self.end[bisect_left(self.start.data, vaddr)])
 
 
 def find_bodies(image: Image, functions: Functions | None) -> Bodies:

@@ -45,7 +45,7 @@ class Identities:
     def of(self, dies: Iterable[int]) -> list[Described]:
         """What the DIEs describe, in their order."""
         dies = list(dies)
-        unknown = np.array(sorted({die for die in dies if die not in self._known}), np.uint64)
+        unknown = np.array(sorted(set(dies).difference(self._known)), np.uint64)
         if len(unknown):
             self.learn(unknown, resolve(self.debug, unknown))
         return [self._known[die] for die in dies]
