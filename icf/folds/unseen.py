@@ -25,7 +25,7 @@ others that have one (assembly without .file) when all of its code is folded.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -143,16 +143,26 @@ def _described_code(image: Image, finder: FoldFinder, bare_files: set[str]) -> N
     return known
 
 
-def _defined(finder: FoldFinder, names: Collection[str]) -> set[str]:
-    """Those of the names under which debug information defines a function, with or without code.
+def _likely_first(finder: FoldFinder, debug: DebugInfo, rows: Sequence[int]) -> list[int]:
+    """All units, first those of the code around some bodies: linkers keep most of what is in one object together."""
+    bodies, functions, count = finder.bodies, finder.functions, len(debug.own_units)
+    assert functions is not None
+    after = np.searchsorted(bodies.dwarf_low, bodies.start[np.array(rows, np.int64)])
+    around = np.clip(np.concatenate([after - 1, after]), 0, len(bodies.dwarf_low) - 1)
+    units = debug.unit_of(functions.die[bodies.dwarf_rows[around]]).tolist()
+    return list(dict.fromkeys([*(unit for unit in units if 0 <= unit < count), *range(count)]))
+
+
+def _defined(finder: FoldFinder, rows_of: Mapping[str, Sequence[int]]) -> set[str]:
+    """Those of the names, of some bodies, under which debug information defines a function, with or without code.
 
     gcc gives a function that it has turned into a call of an identical one no address there.
     """
     identities = finder.identities
     assert identities is not None
-    debug, wanted = identities.debug, dict(zip(hash_names(list(names)).tolist(), names, strict=True))
+    debug, wanted = identities.debug, dict(zip(hash_names(list(rows_of)).tolist(), rows_of, strict=True))
     found: set[str] = set()
-    for unit in range(len(debug.own_units)):
+    for unit in _likely_first(finder, debug, [row for rows in rows_of.values() for row in rows]):
         if len(found) == len(wanted):
             break
         identity = resolve(debug, defined_subprograms(debug, unit).offset)
