@@ -15,12 +15,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from unwind.requests import Request, read_hexadecimal, read_request
 from unwind.styles import Options, TextWriter, Writer
 from unwind.symbolizer import Symbolized, Symbolizer
+
+if TYPE_CHECKING:
+    from unwind.live.symbolizer import LiveFrame, LiveSymbolizer
 
 _PIECE_BYTES = 1 << 16
 _LINE_LIMIT = 1 << 20
@@ -37,7 +41,9 @@ also name the image, as llvm-symbolizer has it ('/usr/bin/shop 0x1139'), or a fu
 For an address of folded functions the name is those of all of them, 'a() | b()', and a line is shown if it is the same
 in all of them; --candidates shows each with its own."""
     parser.add_argument("addresses", metavar="ADDRESS", nargs="*", help="look these up; none: those on stdin")
-    parser.add_argument("-e", "--exe", "--obj", metavar="IMAGE", help="the image; without it each line names its own")
+    images = parser.add_mutually_exclusive_group()
+    images.add_argument("-e", "--exe", "--obj", metavar="IMAGE", help="the image; without it each line names its own")
+    images.add_argument("--pid", metavar="PID", type=int, help="a process that runs: addresses are those it has now")
     parser.add_argument(
         "--style", choices=tuple(_TOOLS), help="do as llvm-symbolizer (default), addr2line, or write JSON"
     )
@@ -81,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     with ExitStack() as opened:
         images = _Images(args, opened)
-        if args.exe is not None:
+        if args.exe is not None or args.pid is not None:
             images.of(Request())  # without an image there is nothing to answer
         asker = _Asker(args, images, _writer(options))
         if args.addresses:
@@ -139,14 +145,15 @@ class _Images:
 
     def __init__(self, args: argparse.Namespace, opened: ExitStack) -> None:
         self._args, self._opened = args, opened
-        self._known: dict[tuple[str, str], Symbolizer | None] = {}
+        self._known: dict[tuple[str, str], Symbolizer | LiveSymbolizer | None] = {}
 
-    def of(self, request: Request) -> Symbolizer | None:
+    def of(self, request: Request) -> Symbolizer | LiveSymbolizer | None:
         """The symbolizer for a request; None for an image that cannot be read, of which stderr says why, once."""
         key = (request.image, request.build_id)
         if key not in self._known:
             try:
-                self._known[key] = self._opened.enter_context(self._open(request))
+                self._known[key] = symbolizer = self._open(request)
+                self._opened.callback(symbolizer.close)
             except IcfError as error:
                 if not any(key):
                     raise
@@ -154,8 +161,12 @@ class _Images:
                 sys.stderr.write(f"icf: error: {error}\n")
         return self._known[key]
 
-    def _open(self, request: Request) -> Symbolizer:
+    def _open(self, request: Request) -> Symbolizer | LiveSymbolizer:
         args = self._args
+        if args.pid is not None:
+            if args.debug_file is not None:
+                raise IcfError("--debug-file is about one image", hint="with --pid, name folders with --debug-root")
+            return Symbolizer.for_process(args.pid, debug_roots=args.debug_root, cache_dir=args.cache_dir)
         if request.build_id:
             return Symbolizer.of_build(request.build_id, cache_dir=args.cache_dir)
         return Symbolizer.open(
@@ -173,7 +184,7 @@ class _Asker:
     def __init__(self, args: argparse.Namespace, images: _Images, writer: Writer) -> None:
         self.writer = writer
         self._images = images
-        self._exe: str | None = args.exe
+        self._exe: str | None = args.exe if args.pid is None else f"process {args.pid}"
         self._is_gnu = args.style == "gnu"
         self._shift = args.adjust_vma + args.return_addresses  # a return address lies behind its call
 
@@ -193,16 +204,21 @@ class _Asker:
             sys.stderr.write(f"icf: error: {request.problem}\n")
         return request
 
-    def _of_image(self, symbolizer: Symbolizer | None, requests: list[Request], image: str) -> list[str]:
+    def _of_image(
+        self, symbolizer: Symbolizer | LiveSymbolizer | None, requests: list[Request], image: str
+    ) -> list[str]:
         if symbolizer is None:
             return [self.writer.failed(image)] * len(requests)
         shift = self._shift
         asked = [request.address for request in requests if request.address is not None]
-        found = iter(symbolizer.symbolize_many([address - shift & _U64 for address in asked]))
+        answered = symbolizer.symbolize_many([address - shift & _U64 for address in asked])
+        found: Iterator[Symbolized | LiveFrame] = iter(answered)
         answers = []
         for request in requests:
             if request.address is not None:
-                answers.append(self.writer.address(next(found), request.address, image))
+                each = next(found)
+                module = image if isinstance(each, Symbolized) else each.module
+                answers.append(self.writer.address(each, request.address, module))
             elif request.symbol:
                 places = _functions(symbolizer, request.symbol, request.offset)
                 answers.append(self.writer.function(places, request.symbol, image))
@@ -211,11 +227,11 @@ class _Asker:
         return answers
 
 
-def _functions(symbolizer: Symbolizer, symbol: str, offset: int) -> list[Symbolized]:
+def _functions(symbolizer: Symbolizer | LiveSymbolizer, symbol: str, offset: int) -> list[Symbolized | LiveFrame]:
     """What is at an offset from where each function of a name begins: in that function, also where it was folded."""
-    places = []
+    places: list[Symbolized | LiveFrame] = []
     for vaddr in symbolizer.addresses(symbol):
-        found = symbolizer.symbolize(vaddr + offset & _U64)
+        found: Symbolized | LiveFrame = symbolizer.symbolize(vaddr + offset & _U64)
         own = next((each.frames for each in found.candidates if each.linkage_name == symbol), found.frames)
         if own:
             found = found._replace(candidates=())

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from icf.demangle import demangle, short_name
 
 if TYPE_CHECKING:
-    from unwind.symbolizer import Frames, Symbolized
+    from unwind.symbolizer import Candidate, Frames
 
 _SHOWN = 4
-_KEPT_NAMES = 1 << 16
+_KEPT_NAMES, _KEPT_FRAMES = 1 << 16, 1 << 16
 
 
 class Options(NamedTuple):
@@ -45,13 +45,26 @@ class Options(NamedTuple):
     candidates: bool = False
 
 
+class Found(Protocol):
+    """What is known of an address: `unwind.symbolizer.Symbolized`, or a frame of a process."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def frames(self) -> Frames: ...
+    @property
+    def candidates(self) -> tuple[Candidate, ...]: ...
+    @property
+    def is_complete(self) -> bool: ...
+
+
 class Writer(Protocol):
     """What turns answers into text."""
 
-    def address(self, found: Symbolized, address: int, image: str) -> str:
+    def address(self, found: Found, address: int, image: str) -> str:
         """What is at an address, which was asked for as `address`."""
 
-    def function(self, found: Sequence[Symbolized], symbol: str, image: str) -> str:
+    def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         """What is at the functions of a name."""
 
     def failed(self, image: str) -> str:
@@ -67,11 +80,12 @@ class TextWriter:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._name = namer(options)
-        self._path = basename if options.basenames else str
+        self._known: dict[CachedFrame, str] = {}
+        self._link = " (inlined by) " if options.pretty and options.functions != "none" else ""
         self._is_addr2line, self._has_columns = options.form == "addr2line", options.form == "llvm"
         self._end = "\n" if self._has_columns else ""
 
-    def address(self, found: Symbolized, address: int, image: str) -> str:
+    def address(self, found: Found, address: int, image: str) -> str:
         options = self._options
         head = ""
         if options.addresses:
@@ -79,7 +93,7 @@ class TextWriter:
             head += ": " if options.pretty and not (options.candidates and found.candidates) else "\n"
         return f"{head}{self._found(found)}{self._end}"
 
-    def function(self, found: Sequence[Symbolized], symbol: str, image: str) -> str:
+    def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         return "".join(map(self._found, found)) + self._end if found else self.failed(image)
 
     def failed(self, image: str) -> str:
@@ -88,7 +102,7 @@ class TextWriter:
     def together(self, answers: Sequence[str]) -> str:
         return "".join(answers)
 
-    def _found(self, found: Symbolized) -> str:
+    def _found(self, found: Found) -> str:
         if not found.frames:
             return self._unknown()
         if not found.candidates:
@@ -101,24 +115,41 @@ class TextWriter:
 
     def _frames(self, frames: Frames, own_name: str) -> str:
         """The frames as lines; `own_name` instead of the name of the last, if it is not empty."""
-        options, name, place = self._options, self._name, self._place
-        names = [name(frame[0]) for frame in frames]
-        if own_name:
-            names[-1] = own_name
-        places = [place(frame[1], frame[2], frame[3]) for frame in frames]
-        if not options.inlines:
+        if not self._options.inlines:
             # in llvm's own form that function which has the code, in the others the innermost
-            names, places = names[-1:] if self._has_columns else names[:1], places[:1]
-        if options.functions == "none":
-            return "\n".join(places) + "\n"
-        if not options.pretty:
-            return "".join([f"{a}\n{b}\n" for a, b in zip(names, places, strict=True)])
-        return "\n (inlined by) ".join([f"{a} at {b}" for a, b in zip(names, places, strict=True)]) + "\n"
+            shown = frames[-1 if self._has_columns else 0]
+            name = own_name if own_name and shown is frames[-1] else self._name(shown[0])
+            return self._text(name, *frames[0][1:4])
+        texts = [self._text(self._name(frames[0][0]), *frames[0][1:4])]
+        if len(frames) > 1:
+            texts += self._outer(frames[1:])
+        if own_name:
+            texts[-1] = (self._link if len(texts) > 1 else "") + self._text(own_name, *frames[-1][1:4])
+        return "".join(texts)
 
-    def _place(self, file: str, line: int, column: int) -> str:
+    def _outer(self, frames: Frames) -> list[str]:
+        """The frames around inlined functions: most have been written before, around another place."""
+        known = self._known
+        try:
+            return [known[frame] for frame in frames]
+        except KeyError:
+            if len(known) > _KEPT_FRAMES:
+                known.clear()
+            for frame in frames:
+                if frame not in known:
+                    known[frame] = self._link + self._text(self._name(frame[0]), *frame[1:4])
+            return [known[frame] for frame in frames]
+
+    def _text(self, name: str, file: str, line: int, column: int) -> str:
+        """The text of one frame."""
+        path = (basename(file) if self._options.basenames else file) or "??"
         if self._has_columns:
-            return f"{self._path(file) or '??'}:{line}:{column}"
-        return f"{self._path(file) or '??'}:{line or ('?' if self._is_addr2line else 0)}"
+            place = f"{path}:{line}:{column}\n"
+        else:
+            place = f"{path}:{line or ('?' if self._is_addr2line else 0)}\n"
+        if self._options.functions == "none":
+            return place
+        return f"{name} at {place}" if self._options.pretty else f"{name}\n{place}"
 
     def _unknown(self) -> str:
         place = "??:0:0\n" if self._has_columns else "??:0\n"
@@ -141,7 +172,7 @@ def namer(options: Options) -> Callable[[str], str]:
     return name
 
 
-def joined(found: Symbolized, name: Callable[[str], str]) -> str:
+def joined(found: Found, name: Callable[[str], str]) -> str:
     """The names that a folded function may have, as one; empty if it is not folded."""
     names = list(dict.fromkeys([name(each.linkage_name) for each in found.candidates]))
     shown = names if len(names) <= _SHOWN + 1 else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]

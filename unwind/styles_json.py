@@ -18,10 +18,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from unwind.styles import Options, basename, joined, namer
+from unwind.styles import Found, Options, basename, joined, namer
 
 if TYPE_CHECKING:
-    from unwind.symbolizer import Frames, Symbolized
+    from unwind.symbolizer import Frames
 
 _Object = dict[str, Any]
 
@@ -35,7 +35,7 @@ class JsonWriter:
         self._path = basename if options.basenames else str
         self._encoder = json.JSONEncoder(indent=2) if options.pretty else json.JSONEncoder(separators=(",", ":"))
 
-    def address(self, found: Symbolized, address: int, image: str) -> str:
+    def address(self, found: Found, address: int, image: str) -> str:
         answer: _Object = {"Address": f"{address:#x}", "ModuleName": image, "Symbol": self._symbol(found)}
         if found.candidates:
             answer["Candidates"] = [self._candidate(found, idx) for idx in range(len(found.candidates))]
@@ -43,7 +43,7 @@ class JsonWriter:
             answer["CandidatesComplete"] = found.is_complete
         return self._line(answer)
 
-    def function(self, found: Sequence[Symbolized], symbol: str, image: str) -> str:
+    def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         places = [place for each in found for place in self._symbol(each)]
         return self._line({"Loc": places, "ModuleName": image, "SymName": symbol})
 
@@ -56,12 +56,12 @@ class JsonWriter:
     def _line(self, answer: object) -> str:
         return self._encoder.encode(answer) + "\n"
 
-    def _symbol(self, found: Symbolized) -> list[_Object]:
+    def _symbol(self, found: Found) -> list[_Object]:
         if not found.frames:
             return [self._frame("", "", 0, 0, "")]
         return self._frames(found.frames, found.start, joined(found, self._name))
 
-    def _candidate(self, found: Symbolized, idx: int) -> _Object:
+    def _candidate(self, found: Found, idx: int) -> _Object:
         each = found.candidates[idx]
         answer: _Object = {"FunctionName": self._name(each.linkage_name), "LinkageName": each.linkage_name}
         if self._options.candidates:

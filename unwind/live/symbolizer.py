@@ -52,13 +52,14 @@ class LiveFrame(NamedTuple):
     address: int | None  # as it was given; None: a frame that is not known, or that a tail call has left out
     module: str = ""  # path as the process sees it, or what else is mapped there
     vaddr: int = 0  # in the module, as linked; of a return address it is in the call
-    start: int = 0  # of the body, likewise
+    start: int = 0  # of the body, in the process
     size_bytes: int = 0
     frames: Frames = ()  # innermost first, as `unwind.symbolizer` has them
     candidates: tuple[Candidate, ...] = ()  # still possible, if there are several
     verdict: Verdict = Verdict.UNKNOWN
     evidence: str = ""
     reason: str = ""  # what keeps the answer from being one name
+    is_complete: bool = True  # else there may be more functions than these
     missing: tuple[LiveFrame, ...] = ()  # frames between this one and its caller that tail calls left out
 
     @property
@@ -140,6 +141,15 @@ class LiveSymbolizer:
         """The same of many addresses."""
         return [self.symbolize(address) for address in addresses]
 
+    def addresses(self, linkage_name: str) -> list[int]:
+        """Where the functions of that name begin now, in all modules."""
+        found = []
+        for module in self.live.modules():
+            symbolizer = self._symbolizer(module.image)
+            if symbolizer is not None:
+                found += [vaddr + module.bias for vaddr in symbolizer.addresses(linkage_name)]
+        return found
+
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = ()) -> list[LiveFrame]:
         """The frames of a stack: a program counter and return addresses, innermost first; None for one not known.
 
@@ -181,12 +191,13 @@ class LiveSymbolizer:
             address,
             module.path,
             vaddr,
-            found.start,
+            found.start + module.bias if found.size_bytes else 0,
             found.size_bytes,
             found.frames,
             found.candidates,
             found.verdict,
             reason="" if found.size_bytes else NO_FUNCTION,
+            is_complete=found.is_complete,
         )
 
     def _resolved(self, answer: FrameAnswer) -> LiveFrame:
@@ -215,7 +226,7 @@ class LiveSymbolizer:
             name = answer.linkage_name or answer.source_name or ""
             left = tuple(each for each in left if each.linkage_name == name)
             frames = left[0].frames if len(left) == 1 else (CachedFrame(name, "", 0, 0, False),)
-            frame = frame._replace(frames=frames, candidates=())
+            frame = frame._replace(frames=frames, candidates=(), is_complete=True)
         elif answer.verdict is Verdict.NARROWED:
             left = tuple(each for each in left if each.linkage_name in answer.candidates)
             frame = frame._replace(frames=agreed([each.frames for each in left]), candidates=left)

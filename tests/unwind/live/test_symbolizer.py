@@ -130,6 +130,16 @@ def test_icf_resolve_takes_the_number_of_a_process(fruit: Modules, capsys: pytes
     assert f"icf: error: process {process.pid}: there is none" in capsys.readouterr().err
 
 
+def test_icf_symbolize_takes_the_number_of_a_process(tmp_path: Path) -> None:
+    with running(build_host(tmp_path / "host")) as host:
+        (code,) = host.ask("dump 0 64 17 f(a b)")
+        asked = [hex(host.inner), hex(code), "outer_function"]
+        lines = icf("symbolize", "--pid", str(host.pid), *asked).splitlines()
+        assert [lines[0], *lines[3:5], lines[6]] == ["inner_function(int)", "f(a b)", "a.js:17:0", "outer_function"]
+        (own,) = json.loads(icf("symbolize", "--pid", str(host.pid), "--style", "json", hex(host.inner + 1)))
+        assert own["ModuleName"] == str(tmp_path / "host") and own["Symbol"][0]["StartAddress"] == hex(host.inner)
+
+
 def test_a_stripped_program_with_minidebug(tmp_path: Path) -> None:
     program = build_host(tmp_path / "host")
     strip_to_minidebug(program)
