@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ Node = tuple[object, ...]
 def _ranges(dwarf: DWARFInfo, die: DIE) -> list[tuple[int, int]]:
     """The ranges of a DIE, those without code left out."""
     if "DW_AT_ranges" in die.attributes:
-        lists = dwarf.range_lists()
+        lists: Any = dwarf.range_lists()
         base = die.cu.get_top_DIE().attributes.get("DW_AT_low_pc")
         base_pc = base.value if base else 0
         found = []
