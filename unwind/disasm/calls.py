@@ -92,13 +92,13 @@ class Calls:
             callers_of.setdefault(open_end if callee.settled else said.get(idx, open_end), []).append(idx)
         meanings = []
         for (nodes, evidence), callers in callers_of.items():
-            members = caller.members if caller is not None and len(callers_of) > 1 else ()
-            listed = tuple(members[idx].name for idx in callers if idx < len(members))
+            member_count = len(caller.members) if caller is not None and len(callers_of) > 1 else 0
+            listed = tuple(idx for idx in callers if idx < member_count)
             if listed or len(callers_of) == 1:
                 meanings.append(self._meaning(nodes, listed, evidence))
         return Function(target, target - callee.start, len(callee.members), tuple(meanings))
 
-    def _meaning(self, nodes: Iterable[int], callers: tuple[str, ...], evidence: Evidence | None) -> Meaning:
+    def _meaning(self, nodes: Iterable[int], callers: tuple[int, ...], evidence: Evidence | None) -> Meaning:
         callees = [self._program.candidates[node] for node in nodes]
         names = tuple(body.members[idx].name for body, idx in callees if idx < len(body.members))
         return Meaning(names, callers, len(names) < len(callees), evidence)

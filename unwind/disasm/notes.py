@@ -15,7 +15,7 @@ class Meaning:
     """Which functions are meant, in some members of the function that has the instruction."""
 
     callees: tuple[str, ...]  # one: that one; several: one of them
-    callers: tuple[str, ...] = ()  # of the function with the instruction; none: in each of its members
+    callers: tuple[int, ...] = ()  # members of the body with the instruction, by index; none: in each of them
     may_be_another: bool = False  # one that the tables do not list
     evidence: Evidence | None = None
 

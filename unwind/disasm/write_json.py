@@ -3,25 +3,26 @@
     {"region":{"address":"0x8b0","end":"0x8eb","stub":null,"flags":["members-complete","calls-complete"],
       "members":[{"linkage_name":"_ZN4ListI5OrderE3addEPS0_","name":"List<Order>::add(Order*)","flags":["kept"],
       "aliases":[]},...]}}
-    {"address":"0x8e0","bytes":"e87bffffff","mnemonic":"call","operands":"0x860","file":null,"line":null,"inlined":[],"notes":[
-      {"kind":"function","address":"0x860","offset":0,"members":3,"meanings":[{"callers":["_ZN4ListI5OrderE3addEPS0_"],
-      "callees":["_ZN4ListI5OrderE4growEv"],"may_be_another":false,"evidence":"dwarf"},...]}]}
+    {"address":"0x8e0","bytes":"e87bffffff","mnemonic":"call","operands":"0x860","file":null,"line":null,"inlined":[],
+      "notes":[{"kind":"function","address":"0x860","offset":0,"members":3,"meanings":[{
+      "callers":["_ZN4ListI5OrderE3addEPS0_"],"caller_members":[0],"callees":["_ZN4ListI5OrderE4growEv"],
+      "may_be_another":false,"evidence":"dwarf"},...]}]}
 
-`members` is null where the code is in no function. Functions in notes are given by linkage names, by source names where
-the image has no others. A meaning without callers holds for each member of the function; one with several callees means
-one of them. `inlined` are the functions that are inlined there, innermost first; `file` and `line` are of that one.
-Kinds of notes: `function`, `import`, `data`, `pointer` (with `place` and `target`), `likely` (with `place`),
-`virtual_call`, `jump_table`.
+`members` of a region is null where the code is in no function. Functions in notes are given by linkage names, by source
+names where the image has no others. A meaning without callers holds for each member of the region, else for those of
+`caller_members`, which are indices; one with several callees means one of them. `inlined` are the functions that are
+inlined there, innermost first; `file` and `line` are of that one. Kinds of notes: `function`, `import`, `data`,
+`pointer` (with `place` and `target`), `likely` (with `place`), `virtual_call`, `jump_table`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from icf.demangle import demangle
-from icf.model import ClassFlag, Evidence, MemberFlag
+from icf.model import ClassFlag, Evidence, Member, MemberFlag
 from unwind.disasm.listing import Line
 from unwind.disasm.notes import Data, Function, Import, JumpTable, Likely, Note, Pointer, VirtualCall
 from unwind.disasm.select import Region
@@ -58,6 +59,7 @@ class JsonWriter:
         """The object of an instruction, without its newline."""
         instruction, notes = line
         place = self._place(region, instruction.vaddr) if self._place is not None else None
+        members = region.body.members if region.body is not None else ()
         return _dumps(
             {
                 "address": hex(instruction.vaddr),
@@ -67,17 +69,18 @@ class JsonWriter:
                 "file": place.file if place else None,
                 "line": place.line if place else None,
                 "inlined": list(place.inlined) if place else [],
-                "notes": [_note(note) for note in notes],
+                "notes": [_note(note, members) for note in notes],
             }
         )
 
 
-def _note(note: Note) -> _Json:
+def _note(note: Note, members: Sequence[Member]) -> _Json:
     match note:
         case Function():
             meanings = [
                 {
-                    "callers": list(meaning.callers),
+                    "callers": [members[idx].name for idx in meaning.callers],
+                    "caller_members": list(meaning.callers),
                     "callees": list(meaning.callees),
                     "may_be_another": meaning.may_be_another,
                     "evidence": _evidence(meaning.evidence),
@@ -93,9 +96,14 @@ def _note(note: Note) -> _Json:
             return {"kind": "data", **place, "offset": note.offset, "text": note.text}
         case Pointer():
             constant = {"is_constant": note.is_constant}
-            return {"kind": "pointer", "place": _note(note.place), "target": _note(note.target), **constant}
+            return {
+                "kind": "pointer",
+                "place": _note(note.place, members),
+                "target": _note(note.target, members),
+                **constant,
+            }
         case Likely():
-            return {"kind": "likely", "place": _note(note.place)}
+            return {"kind": "likely", "place": _note(note.place, members)}
         case VirtualCall():
             merged = list(note.merged)
             return {"kind": "virtual_call", "slot": note.slot, "merged": merged, "evidence": _evidence(note.evidence)}

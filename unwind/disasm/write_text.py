@@ -79,9 +79,12 @@ class TextWriter:
         remark = f": {', '.join(flags)}" if flags else ""
         more = "" if body.fold.flags & ClassFlag.MEMBERS_COMPLETE else " or more"
         yield self._colored(_BOLD, f"{bounds}, {_count(len(body.members), 'function')}{more}{remark}")
-        shown = [(self._shown(member.name), member) for member in body.members[:_SHOWN_MEMBERS]]
-        width = min(max(len(name) for name, _ in shown), _NAME_WIDTH_MAX)
-        for idx, (name, member) in enumerate(shown):
+        rows = list(range(min(len(body.members), _SHOWN_MEMBERS)))
+        if region.member_idx not in rows:
+            rows[-1] = region.member_idx
+        shown = [(idx, self._shown(body.members[idx].name), body.members[idx]) for idx in rows]
+        width = min(max(len(name) for _, name, _ in shown), _NAME_WIDTH_MAX)
+        for idx, name, member in shown:
             facts = [_words(flag.name) for flag in MemberFlag if flag & member.flags]
             if self._place is not None and idx == region.member_idx:
                 facts.append("lines are its own")
@@ -141,7 +144,7 @@ class TextWriter:
     def _note(self, note: Note, region: Region) -> list[str]:
         match note:
             case Function():
-                return self._function(note)
+                return self._function(note, region)
             case Import():
                 name, at, version = note.symbol.partition("@")
                 return [self._shown(name) + at + version]
@@ -159,17 +162,17 @@ class TextWriter:
             case JumpTable():
                 return [self._table(note, region)]
 
-    def _function(self, function: Function) -> list[str]:
+    def _function(self, function: Function, region: Region) -> list[str]:
         offset = f"+{function.offset:#x}" if function.offset else ""
-        if len(function.meanings) == 1:
+        if len(function.meanings) == 1 and not function.meanings[0].callers:
             return [self._meaning(function.meanings[0], function.member_count, offset)]
-        by_caller = [
-            (caller, meaning) for meaning in function.meanings for caller in meaning.callers[: _SHOWN_CALLERS + 1]
-        ]
+        members = region.body.members if region.body is not None else ()
+        by_caller = [(idx, meaning) for meaning in function.meanings for idx in meaning.callers]
+        by_caller.sort(key=lambda each: (each[0] != region.member_idx, each[0]))
         texts = [f"1 of {function.member_count}, by caller:"]
-        for caller, meaning in by_caller[:_SHOWN_CALLERS]:
-            texts.append(f"  {self._shown(caller)}: {self._meaning(meaning, 1, offset)}")
-        more = sum(len(meaning.callers) for meaning in function.meanings) - _SHOWN_CALLERS
+        for idx, meaning in by_caller[:_SHOWN_CALLERS]:
+            texts.append(f"  {self._shown(members[idx].name)}: {self._meaning(meaning, 1, offset)}")
+        more = len(by_caller) - _SHOWN_CALLERS
         return [*texts, f"  and {more} more callers"] if more > 0 else texts
 
     def _meaning(self, meaning: Meaning, member_count: int, offset: str) -> str:
@@ -213,6 +216,7 @@ class TextWriter:
 
     def _listed(self, names: Sequence[str], offset: str = "") -> str:
         """Some of the names, and how many more there are."""
+        names = tuple(dict.fromkeys(names))  # of static functions only the source name may be known
         shown = ", ".join(self._shown(name) + offset for name in names[:_SHOWN_NAMES])
         more = len(names) - _SHOWN_NAMES
         return f"{shown} and {more} more" if more > 0 else shown
