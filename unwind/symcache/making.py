@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from icf.errors import IcfError
@@ -16,6 +18,8 @@ from unwind.symcache.sources import SECTION, Sought, Sources
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
+
+_MOMENT_BYTES = 32 << 20
 
 
 class Made(NamedTuple):
@@ -43,7 +47,7 @@ class Made(NamedTuple):
 def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) -> Made:
     """Read an image; with `wanted` what its bodies at these addresses are. Raises `IcfError`."""
     started_ns = time.time_ns()
-    with sought.open() as image:
+    with sought.open() as image, _shown(image):
         stamp = stamp_of(os.fstat(image.fileno()))
         made = make_of(image, folder.recognize_image(image), wanted)
         made.sections[SECTION] = Sources.of(image, started_ns).pack()
@@ -64,3 +68,17 @@ def make_of(image: Image, recognized: Recognized, wanted: Collection[int] | None
     head = Head(recognized.identity, recognized.digest, int(image.machine), flags)
     origin = {"path": os.path.realpath(image.path), "debug": os.path.realpath(image.debug.path)}
     return Made(recognized, head, sections, origin)
+
+
+@contextmanager
+def _shown(image: Image) -> Iterator[None]:
+    """A line on the terminal, if there is one, while an image is read that takes longer than a moment."""
+    is_shown = sys.stderr.isatty() and len(image.debug.data) > _MOMENT_BYTES
+    if is_shown:
+        sys.stderr.write(f"reading {os.path.basename(image.path)}, once")
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if is_shown:
+            sys.stderr.write("\r\x1b[K")

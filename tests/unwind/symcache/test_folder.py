@@ -46,31 +46,30 @@ for path in sys.argv[2:]:
 """
 
 
-def test_a_folder_that_may_only_be_read_is_read(image: Path, folder: Path) -> None:
+def mounted(mount: str, folder: Path, *images: Path) -> subprocess.CompletedProcess[str]:
+    """Use the folder in a namespace of its own, where nobody else sees what is mounted there."""
     unshare = shutil.which("unshare") or pytest.skip("needs unshare")
-    open_or_build(image, cache_dir=folder)
     namespace = [unshare, "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
-    if subprocess.run([*namespace, "mount", "--bind", folder, folder], capture_output=True).returncode:
+    folder.mkdir(exist_ok=True)
+    if subprocess.run([*namespace, "mount", "-t", "tmpfs", "none", folder], capture_output=True).returncode:
         pytest.skip("may not mount")
-    mount = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
-    command: list[str | Path] = [
-        *namespace,
-        "sh",
-        "-c",
-        mount,
-        "sh",
-        folder,
-        sys.executable,
-        "-c",
-        READER,
-        folder,
-        image,
-        OTHER,
-        OTHER,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout == f"{kept(folder)[0]}\n" + 2 * f"symcache of {OTHER}\n"
+    script = f'{mount} && folder="$1" && shift && "$@" && ls -A "$folder"'
+    reader: list[str | Path] = [sys.executable, "-c", READER, folder, *images]
+    command = [*namespace, "sh", "-c", script, "sh", folder, *reader]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+def test_a_folder_that_may_only_be_read_is_read(image: Path, folder: Path) -> None:
+    open_or_build(image, cache_dir=folder)
+    done = mounted('mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"', folder, image, OTHER, OTHER)
+    assert done.stdout.startswith(f"{kept(folder)[0]}\n" + 2 * f"symcache of {OTHER}\n")
     assert done.stderr == f"icf: warning: {folder}: read-only file system: symbols are not kept for the next time\n"
+
+
+def test_a_full_disk(image: Path, folder: Path) -> None:
+    done = mounted('mount -t tmpfs -o size=4k none "$1" && echo full >"$1/file"', folder, image, image)
+    assert done.stdout == 2 * f"symcache of {image}\n" + "file\nstamps\n"
+    assert done.stderr == f"icf: warning: {folder}: no space left on device: symbols are not kept for the next time\n"
 
 
 # Room

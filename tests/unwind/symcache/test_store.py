@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import random
 import shutil
 import subprocess
@@ -57,6 +58,18 @@ def test_the_folder_is_the_named_one_then_that_of_the_environment(
     assert (tmp_path / "named").stat().st_mode & 0o777 == 0o700 and kept(tmp_path / "named")[
         0
     ].stat().st_mode & 0o77 == 0
+
+
+def test_a_terminal_is_told_what_takes_so_long(image: Path, folder: Path) -> None:
+    script = (
+        "import sys, unwind.symcache.making as m; m._MOMENT_BYTES = 0\nfrom unwind.symcache.store import open_or_build"
+    )
+    script += "\nfor _ in range(2):\n    open_or_build(sys.argv[1], cache_dir=sys.argv[2])"
+    ours, theirs = pty.openpty()
+    subprocess.run([sys.executable, "-c", script, image, folder], stderr=theirs, cwd=ROOT, check=True)
+    assert os.read(ours, 1000) == b"reading shop, once\r\x1b[K"
+    os.close(ours)
+    os.close(theirs)
 
 
 # Changed, damaged, stale
