@@ -24,6 +24,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from icf.code.imports import comes_back
+from icf.tables.pointed import meant_by_thunk
+from unwind.dispatch import bits
 from unwind.program import Body, Program
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ class _TailCalls:
         body, _ = self._program.candidates[node]
         nodes: set[int] = set()
         for other in self.tail_graph.successors(node) if node in self._jumping else ():
-            nodes.update(self._program.nodes_of_hub(other) if other < 0 else (other,))
+            nodes.update((other,) if other >= 0 else self._entered(node, self._program.body_of_hub(other)))
         jumps = self._program.code.jumps(body.start, body.end)
         if jumps is None:
             return Reach(frozenset(nodes), self._program.slots_left_by(body), wild=True)
@@ -149,4 +151,11 @@ class _TailCalls:
             own = [part for part in self._program.parts(node) if part in landed.nodes]
             if own:
                 return own
-        return list(landed.nodes)
+        return self._entered(node, landed)
+
+    def _entered(self, node: int, landed: Body) -> list[int]:
+        """The candidates of `landed` that a jump may mean of which nothing says so: a thunk's, by its name, one."""
+        body, idx = self._program.candidates[node]
+        name = body.members[idx].name if idx < len(body.members) else ""
+        meant = meant_by_thunk(name, landed.fold)
+        return [landed.nodes[idx] for idx in bits(meant)] if meant else list(landed.nodes)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from icf.model import Evidence, MemberFlag, Verdict
+from icf.folds.aliases import base_name, same_function
+from icf.model import Evidence, Member, MemberFlag, Verdict
 from unwind.answer import NO_FUNCTION, NO_MODULE, OUTSIDE, FrameAnswer
 from unwind.missing_frames import MissingFrame, MissingFrames
 from unwind.process import Process
@@ -196,12 +197,26 @@ def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> Fr
         return FrameAnswer(step.address, verdict, name, (), word, "", step.vaddr, body, idx, source_name)
     possible = [member for idx, member in enumerate(body.members) if listed >> idx & 1]
     candidates = tuple(dict.fromkeys(member.name for member in possible))
-    if left and left == listed and len(candidates) == 1 and not possible[0].flags & MemberFlag.NAMELESS:
-        # functions of one name, from different files: which one is open, but not what it is called
-        return FrameAnswer(step.address, Verdict.UNIQUE, candidates[0], (), word, "", step.vaddr, body)
+    common = _common_name(possible) if left and left == listed else ""
+    if common:
+        return FrameAnswer(step.address, Verdict.UNIQUE, common, (), word, "", step.vaddr, body)
     if left and (not listed or (left != listed and len(candidates) == 1)):
         reason = f"functions that nothing names may share the body at {body.start:#x}"
     return FrameAnswer(step.address, verdict, None, candidates, word, reason, step.vaddr, body)
+
+
+def _common_name(members: list[Member]) -> str:
+    """What all the members are called: functions of one name from different files, or one function and its clones.
+
+    Which one it is stays open, but not what it is called; "" if that does, too.
+    """
+    source = base_name(members[0].name)
+    if not all(
+        same_function(source, base_name(member.name)) and not member.flags & MemberFlag.NAMELESS for member in members
+    ):
+        return ""
+    names = {member.name for member in members}
+    return min((name for name in names if base_name(name) == name), default=source) if len(names) > 1 else names.pop()
 
 
 def _missing_answer(frame: MissingFrame) -> FrameAnswer:

@@ -361,9 +361,13 @@ class Program:
         """A number below zero that stands for any function of a body: thousands times thousands would be too many."""
         return -1 - ref.class_idx
 
+    def body_of_hub(self, hub: int) -> Body:
+        """The body that a hub stands for."""
+        return self.bodies[-1 - hub]
+
     def nodes_of_hub(self, hub: int) -> range:
-        """The candidates that a hub stands for."""
-        return self.bodies[-1 - hub].nodes
+        """Its candidates."""
+        return self.body_of_hub(hub).nodes
 
     def _nodes_of(self, ref: MemberRef) -> range | list[int]:
         body = self.bodies[ref.class_idx]

@@ -62,7 +62,7 @@ def jumps_between(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) 
             callers.append(len(members))
             mask = every[target]
         for idx in callers:
-            meant = mask & _meant_by_thunk(members[idx].name, classes[target]) if idx < len(members) else 0
+            meant = mask & meant_by_thunk(members[idx].name, classes[target]) if idx < len(members) else 0
             jumps.setdefault((source, idx), []).append((target, meant or mask))
     owners: dict[int, list[tuple[int, int]]] = {}  # DIE -> class index, member index
     for class_idx, fold in enumerate(classes):
@@ -102,7 +102,7 @@ def thunk_target(name: str) -> str:
     return f"_Z{name[thunk.end() :]}" if thunk else ""
 
 
-def _meant_by_thunk(name: str, target: FoldClass) -> int:
+def meant_by_thunk(name: str, target: FoldClass) -> int:
     """The member that a thunk is one of, by its name: it jumps to no other. 0 if it is none, or of nothing there."""
     wanted = thunk_target(name)
     found = (idx for idx, member in enumerate(target.members) if wanted in (member.name, *member.aliases))

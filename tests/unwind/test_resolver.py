@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, MemberFlag, Verdict
+from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberFlag, Verdict
 from tests.unwind.support import FRAGMENT, MARKED, call, die, exports, fold, pc, ret, start, tail
 from unwind.answer import FrameAnswer
 from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
@@ -287,6 +287,18 @@ def test_elimination_alone_does_not_name_a_member_of_an_incomplete_class() -> No
         answers = resolve(program, pc(0), ret(1), ret(2))
         assert shown(answers)[1] == expected
     assert answers[1].reason == "functions that nothing names may share the body at 0x2000"
+
+
+def test_clones_of_a_function_are_that_function() -> None:
+    for names, expected in (
+        (("_ZN1aC1Ev", "_ZN1aC2Ev.constprop.0"), "_ZN1aC1Ev"),
+        (("_Z1fv.isra.0", "_Z1fv.constprop.0"), "_Z1fv"),
+        (("_Z1fv", "_Z1gv.constprop.0"), "ambiguous:_Z1fv,_Z1gv.constprop.0"),
+        (("_ZN1aD0Ev", "_ZN1aD1Ev"), "ambiguous:_ZN1aD0Ev,_ZN1aD1Ev"),
+    ):
+        members = tuple(Member(name, die(0, idx)) for idx, name in enumerate(names))
+        merged = fold(0, 2)._replace(members=members)
+        assert shown(resolve(Program([merged, fold(1, 1)]), pc(0), ret(1)))[0] == expected
 
 
 def test_a_positive_record_names_a_member_of_an_incomplete_class() -> None:
