@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -51,6 +52,10 @@ class Place(NamedTuple):
     jit: JitCode | None = None
     path: str = ""  # what is mapped there: a path, or a word such as [heap]
     is_mapped: bool = True
+
+
+_NOTHING = Place(is_mapped=False)
+_NOWHERE = (0, 0)
 
 
 class LiveProcess:
@@ -98,12 +103,28 @@ class LiveProcess:
 
     def where(self, address: int) -> Place:
         """What the address means now."""
-        mapping = self._mapping(address)
-        if not self.target.is_unchanged(address, mapping, self._text):
-            self._read_maps()
+        return self.where_many((address,))[0]
+
+    def where_many(self, addresses: Iterable[int]) -> list[Place]:
+        """What each of them means now: asked once for all in one mapping."""
+        places = []
+        asked: dict[int, tuple[int, int]] = {}  # by start of the mapping: from where to where it is what it was
+        for address in addresses:
             mapping = self._mapping(address)
-        if mapping is None:
-            return Place(is_mapped=False)
+            begin = -1 if mapping is None else mapping.start
+            start, end = asked.get(begin, _NOWHERE)
+            if not start <= address < end:
+                unchanged = self.target.unchanged(address, mapping, self._text)
+                if unchanged is None:
+                    self._read_maps()
+                    asked.clear()
+                    mapping = self._mapping(address)
+                else:
+                    asked[begin] = unchanged
+            places.append(_NOTHING if mapping is None else self._place(address, mapping))
+        return places
+
+    def _place(self, address: int, mapping: Mapping) -> Place:
         module = self._module(mapping)
         if module is not None:
             return Place(module, address - module.bias, None, mapping.path)

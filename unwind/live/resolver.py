@@ -53,12 +53,13 @@ class LiveResolver(Resolver):
 
     def _jit_at(self, addresses: Addresses) -> dict[int, FrameAnswer]:
         """The frames that were made at run time, by index; the resolver then knows the modules of now."""
-        found = {}
-        for idx, address in enumerate(addresses):
-            if address is not None:
-                code = self._live.where(address - (idx > 0)).jit
-                if code is not None:
-                    found[idx] = self._answer(address, code)
+        known = [(idx, address) for idx, address in enumerate(addresses) if address is not None]
+        places = self._live.where_many([address - (idx > 0) for idx, address in known])
+        found = {
+            idx: self._answer(address, place.jit)
+            for (idx, address), place in zip(known, places, strict=True)
+            if place.jit is not None
+        }
         if self._generation != self._live.generation:
             self._renew()
         return found

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 
 from icf.demangle import demangle
 from icf.errors import IcfError
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from unwind.symcache.symcache import SymCache
     from unwind.vptrs import Vptrs
 
+_Key: TypeAlias = "int | tuple[int, int] | FrameAnswer"  # an address; that and its caller's; a frame of a stack
 _REMEMBERED = 1 << 18
 NOTHING_MAPPED, NO_IMAGE, NO_FUNCTION = "nothing is mapped there", "no image is mapped there", "in no function"
 
@@ -104,7 +105,7 @@ class LiveSymbolizer:
         self._symbolizers: dict[Image, Symbolizer] = {}
         self._module_of: dict[Program, LiveModule] = {}
         self._generation = live.generation
-        self._remembered: dict[tuple[object, ...], LiveFrame] = {}
+        self._remembered: dict[_Key, LiveFrame] = {}
 
     def close(self) -> None:
         """Close all that was opened."""
@@ -121,25 +122,31 @@ class LiveSymbolizer:
 
     def symbolize(self, address: int, caller: int | None = None) -> LiveFrame:
         """What is at an address now. `caller`: the return address of the frame, if its caller is known."""
-        place = self.live.where(address)
-        module = place.module
-        if module is None:
-            return self._outside(address, place)
-        self._forget_what_is_gone()
-        key: tuple[object, ...] = (module, address)
-        frame = self._remembered.get(key)
-        if frame is None:
-            frame = self._remember(key, self._frame(address, module, address - module.bias))
+        frame = self.symbolize_many((address,))[0]
         if caller is None or not frame.candidates:
             return frame
         self.live.where(caller)
         self._forget_what_is_gone()
-        key = (module, address, caller)
+        key = (address, caller)
         return self._remembered.get(key) or self._remember(key, self.resolve((address, caller))[0])
 
-    def symbolize_many(self, addresses: Iterable[int]) -> list[LiveFrame]:
-        """The same of many addresses."""
-        return [self.symbolize(address) for address in addresses]
+    def symbolize_many(self, addresses: Sequence[int]) -> list[LiveFrame]:
+        """What is at each of many addresses now."""
+        places = self.live.where_many(addresses)
+        self._forget_what_is_gone()
+        answers: dict[int, LiveFrame] = {}
+        new: dict[LiveModule, list[int]] = {}
+        for address, place in zip(addresses, places, strict=True):
+            if place.module is None:
+                answers[address] = self._outside(address, place)
+            elif address in self._remembered:
+                answers[address] = self._remembered[address]
+            else:
+                new.setdefault(place.module, []).append(address)
+        for module, group in new.items():
+            for address, found in zip(group, self._look_up(module, [a - module.bias for a in group]), strict=True):
+                answers[address] = self._remember(address, self._frame(address, module, found))
+        return [answers[address] for address in addresses]
 
     def addresses(self, linkage_name: str) -> list[int]:
         """Where the functions of that name begin now, in all modules."""
@@ -179,18 +186,22 @@ class LiveSymbolizer:
             return _made_at_run_time(address, place.path, place.jit)
         return LiveFrame(address, place.path, reason=NO_IMAGE if place.is_mapped else NOTHING_MAPPED)
 
-    def _frame(self, address: int, module: LiveModule, vaddr: int) -> LiveFrame:
-        """An address in a module, whoever called it."""
+    def _look_up(self, module: LiveModule, vaddrs: list[int]) -> list[Symbolized]:
         symbolizer = self._symbolizer(module.image)
-        found = Symbolized(vaddr) if symbolizer is None else symbolizer.symbolize(vaddr)
+        return [Symbolized(vaddr) for vaddr in vaddrs] if symbolizer is None else symbolizer.symbolize_many(vaddrs)
+
+    def _frame(self, address: int, module: LiveModule, found: Symbolized) -> LiveFrame:
+        """An address in a module, whoever called it."""
         if not found.size_bytes:
-            code = self.live.jit_at(vaddr + module.bias)  # node names functions that its own image has without symbols
+            code = self.live.jit_at(
+                found.vaddr + module.bias
+            )  # node names functions that its own image has without symbols
             if code is not None:
                 return _made_at_run_time(address, module.path, code)
         return LiveFrame(
             address,
             module.path,
-            vaddr,
+            found.vaddr,
             found.start + module.bias if found.size_bytes else 0,
             found.size_bytes,
             found.frames,
@@ -207,8 +218,7 @@ class LiveSymbolizer:
             return LiveFrame(None, reason=answer.reason)
         if code is not None:
             return _made_at_run_time(answer.address, "", code)
-        frame = self._remembered.get((answer,))
-        return frame or self._remember((answer,), self._narrowed(answer))
+        return self._remembered.get(answer) or self._remember(answer, self._narrowed(answer))
 
     def _narrowed(self, answer: FrameAnswer) -> LiveFrame:
         module = self._module_of.get(answer.body.program) if answer.body is not None else None
@@ -220,7 +230,7 @@ class LiveSymbolizer:
         ):  # which of several jumps it was is not known, so neither is a line
             own = CachedFrame(answer.linkage_name or answer.source_name or "", "", 0, 0, False)
             return LiveFrame(None, module.path, frames=(own,), verdict=answer.verdict, evidence=answer.evidence)
-        frame = self._frame(answer.address or 0, module, answer.vaddr)
+        frame = self._frame(answer.address or 0, module, self._look_up(module, [answer.vaddr])[0])
         left = frame.candidates
         if answer.verdict is Verdict.UNIQUE:
             name = answer.linkage_name or answer.source_name or ""
@@ -274,7 +284,7 @@ class LiveSymbolizer:
         self._module_of[program] = module
         return program
 
-    def _remember(self, key: tuple[object, ...], frame: LiveFrame) -> LiveFrame:
+    def _remember(self, key: _Key, frame: LiveFrame) -> LiveFrame:
         if len(self._remembered) >= _REMEMBERED:
             self._remembered.clear()
         self._remembered[key] = frame

@@ -21,6 +21,8 @@ from unwind.live.maps import Mapping
 
 _QUERY = Struct("<9Q4I2Q")  # struct procmap_query of linux/fs.h
 _PROCMAP_QUERY = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
+_NO_ANSWER = (0,) * 12  # its fields behind the address
+_EVERYWHERE = (0, 1 << 64)
 _PIECE_BYTES = 1 << 20
 _DEBUG_ROOT = "/usr/lib/debug"
 _START_TIME = 19  # in /proc/PID/stat, counted from behind the name of the program
@@ -68,25 +70,26 @@ class Target:
         except OSError as error:
             raise IcfError(f"process {self.pid}: has ended") from error
 
-    def is_unchanged(self, address: int, mapping: Mapping | None, text: bytes) -> bool:
-        """Whether the address still means that place of that file, or no place of any.
+    def unchanged(self, address: int, mapping: Mapping | None, text: bytes) -> tuple[int, int] | None:
+        """From where to where, around the address, all still means that part of that file, or of none; None if not.
 
-        Where the kernel does not tell, this is whether the list of mappings still is what it was, `text`.
+        Where the kernel does not tell, all does if the list of mappings still is what it was, `text`.
         """
         if self.can_query:
             try:
-                return self._query(address) == (
-                    (mapping.inode and mapping.offset - mapping.start, mapping.inode, mapping.device)
-                    if mapping is not None
-                    else None
-                )
+                start, end, *place = self._query(address)
             except OSError:
                 self.can_query = False
-        return self.text("maps") == text
+            else:
+                expected = [0, 0, 0]
+                if mapping is not None:
+                    expected = [mapping.inode and mapping.offset - mapping.start, mapping.inode, mapping.device]
+                return (start, end) if place == expected and (mapping is None) == (end == 0) else None
+        return _EVERYWHERE if self.text("maps") == text else None
 
-    def _query(self, address: int) -> tuple[int, int, int] | None:
-        """File offset less address, inode and device of what is mapped there; None if nothing is."""
-        asked = bytearray(_QUERY.pack(_QUERY.size, 0, address, *[0] * 12))
+    def _query(self, address: int) -> tuple[int, int, int, int, int]:
+        """What is mapped there: start, end, file offset less address, inode and device; zeros if nothing is."""
+        asked = bytearray(_QUERY.pack(_QUERY.size, 0, address, *_NO_ANSWER))
         while True:
             is_new = self._queried < 0
             if is_new:
@@ -96,13 +99,13 @@ class Target:
                 break
             except OSError as error:
                 if error.errno == errno.ENOENT:
-                    return None
+                    return (0, 0, 0, 0, 0)
                 if is_new or error.errno != errno.ESRCH:
                     raise
                 os.close(self._queried)  # another program runs in the process now
                 self._queried = -1
-        _, _, _, start, _, _, _, offset, inode, major, minor, *_ = _QUERY.unpack(asked)
-        return inode and offset - start, inode, os.makedev(major, minor)
+        _, _, _, start, end, _, _, offset, inode, major, minor, *_ = _QUERY.unpack(asked)
+        return start, end, inode and offset - start, inode, os.makedev(major, minor)
 
     def read(self, address: int, size_bytes: int) -> bytes:
         """The memory from `address` on, as far as it can be read; empty if it cannot."""
