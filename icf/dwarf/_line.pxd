@@ -26,7 +26,7 @@ cdef u64 _uint(const unsigned char[::1] buf, size_t pos, size_t size_bytes) exce
                sequence_capacity=size_t, is_stmt="unsigned char", reg_address=u64, last_address=u64, reg_op=u64,
                reg_file="unsigned int", reg_line="unsigned int", reg_column="unsigned int", reg_flags="unsigned char",
                base=u64, highest=u64, dead=u64, marks=u64, start=size_t, opcode=size_t, value=u64, shift=u64, byte=u64,
-               next_pos=size_t, skip=u64, low=u64, high=u64, scan_row=size_t)
+               next_pos=size_t, skip=u64, low=u64, high=u64, scan_row=size_t, begin=size_t)
 cdef int _program(const unsigned char[::1] line, u64[::1] state, u64[:, ::1] special, u64[:, ::1] units, size_t unit,
                   u64[:, ::1] sequences, u64[:, ::1] defined, u64[::1] address, unsigned int[::1] file_idx,
                   unsigned int[::1] line_number, unsigned int[::1] column, unsigned char[::1] flags) except -1 nogil

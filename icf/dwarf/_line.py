@@ -47,7 +47,7 @@ def run_programs(
     of the sequences, 20 rows taken back, 21 and 22 its part of `defined`, the offsets of DW_LNE_define_file operands.
 
     A sequence is start, end, row_start, row_end (of the unit's rows), marks: 1 dead, its code is not in the image;
-    2 unordered, its addresses do not ascend, and start and end are the lowest and the highest.
+    2 unordered, its addresses do not ascend, and start and end are the lowest and the highest; where it begins in `line`.
     Flags of a row: 1 is_stmt, 2 end_sequence, 4 basic_block, 8 prologue_end, 16 epilogue_begin.
     """
     count = units.shape[0]
@@ -165,6 +165,7 @@ def _program(
     highest = MASK64
     dead = 0
     marks = 0
+    begin = pos
     last_address = reg_address
     while pos < end:
         start = pos
@@ -319,7 +320,9 @@ def _program(
         sequences[2, sequence] = first_row - state[ROWS]
         sequences[3, sequence] = row - state[ROWS]
         sequences[4, sequence] = marks | dead
+        sequences[5, sequence] = begin
         sequence += 1
+        begin = pos
         first_row = row
         reg_address = 0
         reg_op = 0

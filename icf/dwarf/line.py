@@ -70,6 +70,7 @@ class Sequences:
     row_start: NDArray[np.uint64]
     row_end: NDArray[np.uint64]
     marks: NDArray[np.uint64]
+    offset: NDArray[np.uint64]  # of its first opcode in .debug_line, as DW_AT_LLVM_stmt_sequence has it
 
     def __len__(self) -> int:
         return len(self.start)

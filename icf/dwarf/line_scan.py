@@ -44,7 +44,7 @@ class LineColumns:
 
     version: int
     rows: tuple[NDArray[Any], ...]  # address, file_idx, line, column, flags
-    sequences: NDArray[np.uint64]  # 5 lines: start, end, row_start, row_end, marks
+    sequences: NDArray[np.uint64]  # 6 lines, see `Sequences`
     unterminated_row_count: int
     directories: NDArray[np.uint64]  # 3 lines: section of the path, offset in it, directory index
     files: NDArray[np.uint64]
@@ -108,7 +108,7 @@ def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[s
     columns: dict[str, NDArray[Any]] = {
         "units": np.zeros((len(offsets), 23), np.uint64),
         "entries": np.empty((3, size_bytes), np.uint64),
-        "sequences": np.empty((5, size_bytes // 3 + 1), np.uint64),
+        "sequences": np.empty((6, size_bytes // 3 + 1), np.uint64),
         "defined": np.empty((2, size_bytes // 3 + 1), np.uint64),
     }
     for name, dtype in zip(_ROW_COLUMNS, _DTYPES, strict=True):
