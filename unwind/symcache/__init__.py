@@ -1,4 +1,8 @@
 """The symcache: everything that a query needs of one image, in one file that is mapped and not parsed.
 
 container.py   the file: header, sections, checksums          (knows nothing of what is in the sections)
+records.py     what is in them about functions, lines and inlined calls; symcache.py reads that, build.py makes it
+program.py     what is in them for the resolver
+store.py       get or build: is what is kept still true?      folder.py, identity.py, sources.py
+lazy.py        only what was asked for                        partial.py
 """

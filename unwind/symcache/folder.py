@@ -14,6 +14,7 @@ A file is used when it is opened: its time of change says when, to the hour. Whe
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -62,8 +63,10 @@ class Folder:
         if not path:
             base = environment.get("XDG_CACHE_HOME", "")
             path = os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "icf")
+        if not path.startswith("~"):  # of a user without a home, who has no folder
+            path = os.path.abspath(path)
         size = environment.get("ICF_CACHE_SIZE", "")
-        return cls(os.path.abspath(path), parse_size(size, "ICF_CACHE_SIZE") if size else DEFAULT_LIMIT_BYTES)
+        return cls(path, parse_size(size, "ICF_CACHE_SIZE") if size else DEFAULT_LIMIT_BYTES)
 
     # Files
 
@@ -114,6 +117,8 @@ class Folder:
         return sorted(found)
 
     def _make(self) -> None:
+        if not os.path.isabs(self.path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
         os.makedirs(self.path, mode=0o700, exist_ok=True)
 
     def _use(self, path: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 from icf.errors import IcfError
 from tests.unwind.symcache.support import OTHER, ROOT, facts, kept
 from unwind.symcache.folder import COMPLETE, Folder
+from unwind.symcache.identity import Recognized
 from unwind.symcache.store import open_or_build
 
 
@@ -36,6 +37,33 @@ def test_an_unusable_folder_is_said_once(
     error = capsys.readouterr().err
     assert error.startswith(f"icf: warning: {folder}: ") and error.count("\n") == 1
     assert "symbols are not kept for the next time" in error
+
+
+def test_a_user_without_a_home(image: Path, tmp_path: Path) -> None:
+    script = "import os\nos.path.expanduser = lambda path: path  # nobody in /etc/passwd\n" + READER
+    environment = {key: value for key, value in os.environ.items() if key not in ("ICF_CACHE_DIR", "XDG_CACHE_HOME")}
+    command: list[str | Path] = [sys.executable, "-c", script.replace("cache_dir=sys.argv[1]", ""), "-", image]
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.stdout == f"symcache of {image}\n"
+    assert (
+        done.stderr.startswith("icf: warning: ~/.cache/icf: no such file or directory")
+        and not (tmp_path / "~").exists()
+    )
+
+
+def test_links_of_the_folder_are_not_trusted(image: Path, folder: Path) -> None:
+    """What a stamp leads to is a name or nothing; and a file is what it says itself, not what it is called."""
+    expected = facts(open_or_build(image, cache_dir=folder))
+    (link,) = (folder / "stamps").iterdir()
+    digest = "00" * 16
+    for target in ("", "x", "../../../etc/passwd", "build-id-", f"build-id-zz-{digest}", f"build-id--{digest}",
+                   f"build-id-91AB-{digest}", "build-id-91ab-00", f"pe-91ab-{digest}", f"?-91ab-{digest}"):  # fmt: skip
+        link.unlink()
+        if target:
+            link.symlink_to(target)
+        assert facts(open_or_build(image, cache_dir=folder)) == expected
+        assert len(kept(folder)) == 1 and str(Recognized.parse(os.readlink(link))) == os.readlink(link)
 
 
 READER = """
