@@ -102,6 +102,11 @@ class Dispatch:
         slot = slots.pop() if len(slots) == 1 else ANY_POINTER
         return None if slot in (ANY_POINTER, STORED_POINTER) else slot
 
+    def slot_jumps(self, class_idx: int) -> list[tuple[int, int]]:
+        """The jumps of the body through slots of vtables: address and slot."""
+        jumps = self._left_by.get(class_idx, ())
+        return [(each.jump, each.slot) for each in jumps if each.slot not in (ANY_POINTER, STORED_POINTER)]
+
     def in_slot(self, slot: int) -> Masks:
         """What a call by `slot`, or by ANY_POINTER, enters directly."""
         if slot == ANY_POINTER:

@@ -318,6 +318,10 @@ class Program:
         """The slots by which a body is known to jump on, ANY_POINTER among them, but for the jumps at `but`."""
         return self.dispatch.slots_left_by(body.class_idx, but)
 
+    def slot_jumps(self, body: Body) -> list[tuple[int, int]]:
+        """The jumps by which a body is known to leave through a slot of some vtable: address and slot."""
+        return self.dispatch.slot_jumps(body.class_idx)
+
     def vtable_name(self, vptr: int) -> str:
         """The symbol of the vtable that `vptr`, as linked, points into; "" if that is not known."""
         return self._functions.vtable_name(vptr) if self._functions else ""

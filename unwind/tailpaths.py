@@ -82,6 +82,9 @@ class TailPaths:
         if reached is None:
             return None
         ends = [body for body in reached if body is end or end in self.exits(body).parts]
+        slots = {} if ends else self._through_slots(reached, end)
+        if slots:  # no other way is known, so one of these jumps was taken: at the end, or before another at the end
+            ends, reached = [end], {**reached, end: end_members}
         if len(ends) != 1:
             return None
         if ends[0] is not end:
@@ -89,16 +92,16 @@ class TailPaths:
         if end is start:
             return None
         ends_in = {end: end_members & reached[end]}
-        reaching = self._reaching(reached, ends_in)
+        reaching = self._reaching(reached, ends_in, slots)
         if not reaching.get(start, 0) & members:
             return None
         ways_out = {body: self.exits(body).open for body in reached if self.exits(body).open}
         if ways_out:  # from there control may come to the end, too
-            reaching = self._reaching(reached, {**ends_in, **{body: reached[body] for body in ways_out}})
+            reaching = self._reaching(reached, {**ends_in, **{body: reached[body] for body in ways_out}}, slots)
         steps = [
             Step(body, way.jump, way.target)
             for body in reaching
-            for way in self.exits(body).jumps
+            for way in (*self.exits(body).jumps, *slots.get(body, ()))
             if way.target is not body and way.forward(reaching[body]) & reaching.get(way.target, 0)
         ]
         return Walks(start, end, reaching, tuple(steps), ways_out)
@@ -122,11 +125,23 @@ class TailPaths:
         self._reached[key] = found
         return found
 
-    def _reaching(self, reached: Mapping[Body, int], ends: Mapping[Body, int]) -> dict[Body, int]:
-        """Those of the `reached` that come to one of `ends`."""
+    def _through_slots(self, reached: Mapping[Body, int], end: Body) -> dict[Body, list[Exit]]:
+        """The jumps of bodies through slots of vtables that hold functions of `end`. They may lead elsewhere, too."""
+        found: dict[Body, list[Exit]] = {}
+        for body in reached:
+            for jump, slot in body.program.slot_jumps(body) if body.program is end.program else ():
+                members = end.mask_of(end.program.in_slot(slot))
+                if members:
+                    found.setdefault(body, []).append(Exit(jump, end, ((body.domain, members),)))
+        return found
+
+    def _reaching(
+        self, reached: Mapping[Body, int], ends: Mapping[Body, int], slots: Mapping[Body, Iterable[Exit]]
+    ) -> dict[Body, int]:
+        """Those of the `reached` that come to one of `ends`; `slots` are further exits."""
         sources: dict[Body, list[tuple[Body, Exit]]] = {}
         for body in reached:
-            for way in self.exits(body).jumps:
+            for way in (*self.exits(body).jumps, *slots.get(body, ())):
                 sources.setdefault(way.target, []).append((body, way))
         reaching = dict(ends)
         todo = list(ends)

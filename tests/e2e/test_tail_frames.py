@@ -83,6 +83,33 @@ def test_no_frame_is_shown_that_was_not_there(workshop: Workshop, flags: tuple[s
     assert sum(frame.tail_call for stack in ours for frame in stack) >= 14
 
 
+@BUILDS
+def test_a_jump_through_a_vtable_leaves_a_frame_out(workshop: Workshop, flags: tuple[str, ...]) -> None:
+    source = """
+        int total;
+        struct Shape { virtual void draw(int) = 0; virtual void hide(int) {} };
+        struct Round : Shape { void draw(int) override; };
+        struct Square : Shape { void draw(int) override; };
+        NOINLINE void Round::draw(int n) { SAMPLE(); total += n; }
+        NOINLINE void Square::draw(int n) { SAMPLE(); total += n; }
+        NOINLINE void pass(Shape *shape, int n) { total -= 3; shape->draw(n + 1); }
+        NOINLINE void send(Shape *shape, int n) { total += 4; pass(shape, n * 3); }
+        NOINLINE void by(Shape *shape, int n) { send(shape, n); total += 2; }
+        Shape *volatile shapes[] = {new Round, new Square};
+        int main() { for (Shape *shape : shapes) by(shape, total); return 0; }
+    """
+    program = workshop.build_with_tables(source, flags)
+    assert len(program.merged()) == 2
+    for frames in _resolved(program):
+        assert frames[0].linkage_name is None and not frames[0].tail_call
+        assert [(frame.linkage_name, frame.tail_call) for frame in frames[1:]] == [
+            ("_Z4passP5Shapei", True),
+            ("_Z4sendP5Shapei", True),
+            ("_Z2byP5Shapei", False),
+            ("main", False),
+        ]
+
+
 def _resolved(program: Program) -> list[list[GdbFrame]]:
     """What is said of the folded program's stacks, from the caller of the sampler out to main."""
     stacks = program.folded.with_name("stacks")
