@@ -16,6 +16,7 @@ from icf.elf.image import Image
 from icf.errors import IcfError
 from tests.unwind.symcache.support import OTHER, ROOT, SHOP, aged, facts, inodes, kept, many_functions
 from unwind.symcache.container import Container
+from unwind.symcache.lazy import LazySymCache
 from unwind.symcache.store import open_by_build_id, open_or_build
 from unwind.symcache.symcache import SymCache
 
@@ -37,6 +38,28 @@ def test_a_warm_open_reads_neither_image_nor_numpy(image: Path, folder: Path) ->
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.split() == [str(open_or_build(image, cache_dir=folder).addresses("main")[0])]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_name_gives_all_its_addresses(lazy: bool, tmp_path: Path, folder: Path) -> None:
+    compiler, nm = shutil.which("gcc"), shutil.which("nm")
+    if compiler is None or nm is None:
+        pytest.skip("needs gcc and nm")
+    for at in range(3):
+        body = f"__attribute__((noinline)) static int twin(int x) {{ return x * {at + 7}; }}\n"
+        (tmp_path / f"f{at}.c").write_text(f"{body}int f{at}(int x) {{ return twin(x); }}\n")
+    (tmp_path / "main.c").write_text(
+        "int f0(int), f1(int), f2(int); int main(void) { return f0(1) + f1(2) + f2(3); }\n"
+    )
+    subprocess.run([compiler, "-O1", "main.c", "f0.c", "f1.c", "f2.c", "-o", "twins"], cwd=tmp_path, check=True)
+    symbols = subprocess.run([nm, tmp_path / "twins"], capture_output=True, text=True, check=True).stdout
+    twins = sorted(int(line.split()[0], 16) for line in symbols.splitlines() if line.endswith(" twin"))
+    assert len(twins) == 3
+    for _ in range(2):  # the second time from the file
+        cache = open_or_build(tmp_path / "twins", cache_dir=folder, lazy=lazy)
+        assert cache.addresses("twin") == twins and cache.addresses("twi") == cache.addresses("twin2") == []
+        if isinstance(cache, LazySymCache):
+            cache.close()
 
 
 def test_the_folder_is_the_named_one_then_that_of_the_environment(
