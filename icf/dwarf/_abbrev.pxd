@@ -8,7 +8,7 @@ cdef u64 MASK
                end=size_t, offset_size=u64, address_size=u64, version=u64, first=size_t, first_const=u64, start=size_t, attributes=u64, dense=u64, err=u64,
                value=u64, shift=u64, b=u64, code=u64, tag=u64, children=u64, kind=u64, first_op=size_t,
                skip=u64, attr=u64, form=u64, const=u64, op=u64, slot=u64, enc=u64)
-cpdef int compile_tables(const unsigned char[::1] abbrev, u64[:, ::1] tables, unsigned int[::1] ops,
+cpdef int compile_tables(const unsigned char[::1] abbrev, int inlines, u64[:, ::1] tables, unsigned int[::1] ops,
                          u64[:, ::1] decls, u64[::1] consts, u64[::1] out) except -1
 
 cdef u64 _sign_bits(u64 shift) noexcept nogil

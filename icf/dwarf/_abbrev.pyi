@@ -5,6 +5,7 @@ U64 = NDArray[np.uint64] | memoryview
 
 def compile_tables(
     abbrev: memoryview,
+    inlines: int,
     tables: U64,
     ops: NDArray[np.uint32] | memoryview,
     decls: U64,

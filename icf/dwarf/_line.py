@@ -46,8 +46,8 @@ def run_programs(
     Adds to line i of `units`: 13 error code + 100, 14, 15; 16 first row, 17 end of the rows, 18 first sequence, 19 end
     of the sequences, 20 rows taken back, 21 and 22 its part of `defined`, the offsets of DW_LNE_define_file operands.
 
-    A sequence is start, end, row_start, row_end (of the unit's rows), marks: 1 dead, its code is not in the image;
-    2 unordered, its addresses do not ascend, and start and end are the lowest and the highest; where it begins in `line`.
+    A sequence is start, end, row_start, row_end (of the unit's rows), marks, place in `line`. Marks: 1 dead, its code
+    is not in the image; 2 unordered, its addresses do not ascend, and start and end are the lowest and the highest.
     Flags of a row: 1 is_stmt, 2 end_sequence, 4 basic_block, 8 prologue_end, 16 epilogue_begin.
     """
     count = units.shape[0]

@@ -61,7 +61,8 @@ class InlineScan(NamedTuple):
 
 
 def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
-    """Scan every unit. Units that cannot be read are in `debug.errors()` afterwards."""
+    """Scan every unit of what was opened with `inlines`; what cannot be read is in `debug.errors()` afterwards."""
+    assert debug.has_inlines
     parts = each_run(debug, _Scanner(debug).scan_run, _Scratch, threads)
     if not parts:
         parts = [(np.empty((0, 7), np.uint64), _narrow(np.empty((0, 6), np.uint64)))]

@@ -133,7 +133,9 @@ class _Joined:
             return
         debug.units[:, TABLE] = abbrev_offsets
         debug.units = np.concatenate([debug.units, *self._rows])
-        debug.tables, debug.decls, debug.ops, debug.consts = compile_abbreviations(self._all("abbrev"), debug.units)
+        debug.tables, debug.decls, debug.ops, debug.consts = compile_abbreviations(
+            self._all("abbrev"), debug.units, debug.has_inlines
+        )
         debug.more, debug.split_str = self._all("info"), self._all("str")
         debug.str_offsets, debug.rnglists = self._all("str_offsets"), self._all("rnglists")
         debug.read_unit_dies()

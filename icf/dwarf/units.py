@@ -110,12 +110,16 @@ class DebugInfo:
     sup_str: memoryview = memoryview(b"")  # .debug_str of the supplementary file
     split_str: memoryview = memoryview(b"")  # .debug_str.dwo of the split units
     part_starts: list[tuple[int, str, str]] = field(default_factory=list)  # start in `more`, path, section
+    has_inlines: bool = False  # whether the abbreviations are compiled to read inlined calls
     missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
     forms: NDArray[np.uint32] = field(default_factory=indirect_forms)
 
     @classmethod
-    def open(cls, image: Image, *, restore: bool = True) -> DebugInfo:
-        """Read headers and abbreviations; with `restore`, undo tombstones where relocations allow it."""
+    def open(cls, image: Image, *, restore: bool = True, inlines: bool = False) -> DebugInfo:
+        """Read headers and abbreviations; with `restore`, undo tombstones where relocations allow it.
+
+        `inlines`: for `icf.dwarf.inlines`; every other scan takes a third longer then.
+        """
         file = image.debug
         views = {name: file.contents(name) for name in _ADDRESS_SECTIONS}
         restored: dict[str, U64] = {}
@@ -126,7 +130,7 @@ class DebugInfo:
         info = views[".debug_info"]
         units = read_unit_headers(info)
         abbrev_offsets = units[:, TABLE].copy()
-        tables, decls, ops, consts = compile_abbreviations(file.contents(".debug_abbrev"), units)
+        tables, decls, ops, consts = compile_abbreviations(file.contents(".debug_abbrev"), units, inlines)
         debug = cls(
             path=file.path,
             info=info,
@@ -143,6 +147,7 @@ class DebugInfo:
             consts=consts,
             restored=restored,
             own_unit_count=len(units),
+            has_inlines=inlines,
         )
         debug.read_unit_dies()
         if (units[:, FLAGS] & IS_SPLIT).any() or any(file.named(name) for name in (".gnu_debugaltlink", ".debug_sup")):
@@ -335,7 +340,9 @@ def read_unit_headers(info: memoryview) -> U64:
         capacity *= 8
 
 
-def compile_abbreviations(abbrev: memoryview, units: U64) -> tuple[U64, U64, NDArray[np.uint32], U64]:
+def compile_abbreviations(
+    abbrev: memoryview, units: U64, inlines: bool = False
+) -> tuple[U64, U64, NDArray[np.uint32], U64]:
     """Compile every table that a unit names; replaces the units' table offsets by rows of `tables`."""
     keys = units[:, [TABLE, OFFSET_SIZE, ADDRESS_SIZE, VERSION]].copy()
     keys[:, 3] = np.where(keys[:, 3] == 2, 2, 5)
@@ -349,7 +356,7 @@ def compile_abbreviations(abbrev: memoryview, units: U64) -> tuple[U64, U64, NDA
     decls = np.empty((size_bytes // 2 + 64, 4), np.uint64)
     consts = np.empty(size_bytes // 2 + 64, np.uint64)
     used = np.zeros(3, np.uint64)
-    compile_tables(abbrev, tables.data, ops.data, decls.data, consts.data, used.data)
+    compile_tables(abbrev, int(inlines), tables.data, ops.data, decls.data, consts.data, used.data)
     decls = decls[: int(used[1])]
     is_sparse = (tables[:, 6] & np.uint64(1) == 0) & (tables[:, 7] == 0)
     for table in tables[is_sparse]:  # sorted for bisection

@@ -51,7 +51,7 @@ def _open_debug(image: Image) -> DebugInfo | None:
     if image.debug.section(".debug_info") is None:
         return None
     try:
-        return DebugInfo.open(image)
+        return DebugInfo.open(image, inlines=True)
     except IcfError:
         return None
 

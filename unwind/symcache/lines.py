@@ -90,10 +90,10 @@ class Lines:
             rows = order[edges[table] : edges[table + 1]]
             if program is None or not len(rows):
                 continue
-            alone = rows[~claims.is_merged[rows]]
-            sequence = np.full(len(rows), -1, np.int64)
-            sequence[~claims.is_merged[rows]] = _covering(program, start[alone], end[alone])
-            for i in np.flatnonzero(claims.is_merged[rows]).tolist():
+            sequence = _stated(program, scan, claims.function[rows], start[rows])
+            guessed = np.flatnonzero(~claims.is_merged[rows] & (sequence < 0))
+            sequence[guessed] = _covering(program, start[rows[guessed]], end[rows[guessed]])
+            for i in np.flatnonzero(claims.is_merged[rows] & (sequence < 0)).tolist():
                 function = int(claims.function[rows[i]])
                 die, unit = int(scan.functions.die[function]), int(scan.functions.unit[function])
                 sequence[i] = declared.choose(program, unit, die, int(start[rows[i]]))
@@ -120,6 +120,19 @@ class Lines:
         last = order[np.maximum(at, 0)]
         covered = (at >= 0) & (high[last] > start[rows])
         choices.table[rows[covered]] = table[last[covered]]
+
+
+def _stated(program: LineProgram, scan: InlineScan, function: I64, start: U64) -> I64:
+    """The sequences that functions name themselves, by DW_AT_LLVM_stmt_sequence, if they cover their code; else -1."""
+    sequence_at = np.zeros(len(function), np.uint64)
+    sequence_at[function >= 0] = scan.functions.sequence_at[function[function >= 0]]
+    if not sequence_at.any() or not len(program.sequences):
+        return np.full(len(function), -1, np.int64)
+    sequences = program.sequences  # in the order of their offsets
+    at = np.minimum(np.searchsorted(sequences.offset, sequence_at - np.uint64(1)), len(sequences) - 1)
+    is_it = (sequence_at != 0) & (sequences.offset[at] == sequence_at - np.uint64(1)) & ~sequences.dead[at]
+    is_it &= (sequences.start[at] <= start) & (start < sequences.end[at])
+    return np.where(is_it, at, -1)
 
 
 def _covering(program: LineProgram, start: U64, end: U64) -> I64:
