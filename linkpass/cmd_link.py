@@ -152,6 +152,7 @@ def _read_inputs(link: RunningLink) -> LinkObjects:
     for name in link.inputs():
         for object_file in inputs.of(name):
             objects.add(object_file)
+            objects.read_ahead()
     return objects
 
 

@@ -12,6 +12,7 @@ offset). What an object tells is taken when it is added, so that objects can be 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,8 +21,10 @@ from numpy.typing import NDArray
 
 from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
+from icf.errors import IcfError
 from icf.folds.members import FoldMember
 from icf.strings import hash_names, hash_table
+from linkpass.object_addresses import Addresses, read_addresses
 from linkpass.object_code import Functions, ObjectCode
 
 I64 = NDArray[np.int64]
@@ -50,6 +53,7 @@ class LinkObjects:
     def __init__(self, objects: Iterable[ObjectFile] = ()) -> None:
         self.objects: list[ObjectFile] = []
         self._parts: list[Functions] = []
+        self._addresses: list[Addresses] = []
         for object_file in objects:
             self.add(object_file)
 
@@ -78,6 +82,21 @@ class LinkObjects:
             )
         )
         self.objects.append(object_file)
+
+    def read_ahead(self) -> None:
+        """Read what will be asked of all objects, of those that are here; whoever asks hears what is wrong with it."""
+        with suppress(IcfError):
+            self._read_addresses()
+
+    def _read_addresses(self) -> None:
+        for object_idx in range(len(self._addresses), len(self.objects)):
+            self._addresses.append(read_addresses(object_idx, self.objects[object_idx]))
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        """The addresses that objects take; there is an object."""
+        self._read_addresses()
+        return Addresses(*map(np.concatenate, zip(*self._addresses, strict=True)))
 
     @cached_property
     def functions(self) -> Functions:

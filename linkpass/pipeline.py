@@ -86,11 +86,12 @@ def prepare() -> None:
     """Import what a pass else imports when it needs it: for whoever has time before there is an image."""
     import concurrent.futures.thread
 
+    import numpy.ma  # for np.unique
     import pycxxfilt
 
-    from linkpass import rewrite_check, taken_by_object
+    from linkpass import rewrite_check, slots_by_object, taken_by_object
 
-    _ = concurrent.futures.thread, pycxxfilt, rewrite_check, taken_by_object
+    _ = concurrent.futures.thread, numpy.ma, pycxxfilt, rewrite_check, slots_by_object, taken_by_object
 
 
 def run_pass(

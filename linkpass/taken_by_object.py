@@ -14,28 +14,24 @@ assembler needs no relocation; and code of the C runtime, which is in no object 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.elf.objectfile import Entries, ObjectFile
-from icf.elf.sectiontable import Rows
-from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, STB_LOCAL, STT_OBJECT, STT_SECTION, Machine
 from icf.folds.aliases import REAL, WRAP
 from icf.folds.tombstoned import is_unfolded
 from icf.strings import hash_names, hash_table
-from icf.vtables.layout import are_vtable_names
 from linkpass.link_columns import is_in
 from linkpass.linked import Linked, Place
+from linkpass.object_addresses import Addresses
 from linkpass.objects import LinkObjects
-from linkpass.taken_by_relocation import A64_BRANCHES, RELATIVE, TAG_LIMIT, x86_64_branches
+from linkpass.taken_by_relocation import TAG_LIMIT
 
 Bools = NDArray[np.bool_]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
-_OPERAND_BYTES = 4
-_UNWIND = (".eh_frame", ".gcc_except_table")
 
 
 class TakenByObjects(NamedTuple):
@@ -44,18 +40,6 @@ class TakenByObjects(NamedTuple):
     taken: set[Place]
     virtual: set[Place]
     shared_sections: set[int]  # bodies of functions that stand in one section with others
-
-
-class _Addresses(NamedTuple):
-    """What holds the address of a function, or of something in a section with code, in objects; a row each."""
-
-    object_idx: I64
-    name_hash: U64  # of the symbol that is named
-    section: I64  # where the address lies in the object; only of use for a symbol that stands for a section
-    offset: I64
-    is_local: Bools
-    is_section: Bools  # the symbol stands for a section
-    is_slot: Bools  # the place is in a vtable
 
 
 def are_complete(linked: Linked, objects: LinkObjects) -> bool:
@@ -118,8 +102,9 @@ class _Reader:
 
     def read(self) -> TakenByObjects:
         """All that the objects name."""
-        parts = [self._addresses(idx, object_file) for idx, object_file in enumerate(self._objects.objects)]
-        rows = _Addresses(*map(np.concatenate, zip(*parts, strict=True)))
+        rows = self._objects.addresses
+        matter = np.flatnonzero(rows.is_section | is_in(rows.name_hash, self._hashes))
+        rows = Addresses(*map(itemgetter(matter), rows))
         by_place = np.flatnonzero(rows.is_section)
         object_idx, section, offset = rows.object_idx[by_place], rows.section[by_place], rows.offset[by_place]
         start = self._objects.last_start(object_idx, section, offset)
@@ -139,47 +124,6 @@ class _Reader:
             members.update(self._meant(int(self._hashes[key >> 32]), (key & 0xFFFFFFFF) >> 1))
         return found
 
-    def _addresses(self, object_idx: int, object_file: ObjectFile) -> _Addresses:
-        """The relocations of an object that name a symbol of interest and are no operands of calls and jumps."""
-        symbols, table = object_file.symbols, object_file.sections
-        hashes = hash_table(symbols.strtab, symbols.name_offset)
-        is_section = symbols.type == STT_SECTION
-        is_wanted = is_in(hashes, self._hashes) & (symbols.name_offset != 0) & ~is_section
-        rows = np.flatnonzero(is_section & (symbols.shndx < table.count))
-        is_wanted[rows] = table.is_code[symbols.shndx[rows]]
-        is_source = ((table.flags & np.uint64(SHF_ALLOC)) != 0) & (object_file.relocation_section != 0)
-        for section in np.flatnonzero(is_source & ((table.flags & np.uint64(SHF_EXECINSTR | SHF_WRITE)) == 0)).tolist():
-            is_source[section] = table.name(section) not in _UNWIND
-        sources = np.flatnonzero(is_source)
-        source, entries = object_file.relocations_in(sources)
-        keep = np.flatnonzero(is_wanted[entries["symbol"]])
-        source, entries = source[keep], entries[keep]
-        keep = np.flatnonzero(~self._are_branches(object_file, source, entries))
-        source, entries = source[keep], entries[keep]
-        symbol, offset = entries["symbol"], entries["addend"]
-        if self._linked.image.machine is Machine.X86_64:
-            offset = offset + np.where(np.isin(entries["type"], RELATIVE), _OPERAND_BYTES, 0)
-        return _Addresses(
-            np.full(len(entries), object_idx, np.int64),
-            hashes[symbol],
-            symbols.shndx[symbol].astype(np.int64),
-            symbols.value[symbol].view(np.int64) + offset,
-            symbols.bind[symbol] == STB_LOCAL,
-            is_section[symbol],
-            _in_vtables(object_file, source, entries),
-        )
-
-    def _are_branches(self, object_file: ObjectFile, source: Rows, entries: Entries) -> Bools:
-        """Operands of calls and direct jumps."""
-        types, table = entries["type"], object_file.sections
-        is_code = table.is_code[source]
-        if self._linked.image.machine is Machine.AARCH64:
-            return np.asarray(is_code & np.isin(types, A64_BRANCHES))
-        inside = is_code & (entries["offset"] >= 2) & (entries["offset"] + np.uint64(4) <= table.size_bytes[source])
-        table.check_stored(np.unique(source))
-        at = np.where(inside, table.offset[source] + entries["offset"], np.uint64(2)).astype(np.int64)
-        return inside & x86_64_branches(np.frombuffer(object_file.data, np.uint8), at, types)
-
     def _meant(self, name_hash: int, object_idx: int) -> set[Place]:
         """The members that a symbol can mean; `object_idx` where it is local, else the number of objects."""
         places = self._places[name_hash]
@@ -188,18 +132,3 @@ class _Reader:
             return places
         files_of = ((place, self._linked.member(place).files) for place in places)
         return {place for place, files in files_of if not files or file in files} or places
-
-
-def _in_vtables(object_file: ObjectFile, source: Rows, entries: Entries) -> Bools:
-    """Which relocations stand in the symbol of a vtable."""
-    symbols = object_file.symbols
-    rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
-    rows = rows[are_vtable_names(symbols, rows)]
-    key = symbols.shndx[rows].astype(np.uint64) << np.uint64(40) | symbols.value[rows]
-    order = np.argsort(key)
-    key, end = key[order], (key + symbols.size_bytes[rows])[order]
-    place = source.astype(np.uint64) << np.uint64(40) | entries["offset"]
-    row = np.searchsorted(key, place, side="right").astype(np.int64) - 1
-    if not len(key):
-        return np.zeros(len(place), np.bool_)
-    return np.asarray((row >= 0) & (place < end[np.maximum(row, 0)]))
