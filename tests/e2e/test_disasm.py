@@ -37,6 +37,7 @@ SOURCE = """
     int Apple::price() { SAMPLE_OBJECT(); return cents; }
     int Pear::price() { SAMPLE_OBJECT(); return cents; }
     NOINLINE int sell(Fruit &fruit) { return fruit.price() + 1; }
+    NOINLINE int sell_on(Fruit &fruit) { return fruit.price(); }
     NOINLINE int pass_on(Fruit &fruit) { return fruit.weight(); }
     template <class T> struct List {
         T *items = nullptr; long count = 0;
@@ -66,7 +67,8 @@ SOURCE = """
         long item = argc;
         int sum = orders.place(&argc) + ledger.post(&item) + choose(argc + 6);
         std::fflush(stdout);
-        return sum + sell(apple) + sell(pear) + handler(apple) + fixed_handlers[argc & 1](pear) + pass_on(pear) - 48;
+        sum += sell(apple) + sell(pear) + sell_on(pear) + pass_on(pear);
+        return sum + handler(apple) + fixed_handlers[argc & 1](pear) - 55;
     }
 """
 FUNCTIONS = ("main", "choose", "sell", "pass_on", "Orders::place", "Ledger::post", "List<int>::put", "Apple::price")
@@ -278,6 +280,8 @@ def test_every_name_is_that_of_the_link_without_folding(workshop: Workshop) -> N
 
 def check_places(program: Program) -> None:
     """What the source says of virtual calls, vtables, strings and pointers."""
+    (jump,) = [line for line in disassemble(program.folded, "sell_on") if line.get("mnemonic") in ("jmp", "br")]
+    assert [(note["kind"], note["slot"]) for note in jump["notes"]] == [("virtual_call", 2)]
     lines = disassemble(program.folded, "sell(Fruit&)", "choose", "main")
     kinds = [note for line in lines for note in line.get("notes", ())]
     (call,) = [note for note in kinds if note["kind"] == "virtual_call"]

@@ -210,6 +210,8 @@ def _fit(wanted: str, linkage_name: str) -> int | None:
     name = demangle(linkage_name)
     if name == wanted:
         return _EXACT
+    if wanted not in name:
+        return None
     forms = set(_forms(name))
     if wanted in forms:
         return _FORM
