@@ -10,11 +10,13 @@ Lines on stdin are answered as they come, many at a time where many are there.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import groupby
+from itertools import groupby, islice
+from select import select
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
@@ -26,7 +28,8 @@ from unwind.symbolizer import Symbolized, Symbolizer
 if TYPE_CHECKING:
     from unwind.live.symbolizer import LiveFrame, LiveSymbolizer
 
-_PIECE_BYTES = 1 << 16
+_PIECE_BYTES, _TOGETHER_BYTES = 1 << 16, 1 << 19
+_WRITTEN_TOGETHER = 1 << 10
 _LINE_LIMIT = 1 << 20
 _U64 = (1 << 64) - 1
 _FORMS = {"LLVM": "llvm", "GNU": "llvm-gnu", "JSON": "json"}
@@ -91,10 +94,13 @@ def run(args: argparse.Namespace) -> int:
             images.of(Request())  # without an image there is nothing to answer
         asker = _Asker(args, images, _writer(options))
         if args.addresses:
-            sys.stdout.write(asker.writer.together(asker.answers(args.addresses)))
+            sys.stdout.write(asker.writer.together(list(asker.answers(args.addresses))))
             return 0
+        gc.disable()  # there is no garbage, and what is asked together is many objects
         for lines in _lines(sys.stdin.fileno()):
-            sys.stdout.write("".join(asker.answers(lines)))
+            answers = asker.answers(lines)
+            while some := "".join(islice(answers, _WRITTEN_TOGETHER)):
+                sys.stdout.write(some)
             sys.stdout.flush()
     return 0
 
@@ -131,7 +137,13 @@ def _lines(fd: int) -> Iterator[list[str]]:
     """The lines that are there, each time that there are some; a last one need not end."""
     rest = b""
     while piece := os.read(fd, _PIECE_BYTES):
-        *lines, rest = (rest + piece).split(b"\n")
+        pieces, size_bytes = [rest, piece], len(piece)
+        while size_bytes < _TOGETHER_BYTES and select([fd], [], [], 0)[0]:  # a function's record is read once for all
+            pieces.append(os.read(fd, _PIECE_BYTES))
+            if not pieces[-1]:
+                break
+            size_bytes += len(pieces[-1])
+        *lines, rest = b"".join(pieces).split(b"\n")
         if len(rest) > _LINE_LIMIT:
             raise IcfError(f"line has more than {_LINE_LIMIT} bytes")
         if lines:
@@ -188,15 +200,13 @@ class _Asker:
         self._is_gnu = args.style == "gnu"
         self._shift = args.adjust_vma + args.return_addresses  # a return address lies behind its call
 
-    def answers(self, lines: Sequence[str]) -> list[str]:
+    def answers(self, lines: Sequence[str]) -> Iterator[str]:
         """The answer to each line."""
         requests = [self._read(line) for line in lines]
-        answers: list[str] = []
         for (image, build_id), group in groupby(requests, lambda request: request[:2]):
             together = list(group)
             symbolizer = self._images.of(together[0]) if self._exe or image or build_id else None
-            answers += self._of_image(symbolizer, together, image or build_id or self._exe or "")
-        return answers
+            yield from self._of_image(symbolizer, together, image or build_id or self._exe or "")
 
     def _read(self, line: str) -> Request:
         request = read_hexadecimal(line) if self._is_gnu else read_request(line, self._exe is not None)
@@ -206,25 +216,26 @@ class _Asker:
 
     def _of_image(
         self, symbolizer: Symbolizer | LiveSymbolizer | None, requests: list[Request], image: str
-    ) -> list[str]:
+    ) -> Iterator[str]:
         if symbolizer is None:
-            return [self.writer.failed(image)] * len(requests)
-        shift = self._shift
+            yield from [self.writer.failed(image)] * len(requests)
+            return
         asked = [request.address for request in requests if request.address is not None]
-        answered = symbolizer.symbolize_many([address - shift & _U64 for address in asked])
-        found: Iterator[Symbolized | LiveFrame] = iter(answered)
-        answers = []
+        vaddrs = [address - self._shift & _U64 for address in asked]
+        writer = self.writer
+        answers: Iterator[str]
+        if isinstance(symbolizer, Symbolizer):
+            answers = writer.addresses(symbolizer, vaddrs, asked, image)
+        else:
+            frames = symbolizer.symbolize_many(vaddrs)
+            answers = (writer.address(frame, at, frame.module) for frame, at in zip(frames, asked, strict=True))
         for request in requests:
             if request.address is not None:
-                each = next(found)
-                module = image if isinstance(each, Symbolized) else each.module
-                answers.append(self.writer.address(each, request.address, module))
+                yield next(answers)
             elif request.symbol:
-                places = _functions(symbolizer, request.symbol, request.offset)
-                answers.append(self.writer.function(places, request.symbol, image))
+                yield writer.function(_functions(symbolizer, request.symbol, request.offset), request.symbol, image)
             else:
-                answers.append(self.writer.failed(image))
-        return answers
+                yield writer.failed(image)
 
 
 def _functions(symbolizer: Symbolizer | LiveSymbolizer, symbol: str, offset: int) -> list[Symbolized | LiveFrame]:

@@ -39,6 +39,8 @@ def read_hexadecimal(line: str) -> Request:
 
 def read_request(line: str, image_is_known: bool) -> Request:
     """As llvm-symbolizer reads it."""
+    if image_is_known and (address := parse_number(line)) is not None:
+        return Request(address=address)
     rest = line.strip()
     kind = _KIND.match(rest)
     if kind and rest[kind.end() :]:

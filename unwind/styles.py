@@ -19,17 +19,19 @@ has its own lines, below a line that says which of how many it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from icf.demangle import demangle, short_name
+from unwind.symcache.symcache import Make
 
 if TYPE_CHECKING:
-    from unwind.symbolizer import Candidate, Frames
+    from unwind.symbolizer import Candidate, Frames, Symbolizer
 
 _SHOWN = 4
-_KEPT_NAMES, _KEPT_FRAMES = 1 << 16, 1 << 16
+_KEPT_NAMES = 1 << 16
 
 
 class Options(NamedTuple):
@@ -64,6 +66,11 @@ class Writer(Protocol):
     def address(self, found: Found, address: int, image: str) -> str:
         """What is at an address, which was asked for as `address`."""
 
+    def addresses(
+        self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
+    ) -> Iterator[str]:
+        """What is at each of many addresses, which were asked for as `asked`."""
+
     def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         """What is at the functions of a name."""
 
@@ -80,7 +87,6 @@ class TextWriter:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._name = namer(options)
-        self._known: dict[CachedFrame, str] = {}
         self._link = " (inlined by) " if options.pretty and options.functions != "none" else ""
         self._is_addr2line, self._has_columns = options.form == "addr2line", options.form == "llvm"
         self._end = "\n" if self._has_columns else ""
@@ -92,6 +98,16 @@ class TextWriter:
             head = f"0x{address:016x}" if self._is_addr2line else f"{address:#x}"
             head += ": " if options.pretty and not (options.candidates and found.candidates) else "\n"
         return f"{head}{self._found(found)}{self._end}"
+
+    def addresses(
+        self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
+    ) -> Iterator[str]:
+        if self._options.addresses or not self._options.inlines:
+            found = symbolizer.symbolize_many(vaddrs)
+            return map(self.address, found, asked, repeat(image))
+        end = self._end
+        make = Make(self._inner, self._outer, end)
+        return iter(symbolizer.write_many(vaddrs, make, lambda found: self._found(found) + end))
 
     def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         return "".join(map(self._found, found)) + self._end if found else self.failed(image)
@@ -115,30 +131,22 @@ class TextWriter:
 
     def _frames(self, frames: Frames, own_name: str) -> str:
         """The frames as lines; `own_name` instead of the name of the last, if it is not empty."""
+        names = [frame[0] for frame in frames]
+        if own_name:
+            names = [*map(self._name, names[:-1]), own_name]
+        else:
+            names = [*map(self._name, names)]
         if not self._options.inlines:
             # in llvm's own form that function which has the code, in the others the innermost
-            shown = frames[-1 if self._has_columns else 0]
-            name = own_name if own_name and shown is frames[-1] else self._name(shown[0])
-            return self._text(name, *frames[0][1:4])
-        texts = [self._text(self._name(frames[0][0]), *frames[0][1:4])]
-        if len(frames) > 1:
-            texts += self._outer(frames[1:])
-        if own_name:
-            texts[-1] = (self._link if len(texts) > 1 else "") + self._text(own_name, *frames[-1][1:4])
-        return "".join(texts)
+            return self._text(names[-1 if self._has_columns else 0], *frames[0][1:4])
+        return self._link.join([self._text(name, *frame[1:4]) for name, frame in zip(names, frames, strict=True)])
 
-    def _outer(self, frames: Frames) -> list[str]:
-        """The frames around inlined functions: most have been written before, around another place."""
-        known = self._known
-        try:
-            return [known[frame] for frame in frames]
-        except KeyError:
-            if len(known) > _KEPT_FRAMES:
-                known.clear()
-            for frame in frames:
-                if frame not in known:
-                    known[frame] = self._link + self._text(self._name(frame[0]), *frame[1:4])
-            return [known[frame] for frame in frames]
+    def _inner(self, linkage_name: str, file: str, line: int, column: int, is_inlined: bool) -> str:
+        text = self._text(self._name(linkage_name), file, line, column)
+        return text if is_inlined else text + self._end
+
+    def _outer(self, linkage_name: str, file: str, line: int, column: int, is_inlined: bool) -> str:
+        return self._link + self._text(self._name(linkage_name), file, line, column)
 
     def _text(self, name: str, file: str, line: int, column: int) -> str:
         """The text of one frame."""

@@ -15,13 +15,14 @@ With `--candidates` each has its own `"Symbol"`. `"CandidatesComplete":false` al
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from unwind.styles import Found, Options, basename, joined, namer
 
 if TYPE_CHECKING:
-    from unwind.symbolizer import Frames
+    from unwind.symbolizer import Frames, Symbolizer
 
 _Object = dict[str, Any]
 
@@ -42,6 +43,11 @@ class JsonWriter:
         if found.candidates or not found.is_complete:
             answer["CandidatesComplete"] = found.is_complete
         return self._line(answer)
+
+    def addresses(
+        self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
+    ) -> Iterator[str]:
+        return map(self.address, symbolizer.symbolize_many(vaddrs), asked, repeat(image))
 
     def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         places = [place for each in found for place in self._symbol(each)]

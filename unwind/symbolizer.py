@@ -26,14 +26,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from icf.demangle import demangle
-from unwind.symcache.symcache import CachedFrame, SymCache
+from unwind.symcache.symcache import FRAMES, CachedFrame, Frames, Make, SymCache
 
 if TYPE_CHECKING:
     from icf.model import Verdict
     from unwind.live.symbolizer import LiveSymbolizer
     from unwind.symcache.lazy import LazySymCache
 
-Frames = tuple[CachedFrame, ...]  # innermost first, the function that has the machine code last
+__all__ = ["Candidate", "Frames", "Symbolized", "Symbolizer", "agreed"]
 
 
 class Candidate:
@@ -158,13 +158,35 @@ class Symbolizer:
             start, size_bytes, is_complete = record.start, record.size_bytes, record.is_complete
             here = [asked[place] for place in places]
             if self._is_one(len(record.names), is_complete):
-                for place, vaddr, frames in zip(places, here, cache.chains(record, 0, here), strict=True):
-                    found[place] = _make(Symbolized, (vaddr, start, size_bytes, tuple(frames), (), is_complete))
+                for place, vaddr, frames in zip(places, here, cache.chains(record, here, FRAMES), strict=True):
+                    found[place] = _new(Symbolized, (vaddr, start, size_bytes, frames, (), is_complete))
             else:
                 names = cache.linkage_names(record)
                 for place, vaddr in zip(places, here, strict=True):
                     found[place] = self._merged(vaddr, start, size_bytes, names, is_complete)
         return [each or Symbolized(vaddr) for vaddr, each in zip(asked, found, strict=True)]
+
+    def write_many(self, vaddrs: Sequence[int], make: Make[str], write: Callable[[Symbolized], str]) -> list[str]:
+        """The text of many addresses: `make` makes that of the frames of one function, `write` that of all else.
+
+        This is twice as fast as to write what `symbolize_many` gives, as no frame is made.
+        """
+        cache = self._cache
+        if not isinstance(cache, SymCache):
+            return [write(self.symbolize(vaddr)) for vaddr in vaddrs]
+        texts = [""] * len(vaddrs)
+        for record, places in cache.by_body(vaddrs):
+            here = [vaddrs[place] for place in places]
+            if self._is_one(len(record.names), record.is_complete):
+                for place, text in zip(places, cache.chains(record, here, make), strict=True):
+                    texts[place] = text
+            else:
+                start, size_bytes, is_complete = record.start, record.size_bytes, record.is_complete
+                names = cache.linkage_names(record)
+                for place, vaddr in zip(places, here, strict=True):
+                    texts[place] = write(self._merged(vaddr, start, size_bytes, names, is_complete))
+        unknown = write(Symbolized(0))
+        return [text or unknown for text in texts]
 
     def _is_one(self, member_count: int, is_complete: bool) -> bool:
         return member_count == 1 and (is_complete or not self._has_tables)
@@ -180,7 +202,7 @@ class Symbolizer:
         return list(self._cache.addresses(linkage_name))
 
 
-_make: Callable[[type[Symbolized], tuple[object, ...]], Symbolized] = tuple.__new__  # twice as fast as the class
+_new: Callable[[type[Symbolized], tuple[object, ...]], Symbolized] = tuple.__new__  # twice as fast as the class
 _COMPARED = 16  # of more functions nobody looks for what they have in common
 _NAMELESS = CachedFrame("", "", 0, 0, False)
 

@@ -18,7 +18,7 @@ import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 from icf.errors import FormatError, IcfError
 from icf.model import MemberFlag
@@ -50,7 +50,24 @@ class CachedFrame(NamedTuple):
     is_inlined: bool
 
 
-_frame: Callable[[type[CachedFrame], tuple[str | int, ...]], CachedFrame] = tuple.__new__  # twice as fast as the class
+Frames = tuple[CachedFrame, ...]  # innermost first, the function that has the machine code last
+T = TypeVar("T", Frames, str)
+
+
+class Make(NamedTuple, Generic[T]):
+    """What to make of frames, by name, file, line, column and whether it is inlined; what is made is added up."""
+
+    inner: Callable[[str, str, int, int, bool], T]  # of the innermost
+    outer: Callable[[str, str, int, int, bool], T]  # of one around it, once for many addresses
+    nothing: T
+
+
+def _one_frame(name: str, file: str, line: int, column: int, is_inlined: bool) -> Frames:
+    return (_new(CachedFrame, (name, file, line, column, is_inlined)),)
+
+
+_new: Callable[[type[CachedFrame], tuple[str | int, ...]], CachedFrame] = tuple.__new__  # twice as fast as the class
+FRAMES: Make[Frames] = Make(_one_frame, _one_frame, ())
 
 
 class CachedMember(NamedTuple):
@@ -150,7 +167,7 @@ class SymCache:
         record = self._record(entry)
         if not record.names:
             return []
-        return self.chains(record, member_idx, [vaddr])[0]
+        return list(self.chains(record, [vaddr], FRAMES, member_idx)[0])
 
     def frames_many(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
         """`frames` of each address, of the first member; faster, as each function's record is read once."""
@@ -168,8 +185,8 @@ class SymCache:
         found: list[list[CachedFrame]] = [[] for _ in vaddrs]
         for record, places in self.by_body(vaddrs):
             here = [vaddrs[i] for i in places]
-            for i, frames in zip(places, self.chains(record, 0, here), strict=True):
-                found[i] = frames
+            for i, frames in zip(places, self.chains(record, here, FRAMES), strict=True):
+                found[i] = list(frames)
         return found
 
     def by_body(self, vaddrs: Sequence[int]) -> Iterator[tuple[Record, list[int]]]:
@@ -294,14 +311,14 @@ class SymCache:
         start = self._base + self._starts[entry]
         return Record(start, size_bytes, bool(head & ALL_KNOWN), tuple(names), tuple(flags), tuple(payloads))
 
-    def chains(self, record: Record, member_idx: int, vaddrs: list[int]) -> list[list[CachedFrame]]:
-        """The frames of addresses, ascending, of one function."""
+    def chains(self, record: Record, vaddrs: list[int], make: Make[T], member_idx: int = 0) -> list[T]:
+        """What is at addresses, ascending, of one body, made by `make` of its frames."""
         if not 0 <= member_idx < len(record.names):
             raise IndexError(f"member {member_idx} of {len(record.names)}")
         at, size_bytes = record.payloads[member_idx]
         own_name = self._name(record.names[member_idx][0])
         if not size_bytes:
-            return [[CachedFrame(own_name, "", 0, 0, False)] for _ in vaddrs]
+            return [make.inner(own_name, "", 0, 0, False)] * len(vaddrs)
         data = self.container.piece("records", at, size_bytes)
         offsets = memoryview(array("Q", [vaddr - record.start for vaddr in vaddrs]))
         found = memoryview(bytearray(16 * len(vaddrs))).cast("I", (4, len(vaddrs)))
@@ -318,16 +335,16 @@ class SymCache:
             width = -2 - count + 1
         if count < 0:
             raise self._error("records", at + state[0], "lines and inlined calls break a rule")
-        return self._chains(own_name, width, found.tolist())
+        return self._made(own_name, width, found.tolist(), make)
 
-    def _chains(self, own_name: str, width: int, found: Any) -> list[list[CachedFrame]]:
-        """The frames of places that `decode` found, from the nodes it left, `width` in a column."""
-        nodes, text, path, frame = self._nodes, self._name, self._file, _frame
-        around: dict[int, list[CachedFrame]] = {0: []}  # the frames around that of a node
+    def _made(self, own_name: str, width: int, found: Any, make: Make[T]) -> list[T]:
+        """What `make` makes of places that `decode` found and the nodes it left, `width` in a column."""
+        nodes, text, path, inner = self._nodes, self._name, self._file, make.inner
+        around = {0: make.nothing}  # what is around a node
         answers = []
         for node, file, line, column in zip(*found, strict=True):
             if not node:
-                answers.append([frame(CachedFrame, (own_name, path(file), line, column, False))])
+                answers.append(inner(own_name, path(file), line, column, False))
                 continue
             if node not in around:
                 calls = [node]
@@ -336,10 +353,10 @@ class SymCache:
                 for call in reversed(calls):
                     parent = nodes[call]
                     name = text(nodes[width + parent]) if parent else own_name
-                    place = path(nodes[2 * width + call]), nodes[3 * width + call], nodes[4 * width + call]
-                    around[call] = [frame(CachedFrame, (name, *place, parent != 0)), *around[parent]]
-            name = text(nodes[width + node])
-            answers.append([frame(CachedFrame, (name, path(file), line, column, True)), *around[node]])
+                    file_of_call, line_of_call = path(nodes[2 * width + call]), nodes[3 * width + call]
+                    outer = make.outer(name, file_of_call, line_of_call, nodes[4 * width + call], parent != 0)
+                    around[call] = outer + around[parent]
+            answers.append(inner(text(nodes[width + node]), path(file), line, column, True) + around[node])
         return answers
 
     def _name(self, number: int) -> str:
