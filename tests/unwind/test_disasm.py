@@ -274,7 +274,7 @@ def test_without_tables_all_names_at_an_address_are_possible(capsys: pytest.Capt
     said = capsys.readouterr()
     assert "has no call-site tables" in said.err and "hint: run 'icf pass" in said.err
     calls = [line for line in said.out.splitlines() if "call" in line]
-    assert any("; one of 2: Ledger::post(Payment*), OrderBook::place(Order*), or another" in line for line in calls)
+    assert any("; one of 2: Ledger::post(Payment*), OrderBook::place(Order*)" in line for line in calls)
 
 
 def test_numbers_that_may_be_addresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
