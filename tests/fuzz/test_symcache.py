@@ -23,7 +23,7 @@ from tests.unwind.symcache.support import SHOP, many_functions
 from unwind.symcache.checking import bodies
 from unwind.symcache.container import Container, Head, Identity, pack
 from unwind.symcache.folder import Folder
-from unwind.symcache.partial import PartialFile, answer_of, pack_partial
+from unwind.symcache.partial import Entries, PartialFile, answer_of
 from unwind.symcache.sources import Sought, Sources
 from unwind.symcache.store import ensure
 from unwind.symcache.symcache import SymCache
@@ -163,7 +163,9 @@ def test_hostile_partial_files_and_sources(kept: bytes) -> None:
     container, rng = Container(memoryview(kept), "a.symcache"), random.Random(13)
     cache = SymCache.from_container(container)
     starts = [body.start for body in bodies(cache, container)][:20]
-    sections = pack_partial({vaddr: answer_of(cache, vaddr) for vaddr in [0, *starts]}, {"main": [1, 2], "nobody": []})
+    entries = Entries({}, {})
+    entries.add({vaddr: answer_of(cache, vaddr) for vaddr in [0, *starts]}, {"main": [1, 2], "nobody": []})
+    sections = entries.pack()
     sources = Sources("1", ("/root",), tuple(Sources.parse(container.section("sources"), "x").files)).pack()
     head = Head(Identity(1, b"id"), bytes(16), 62, 0)
     names = list(sections)
@@ -178,6 +180,7 @@ def test_hostile_partial_files_and_sources(kept: bytes) -> None:
             file.addresses("main")
             list(file.answers())
             list(file.names())
+            file.entries()
             read += 1
         except FormatError:
             pass

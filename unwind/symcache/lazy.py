@@ -27,11 +27,11 @@ from unwind.symcache.container import Identity, pack
 from unwind.symcache.folder import PARTIAL, Folder, complain
 from unwind.symcache.identity import Recognized
 from unwind.symcache.making import Made, make
-from unwind.symcache.partial import NOTHING, Answer, PartialFile, answer_of, pack_partial
+from unwind.symcache.partial import NOTHING, Answer, Entries, PartialFile, answer_of
 from unwind.symcache.sources import SECTION, Sought, Sources
 from unwind.symcache.symcache import CachedFrame, Located, NotCached, SymCache
 
-WRITTEN_AFTER = 256  # new answers
+WRITTEN_AFTER = 256  # new answers, or half of what is on disk
 WRITTEN_AFTER_S = 5.0
 _WAIT_S = 2.0  # for another process that writes
 
@@ -88,7 +88,8 @@ class _Answers:
         self._known_names: dict[str, list[int]] = {}
         self._new: set[int] = set()
         self._new_names: set[str] = set()
-        self._written_s = time.monotonic()
+        self._next_s = time.monotonic() + WRITTEN_AFTER_S
+        self._count = 0  # on disk
         self._source = _Source(folder, sought, recognized)
         self._file = self._read()
 
@@ -154,16 +155,16 @@ class _Answers:
 
     def _write_at_times(self) -> None:
         count = len(self._new) + len(self._new_names)
-        is_long_ago = time.monotonic() - self._written_s > WRITTEN_AFTER_S
-        if count >= WRITTEN_AFTER or (count and is_long_ago):
+        is_long_ago = time.monotonic() > self._next_s
+        if count and (is_long_ago or count >= max(WRITTEN_AFTER, self._count // 2)):
             self.write()
 
     def write(self) -> None:
         """Write what is new together with what the file has now; says once on stderr where that is not possible."""
         with self._lock:
-            self._written_s = time.monotonic()
             if self._source.made is None or not (self._new or self._new_names):
                 return
+            start_s = time.monotonic()
             try:
                 with self._folder.locked(self._name, _WAIT_S):
                     self._write(self._source.made)
@@ -171,20 +172,19 @@ class _Answers:
                 complain(self._folder, error)
             self._new.clear()
             self._new_names.clear()
+            took_s = time.monotonic() - start_s
+            self._next_s = start_s + max(WRITTEN_AFTER_S, 20 * took_s)
 
     def _write(self, made: Made) -> None:
-        answers: dict[int, Answer] = {}
-        names: dict[str, list[int]] = {}
         other = self._read()
-        if other is not None:
-            try:
-                answers.update(other.answers())
-                names.update(other.names())
-            except FormatError:
-                answers, names = {}, {}
-        answers.update((vaddr, self._known[vaddr]) for vaddr in self._new)
-        names.update((name, self._known_names[name]) for name in self._new_names)
-        sections = pack_partial(answers, names)
+        try:
+            entries = other.entries() if other is not None else Entries({}, {})
+        except FormatError:
+            entries = Entries({}, {})
+        self._count = len(entries.answers) + len(entries.names)
+        new_names = {name: self._known_names[name] for name in self._new_names}
+        entries.add({vaddr: self._known[vaddr] for vaddr in self._new}, new_names)
+        sections = entries.pack()
         sections[SECTION] = made.sections[SECTION]
         self._folder.write(self._name, pack(made.head._replace(flags=0), sections, made.origin))
         self._file = self._read()

@@ -28,8 +28,6 @@ from icf.model import MemberFlag
 from unwind.symcache.container import Container
 from unwind.symcache.symcache import CachedFrame, CachedMember, Located, SymCache
 
-Names = dict[str, list[int]]
-
 
 class Answer(NamedTuple):
     """All about an address: `located` is None where it lies in no function."""
@@ -88,22 +86,29 @@ class PartialFile:
         for at in range(len(self._hashes)):
             yield self._named(at)
 
+    def entries(self) -> Entries:
+        """All of it, as it is in the file."""
+        answers = {vaddr: self._text("addr", at) for at, vaddr in enumerate(self._addrs)}
+        return Entries(answers, {self._text("hash", at): key for at, key in enumerate(self._hashes)})
+
     def _column(self, name: str, kind: Literal["I", "Q"]) -> memoryview:
         section = self.container.section(name)
         if len(section) % array(kind).itemsize:
             raise FormatError(self.container.path, name, 0, f"{len(section)} bytes are no column")
         return section.cast(kind)
 
-    def _text(self, kind: str, at: int) -> Any:
+    def _text(self, kind: str, at: int) -> bytes:
         start, end = self.container.piece(f"{kind}at", 4 * at, 8).cast("I")
-        piece = self.container.piece(f"{kind}dat", start, end - start)
+        return bytes(self.container.piece(f"{kind}dat", start, end - start))
+
+    def _value(self, kind: str, at: int) -> Any:
         try:
-            return json.loads(bytes(piece))
+            return json.loads(self._text(kind, at))
         except (ValueError, RecursionError):
-            raise self._error(kind, start) from None
+            raise self._error(kind, at) from None
 
     def _decoded(self, at: int) -> Answer:
-        value = self._text("addr", at)
+        value = self._value("addr", at)
         if value is None:
             return NOTHING
         try:
@@ -119,29 +124,40 @@ class PartialFile:
 
     def _named(self, at: int) -> tuple[str, list[int]]:
         try:
-            name, addresses = self._text("hash", at)
+            name, addresses = self._value("hash", at)
             return _str(name), list(map(_int, addresses))
         except (TypeError, ValueError):
             raise self._error("hash", at) from None
 
     def _error(self, kind: str, at: int) -> FormatError:
-        return FormatError(self.container.path, f"{kind}dat", at, "is no answer")
+        return FormatError(self.container.path, f"{kind}at", 4 * at, "leads to no answer")
 
 
-def pack_partial(answers: Mapping[int, Answer], names: Mapping[str, list[int]]) -> dict[str, bytes]:
-    """The sections of a file."""
-    vaddrs = sorted(answers)
-    texts = [_json(_plain(answers[vaddr])) for vaddr in vaddrs]
-    keys = sorted((_hash(name), name) for name in names)
-    lists = [_json([name, names[name]]) for _, name in keys]
-    return {
-        "addrs": array("Q", vaddrs).tobytes(),
-        "addrat": _starts(texts),
-        "addrdat": b"".join(texts),
-        "hashes": array("I", [key for key, _ in keys]).tobytes(),
-        "hashat": _starts(lists),
-        "hashdat": b"".join(lists),
-    }
+class Entries(NamedTuple):
+    """What goes into a file: answers as they are stored, by address; and those about names, with the hash of each."""
+
+    answers: dict[int, bytes]
+    names: dict[bytes, int]
+
+    def add(self, answers: Mapping[int, Answer], names: Mapping[str, list[int]]) -> None:
+        for vaddr, answer in answers.items():
+            self.answers[vaddr] = _json(_plain(answer))
+        for name, addresses in names.items():
+            self.names[_json([name, addresses])] = _hash(name)
+
+    def pack(self) -> dict[str, bytes]:
+        """The sections."""
+        vaddrs = sorted(self.answers)
+        texts = [self.answers[vaddr] for vaddr in vaddrs]
+        lists = sorted(self.names, key=lambda text: (self.names[text], text))
+        return {
+            "addrs": array("Q", vaddrs).tobytes(),
+            "addrat": _starts(texts),
+            "addrdat": b"".join(texts),
+            "hashes": array("I", map(self.names.__getitem__, lists)).tobytes(),
+            "hashat": _starts(lists),
+            "hashdat": b"".join(lists),
+        }
 
 
 def _plain(answer: Answer) -> object:

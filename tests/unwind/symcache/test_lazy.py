@@ -21,7 +21,7 @@ from unwind.symcache.container import Container, Head, Identity, pack
 from unwind.symcache.folder import PARTIAL, Folder
 from unwind.symcache.lazy import LazySymCache
 from unwind.symcache.making import make
-from unwind.symcache.partial import NOTHING, Answer, PartialFile, pack_partial
+from unwind.symcache.partial import NOTHING, Answer, Entries, PartialFile
 from unwind.symcache.sources import Sought
 from unwind.symcache.store import open_or_build
 from unwind.symcache.symcache import CachedFrame, CachedMember, Located, SymCache
@@ -237,20 +237,27 @@ ANSWERS = {
 NAMES = {"f": [0x401000, 0x402000], "nobody": [], "plumless": [1], "buckeroo": [2]}  # the last two have one CRC-32
 
 
+def sections_of(answers: dict[int, Answer], names: dict[str, list[int]]) -> dict[str, bytes]:
+    entries = Entries({}, {})
+    entries.add(answers, names)
+    return entries.pack()
+
+
 def file_of(sections: dict[str, bytes]) -> PartialFile:
     head = Head(Identity(1, b"id"), bytes(16), 62, 0)
     return PartialFile(Container(memoryview(b"".join(pack(head, sections, {}))), "a.partial"))
 
 
 def test_what_goes_in_comes_out() -> None:
-    file = file_of(pack_partial(ANSWERS, NAMES))
+    file = file_of(sections_of(ANSWERS, NAMES))
     assert dict(file.answers()) == ANSWERS and dict(file.names()) == NAMES
     for vaddr, answer in ANSWERS.items():
         assert file.answer(vaddr) == answer
     for name, addresses in NAMES.items():
         assert file.addresses(name) == addresses
     assert file.answer(0x401001) is None and file.addresses("other") is None
-    assert dict(file_of(pack_partial({}, {})).answers()) == {}
+    assert dict(file_of(sections_of({}, {})).answers()) == {}
+    assert file.entries().pack() == sections_of(ANSWERS, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +275,7 @@ def test_what_goes_in_comes_out() -> None:
 )
 def test_sections_that_break_the_format(section: str, content: bytes) -> None:
     with pytest.raises(FormatError, match=r"a\.partial: [a-z]+\+0x"):
-        file = file_of(pack_partial(ANSWERS, NAMES) | {section: content})
+        file = file_of(sections_of(ANSWERS, NAMES) | {section: content})
         list(file.answers())
         list(file.names())
 
