@@ -1,4 +1,4 @@
-"""How fast: the DWARF scan, the link pass, the rewriting and the resolver, each against something known.
+"""How fast: the DWARF scan, the link pass, the rewriting, the resolver and the symcache, each against something known.
 
     python -m tests.bench                     on the programs that tests.truth builds (and what else is in its cache)
     python -m tests.bench IMAGE... [--json]   on these linked images
@@ -92,6 +92,25 @@ def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: 
     }
 
 
+def _bench_symcache(image: Path, work: Path, turn_count: int) -> Figures:
+    module = [sys.executable, "-m", "tests.bench.symcache"]
+    commands = {"build": [*module, "build", str(image), str(work / "symcache")]}
+    if gsymutil := shutil.which("llvm-gsymutil-19"):
+        commands["gsymutil"] = [gsymutil, "--convert", str(image), "--num-threads=2", f"--out-file={work / 'gsym'}"]
+    figures: Figures = {
+        f"{name}_{field}": round(getattr(cost, field), 3)
+        for name, cost in run_in_turns(commands, turn_count).items()
+        for field in ("wall_s", "cpu_s", "peak_mb")
+    }
+    done = subprocess.run([*module, "ask", str(image), str(work / "symcache")], capture_output=True, text=True)
+    if done.returncode:
+        raise CommandFailed(done.stderr.strip().splitlines()[-1])
+    figures.update(json.loads(done.stdout))
+    if (work / "gsym").exists():
+        figures["gsym_bytes"] = (work / "gsym").stat().st_size
+    return figures
+
+
 def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures:
     """All figures of one image; a part that fails says why and the others go on."""
     warm(image)
@@ -103,6 +122,7 @@ def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures
             "rewrite": lambda: _inside("rewrite", str(image), str(work / "rewritten")),
             "pass": lambda: _bench_pass(image, command, work, turn_count),
             "resolve": lambda: _bench_resolve(image, command, work, turn_count),
+            "symcache": lambda: _bench_symcache(image, work, turn_count),
         }
         for name, part in parts.items():
             try:
@@ -114,7 +134,7 @@ def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures
 
 def _lines(figures: Figures) -> Iterator[str]:
     yield figures["image"]
-    for name in ("scan", "rewrite", "pass", "resolve"):
+    for name in ("scan", "rewrite", "pass", "resolve", "symcache"):
         part = figures[name]
         if "problem" in part:
             yield f"  {name:8} failed: {part['problem']}"
@@ -145,6 +165,26 @@ def _lines(figures: Figures) -> Iterator[str]:
             f"  resolve  {resolving['stacks_per_s']:,.0f} stacks/s, {resolving['frames_per_s']:,.0f} frames/s, "
             f"one stack in {resolving['one_stack_s']:.3f} s, {resolving['resolve_peak_mb']:.0f} MB peak"
         )
+    if "build_wall_s" in figures["symcache"]:
+        yield from _symcache_lines(figures["symcache"])
+
+
+def _symcache_lines(figures: Figures) -> Iterator[str]:
+    yield (
+        f"  symcache {figures['build_wall_s']:.2f} s wall, {figures['build_cpu_s']:.2f} s CPU, "
+        f"{figures['build_peak_mb']:.0f} MB peak; {figures['file_bytes'] / 1e6:.2f} MB, of these names, lines and "
+        f"inlined calls without columns {figures['compared_bytes'] / 1e6:.2f} MB"
+    )
+    if "gsymutil_wall_s" in figures:
+        yield (
+            f"  gsymutil {figures['gsymutil_wall_s']:.2f} s wall, {figures['gsymutil_cpu_s']:.2f} s CPU, "
+            f"{figures['gsymutil_peak_mb']:.0f} MB peak; {figures['gsym_bytes'] / 1e6:.2f} MB"
+        )
+    peer = f", llvm-symbolizer {figures['llvm_symbolizer_s']:.2f} s" if "llvm_symbolizer_s" in figures else ""
+    yield (
+        f"  look-ups {figures['plain_per_s'] / 1e6:.0f} M/s; frames of 100,000 addresses {figures['frames_s']:.2f} s"
+        f"{peer}; one by one {figures['one_us']:.0f} us each"
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
