@@ -340,7 +340,7 @@ def test_a_switch_has_as_many_entries_as_cases(compiler: str, tmp_path: Path) ->
     run(tool(compiler), "-nostdlib", "-static", "-Wl,-e,choose", source, "-o", image)
     address = {name: start for name, start, _, _ in Truth.of(image).symbols}
     (note,) = [note for line in disassemble(image, "choose") for note in line.get("notes", ()) if "targets" in note]
-    assert int(note["address"], 16) == address["table"] and note["is_bounded"]
+    assert int(note["address"], 16) == address["table"] and note["entries"] == 4
     assert [int(target, 16) for target in note["targets"]] == [address[name] for name in ("two", "one", "two", "three")]
 
 

@@ -61,12 +61,12 @@ class Calls:
         """Whether the jump at `vaddr` is known to be a call."""
         return any((vaddr, node) in self._tail_calls for node in caller.nodes)
 
-    def address(self, vaddr: int) -> Function | None:
-        """A pointer to `vaddr`."""
+    def address(self, vaddr: int, *, by_marks: bool = True) -> Function | None:
+        """A pointer to `vaddr`; `by_marks`: to a function whose address is taken, and not only called by its name."""
         body = self._program.body_at(vaddr)
         if body is None:
             return None
-        mask = marked(body.fold) & body.domain
+        mask = marked(body.fold) & body.domain if by_marks else body.domain
         nodes = tuple(body.first_node + idx for idx in bits(mask)) or tuple(body.nodes)
         return Function(vaddr, vaddr - body.start, len(body.members), (self._meaning(nodes, (), None),))
 

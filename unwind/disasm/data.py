@@ -30,7 +30,7 @@ _READABLE = re.compile(r"(?:[^\x00-\x1f\x7f]|[\t\n\r]|\x1b\[)*")
 _SYMBOLS_AT_MOST = 64
 _NESTED_AT_MOST = 256  # symbols that are tried, as others may begin between a large one and an address in it
 _MAPPING = re.compile(r"\$[adx](\.|$)")  # where code and data begin (AAELF64, 4.5.4)
-_GOT = (".got", ".got.plt")
+GOT = (".got", ".got.plt")
 
 
 class ImageData:
@@ -65,7 +65,7 @@ class ImageData:
         section = self.section_at(vaddr)
         if section is None:
             return False
-        return not section.flags & SHF_WRITE or section.name in _GOT or any(vaddr in part for part in self._relro)
+        return not section.flags & SHF_WRITE or section.name in GOT or any(vaddr in part for part in self._relro)
 
     def at(self, vaddr: int, *, with_text: bool = False) -> Data | None:
         """What lies there; with `with_text` also which string. None: no section does."""
@@ -95,7 +95,7 @@ class ImageData:
         if self._image.elf_type != ET_EXEC or kind == CODE:
             return True
         section = self.section_at(place)
-        return (section is not None and section.name in _GOT) or self._names_around(value)[0] == value
+        return (section is not None and section.name in GOT) or self._names_around(value)[0] == value
 
     def _text(self, vaddr: int, section: Section) -> str | None:
         if section.flags & (SHF_WRITE | SHF_EXECINSTR) or section.type == SHT_NOBITS:

@@ -18,9 +18,9 @@ from icf.code.indirect import Switch, find_switches
 from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, Machine
 from unwind.disasm.calls import Calls
-from unwind.disasm.data import ImageData
+from unwind.disasm.data import GOT, ImageData
 from unwind.disasm.instructions import Decoder, Instruction, Kind, Reference, Use
-from unwind.disasm.notes import Data, Function, Import, JumpTable, Likely, Note, Place, Pointer
+from unwind.disasm.notes import Data, Import, JumpTable, Likely, Note, Place, Pointer
 from unwind.disasm.registers import find_references
 from unwind.disasm.select import Region
 from unwind.facts import ImageFacts
@@ -116,20 +116,27 @@ class Listing:
             target = Import(self._facts.imports[vaddr])
         elif vaddr not in pointers:
             return place
-        elif each.kind is Kind.CALL:
-            target = self._calls.call(each.end, pointers[vaddr], body) or self._data.at(pointers[vaddr])
-        elif each.kind is Kind.JUMP:
-            target = self._calls.jump(each.vaddr, pointers[vaddr], body) or self._data.at(pointers[vaddr])
         else:
-            target = self._place(pointers[vaddr], with_text=True)
+            target = self._held(each, pointers[vaddr], body, in_got=place.section in GOT)
         return place if target is None else Pointer(place, target, self._data.is_constant(vaddr))
 
-    def _place(self, vaddr: int, *, with_text: bool = False) -> Function | Import | Data | None:
+    def _held(self, each: Instruction, vaddr: int, body: Body | None, *, in_got: bool) -> Place | None:
+        """What the address means that an instruction loads, or calls or jumps to at once."""
+        function = None
+        if each.kind is Kind.CALL:
+            function = self._calls.call(each.end, vaddr, body)
+        elif each.kind is Kind.JUMP:
+            function = self._calls.jump(each.vaddr, vaddr, body)
+        if function is not None and any(meaning.evidence is not None for meaning in function.meanings):
+            return function
+        return self._place(vaddr, with_text=True, by_marks=not in_got)
+
+    def _place(self, vaddr: int, *, with_text: bool, by_marks: bool = True) -> Place | None:
         """What an address that is held somewhere means."""
         if self._data.is_code(vaddr):
             if vaddr in self._facts.stubs:
                 return Import(self._facts.stubs[vaddr])
-            function = self._calls.address(vaddr)
+            function = self._calls.address(vaddr, by_marks=by_marks)
             if function is not None:
                 return function
         return self._data.at(vaddr, with_text=with_text)
@@ -160,12 +167,14 @@ def _table(switch: Switch, before: Sequence[Instruction], parts: Sequence[Body])
         if not any(part.start <= target < part.end for part in parts):
             break
         targets.append(target)
-    return JumpTable(switch.table, tuple(targets), is_bounded=len(targets) == count) if targets else None
+    return JumpTable(switch.table, tuple(targets), count) if targets else None
 
 
 def _case_count(before: Sequence[Instruction]) -> int | None:
     """How many entries the comparison in front of a switch lets through; None: there is none."""
     for at in range(len(before) - 1, 0, -1):
+        if before[at].kind is not Kind.OTHER and before[at].mnemonic not in _ABOVE:
+            return None
         if before[at].mnemonic in _ABOVE:
             compared = _COMPARED.fullmatch(before[at - 1].operands) if before[at - 1].mnemonic == "cmp" else None
             try:

@@ -85,8 +85,8 @@ class JumpTable:
     """A jump by a table of places in the function."""
 
     vaddr: int
-    targets: tuple[int, ...]  # by entry
-    is_bounded: bool  # else the last of them may not belong to the table
+    targets: tuple[int, ...]  # by entry, up to the first that leads out of what is known of the function
+    entry_count: int | None  # None: not known, and the last targets may not belong to the table
 
 
 Note = Function | Import | Data | Pointer | Likely | VirtualCall | JumpTable

@@ -109,7 +109,7 @@ def _note(note: Note, members: Sequence[Member]) -> _Json:
             return {"kind": "virtual_call", "slot": note.slot, "merged": merged, "evidence": _evidence(note.evidence)}
         case JumpTable():
             targets = [hex(target) for target in note.targets]
-            return {"kind": "jump_table", "address": hex(note.vaddr), "targets": targets, "is_bounded": note.is_bounded}
+            return {"kind": "jump_table", "address": hex(note.vaddr), "targets": targets, "entries": note.entry_count}
 
 
 def _evidence(evidence: Evidence | None) -> str | None:

@@ -209,7 +209,11 @@ class TextWriter:
     def _table(self, table: JumpTable, region: Region) -> str:
         shown = [_inside(region, target) or f"{target:#x}" for target in table.targets[:_SHOWN_TARGETS]]
         more = len(table.targets) - len(shown)
-        count = f"{len(table.targets)}" if table.is_bounded else f"{len(table.targets)} at most"
+        count = f"{len(table.targets)}"
+        if table.entry_count is None:
+            count += " at most"
+        elif table.entry_count > len(table.targets):
+            count += f" of {table.entry_count}"
         rest = f" and {more} more" if more else ""
         place = f" by {table.vaddr:#x}" if self._with_addresses else ""
         return f"switch{place}, {count}: {' '.join(shown)}{rest}"
