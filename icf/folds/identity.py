@@ -45,9 +45,10 @@ class Identities:
     def of(self, dies: Iterable[int]) -> list[Described]:
         """What the DIEs describe, in their order."""
         dies = list(dies)
-        unknown = np.array(sorted(set(dies).difference(self._known)), np.uint64)
-        if len(unknown):
-            self.learn(unknown, resolve(self.debug, unknown))
+        unknown = set(dies).difference(self._known)
+        if unknown:
+            offsets = np.array(sorted(unknown), np.uint64)
+            self.learn(offsets, resolve(self.debug, offsets))
         return [self._known[die] for die in dies]
 
     def learn(self, dies: U64, identity: Identity) -> None:

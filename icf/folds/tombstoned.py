@@ -54,19 +54,20 @@ class Tombstoned:
         found: list[tuple[FoldMember, str, list[int]]] = []
         names = [_described_names(member) for member, _ in members]
         rows_of = self._lost_rows({name for own in names for name in own})
-        _, dies, roots, external = self._by_name
+        _, dies, roots, external = (column.tolist() for column in self._by_name)
         for (member, size_bytes), own in zip(members, names, strict=True):
             rows = rows_of[own[0]]
+            are_external = all(external[row] for row in rows)
             if own[0] != member.name:
                 found += [(member, name, self._of_files(member, size_bytes, rows_of[name])) for name in own]
-            elif rows and not member.dies and (external[rows].all() or len(set(roots[rows].tolist())) == 1):
-                found.append((member, member.name, dies[rows].tolist()))
-            elif not rows or not external[rows].all():
+            elif rows and not member.dies and (are_external or len({roots[row] for row in rows}) == 1):
+                found.append((member, member.name, [dies[row] for row in rows]))
+            elif not rows or not are_external:
                 found += [(member, name, self._of_files(member, size_bytes, rows_of[name])) for name in own]
         self._identities.of({die for _, _, own in found for die in own})  # together
         for member, name, mine in found:
             described = self._identities.of(mine)
-            if mine and all(name == (known.linkage or known.name) for known in described):
+            if described and all(name == (known.linkage or known.name) for known in described):
                 member.dies = [*member.dies, *mine]
                 member.roots = {*member.roots, *mine, *(known.root for known in described)}
                 member.linkage = described[0].linkage
@@ -93,6 +94,8 @@ class Tombstoned:
     def _of_files(self, member: FoldMember, size_bytes: int, rows: list[int]) -> list[int]:
         """The DIE of each source file of a local function, where only one can be its own."""
         of_file: dict[str, list[int]] = {}
+        if not rows:
+            return []
         dies = self._by_name[1][rows]
         for die, own_size in zip(dies.tolist(), self._sizes_of(dies), strict=True):
             if own_size in (size_bytes, 0):
