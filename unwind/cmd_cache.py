@@ -26,11 +26,11 @@ from typing import Any
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
-from unwind.symcache.checking import Finding, check_file, json_lines
+from unwind.symcache.checking import Finding, check_content, check_file, json_lines
 from unwind.symcache.container import COMPLETE as IS_COMPLETE
 from unwind.symcache.container import Container
 from unwind.symcache.folder import COMPLETE, DEFAULT_LIMIT_BYTES, Entry, Folder, parse_size
-from unwind.symcache.sources import Sought
+from unwind.symcache.sources import SECTION, Sought, Sources
 from unwind.symcache.store import ensure
 
 _FOLDER_HELP = "the folder; else $ICF_CACHE_DIR, $XDG_CACHE_HOME/icf or ~/.cache/icf"
@@ -218,6 +218,8 @@ def _import(folder: Folder, args: argparse.Namespace) -> int:
         given.check_all()
         if not given.head.flags & IS_COMPLETE:
             raise IcfError(f"{path}: is not complete", hint="'icf cache export' writes what can be imported")
+        check_content(given, is_complete=True)
+        Sources.parse(given.section(SECTION), path)
         name = f"{given.head.identity}-{given.head.content_check.hex()}{COMPLETE}"
         with open(path, "rb") as file:
             folder.write(name, iter(partial(file.read, 1 << 20), b""))

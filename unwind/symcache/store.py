@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from icf.errors import FormatError, IcfError
 from unwind.symcache.container import Container
-from unwind.symcache.folder import COMPLETE, Folder, complain
+from unwind.symcache.folder import COMPLETE, PARTIAL, Folder, complain
 from unwind.symcache.identity import Recognized
 from unwind.symcache.sources import SECTION, Sought, Sources
 
 if TYPE_CHECKING:
     from unwind.symcache.lazy import LazySymCache
+    from unwind.symcache.making import Made
     from unwind.symcache.symcache import SymCache
 
 WAIT_S = 60.0  # for another process that builds
@@ -109,7 +110,7 @@ def ensure(sought: Sought, folder: Folder, *, force: bool = False) -> tuple[str,
         from unwind.symcache.making import make
 
         made = make(sought, folder)
-        folder.write(made.name, made.pieces())
+        _write(made, folder)
     return path, True
 
 
@@ -174,9 +175,14 @@ def build(sought: Sought, folder: Folder) -> Container:
 
     made = make(sought, folder)
     try:
-        folder.write(made.name, made.pieces())
+        _write(made, folder)
         kept = folder.open(made.name)
     except OSError as error:
         complain(folder, error)
         kept = None
     return kept or made.in_memory()
+
+
+def _write(made: Made, folder: Folder) -> None:
+    folder.write(made.name, made.pieces())
+    folder.remove(f"{made.recognized}{PARTIAL}")  # nobody asks it any more

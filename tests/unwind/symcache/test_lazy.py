@@ -100,8 +100,12 @@ def test_not_there_is_remembered(image: Path, folder: Path, monkeypatch: pytest.
 
 
 def test_a_complete_one_is_used_where_there_is_one(image: Path, folder: Path) -> None:
+    with opened(image, folder) as cache:
+        cache.addresses("main")
+    assert list(folder.glob(f"*{PARTIAL}"))
     open_or_build(image, cache_dir=folder)
     assert isinstance(open_or_build(image, cache_dir=folder, lazy=True), SymCache)
+    assert not list(folder.glob(f"*{PARTIAL}"))
 
 
 # When it is written
