@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
@@ -80,11 +81,14 @@ class Container:
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Map a file and check its head; the mapping lives as long as views of it."""
         name = os.fspath(path)
-        with open(name, "rb") as file:
-            size_bytes = os.fstat(file.fileno()).st_size
-            if size_bytes < _HEAD.size:
-                raise FormatError(name, "head", 0, f"{size_bytes} bytes are no symcache")
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD.size:
+                raise FormatError(name, "head", 0, f"{status.st_size} bytes are no symcache")
+            mapped = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(fd)
         return cls(memoryview(mapped), name)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import zlib
 from collections.abc import Callable
@@ -92,6 +93,15 @@ def test_a_file_that_is_too_short_to_map(tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(FormatError, match=f"{len(content)} bytes are no symcache"):
             Container.open(tmp_path / "file")
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(FormatError, match="[0-9]+ bytes are no symcache"):
+            Container.open(path)
+    with pytest.raises(FileNotFoundError):
+        Container.open(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
