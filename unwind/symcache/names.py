@@ -39,7 +39,10 @@ class Names:
         strtab = bytes(self._symbols.strtab)
         number = self.number
         offsets = self._symbols.name_offset[rows].tolist()
-        return np.array([number(strtab[at : strtab.index(0, at)]) for at in offsets], np.uint32)
+        last = max(offsets, default=0)
+        if last > strtab.rfind(0):
+            self._symbols.name_at(last)  # a FormatError: the name has no end
+        return np.array([number(strtab[at : strtab.index(0, at)] if at else b"") for at in offsets], np.uint32)
 
     def of_references(self, references: U64) -> U32:
         """Of strings in the debug information, given as the kernels do."""
