@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from icf.errors import IcfError
-from tests.unwind.symcache.support import OTHER, aged, inodes
+from tests.unwind.symcache.support import OTHER, aged, inodes, kept
 from unwind.symcache.store import open_or_build
 from unwind.symcache.symcache import SymCache
 
@@ -69,3 +69,26 @@ def test_an_image_that_moves_with_its_debug_file(parted: Path, folder: Path, tmp
     for name in ("shop", "shop.debug"):
         parted.with_name(name).rename(tmp_path / "there" / name)
     assert has_lines(open_or_build(tmp_path / "there" / "shop", cache_dir=folder)) and inodes(folder) == before
+
+
+def test_split_debug_information(tmp_path: Path, folder: Path) -> None:
+    compiler = shutil.which("gcc") or pytest.skip("needs gcc")
+    (tmp_path / "a.c").write_text("int main(int argc, char **argv) { return argc * 7 + (argv == 0); }\n")
+    subprocess.run([compiler, "-g", "-gsplit-dwarf", "-O1", "-c", "a.c"], cwd=tmp_path, check=True)
+    subprocess.run([compiler, "a.o", "-o", "a"], cwd=tmp_path, check=True)
+    image, dwo, elsewhere = aged(tmp_path / "a"), tmp_path / "a.dwo", tmp_path / "elsewhere"
+    open_or_build(image, cache_dir=folder)
+    before = inodes(folder)
+    dwo.rename(elsewhere)  # what was read of it is still true
+    open_or_build(image, cache_dir=folder)
+    assert inodes(folder) == before
+    for path in kept(folder):
+        path.unlink()
+    open_or_build(image, cache_dir=folder)
+    before = inodes(folder)
+    for change in (lambda: elsewhere.rename(dwo), lambda: os.utime(dwo, (2e9, 1.5e9)), lambda: dwo.write_bytes(b"")):
+        change()
+        for is_new in (True, False):
+            open_or_build(image, cache_dir=folder)
+            assert (inodes(folder) != before) == is_new
+            before = inodes(folder)
