@@ -10,7 +10,6 @@ Lines on stdin are answered as they come, many at a time where many are there.
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -96,7 +95,6 @@ def run(args: argparse.Namespace) -> int:
         if args.addresses:
             sys.stdout.write(asker.writer.together(list(asker.answers(args.addresses))))
             return 0
-        gc.disable()  # there is no garbage, and what is asked together is many objects
         for lines in _lines(sys.stdin.fileno()):
             answers = asker.answers(lines)
             while some := "".join(islice(answers, _WRITTEN_TOGETHER)):

@@ -182,6 +182,8 @@ def namer(options: Options) -> Callable[[str], str]:
 
 def joined(found: Found, name: Callable[[str], str]) -> str:
     """The names that a folded function may have, as one; empty if it is not folded."""
+    if not found.candidates:
+        return ""
     names = list(dict.fromkeys([name(each.linkage_name) for each in found.candidates]))
     shown = names if len(names) <= _SHOWN + 1 else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
     return " | ".join(shown if found.is_complete else [*shown, "?"])

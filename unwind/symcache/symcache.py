@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
+from icf.demangle import demangle
 from icf.errors import FormatError, IcfError
 from icf.model import MemberFlag
 from unwind.symcache._records import decode
@@ -48,6 +49,11 @@ class CachedFrame(NamedTuple):
     line: int
     column: int
     is_inlined: bool
+
+    @property
+    def name(self) -> str:
+        """The demangled name."""
+        return demangle(self.linkage_name)
 
 
 Frames = tuple[CachedFrame, ...]  # innermost first, the function that has the machine code last

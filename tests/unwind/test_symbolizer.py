@@ -1,0 +1,131 @@
+"""The symbolizer on a program that has its tables: `shop`, of testdata."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import unwind.symbolizer
+from icf.model import Verdict
+from tests.e2e.program import icf
+from unwind.styles import Options, TextWriter, joined
+from unwind.styles_json import JsonWriter
+from unwind.symbolizer import Symbolized, Symbolizer, agreed
+from unwind.symcache.symcache import CachedFrame
+
+SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    image = Path(shutil.copy(SHOP, tmp_path_factory.mktemp("shop") / "shop"))
+    icf("pass", image)
+    return image
+
+
+@pytest.fixture(scope="module")
+def symbolizer(shop: Path) -> Iterator[Symbolizer]:
+    with Symbolizer.open(shop) as opened:
+        yield opened
+
+
+def start_of(symbolizer: Symbolizer, name: str) -> int:
+    [start] = symbolizer.addresses(name)
+    return start
+
+
+def test_the_example_runs(shop: Path, symbolizer: Symbolizer, capsys: pytest.CaptureFixture[str]) -> None:
+    example = dedent(re.findall(r"\n\n((?:    .*\n|\n)+)", unwind.symbolizer.__doc__ or "")[0])
+    start = start_of(symbolizer, "main")
+    exec(example.replace('"shop"', repr(str(shop))).replace("0x9f8", hex(start)), {})
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("main at ") and re.search(r"/main.cpp:\d+:\d+$", out[0])
+    candidates = {line.removeprefix("  one of ") for line in out if "one of" in line}
+    assert candidates == {"List<Order>::grow()", "List<Payment>::grow()", "List<Session>::grow()"}
+
+
+def test_a_function_alone_is_unmerged(symbolizer: Symbolizer) -> None:
+    start = start_of(symbolizer, "main")
+    found = symbolizer.symbolize(start)
+    assert (found.verdict, found.start, found.candidates, found.is_complete) == (Verdict.UNMERGED, start, (), True)
+    assert found.frames[-1].linkage_name == "main" and found.frames[-1].name == "main"
+    assert found.size_bytes > 0 and symbolizer.symbolize(start + found.size_bytes).start != start
+
+
+def test_no_function_is_unknown(symbolizer: Symbolizer) -> None:
+    for vaddr in (0, 1, 1 << 40, (1 << 64) - 1):
+        assert symbolizer.symbolize(vaddr) == Symbolized(vaddr)
+        assert symbolizer.symbolize(vaddr).verdict is Verdict.UNKNOWN
+    assert symbolizer.addresses("no_such_function") == []
+
+
+def test_folded_functions_are_candidates_with_their_own_lines(symbolizer: Symbolizer) -> None:
+    start = start_of(symbolizer, "_ZN4ListI7PaymentE4growEv")
+    assert start == start_of(symbolizer, "_ZN4ListI5OrderE4growEv")
+    found = symbolizer.symbolize(start)
+    assert found.verdict is Verdict.AMBIGUOUS and found.is_complete
+    assert [each.frames[-1].linkage_name for each in found.candidates] == [
+        each.linkage_name for each in found.candidates
+    ]
+    assert len(found.candidates) == 3
+    # one template: its instances are on one line
+    assert {each.frames[-1].line for each in found.candidates} == {found.frames[-1].line} != {0}
+    assert found.frames[-1].linkage_name == ""
+
+
+def test_many_are_as_one(symbolizer: Symbolizer) -> None:
+    vaddrs = [*range(0, 0x2000, 3), 1 << 63]
+    many = symbolizer.symbolize_many(iter(vaddrs))
+    for vaddr, found in zip(vaddrs, many, strict=True):
+        alone = symbolizer.symbolize(vaddr)
+        assert found[:4] == alone[:4] and found.is_complete == alone.is_complete
+        assert [each.frames for each in found.candidates] == [each.frames for each in alone.candidates]
+    assert {found.verdict for found in many} == {Verdict.UNKNOWN, Verdict.UNMERGED, Verdict.AMBIGUOUS}
+
+
+@pytest.mark.parametrize("form", ["llvm", "llvm-gnu", "addr2line"])
+@pytest.mark.parametrize("options", [Options(), Options(pretty=True), Options(functions="none", basenames=True)])
+def test_text_of_many_is_that_of_each(symbolizer: Symbolizer, form: str, options: Options) -> None:
+    vaddrs = list(range(0, 0x2000, 5))
+    for candidates in (False, True):
+        writer = TextWriter(options._replace(form=form, candidates=candidates))
+        many = list(writer.addresses(symbolizer, vaddrs, vaddrs, "shop"))
+        assert many == [writer.address(symbolizer.symbolize(vaddr), vaddr, "shop") for vaddr in vaddrs]
+
+
+def test_names_are_joined_up_to_a_limit(symbolizer: Symbolizer) -> None:
+    grow = symbolizer.symbolize(start_of(symbolizer, "_ZN4ListI5OrderE4growEv"))
+    names = "List<Order>::grow() | List<Payment>::grow() | List<Session>::grow()"
+    writer = TextWriter(Options())
+    assert writer.address(grow, grow.vaddr, "shop").splitlines()[-3 if grow.frames[1:] else 0] == names
+    assert joined(grow, str.upper) == "_ZN4LISTI5ORDERE4GROWEV | _ZN4LISTI7PAYMENTE4GROWEV | _ZN4LISTI7SESSIONE4GROWEV"
+    numbers = iter(range(1000))
+    many = grow._replace(candidates=grow.candidates * 30, is_complete=False)
+    assert joined(many, lambda _: str(next(numbers))) == "0 | 1 | 2 | 3 | 86 more | ?"
+    assert joined(grow._replace(candidates=()), str) == ""
+
+
+def test_json_lists_the_candidates(symbolizer: Symbolizer) -> None:
+    grow = symbolizer.symbolize(start_of(symbolizer, "_ZN4ListI5OrderE4growEv"))
+    text = JsonWriter(Options()).address(grow, grow.vaddr, "shop")
+    assert '"Candidates":[{"FunctionName":"List<Order>::grow()","LinkageName":"_ZN4ListI5OrderE4growEv"},' in text
+    assert text.endswith('],"CandidatesComplete":true}\n')
+
+
+def frame(name: str, line: int, *, is_inlined: bool = False) -> CachedFrame:
+    return CachedFrame(name, "a.cc", line, 1, is_inlined)
+
+
+def test_what_chains_agree_on() -> None:
+    inlined = frame("inlined", 3, is_inlined=True)
+    nameless = CachedFrame("", "", 0, 0, False)
+    assert agreed([(inlined, frame("a", 7)), (inlined, frame("b", 7))]) == (inlined, frame("", 7))
+    assert agreed([(inlined, frame("a", 7)), (inlined, frame("b", 8))]) == (inlined, nameless)
+    assert agreed([(inlined, frame("a", 7)), (frame("b", 7),)]) == (nameless,)
+    assert agreed([(inlined, frame("a", 7)), (inlined._replace(line=4), frame("b", 7))]) == (nameless,)
+    assert agreed([(frame("a", 7),), ()]) == (nameless,)
