@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +17,9 @@ from icf.model import Verdict
 from tests.e2e.modules import Modules, Part, build_modules
 from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD, Toolchain, Workshop
+from tests.support.link import tool
 from tests.support.strip import strip_to_minidebug
-from tests.unwind.live.host import build_host, build_library, running
+from tests.unwind.live.host import Host, build_host, build_library, running
 from unwind.live.symbolizer import NO_IMAGE, NOTHING_MAPPED, LiveFrame, LiveSymbolizer, open_process
 
 FRUIT = """
@@ -222,3 +225,32 @@ def test_this_process(tmp_path: Path) -> None:
         late = ctypes.CDLL(str(build_library(tmp_path / "libb.so", "pears")))
         address = ctypes.cast(late.pears, ctypes.c_void_p).value or 0
         assert symbolizer.symbolize(address).name == "pears"
+
+
+def test_a_process_in_a_container(tmp_path: Path) -> None:
+    unshare = tool("unshare")
+    folder = Path(tempfile.mkdtemp(prefix="icf-live-", dir="/var/tmp"))  # the container has a /tmp of its own
+    try:
+        program, library = build_host(folder / "host"), build_library(folder / "liba.so", "apples")
+        script = f"mount -t tmpfs none /tmp && cp {library} /tmp/libb.so && exec {program}"
+        options = ("--fork", "--pid", "--mount", "--kill-child")
+        with subprocess.Popen(
+            [unshare, *options, "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                try:
+                    host = Host(process)
+                except ValueError:
+                    pytest.skip("may not make namespaces")
+                inside = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+                with open_process(inside) as symbolizer:
+                    _, address = host.ask("load /tmp/libb.so apples")
+                    frame = symbolizer.symbolize(address)
+                    assert (frame.name, frame.module) == ("apples", "/tmp/libb.so")
+                    (code,) = host.ask("map 0 64 told in the container")  # in /tmp/perf-1.map, which is not ours
+                    assert symbolizer.symbolize(code).name == "told in the container"
+                    assert not Path(f"/tmp/perf-{inside}.map").exists()
+            finally:
+                process.kill()
+    finally:
+        shutil.rmtree(folder)
