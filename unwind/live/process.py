@@ -56,6 +56,7 @@ class Place(NamedTuple):
 
 _NOTHING = Place(is_mapped=False)
 _NOWHERE = (0, 0)
+_END = 1 << 64
 
 
 class LiveProcess:
@@ -113,7 +114,7 @@ class LiveProcess:
             mapping = self._mapping(address)
             begin = -1 if mapping is None else mapping.start
             start, end = asked.get(begin, _NOWHERE)
-            if not start <= address < end:
+            if not start <= address < end and 0 <= address < _END:
                 unchanged = self.target.unchanged(address, mapping, self._text)
                 if unchanged is None:
                     self._read_maps()

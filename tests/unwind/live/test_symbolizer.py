@@ -171,6 +171,13 @@ def test_no_answer_outlives_its_library(tmp_path: Path) -> None:
             assert (gone.verdict, gone.reason, gone.module) == (Verdict.UNKNOWN, NOTHING_MAPPED, "")
 
 
+def test_addresses_that_are_none(tmp_path: Path) -> None:
+    with running(build_host(tmp_path / "host")) as host, open_process(host.pid) as symbolizer:
+        frames = symbolizer.resolve([host.inner, 0, None, 1 << 64])
+        assert frames[0].name == "inner_function(int)" and {frame.verdict for frame in frames[1:]} == {Verdict.UNKNOWN}
+        assert {frame.reason for frame in symbolizer.symbolize_many([-1, 1 << 64, 0])} == {NOTHING_MAPPED}
+
+
 def test_the_vdso(tmp_path: Path) -> None:
     with running(build_host(tmp_path / "host")) as host, open_process(host.pid) as symbolizer:
         frame = symbolizer.symbolize(host.clock_gettime)
