@@ -29,8 +29,8 @@ from unwind.symcache.store import ensure
 from unwind.symcache.symcache import SymCache
 
 MUTATION_COUNT = 10_000
-HOSTILE_COUNT = 2_000
-TRACED_COUNT = 400  # whose memory is measured, which takes five times as long
+HOSTILE_COUNT = 1_500
+TRACED_COUNT = 150  # whose memory is measured, which takes five times as long
 
 
 @pytest.fixture(scope="module")

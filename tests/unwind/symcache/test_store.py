@@ -162,7 +162,7 @@ def test_a_flipped_bit_is_replaced(image: Path, folder: Path) -> None:
     expected = facts(open_or_build(image, cache_dir=folder))
     (path,) = kept(folder)
     content, chance = path.read_bytes(), random.Random(1)
-    for _ in range(40):
+    for _ in range(20):
         changed = bytearray(content)
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
         path.write_bytes(changed)
@@ -180,14 +180,14 @@ def test_damage_in_the_middle_of_queries(tmp_path: Path, folder: Path) -> None:
     starts = [good.addresses(name)[0] for name in names]
     truth = [(good.find(start), good.frames(start + 1)) for start in starts]
     late = 0
-    for at in range(len(content) // 2, len(content), len(content) // 12):
+    for at in range(len(content) // 2, len(content), len(content) // 6):
         path.unlink()
         path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
         cache = open_or_build(image, cache_dir=folder)
         late += path.read_bytes() != content  # not noticed when it was opened
         assert [(cache.find(start), cache.frames(start + 1)) for start in starts] == truth
         assert [cache.addresses(name) for name in names] == [[start] for start in starts]
-    assert late > 2
+    assert late > 0
 
 
 def test_damage_without_the_image_is_an_error_and_the_file_goes(image: Path, folder: Path) -> None:
