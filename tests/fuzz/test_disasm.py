@@ -15,7 +15,7 @@ from tests.fuzz.test_elf import peak_memory, reset_peak_memory
 from tests.fuzz.test_pass import LONGEST_S, SHOP, mutations
 from tests.support.link import compile_object, link, tool
 
-MUTATION_COUNT = 40  # of each input
+MUTATION_COUNT = 25  # of each input
 EVERYTHING = "0..ffffffffffffffff"
 AARCH64 = """
     struct Fruit { virtual int price() { return 1; } };
