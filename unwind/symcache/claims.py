@@ -3,8 +3,8 @@
 Any number of functions may be described at one address: copies that the linker discarded come to the kept one's
 address with gold and bfd, and folded functions come to the body. So the name decides. It is the DIE that the tables
 name; else the first at this address whose linkage name is of one kin with the member's (`foo` and `foo.cold`, C1 and
-C4); else, of a body with one member only, the first that has no linkage name to contradict it. Who is not described, as
-the linker tombstoned the description, has no tree and no lines: nobody gets those of another.
+C4); else, of a body with one member only, the first that has no linkage name to contradict it. Nobody gets the tree or
+the lines of another: where the linker tombstoned the description, the tree is *lost*.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Claims(NamedTuple):
     flags: NDArray[np.uint32]
     aliases: dict[int, list[int]]  # names, by row
     function: I64  # row in the scan, -1 if it has none
+    lost: I64  # row of the member's description if that does not say where its code is, else -1
 
 
 class _Functions:
@@ -74,6 +75,14 @@ class _Functions:
         name = np.where(is_linkage, identity.name, np.uint64(0))
         return np.where(identity.linkage_name != 0, identity.linkage_name, name)[back.reshape(-1)]
 
+    def of_dies(self, dies: U64) -> I64:
+        """The functions that the DIEs at these offsets describe, -1 for none."""
+        if not len(self.die):
+            return np.full(len(dies), -1, np.int64)
+        order = np.argsort(self.die, kind="stable")
+        at = order[np.minimum(np.searchsorted(self.die, dies, sorter=order), len(order) - 1)]
+        return np.where((dies != 0) & (self.die[at] == dies), at, -1)
+
     def text(self, reference: int) -> str:
         return self._debug.string(reference).decode("utf-8", "surrogateescape")
 
@@ -99,12 +108,15 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     unnamed = np.flatnonzero(bodies.function >= 0)
     is_local = image.symbols.bind[bodies.symbol[only]] == _STB_LOCAL
     all_bodies = np.concatenate([np.array(body, np.int64), only, unnamed])
-    function = np.full(len(all_bodies), -1, np.int64)
+    function, lost = np.full(len(all_bodies), -1, np.int64), np.full(len(all_bodies), -1, np.int64)
     unnamed_names = np.zeros(len(unnamed), np.uint32)
     if scan is not None and debug is not None:
         functions = _Functions(debug, scan)
         _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)])
         _claim_folds(functions, folds, function[: len(body)])
+        dies = [member.die * (not member.flags & MemberFlag.SYNTHETIC) for _, fold in folds for member in fold.members]
+        described = functions.of_dies(np.array(dies, np.uint64))
+        lost[: len(body)] = np.where(function[: len(body)] < 0, described, -1)
         function[len(body) + len(only) :] = scan.function_ranges.owner[bodies.function[unnamed]]
         owner = scan.function_ranges.owner[bodies.function[unnamed]]
         identity = resolve(debug, scan.functions.die[owner])
@@ -121,6 +133,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     return Claims(
         all_bodies, counts[all_bodies] > 1, name[order], flag[order],
         {int(place[row]): found for row, found in aliases.items()}, function[order],
+        lost[order],
     )  # fmt: skip
 
 

@@ -2,10 +2,15 @@
 
 A body that belongs to one function has the sequence that covers its start in the table of the unit that describes it,
 or of any unit if none does (assembly). A member of a merged body has its own or none: `icf.dwarf.line_choice`.
+
+lld and mold tombstone the descriptions of folded functions. What is left of them is their sequence, at address 0: it
+holds for the body, which is the same code. But it does not say which of its rows are of calls that were inlined, so
+that only those count which are lines of the function itself.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +19,7 @@ from numpy.typing import NDArray
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.line import LineProgram, LineSections, SequenceMark, choose_sequence, scan_all
+from icf.dwarf.line_choice import choose_dead_sequence
 from icf.dwarf.scan import thread_count
 from icf.dwarf.units import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST, DebugInfo
 from icf.elf.image import Image
@@ -31,6 +37,8 @@ class Choices(NamedTuple):
     table: I64
     first_row: I64
     last_row: I64
+    shift: U64  # is added to the addresses of the rows
+    own: U64  # [n, 3]: only rows of this file from this line to before that; zeros for all
 
 
 class Lines:
@@ -78,25 +86,34 @@ class Lines:
     def choose(self, debug: DebugInfo, scan: InlineScan, bodies: Bodies, claims: Claims) -> Choices:
         """The rows of each claim."""
         count = len(claims.body)
-        choices = Choices(*(np.full(count, fill, np.int64) for fill in (-1, 0, 0)))
-        has = claims.function >= 0
-        choices.table[has] = self.table_of_unit[scan.functions.unit[claims.function[has]]]
+        table, first_row, last_row = (np.full(count, fill, np.int64) for fill in (-1, 0, 0))
+        choices = Choices(table, first_row, last_row, np.zeros(count, np.uint64), np.zeros((count, 3), np.uint64))
+        function = np.where(claims.function >= 0, claims.function, claims.lost)
+        has = function >= 0
+        choices.table[has] = self.table_of_unit[scan.functions.unit[function[has]]]
         start, end = bodies.start[claims.body], bodies.end[claims.body]
         self._choose_anywhere(np.flatnonzero(~has & ~claims.is_merged), start, choices)
+        is_lost = claims.lost >= 0
         declared = _Declared(debug)
         order = np.argsort(choices.table, kind="stable")
         edges = np.searchsorted(choices.table[order], np.arange(len(self.tables) + 1))
-        for table, program in enumerate(self.tables):
-            rows = order[edges[table] : edges[table + 1]]
+        for at, program in enumerate(self.tables):
+            rows = order[edges[at] : edges[at + 1]]
             if program is None or not len(rows):
                 continue
             sequence = _stated(program, scan, claims.function[rows], start[rows])
-            guessed = np.flatnonzero(~claims.is_merged[rows] & (sequence < 0))
+            guessed = np.flatnonzero(~(claims.is_merged | is_lost)[rows] & (sequence < 0))
             sequence[guessed] = _covering(program, start[rows[guessed]], end[rows[guessed]])
-            for i in np.flatnonzero(claims.is_merged[rows] & (sequence < 0)).tolist():
-                function = int(claims.function[rows[i]])
-                die, unit = int(scan.functions.die[function]), int(scan.functions.unit[function])
-                sequence[i] = declared.choose(program, unit, die, int(start[rows[i]]))
+            for i in np.flatnonzero((claims.is_merged | is_lost)[rows] & (sequence < 0)).tolist():
+                row = rows[i]
+                die, unit = int(scan.functions.die[function[row]]), int(scan.functions.unit[function[row]])
+                if not is_lost[row]:
+                    sequence[i] = declared.choose(program, unit, die, int(start[row]))
+                    continue
+                sequence[i], file_idx, *lines = declared.choose_dead(program, unit, die, int(end[row] - start[row]))
+                shift = int(start[row]) - int(program.sequences.start[sequence[i]])
+                choices.shift[row] = shift & 0xFFFFFFFFFFFFFFFF
+                choices.own[row] = self.file_maps[at][file_idx], *lines
             usable = np.flatnonzero(sequence >= 0)
             sequence = sequence[usable]
             ordered = (program.sequences.marks[sequence] & np.uint64(SequenceMark.UNORDERED)) == 0
@@ -169,6 +186,20 @@ class _Declared:
             return -1
         found = choose_sequence(program, start, file_idx, line, lines[program.files[file_idx]])
         return -1 if found is None else found
+
+    def choose_dead(self, program: LineProgram, unit: int, die: int, size_bytes: int) -> tuple[int, int, int, int]:
+        """Likewise where the sequence was tombstoned: it, the file, and the lines of the function: from, to before."""
+        if unit not in self._units:
+            self._units[unit] = self._read(program, unit)
+        places, lines = self._units[unit]
+        file_idx, line = places.get(die, (0, 0))
+        if not line:
+            return -1, 0, 0, 0
+        others = lines[program.files[file_idx]]
+        after = bisect_right(others, line)
+        limit = others[after] if after < len(others) else 1 << 32
+        found = choose_dead_sequence(program, size_bytes, file_idx, line, limit)
+        return (-1, 0, 0, 0) if found is None else (found, file_idx, line, limit)
 
     def _read(self, program: LineProgram, unit: int) -> tuple[dict[int, tuple[int, int]], dict[str, list[int]]]:
         """File number and line of each function the unit defines, inlined ones too; and the lines by file."""

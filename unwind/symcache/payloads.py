@@ -88,12 +88,13 @@ class _Job(NamedTuple):
         """The payloads of claims of one table, and how many bytes of them are columns."""
         trees, nodes = self.trees, self.trees.nodes
         body, function = self.claims.body[rows], self.claims.function[rows]
-        pieces = np.zeros((len(rows), 8), np.uint64)
+        pieces = np.zeros((len(rows), 12), np.uint64)
         pieces[:, 0], pieces[:, 1] = self.bodies.start[body], self.bodies.end[body]
         described = function >= 0
         for i, edge in enumerate((trees.first_range, trees.last_range, trees.first_node, trees.last_node)):
             pieces[described, 2 + i] = edge[function[described]]
         pieces[:, 6], pieces[:, 7] = self.choices.first_row[rows], self.choices.last_row[rows]
+        pieces[:, 8], pieces[:, 9:] = self.choices.shift[rows], self.choices.own[rows]
         table = int(self.choices.table[rows[0]])
         program = self.lines.tables[table] if table >= 0 else None
         (address, file_idx, line, column), file_map = _NO_ROWS, np.empty(0, np.uint32)
@@ -125,7 +126,7 @@ def _row_counts(pieces: U64, address: U64) -> U64:
     for group in np.split(order, np.flatnonzero(np.diff(pieces[order, 6])) + 1):
         if len(group) > 1:
             part = address[int(pieces[group[0], 6]) : int(pieces[group[0], 7])]
-            low = np.searchsorted(part, pieces[group, 0], side="right")
-            high = np.searchsorted(part, pieces[group, 1], side="left")
+            low = np.searchsorted(part, pieces[group, 0] - pieces[group, 8], side="right")
+            high = np.searchsorted(part, pieces[group, 1] - pieces[group, 8], side="left")
             counts[group] = np.maximum(high - low, 0) + 2
     return counts

@@ -102,7 +102,7 @@ def encoded(kernel: ModuleType, functions: list[Function]) -> list[bytes]:
         nodes += [(i - node.parent if node.parent >= 0 else 0, *node[1:5]) for i, node in enumerate(function.nodes)]
         rows += [(at + address, *rest) for address, *rest in function.rows]
         end = at + function.size_bytes
-        pieces.append([at, end, first_range, len(ranges), first_node, len(nodes), first_row, len(rows)])
+        pieces.append([at, end, first_range, len(ranges), first_node, len(nodes), first_row, len(rows), *(0, 0, 0, 0)])
         at = end + 100
     low, high, owner = (
         (np.array(list(column), np.uint64) for column in zip(*ranges, strict=True))
