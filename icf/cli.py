@@ -49,6 +49,18 @@ VERBS: dict[str, Verb] = {
 }
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Knows how wide the terminal is; argparse would import shutil to find out, for each start of a verb."""
+
+    def __init__(self, prog: str) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        try:
+            width = int(columns) if columns.isdecimal() else os.get_terminal_size(1).columns
+        except OSError:
+            width = 0
+        super().__init__(prog, width=(width or 80) - 2)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `icf`; without `argv` it is this process, which ends with it."""
     if argv is None:
@@ -102,7 +114,7 @@ def _run_verb(verb: Verb, prog: str, args: list[str]) -> int:
     def call() -> int:
         module = import_module(verb.module)
         parser = argparse.ArgumentParser(
-            prog=prog, description=verb.help, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+            prog=prog, description=verb.help, formatter_class=_HelpFormatter, allow_abbrev=False
         )
         module.add_arguments(parser)
         status: int = module.run(parser.parse_args(args))

@@ -14,9 +14,10 @@ from functools import lru_cache
 
 _LIMIT = 1 << 14
 _ANONYMOUS = "(anonymous namespace)"
-_OPERATOR = re.compile(r"\boperator(?!\w)(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)?")
-_LOCAL_SCOPE = re.compile(r"(?: const| volatile| &&?)*::")  # of a class or lambda within a function
-_RUST_LEGACY = re.compile(r"17h[0-9a-f]{16}E(?:\.|$)")
+# not compiled until they are needed, which takes longer than all else here
+_OPERATOR = r"\boperator(?!\w)(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)?"
+_LOCAL_SCOPE = r"(?: const| volatile| &&?)*::"  # of a class or lambda within a function
+_RUST_LEGACY = r"_ZN.*17h[0-9a-f]{16}E(?:\.|$)"
 
 
 @lru_cache(maxsize=1 << 16)
@@ -28,7 +29,7 @@ def demangle(name: str) -> str:
     """
     if not name.startswith(("_Z", "_R", "$s", "$S")) or len(name) > _LIMIT:
         return name
-    if name[0] == "$" or (name.startswith("_ZN") and _RUST_LEGACY.search(name)):
+    if name[0] == "$" or ("17h" in name and re.match(_RUST_LEGACY, name)):
         return _demangle_rust_legacy_or_swift(name)
     from pycxxfilt import demangle as demangle_by_llvm
 
@@ -53,14 +54,15 @@ def short_name(name: str) -> str:
     text = demangle(name)
     if text == name:
         return name
+    operator, local_scope = re.compile(_OPERATOR), re.compile(_LOCAL_SCOPE)
     depth = start = at = 0
     is_operator = False
     while at < len(text):
-        if depth == 0 and (found := _OPERATOR.match(text, at)):
+        if depth == 0 and (found := operator.match(text, at)):
             start, at, is_operator = at, found.end(), True
         elif text[at] == "(" and depth == 0 and not text.startswith(_ANONYMOUS, at):
             end = _closing(text, at)
-            if not (scope := _LOCAL_SCOPE.match(text, end)):
+            if not (scope := local_scope.match(text, end)):
                 return text[start:at] or text
             start, at, is_operator = scope.end(), scope.end(), False
         else:

@@ -15,17 +15,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby, islice
-from select import select
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from unwind.requests import Request, read_hexadecimal, read_request
-from unwind.styles import Options, TextWriter, Writer
+from unwind.styles import Options, TextWriter
 from unwind.symbolizer import Symbolized, Symbolizer
 
 if TYPE_CHECKING:
     from unwind.live.symbolizer import LiveFrame, LiveSymbolizer
+    from unwind.writers import Writer
 
 _PIECE_BYTES, _TOGETHER_BYTES = 1 << 16, 1 << 19
 _WRITTEN_TOGETHER = 1 << 10
@@ -133,6 +133,8 @@ def _writer(options: Options) -> Writer:
 
 def _lines(fd: int) -> Iterator[list[str]]:
     """The lines that are there, each time that there are some; a last one need not end."""
+    from select import select
+
     rest = b""
     while piece := os.read(fd, _PIECE_BYTES):
         pieces, size_bytes = [rest, piece], len(piece)

@@ -13,10 +13,11 @@ import re
 from typing import NamedTuple
 
 _U64 = (1 << 64) - 1
-_HEX = re.compile(r"\s*(?:0[xX])?([0-9a-fA-F]+)")
-_KIND = re.compile(r"(CODE|DATA|FRAME|SYMBOL)(?:\s+|$)")
-_IMAGE = re.compile(r"""(FILE:|BUILDID:)?(?:"([^"]*)"|'([^']*)'|(\S+))\s*""")
-_SYMBOL = re.compile(r"(.+?)(?:\+(0[xX][0-9a-fA-F]+|[0-9]+))?")
+# not compiled until they are needed: most lines are a number
+_HEX = r"\s*(?:0[xX])?([0-9a-fA-F]+)"
+_KIND = r"(CODE|DATA|FRAME|SYMBOL)(?:\s+|$)"
+_IMAGE = r"""(FILE:|BUILDID:)?(?:"([^"]*)"|'([^']*)'|(\S+))\s*"""
+_SYMBOL = r"(.+?)(?:\+(0[xX][0-9a-fA-F]+|[0-9]+))?"
 _BASES = {"0x": 16, "0b": 2, "0o": 8}
 
 
@@ -33,7 +34,7 @@ class Request(NamedTuple):
 
 def read_hexadecimal(line: str) -> Request:
     """As addr2line reads it."""
-    found = _HEX.match(line)
+    found = re.match(_HEX, line)
     return Request(address=min(int(found[1], 16), _U64) if found else 0)
 
 
@@ -42,14 +43,14 @@ def read_request(line: str, image_is_known: bool) -> Request:
     if image_is_known and (address := parse_number(line)) is not None:
         return Request(address=address)
     rest = line.strip()
-    kind = _KIND.match(rest)
+    kind = re.match(_KIND, rest)
     if kind and rest[kind.end() :]:
         if kind[1] in ("DATA", "FRAME"):
             return Request(problem=f"'{line}': {kind[1]} is not known here, CODE is")
         rest = rest[kind.end() :]
     image = build_id = ""
     if not image_is_known:
-        named = _IMAGE.match(rest)
+        named = re.match(_IMAGE, rest)
         if named is None or named.end() == len(rest):
             return Request(problem=f"'{line}': no address behind the image" if rest else "")
         rest = rest[named.end() :]
@@ -63,7 +64,7 @@ def read_request(line: str, image_is_known: bool) -> Request:
         return Request(image, build_id, address)
     if place[:1].isdigit():
         return Request(problem=f"'{line}': {place} is no address")
-    symbol = _SYMBOL.fullmatch(place)
+    symbol = re.fullmatch(_SYMBOL, place)
     if symbol is None:
         return Request()
     return Request(image, build_id, None, symbol[1], int(symbol[2] or "0", 0))

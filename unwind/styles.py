@@ -22,13 +22,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf.demangle import demangle, short_name
 from unwind.symcache.symcache import Make
 
 if TYPE_CHECKING:
-    from unwind.symbolizer import Candidate, Frames, Symbolizer
+    from unwind.symbolizer import Frames, Symbolizer
+    from unwind.writers import Found
 
 _SHOWN = 4
 _KEPT_NAMES = 1 << 16
@@ -45,40 +46,6 @@ class Options(NamedTuple):
     addresses: bool = False
     basenames: bool = False
     candidates: bool = False
-
-
-class Found(Protocol):
-    """What is known of an address: `unwind.symbolizer.Symbolized`, or a frame of a process."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def frames(self) -> Frames: ...
-    @property
-    def candidates(self) -> tuple[Candidate, ...]: ...
-    @property
-    def is_complete(self) -> bool: ...
-
-
-class Writer(Protocol):
-    """What turns answers into text."""
-
-    def address(self, found: Found, address: int, image: str) -> str:
-        """What is at an address, which was asked for as `address`."""
-
-    def addresses(
-        self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
-    ) -> Iterator[str]:
-        """What is at each of many addresses, which were asked for as `asked`."""
-
-    def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
-        """What is at the functions of a name."""
-
-    def failed(self, image: str) -> str:
-        """The answer to what cannot be asked."""
-
-    def together(self, answers: Sequence[str]) -> str:
-        """The answers to all addresses of a command line."""
 
 
 class TextWriter:

@@ -19,10 +19,11 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from unwind.styles import Found, Options, basename, joined, namer
+from unwind.styles import Options, basename, joined, namer
 
 if TYPE_CHECKING:
     from unwind.symbolizer import Frames, Symbolizer
+    from unwind.writers import Found
 
 _Object = dict[str, Any]
 

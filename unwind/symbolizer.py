@@ -138,6 +138,8 @@ class Symbolizer:
     def symbolize(self, vaddr: int) -> Symbolized:
         """What is at an address as linked; raises `FormatError` where a symcache is damaged and cannot be renewed."""
         cache = self._cache
+        if isinstance(cache, SymCache):
+            return self.symbolize_many((vaddr,))[0]
         located = cache.find(vaddr)
         if located is None:
             return Symbolized(vaddr)

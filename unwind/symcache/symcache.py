@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeV
 
 from icf.demangle import demangle
 from icf.errors import FormatError, IcfError
-from icf.model import MemberFlag
 from unwind.symcache._records import decode
 from unwind.symcache.container import COMPLETE, Container, Head, Identity
 from unwind.symcache.records import ALL_KNOWN, META, REST, SIZED
@@ -30,6 +29,8 @@ from unwind.symcache.records import ALL_KNOWN, META, REST, SIZED
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from icf.model import MemberFlag
 
 _STR = "surrogateescape"
 _MIN_NODES = 64
@@ -150,6 +151,8 @@ class SymCache:
 
     def find(self, vaddr: int) -> Located | None:
         """The body whose code holds `vaddr`; None: no function has it. `NotCached`: a partial cache does not know."""
+        from icf.model import MemberFlag
+
         entry = self._entry(vaddr)
         if entry < 0:
             return None

@@ -1,0 +1,42 @@
+"""What `icf symbolize` writes, and what writes it, as types: for checkers, nothing imports this when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from unwind.symbolizer import Candidate, Frames, Symbolizer
+
+
+class Found(Protocol):
+    """What is known of an address: `unwind.symbolizer.Symbolized`, or a frame of a process."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def frames(self) -> Frames: ...
+    @property
+    def candidates(self) -> tuple[Candidate, ...]: ...
+    @property
+    def is_complete(self) -> bool: ...
+
+
+class Writer(Protocol):
+    """What turns answers into text."""
+
+    def address(self, found: Found, address: int, image: str) -> str:
+        """What is at an address, which was asked for as `address`."""
+
+    def addresses(
+        self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
+    ) -> Iterator[str]:
+        """What is at each of many addresses, which were asked for as `asked`."""
+
+    def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
+        """What is at the functions of a name."""
+
+    def failed(self, image: str) -> str:
+        """The answer to what cannot be asked."""
+
+    def together(self, answers: Sequence[str]) -> str:
+        """The answers to all addresses of a command line."""
