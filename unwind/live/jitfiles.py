@@ -65,21 +65,28 @@ class JitFiles:
                 if fd >= 0:
                     self._mapped[mapping.file_id] = _File("", JitDump(mapping.path_once), fd)
 
-    def find(self, address: int) -> JitCode | None:
-        """The function that lies at an address, by what the files say now."""
-        for file in (*self._mapped.values(), *([] if self._mapped else [self._dump]), *self._perf_maps):
+    def read(self) -> None:
+        """Read what was added to the files since, and what has appeared."""
+        for file in self._files():
             if file.name:
                 self._look_for(file)
-            if file.fd < 0:
-                continue
-            try:
-                file.code.read(file.fd)
-            except FormatError as error:
-                self._warn(f"{error}: nothing more is read of it")
+            if file.fd >= 0:
+                try:
+                    file.code.read(file.fd)
+                except FormatError as error:
+                    self._warn(f"{error}: nothing more is read of it")
+
+    def find(self, address: int) -> JitCode | None:
+        """The function that lies at an address, as far as the files were read."""
+        for file in self._files():
             code = file.code.find(address)
             if code is not None:
                 return code
         return None
+
+    def _files(self) -> list[_File]:
+        """The jitdumps first, which say more."""
+        return [*(self._mapped.values() or (self._dump,)), *self._perf_maps]
 
     def _look_for(self, file: _File) -> None:
         """Open a file that has appeared, or that has taken the place of another."""

@@ -110,6 +110,7 @@ class LiveProcess:
         """What each of them means now: asked once for all in one mapping."""
         places = []
         asked: dict[int, tuple[int, int]] = {}  # by start of the mapping: from where to where it is what it was
+        has_read_jit = False
         for address in addresses:
             mapping = self._mapping(address)
             begin = -1 if mapping is None else mapping.start
@@ -122,21 +123,28 @@ class LiveProcess:
                     mapping = self._mapping(address)
                 else:
                     asked[begin] = unchanged
-            places.append(_NOTHING if mapping is None else self._place(address, mapping))
+            module = self._module(mapping) if mapping is not None else None
+            if mapping is None:
+                places.append(_NOTHING)
+            elif module is not None:
+                places.append(Place(module, address - module.bias, None, mapping.path))
+            else:
+                if not has_read_jit:
+                    has_read_jit = True
+                    self._read_jit(address)
+                places.append(Place(None, 0, self._jit.find(address), mapping.path))
         return places
 
-    def _place(self, address: int, mapping: Mapping) -> Place:
-        module = self._module(mapping)
-        if module is not None:
-            return Place(module, address - module.bias, None, mapping.path)
-        code = self._jit.find(address)
-        if code is None and mapping.is_executable and self.target.text("maps") != self._text:
-            self._read_maps()  # a jitdump may have been mapped meanwhile
-            code = self._jit.find(address)
-        return Place(None, 0, code, mapping.path)
+    def _read_jit(self, address: int) -> None:
+        """Read on in the files about code made at run time; a jitdump may have been mapped meanwhile."""
+        self._jit.read()
+        if self._jit.find(address) is None and self.target.text("maps") != self._text:
+            self._read_maps()
+            self._jit.read()
 
     def jit_at(self, address: int) -> JitCode | None:
         """The function made at run time that its files have at the address, whatever is mapped there."""
+        self._jit.read()
         return self._jit.find(address)
 
     def modules(self) -> list[LiveModule]:

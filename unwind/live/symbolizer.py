@@ -145,7 +145,9 @@ class LiveSymbolizer:
                 new.setdefault(place.module, []).append(address)
         for module, group in new.items():
             for address, found in zip(group, self._look_up(module, [a - module.bias for a in group]), strict=True):
-                answers[address] = self._remember(address, self._frame(address, module, found))
+                answers[address] = frame = self._frame(address, module, found)
+                if found.size_bytes:
+                    self._remember(address, frame)
         return [answers[address] for address in addresses]
 
     def addresses(self, linkage_name: str) -> list[int]:
@@ -192,10 +194,8 @@ class LiveSymbolizer:
 
     def _frame(self, address: int, module: LiveModule, found: Symbolized) -> LiveFrame:
         """An address in a module, whoever called it."""
-        if not found.size_bytes:
-            code = self.live.jit_at(
-                found.vaddr + module.bias
-            )  # node names functions that its own image has without symbols
+        if not found.size_bytes:  # node names functions that its own image has without symbols
+            code = self.live.jit_at(found.vaddr + module.bias)
             if code is not None:
                 return _made_at_run_time(address, module.path, code)
         return LiveFrame(
@@ -225,9 +225,7 @@ class LiveSymbolizer:
         missing = tuple(self._resolved(each) for each in answer.missing)
         if module is None:
             return LiveFrame(answer.address, answer.module, answer.vaddr, reason=answer.reason)
-        if (
-            answer.tail_call and answer.address is None
-        ):  # which of several jumps it was is not known, so neither is a line
+        if answer.tail_call and answer.address is None:  # by one of several jumps, so there is no line
             own = CachedFrame(answer.linkage_name or answer.source_name or "", "", 0, 0, False)
             return LiveFrame(None, module.path, frames=(own,), verdict=answer.verdict, evidence=answer.evidence)
         frame = self._frame(answer.address or 0, module, self._look_up(module, [answer.vaddr])[0])
