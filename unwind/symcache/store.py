@@ -79,7 +79,7 @@ def open_or_build(
 
 
 def open_by_build_id(build_id: bytes | str, *, cache_dir: str | os.PathLike[str] | None = None) -> SymCache:
-    """The complete symcache that is kept of a build, the latest if there are several; `IcfError` if there is none.
+    """The symcache that is kept of a build, the one used last if there are several; `IcfError` if there is none.
 
     Nothing tells whether its image is still the same.
     """
@@ -148,6 +148,8 @@ class _Store:
             if sources.problem(sought.path, sought.debug_file, sought.debug_roots):
                 return None, sources.roots
             cache = SymCache.from_container(kept)
+            if not cache.is_complete:
+                raise FormatError(kept.path, "head", 0, "is not complete")
         except FormatError:
             self._folder.remove(name)
             return None, ()
@@ -179,6 +181,8 @@ def build(sought: Sought, folder: Folder) -> Container:
         kept = folder.open(made.name)
     except OSError as error:
         complain(folder, error)
+        kept = None
+    except FormatError:  # of a disk that does not keep what is written to it
         kept = None
     return kept or made.in_memory()
 

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from icf.elf.image import Image
 from icf.errors import IcfError
 from tests.unwind.symcache.support import OTHER, ROOT, SHOP, aged, facts, inodes, kept, many_functions
-from unwind.symcache.container import Container
+from unwind.symcache.container import Container, pack
 from unwind.symcache.lazy import LazySymCache
 from unwind.symcache.store import open_by_build_id, open_or_build
 from unwind.symcache.symcache import SymCache
@@ -125,7 +126,15 @@ def test_a_changed_module_invalidates(how: str, image: Path, folder: Path) -> No
         assert facts(new) != old
 
 
-@pytest.mark.parametrize("change", ["empty", "short", "half", "version", "magic", "zeros", "folder", "nothing"])
+def partial_of(content: bytes) -> Iterator[bytes | memoryview]:
+    """The same file, said to know only a part."""
+    whole = Container(memoryview(content), "whole")
+    return pack(whole.head._replace(flags=0), {name: whole.section(name) for name in whole.names}, whole.origin)
+
+
+@pytest.mark.parametrize(
+    "change", ["empty", "short", "half", "version", "magic", "zeros", "partial", "folder", "nothing"]
+)
 def test_a_file_that_is_not_whole_is_replaced(change: str, image: Path, folder: Path) -> None:
     good = facts(open_or_build(image, cache_dir=folder))
     (path,) = kept(folder)
@@ -142,6 +151,7 @@ def test_a_file_that_is_not_whole_is_replaced(change: str, image: Path, folder: 
         "version": content[:8] + b"\2" + content[9:],
         "magic": b"X" + content[1:],
         "zeros": bytes(len(content)),
+        "partial": b"".join(partial_of(content)),
     }
     path.write_bytes(damaged.get(change, content))
     assert facts(open_or_build(image, cache_dir=folder)) == good
