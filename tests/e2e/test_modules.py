@@ -218,7 +218,7 @@ def test_modules_that_are_elsewhere(workshop: Workshop, capsys: pytest.CaptureFi
     shutil.copy(root / "libfruit.so", tree / build_id[2:])
     assert resolve("--debug-root", workshop.folder / "tree") == everything
     # not to be found any more: what is kept of the build serves, and without that its frames are unknown
-    assert resolve() == everything and not capsys.readouterr().err
+    assert resolve() == everything and "libfruit.so" not in capsys.readouterr().err
     resolve("--cache-dir", workshop.folder / "empty")
     assert f"icf: warning: {fruit}: has build id " in capsys.readouterr().err
 
