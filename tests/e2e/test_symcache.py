@@ -152,3 +152,14 @@ def test_labels_within_a_function(tmp_path: Path) -> None:
     assert found is not None and (found.start, found.size_bytes) == (outer, 4)
     assert cache.find(label) == cache.find(label + 1)
     assert cache.frames(outer + 3)[0].line == 10 and cache.frames(outer + 3)[0].file.endswith("labels.s")
+
+
+def test_debug_information_without_functions(tmp_path: Path) -> None:
+    (tmp_path / "data.c").write_text("int data = 3;\n")
+    (tmp_path / "labels.s").write_text(ASSEMBLY)
+    path = tmp_path / "library"
+    run(tool("gcc"), "-g", "-shared", "-nostdlib", tmp_path / "data.c", tmp_path / "labels.s", "-o", path)
+    cache = cache_of(path)
+    (outer,) = cache.addresses("outer")
+    assert [frame.linkage_name for frame in cache.frames(outer)] == ["outer"]
+    assert differences(path, cache, code_of(path)) == []

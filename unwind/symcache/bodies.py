@@ -26,6 +26,7 @@ from unwind.functions import SymbolFunctions
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 _ICF = ".debug_icf"
+_OVERLAP_FACTOR = 4  # bytes of bodies at most, in bytes from the first to the last
 
 
 class Bodies(NamedTuple):
@@ -69,7 +70,10 @@ def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     by_row = dict(zip(place[: len(folds)].tolist(), folds, strict=True))
-    return Bodies(start[order], end[order], symbol[order], function[order], by_row, functions.are_all_named)
+    start, end = start[order], end[order]
+    if len(start) and float((end - start).sum(dtype=np.float64)) > _OVERLAP_FACTOR * float(end.max() - start[0]):
+        end[:-1] = np.minimum(end[:-1], np.maximum(start[1:], start[:-1]))  # sizes of a hostile symbol table
+    return Bodies(start, end, symbol[order], function[order], by_row, functions.are_all_named)
 
 
 def _classes(image: Image) -> list[FoldClass] | None:

@@ -42,14 +42,16 @@ class Choices(NamedTuple):
 
 
 class Lines:
-    """All line tables; `table_of_unit` is -1 for a unit that has none that can be read."""
+    """The line tables of some units, or of all; `table_of_unit` is -1 for a unit that has none."""
 
-    def __init__(self, image: Image, debug: DebugInfo) -> None:
+    def __init__(self, image: Image, debug: DebugInfo, wanted: NDArray[np.uint32] | None = None) -> None:
         file = image.debug
         line, line_str, str_ = map(file.contents, (".debug_line", ".debug_line_str", ".debug_str"))
         sections = LineSections(line, line_str, str_, file.path)
         units = debug.units
         described = np.flatnonzero((units[:, FLAGS] & np.uint64(HAS_STMT_LIST)) != 0)
+        if wanted is not None:
+            described = described[np.isin(described, wanted)]
         offsets, first = np.unique(units[described, STMT_LIST], return_index=True)
         directories = [
             debug.string(reference).decode("utf-8", "surrogateescape")

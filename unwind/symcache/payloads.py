@@ -23,6 +23,7 @@ I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
 _NO_ROWS = np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0, np.uint32)
 _JOB_ROWS = 1 << 14  # claims that are encoded at a time
+_REPEAT_FACTOR = 4
 
 
 class Encoded(NamedTuple):
@@ -43,7 +44,10 @@ def encode_payloads(
     if debug is None or scan is None:
         final, texts = names.finish(np.bincount(claims.name, minlength=names.count))
         return Encoded(payloads, 0, final, texts, [""])
-    lines = Lines(image, debug)
+    claims = claims._replace(function=_affordable(scan, claims.function))
+    described = np.maximum(claims.function, claims.lost)
+    units = np.unique(scan.functions.unit[described]) if (described >= 0).all() else None
+    lines = Lines(image, debug, units)
     trees = Trees(debug, scan, np.unique(claims.function[claims.function >= 0]), names)
     uses = np.bincount(claims.name, minlength=names.count) + np.bincount(trees.name, minlength=names.count)
     final, texts = names.finish(uses)
@@ -65,6 +69,17 @@ def encode_payloads(
         for row, payload in zip(rows.tolist(), parts, strict=True):
             payloads[row] = payload
     return Encoded(payloads, column_bytes, final, texts, lines.paths)
+
+
+def _affordable(scan: InlineScan, function: I64) -> I64:
+    """The functions of claims, without those that would have the nodes written many times over.
+
+    Two claims of one function are a hot and a cold part, or labels in it. Thousands are an attack.
+    """
+    counts = np.zeros(len(function), np.int64)
+    counts[function >= 0] = (scan.functions.last_node - scan.functions.first_node)[function[function >= 0]]
+    limit = _REPEAT_FACTOR * len(scan.nodes.origin) + (1 << 16)
+    return np.where(np.cumsum(counts) <= limit, function, -1)
 
 
 class _Job(NamedTuple):
