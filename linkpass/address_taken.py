@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +44,10 @@ from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Vtables
 from linkpass.collect import Collected
 from linkpass.linked import Linked
-from linkpass.objects import LinkObjects
 from linkpass.taken_by_relocation import TakenByRelocation
+
+if TYPE_CHECKING:
+    from linkpass.objects import LinkObjects
 
 U64 = NDArray[np.uint64]
 _GOT = (".got", ".got.plt")

@@ -24,16 +24,14 @@ from icf.tables.dcall import parse_dcall
 from icf.tables.place import file_with_tables
 from linkpass.evidence_aligned import from_folded_callers
 from linkpass.evidence_dwarf import from_call_sites, from_table
-from linkpass.evidence_object import from_objects
 from linkpass.evidence_relocation import from_relocations
 from linkpass.linked import Linked, Place
-from linkpass.object_aliases import join_aliases
-from linkpass.objects import LinkObjects
 from linkpass.reach import Reach, find_reach, fragment_owners
 from linkpass.records import Key, Records
 
 if TYPE_CHECKING:
     from linkpass.annotated import Annotations
+    from linkpass.objects import LinkObjects
 
 
 @dataclass(slots=True)
@@ -49,6 +47,8 @@ class Collected:
 def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Annotations | None = None) -> Collected:
     """Ask every kind of evidence about every branch into the reach of a merged body."""
     if objects is not None:
+        from linkpass.object_aliases import join_aliases
+
         join_aliases(linked, objects)
     if annotations is not None:
         annotations.join_aliases(linked)
@@ -68,6 +68,8 @@ def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Ann
     if relocations is not None:
         records.merge(relocations)
     if objects is not None:
+        from linkpass.evidence_object import from_objects
+
         for _ in range(2):  # the first round may find functions that the image does not name, which call others
             records.merge(from_objects(linked, reach, objects, records))
     records.merge(from_call_sites(linked, reach, linked.sites))

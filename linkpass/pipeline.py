@@ -89,9 +89,10 @@ def prepare() -> None:
     import numpy.ma  # for np.unique
     import pycxxfilt
 
-    from linkpass import rewrite_check, slots_by_object, taken_by_object
+    from linkpass import evidence_object, object_aliases, rewrite_check, slots_by_object, taken_by_object
 
-    _ = concurrent.futures.thread, numpy.ma, pycxxfilt, rewrite_check, slots_by_object, taken_by_object
+    _ = concurrent.futures.thread, numpy.ma, pycxxfilt
+    _ = evidence_object, object_aliases, rewrite_check, slots_by_object, taken_by_object
 
 
 def run_pass(

@@ -12,7 +12,7 @@ nothing is said.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,9 @@ from icf.vtables.layout import Slots, Vtables
 from icf.vtables.rtti import Classes
 from linkpass.final_overrider import FinalOverriders
 from linkpass.linked import Linked
-from linkpass.objects import LinkObjects
+
+if TYPE_CHECKING:
+    from linkpass.objects import LinkObjects
 
 U64 = NDArray[np.uint64]
 
