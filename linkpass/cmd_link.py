@@ -158,7 +158,7 @@ def _read_inputs(link: RunningLink) -> LinkObjects:
 
 def _pass(output: str, link: RunningLink, objects: LinkObjects | None, made: str, *, summary: bool) -> None:
     from icf.folds.report import parse_icf_report
-    from linkpass.pipeline import Options, run_pass
+    from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
 
     if made and objects is not None:
         from icf.linkinputs.inputs import open_inputs
@@ -166,6 +166,7 @@ def _pass(output: str, link: RunningLink, objects: LinkObjects | None, made: str
 
         for object_file in open_inputs(kept_objects(made)):
             objects.add(object_file)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     report = parse_icf_report(b"\n".join(link.report), "what the linker said")
     found = run_pass(output, Options(), report, objects)
     if summary:

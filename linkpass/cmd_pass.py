@@ -7,7 +7,7 @@ import gc
 import sys
 
 from icf.debugfiles.options import add_debug_arguments
-from linkpass.pipeline import Options, Summary, run_pass
+from linkpass.pipeline import SWITCH_INTERVAL_S, Options, Summary, run_pass
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     gc.disable()  # all there is gets used until the end
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     objects = list(args.objects)
     if args.link_map is not None:
         from icf.linkinputs.linkmap import parse_link_map

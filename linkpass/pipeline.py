@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from linkpass.annotated import Annotations
     from linkpass.keep_unique import KeepUnique
     from linkpass.objects import LinkObjects
+    from linkpass.slots_by_object import SlotsByObject
+
+SWITCH_INTERVAL_S = 0.001  # that a thread between two kernels waits for the interpreter; by default five times as long
 
 
 @dataclass(slots=True)
@@ -115,10 +118,12 @@ def run_pass(
         annotations = _annotations(image)
         told = _told(image, report, objects, annotations)
         linked = Linked.read(image, told, options.threads)
-        collected = collect(linked, objects, annotations)
         vtables = Vtables(image)
-        marks = find_marks(linked, collected, vtables, _complete_objects(linked, told, objects))
-        virtual = find_virtual(linked, collected.reach, find_slots(linked, vtables, objects))
+        complete_objects = _complete_objects(linked, told, objects)
+        by_object = _slots_by_object(linked, vtables, objects)
+        collected = collect(linked, objects, annotations)  # waits for pointer jumps, which are still being found
+        marks = find_marks(linked, collected, vtables, complete_objects)
+        virtual = find_virtual(linked, collected.reach, find_slots(linked, vtables, by_object))
         tables = build_tables(linked, collected, marks, vtables, virtual, apart=target is not image.debug)
         problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls)
         if problems:  # a mistake of ours: every record was made from the code
@@ -213,6 +218,15 @@ def _complete_objects(
     from linkpass.taken_by_object import are_complete
 
     return objects if are_complete(linked, objects) else None
+
+
+def _slots_by_object(linked: Linked, vtables: Vtables, objects: LinkObjects | None) -> SlotsByObject | None:
+    """What the objects have in the slots of vtables."""
+    if objects is None or not objects.objects:
+        return None
+    from linkpass.slots_by_object import SlotsByObject
+
+    return SlotsByObject(linked, vtables, objects)
 
 
 def _write_keep_unique(image: Image, table: IcfTable, calls: DirectCalls, options: Options) -> KeepUnique | None:

@@ -25,7 +25,7 @@ from linkpass.final_overrider import FinalOverriders
 from linkpass.linked import Linked
 
 if TYPE_CHECKING:
-    from linkpass.objects import LinkObjects
+    from linkpass.slots_by_object import SlotsByObject
 
 U64 = NDArray[np.uint64]
 
@@ -40,27 +40,22 @@ class VtableSlots(NamedTuple):
     members: list[int]  # index of the member, or ALL_MEMBERS
 
 
-def find_slots(linked: Linked, vtables: Vtables, objects: LinkObjects | None = None) -> VtableSlots:
-    """The slots of all vtables; `objects` are those of the link, as far as they are at hand."""
+def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None = None) -> VtableSlots:
+    """The slots of all vtables; `by_object` is what the objects of the link say, as far as they are at hand."""
     found = vtables.slots
     found = found.rows(np.flatnonzero(np.isin(found.target, linked.bodies.start)))
     is_merged = np.isin(found.target, linked.vaddrs)
     members = np.where(is_merged, ALL_MEMBERS, 0)
     if is_merged.any():
         merged = found.rows(np.flatnonzero(is_merged))
-        members[is_merged] = _name(linked, vtables, merged, objects)
+        members[is_merged] = _name(linked, vtables, merged, by_object)
     return VtableSlots(found.vtable, vtables.groups.start[found.group], found.slot, found.target, members.tolist())
 
 
-def _name(linked: Linked, vtables: Vtables, slots: Slots, objects: LinkObjects | None) -> list[int]:
+def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObject | None) -> list[int]:
     """The members in slots that hold merged bodies."""
     groups = vtables.groups
     meant = _by_relocation(linked, slots, _files(linked, vtables))
-    by_object = None
-    if objects is not None and objects.objects:
-        from linkpass.slots_by_object import SlotsByObject
-
-        by_object = SlotsByObject(linked, vtables, objects)
     typeinfos = list(zip(groups.typeinfo.tolist(), groups.imports_typeinfo.tolist(), strict=True))
     classes = Classes(linked.image, vtables.data, {key for key in typeinfos if key[0]})
     overriders = FinalOverriders(linked, classes, knows_aliases=by_object is not None)

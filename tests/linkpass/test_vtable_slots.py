@@ -20,6 +20,7 @@ from linkpass.linked import Linked
 from linkpass.object_aliases import join_aliases
 from linkpass.objects import LinkObjects
 from linkpass.placed_functions import tell
+from linkpass.slots_by_object import SlotsByObject
 from linkpass.vtable_slots import VtableSlots, find_slots
 from tests.e2e.workshop import (
     AARCH64,
@@ -173,7 +174,7 @@ def compare(built: Built, *, with_objects: bool = False, with_report: bool = Fal
         if objects is not None:
             join_aliases(linked, objects)
         vtables = Vtables(image)
-        found = find_slots(linked, vtables, objects)
+        found = find_slots(linked, vtables, None if objects is None else SlotsByObject(linked, vtables, objects))
         at = places(vtables, image)
         score: Counter[str] = Counter()
         for vtable, group, slot, body, idx in rows(found):
