@@ -34,7 +34,9 @@ def is_compiled(kernel: str) -> bool:
     package, *rest = kernel.split(".")
     spec = find_spec(package)  # a package within would be imported for its path
     folders = spec.submodule_search_locations if spec is not None else None
-    return any(os.path.exists(os.path.join(at, *rest) + suffix) for at in folders or () for suffix in EXTENSION_SUFFIXES)
+    return any(
+        os.path.exists(os.path.join(at, *rest) + suffix) for at in folders or () for suffix in EXTENSION_SUFFIXES
+    )
 
 
 def kernel_status() -> str:

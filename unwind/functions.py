@@ -36,7 +36,8 @@ _VARIANT_DIGIT = re.compile(r"(?<=[CD])[0-5](?=[A-Z])")
 class SymbolFunctions:
     """The functions of an image, found one at a time.
 
-    `starts[i]` is an address where symbols start, those in `rows[first[i]:first[i + 1]]`; the longest ends at `ends[i]`.
+    `starts[i]` is an address where symbols start, those in `rows[first[i]:first[i + 1]]`; the longest ends at
+    `ends[i]`.
     """
 
     def __init__(self, image: Image, folds_known: bool) -> None:

@@ -6,8 +6,8 @@
 `name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
 names still possible otherwise. `file`, `line` and `column` are a place in that very function, and null where they are
 not certain; `inlines` are the functions inlined there, innermost first, with `name`, `linkage_name`, `file`, `line`
-and `column` of their own. `address` is null for a frame outside of the image. With `icf resolve --modules` each frame has
-`"module"`, the path of its image, or null.
+and `column` of their own. `address` is null for a frame outside of the image. With `icf resolve --modules` each frame
+has `"module"`, the path of its image, or null.
 
 There is a frame for each address. Where tail calls have left frames out between one and its caller, it has
 `"tail_calls"`, a list of such objects, innermost first, whose `address` is that of the jump, or null if it was one of

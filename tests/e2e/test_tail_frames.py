@@ -101,7 +101,7 @@ def test_a_jump_through_a_vtable_leaves_a_frame_out(workshop: Workshop, flags: t
     program = workshop.build_with_tables(source, flags)
     assert len(program.merged()) == 2
     for frames in _resolved(program):
-        assert frames[0].linkage_name is None and not frames[0].tail_call
+        assert not frames[0].linkage_name and not frames[0].tail_call
         assert [(frame.linkage_name, frame.tail_call) for frame in frames[1:]] == [
             ("_Z4passP5Shapei", True),
             ("_Z4sendP5Shapei", True),
