@@ -154,8 +154,10 @@ class SymCache:
         from icf.model import MemberFlag
 
         entry = self._entry(vaddr)
-        if entry < 0:
-            return None
+        return self.located(entry) if entry >= 0 else None
+
+    def located(self, entry: int) -> Located | None:
+        """The body of an entry, as `locate_many` numbers them; None: known to be in no function."""
         record = self._record(entry)
         if not record.names:
             return None

@@ -11,6 +11,7 @@ from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from tests.support.dwarf_programs import build
 from tests.support.link import run, tool
+from tests.support.symcaches import cache_of
 from unwind.symcache.bodies import bodies_at, find_bodies
 from unwind.symcache.payloads import _affordable
 
@@ -51,3 +52,15 @@ def test_a_tree_is_not_written_thousands_of_times() -> None:
     assert _affordable(scan, once).tolist() == once.tolist()
     many = _affordable(scan, np.full(1_000_000, function))
     assert 0 < np.count_nonzero(many == function) < 200_000 // int(counts[function]) and many[-1] == -1
+
+
+def test_bulk_look_ups_find_what_single_ones_find(tmp_path: Path) -> None:
+    path = library(tmp_path, "1")
+    cache = cache_of(path)
+    (first,) = cache.addresses("f0")
+    vaddrs = [first - 1, first, first + 5, first + 399, first + 400, 0, 2**64 - 1]
+    entries = cache.locate_many(np.array(vaddrs, np.uint64)).tolist()
+    assert [cache.located(entry) if entry >= 0 else None for entry in entries] == [
+        cache.find(vaddr) for vaddr in vaddrs
+    ]
+    assert [entry >= 0 for entry in entries] == [False, True, True, True, False, False, False]
