@@ -151,13 +151,13 @@ class SymCache:
 
     def find(self, vaddr: int) -> Located | None:
         """The body whose code holds `vaddr`; None: no function has it. `NotCached`: a partial cache does not know."""
-        from icf.model import MemberFlag
-
         entry = self._entry(vaddr)
         return self.located(entry) if entry >= 0 else None
 
     def located(self, entry: int) -> Located | None:
         """The body of an entry, as `locate_many` numbers them; None: known to be in no function."""
+        from icf.model import MemberFlag
+
         record = self._record(entry)
         if not record.names:
             return None
