@@ -126,6 +126,59 @@ class LineProgram:
         """The path of a file number; "" if the table does not have it."""
         return self.files[file_idx] if 0 <= file_idx < len(self.files) else ""
 
+    def numbers(self, path: str) -> list[int]:
+        """The numbers of a file: the table may have it several times."""
+        return self._numbers.get(path, [])
+
+    @cached_property
+    def _numbers(self) -> dict[str, list[int]]:
+        numbers: dict[str, list[int]] = {}
+        for number, path in enumerate(self.files):
+            numbers.setdefault(path, []).append(number)
+        return numbers
+
+    def rows_of_lines(self, path: str, first: int, limit: int) -> NDArray[np.int64]:
+        """The rows of code from line `first` to before `limit` of a file."""
+        places, rows = self._by_place
+        found = [np.empty(0, np.int64)]
+        for number in self.numbers(path):
+            low, high = (number << 32 | min(line, (1 << 32) - 1) for line in (first, limit))
+            start, end = np.searchsorted(places, np.array([low, high], np.uint64)).tolist()
+            found.append(rows[start:end])
+        return np.concatenate(found)
+
+    @cached_property
+    def _by_place(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """File and line of all rows but the last of each sequence, ascending, and which rows these are."""
+        rows = np.flatnonzero(self.flags & RowFlag.END_SEQUENCE == 0)
+        place = self.file_idx[rows].astype(np.uint64) << np.uint64(32) | self.line[rows]
+        order = np.argsort(place, kind="stable")
+        return place[order], rows[order]
+
+    def rows_digest(self, sequence_idx: int) -> int:
+        """The same for two sequences that say the same of each instruction, and for no others."""
+        known = self._digests.get(sequence_idx)
+        if known is None:
+            rows = slice(int(self.sequences.row_start[sequence_idx]), int(self.sequences.row_end[sequence_idx]))
+            address = self.address[rows] - self.address[rows.start]
+            columns = (address, self.file_idx[rows], self.line[rows], self.column[rows])
+            said = b"".join(column.tobytes() for column in columns)
+            known = self._digests[sequence_idx] = self._said.setdefault(said, len(self._said))
+        return known
+
+    @cached_property
+    def _digests(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def _said(self) -> dict[bytes, int]:
+        return {}
+
+    @cached_property
+    def is_dead(self) -> NDArray[np.bool_]:
+        """Which sequences are dead."""
+        return self.sequences.dead
+
     @cached_property
     def sequence_idx(self) -> NDArray[np.uint32]:
         """The sequence of each row."""
@@ -144,13 +197,10 @@ class LineProgram:
         if not 0 <= vaddr < 1 << 64:
             return np.array([], dtype=np.int64)
         order, starts, reach = self._by_start
-        i = int(np.searchsorted(starts, np.uint64(vaddr), side="right"))
-        found = []
-        while i > 0 and reach[i - 1] > vaddr:
-            i -= 1
-            if self.sequences.end[order[i]] > vaddr:
-                found.append(int(order[i]))
-        return np.array(sorted(found), dtype=np.int64)
+        end = int(np.searchsorted(starts, np.uint64(vaddr), side="right"))
+        begin = int(np.searchsorted(reach[:end], np.uint64(vaddr), side="right"))
+        found = order[begin:end]
+        return np.sort(found[self.sequences.end[found] > vaddr])
 
     def row_at(self, vaddr: int, sequence_idx: int) -> int | None:
         """The row of a sequence that holds for `vaddr`: the last at or before it."""

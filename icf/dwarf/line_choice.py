@@ -57,33 +57,33 @@ def choose_sequence(
       - without `function_lines`: a sequence that might be the member's does not start with a row for its own head
         (clang, no prologue), and there is more than one to choose from.
     """
-    sequences = program.sequences
-    dead = np.flatnonzero(sequences.dead).tolist()
-    covering = program.sequences_at(vaddr_of_body).tolist()
-    starting = [i for i in covering if int(sequences.start[i]) == vaddr_of_body]
-    if len(covering) == 1 and not dead:
+    sequences, is_dead = program.sequences, program.is_dead
+    covering = program.sequences_at(vaddr_of_body)
+    starting = covering[sequences.start[covering] == vaddr_of_body]
+    if len(covering) == 1 and not is_dead.any():
         return int(covering[0])
     path = program.file(decl_file)
-    if not starting or decl_line <= 0 or not path:
+    if not len(starting) or decl_line <= 0 or not path:
         return None
-    numbers = [i for i, name in enumerate(program.files) if name == path]
     if function_lines is not None:
         after = bisect_right(function_lines, decl_line)
         limit = function_lines[after] if after < len(function_lines) else 1 << 32
     else:
-        if not all(_starts_with_head(program, i) for i in starting + dead):
+        if not all(_starts_with_head(program, i) for i in [*starting.tolist(), *np.flatnonzero(is_dead).tolist()]):
             return None
         first_rows = sequences.row_start.astype(np.int64)
-        heads = program.line[first_rows][np.isin(program.file_idx[first_rows], numbers)]
+        heads = program.line[first_rows][np.isin(program.file_idx[first_rows], program.numbers(path))]
         heads = heads[heads >= decl_line]
         if not len(heads):
             return None
         limit = int(heads.min()) + 1
-    own = (program.line >= decl_line) & (program.line < limit) & np.isin(program.file_idx, numbers)
-    rivals = [i for i in starting + dead if own[_rows(program, i)][:-1].any()]
-    rivals = [i for i in rivals if own[int(sequences.row_start[i])]] or rivals
-    chosen = [i for i in rivals if i in starting]
-    if not chosen or any(not _equal_rows(program, chosen[0], i) for i in rivals if i != chosen[0]):
+    own = program.rows_of_lines(path, decl_line, limit)
+    with_own = np.unique(program.sequence_idx[own])
+    rivals = with_own[is_dead[with_own] | np.isin(with_own, starting)]
+    starts_so = np.isin(sequences.row_start[rivals].astype(np.int64), own)
+    rivals = rivals[starts_so] if starts_so.any() else rivals
+    chosen = rivals[~is_dead[rivals]].tolist()
+    if not chosen or len(set(map(program.rows_digest, rivals.tolist()))) > 1:
         return None
     return int(chosen[0])
 
@@ -134,17 +134,3 @@ def _rows(program: LineProgram, sequence_idx: int) -> slice:
 def _starts_with_head(program: LineProgram, sequence_idx: int) -> bool:
     """Whether the first row is for the head of the function, not for what happens to be its first instruction."""
     return not int(program.flags[int(program.sequences.row_start[sequence_idx])]) & _PROLOGUE_END
-
-
-def _equal_rows(program: LineProgram, left: int, right: int) -> bool:
-    """Whether two sequences say the same of each instruction."""
-    a, b = _rows(program, left), _rows(program, right)
-    if a.stop - a.start != b.stop - b.start:
-        return False
-    address = program.address
-    return bool(
-        np.array_equal(address[a] - address[a.start], address[b] - address[b.start])
-        and np.array_equal(program.file_idx[a], program.file_idx[b])
-        and np.array_equal(program.line[a], program.line[b])
-        and np.array_equal(program.column[a], program.column[b])
-    )

@@ -153,29 +153,45 @@ def _claim_symbols(functions: _Functions, image: Image, bodies: Bodies, rows: I6
 def _claim_folds(functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64) -> None:
     """Fill in the functions of the members of fold classes, and of bodies that have several symbols."""
     fold_idx, found = functions.claims_at(np.array([fold.vaddr for _, fold in folds], np.uint64))
-    here: list[list[tuple[int, str]]] = [[] for _ in folds]
+    here = [_Described() for _ in folds]
     names = [functions.text(reference) for reference in functions.names(found).tolist()]
-    for at, owner, name in sorted(zip(fold_idx.tolist(), found.tolist(), names, strict=True)):
-        here[at].append((owner, name))
+    dies = functions.die[found].tolist()
+    for at, owner, name, die in sorted(zip(fold_idx.tolist(), found.tolist(), names, dies, strict=True)):
+        here[at].add(owner, name, die)
     row = 0
     for (_, fold), described in zip(folds, here, strict=True):
         for member in fold.members:
-            function[row] = _choose(functions.die, member, described, is_alone=len(fold.members) == 1)
+            function[row] = described.choose(member, is_alone=len(fold.members) == 1)
             row += 1
 
 
-def _choose(dies: U64, member: Member, described: list[tuple[int, str]], *, is_alone: bool) -> int:
-    """Of the functions at a body that of a member, -1 where none or not exactly one is it."""
-    if member.die and not member.flags & MemberFlag.SYNTHETIC:
-        own = next((owner for owner, _ in described if int(dies[owner]) == member.die), -1)
-        if own >= 0:
-            return own
-    known = {member.name, *member.aliases}
-    kinds = {kin(name) for name in known}
-    for same in (
-        [owner for owner, name in described if name in known],
-        [owner for owner, name in described if name and kin(name) in kinds],
-    ):
-        if same and (is_alone or len({name for owner, name in described if owner in same}) == 1):
-            return same[0] if is_alone or not member.flags & MemberFlag.LOCAL or len(same) == 1 else -1
-    return next((owner for owner, name in described if not name), -1) if is_alone else -1
+class _Described:
+    """The functions that are described at one body; a body may have thousands."""
+
+    def __init__(self) -> None:
+        self._by_die: dict[int, int] = {}
+        self._by_name: dict[str, list[int]] = {}
+        self._by_kin: dict[str, list[tuple[int, str]]] = {}
+        self._nameless = -1  # the first without a linkage name
+
+    def add(self, owner: int, name: str, die: int) -> None:
+        """One more, with its linkage name or ""; in the order of owners."""
+        self._by_die.setdefault(die, owner)
+        if name:
+            self._by_name.setdefault(name, []).append(owner)
+            self._by_kin.setdefault(kin(name), []).append((owner, name))
+        elif self._nameless < 0:
+            self._nameless = owner
+
+    def choose(self, member: Member, *, is_alone: bool) -> int:
+        """That of a member, -1 where none or not exactly one is it."""
+        if member.die and not member.flags & MemberFlag.SYNTHETIC and member.die in self._by_die:
+            return self._by_die[member.die]
+        known = {member.name, *member.aliases}
+        named = [(owner, name) for name in known for owner in self._by_name.get(name, ())]
+        akin = [each for kind in set(map(kin, known)) for each in self._by_kin.get(kind, ())]
+        for same in (named, akin):
+            if same and (is_alone or len({name for _, name in same}) == 1):
+                is_one = is_alone or not member.flags & MemberFlag.LOCAL or len(same) == 1
+                return min(owner for owner, _ in same) if is_one else -1
+        return self._nameless if is_alone else -1

@@ -177,6 +177,7 @@ class _Declared:
     def __init__(self, debug: DebugInfo) -> None:
         self._debug = debug
         self._units: dict[int, tuple[dict[int, tuple[int, int]], dict[str, list[int]]]] = {}
+        self._chosen: dict[tuple[int, int, str, int], int] = {}
 
     def choose(self, program: LineProgram, unit: int, die: int, start: int) -> int:
         """The sequence of the function that `die` defines, at its body; -1 where it is not certain."""
@@ -186,8 +187,11 @@ class _Declared:
         file_idx, line = places.get(die, (0, 0))
         if not line:
             return -1
-        found = choose_sequence(program, start, file_idx, line, lines[program.files[file_idx]])
-        return -1 if found is None else found
+        key = (program.offset, start, program.files[file_idx], line)
+        if key not in self._chosen:  # instances of a template ask the same
+            found = choose_sequence(program, start, file_idx, line, lines[program.files[file_idx]])
+            self._chosen[key] = -1 if found is None else found
+        return self._chosen[key]
 
     def choose_dead(self, program: LineProgram, unit: int, die: int, size_bytes: int) -> tuple[int, int, int, int]:
         """Likewise where the sequence was tombstoned: it, the file, and the lines of the function: from, to before."""
