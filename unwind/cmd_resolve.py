@@ -133,7 +133,9 @@ def _more_waits(lines: BinaryIO) -> Callable[[], bool]:
     if lines.seekable():
         return lambda: True
     fd = lines.fileno()
-    return lambda: bool(select.select([fd], [], [], 0)[0])
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    return lambda: bool(waiting.poll(0))
 
 
 class _Progress:

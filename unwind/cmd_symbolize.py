@@ -133,12 +133,14 @@ def _writer(options: Options) -> Writer:
 
 def _lines(fd: int) -> Iterator[list[str]]:
     """The lines that are there, each time that there are some; a last one need not end."""
-    from select import select
+    from select import POLLIN, poll
 
+    waiting = poll()
+    waiting.register(fd, POLLIN)
     rest = b""
     while piece := os.read(fd, _PIECE_BYTES):
         pieces, size_bytes = [rest, piece], len(piece)
-        while size_bytes < _TOGETHER_BYTES and select([fd], [], [], 0)[0]:  # a function's record is read once for all
+        while size_bytes < _TOGETHER_BYTES and waiting.poll(0):  # a function's record is read once for all
             pieces.append(os.read(fd, _PIECE_BYTES))
             if not pieces[-1]:
                 break

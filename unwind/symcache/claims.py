@@ -83,6 +83,23 @@ class _Functions:
         at = order[np.minimum(np.searchsorted(self.die, dies, sorter=order), len(order) - 1)]
         return np.where((dies != 0) & (self.die[at] == dies), at, -1)
 
+    def split_externals(self) -> dict[str, int]:
+        """The functions with external linkage that other files describe (.dwo), by linkage name."""
+        rows = np.flatnonzero(self.die >= np.uint64(len(self._debug.info)))
+        identity = resolve(self._debug, self.die[rows])
+        references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+        found: dict[str, int] = {}
+        for row, reference in zip(
+            rows[identity.external].tolist(), references[identity.external].tolist(), strict=True
+        ):
+            found.setdefault(self.text(reference), row)
+        return found
+
+    @property
+    def are_split(self) -> bool:
+        """Whether other files describe functions."""
+        return len(self._debug.more) > 0
+
     def text(self, reference: int) -> str:
         return self._debug.string(reference).decode("utf-8", "surrogateescape")
 
@@ -116,6 +133,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
         _claim_folds(functions, folds, function[: len(body)])
         dies = [member.die * (not member.flags & MemberFlag.SYNTHETIC) for _, fold in folds for member in fold.members]
         described = functions.of_dies(np.array(dies, np.uint64))
+        _claim_split(functions, folds, described)
         lost[: len(body)] = np.where(function[: len(body)] < 0, described, -1)
         function[len(body) + len(only) :] = scan.function_ranges.owner[bodies.function[unnamed]]
         owner = scan.function_ranges.owner[bodies.function[unnamed]]
@@ -163,6 +181,17 @@ def _claim_folds(functions: _Functions, folds: list[tuple[int, FoldClass]], func
         for member in fold.members:
             function[row] = described.choose(member, is_alone=len(fold.members) == 1)
             row += 1
+
+
+def _claim_split(functions: _Functions, folds: list[tuple[int, FoldClass]], described: I64) -> None:
+    """Fill in the descriptions of members that the tables name by a declaration, as theirs is in a .dwo."""
+    members = [member for _, fold in folds for member in fold.members]
+    declared = [row for row, member in enumerate(members) if member.flags & MemberFlag.SYNTHETIC]
+    if declared and functions.are_split:
+        by_name = functions.split_externals()
+        for row in declared:  # a name tells only functions with external linkage from all others
+            if not members[row].flags & MemberFlag.LOCAL:
+                described[row] = by_name.get(members[row].name, -1)
 
 
 class _Described:

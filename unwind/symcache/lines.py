@@ -109,12 +109,14 @@ class Lines:
             for i in np.flatnonzero((claims.is_merged | is_lost)[rows] & (sequence < 0)).tolist():
                 row = rows[i]
                 die, unit = int(scan.functions.die[function[row]]), int(scan.functions.unit[function[row]])
+                sequence[i] = declared.choose(program, unit, die, int(start[row]))
                 if not is_lost[row]:
-                    sequence[i] = declared.choose(program, unit, die, int(start[row]))
                     continue
-                sequence[i], file_idx, *lines = declared.choose_dead(program, unit, die, int(end[row] - start[row]))
-                shift = int(start[row]) - int(program.sequences.start[sequence[i]])
-                choices.shift[row] = shift & 0xFFFFFFFFFFFFFFFF
+                if sequence[i] < 0:
+                    sequence[i] = declared.choose_dead(program, unit, die, int(end[row] - start[row]))
+                    shift = int(start[row]) - int(program.sequences.start[sequence[i]])
+                    choices.shift[row] = shift & 0xFFFFFFFFFFFFFFFF
+                file_idx, *lines = declared.own_lines(program, unit, die)
                 choices.own[row] = self.file_maps[at][file_idx], *lines
             usable = np.flatnonzero(sequence >= 0)
             sequence = sequence[usable]
@@ -193,19 +195,23 @@ class _Declared:
             self._chosen[key] = -1 if found is None else found
         return self._chosen[key]
 
-    def choose_dead(self, program: LineProgram, unit: int, die: int, size_bytes: int) -> tuple[int, int, int, int]:
-        """Likewise where the sequence was tombstoned: it, the file, and the lines of the function: from, to before."""
+    def choose_dead(self, program: LineProgram, unit: int, die: int, size_bytes: int) -> int:
+        """Likewise where the sequence was tombstoned."""
+        file_idx, line, limit = self.own_lines(program, unit, die)
+        found = choose_dead_sequence(program, size_bytes, file_idx, line, limit) if line else None
+        return -1 if found is None else found
+
+    def own_lines(self, program: LineProgram, unit: int, die: int) -> tuple[int, int, int]:
+        """The file of a function, and its lines: from, to before; zeros where that is not known."""
         if unit not in self._units:
             self._units[unit] = self._read(program, unit)
         places, lines = self._units[unit]
         file_idx, line = places.get(die, (0, 0))
         if not line:
-            return -1, 0, 0, 0
+            return 0, 0, 0
         others = lines[program.files[file_idx]]
         after = bisect_right(others, line)
-        limit = others[after] if after < len(others) else 1 << 32
-        found = choose_dead_sequence(program, size_bytes, file_idx, line, limit)
-        return (-1, 0, 0, 0) if found is None else (found, file_idx, line, limit)
+        return file_idx, line, others[after] if after < len(others) else 1 << 32
 
     def _read(self, program: LineProgram, unit: int) -> tuple[dict[int, tuple[int, int]], dict[str, list[int]]]:
         """File number and line of each function the unit defines, inlined ones too; and the lines by file."""
