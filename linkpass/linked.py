@@ -7,7 +7,7 @@ member, index 0, made only when somebody asks for it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -66,9 +66,7 @@ class Linked:
         debug = DebugInfo.open(image)
         scan = scan_functions(debug, threads)
         bodies = find_bodies(image, scan.functions)
-        pool = ThreadPoolExecutor(1)
-        pointers = pool.submit(find_pointer_jumps, image, bodies, scan.functions)
-        pool.shutdown(wait=False)
+        pointers = image.in_background(lambda image: find_pointer_jumps(image, bodies, scan.functions))
         if report is None:
             reported = Reported()
         else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from struct import pack
 
@@ -176,6 +178,23 @@ def test_a_broken_note_is_refused(tmp_path: Path) -> None:
     path.write_bytes(Elf([Part(".note.gnu.build-id", 7, SHF_ALLOC, note, align=4)]).build())
     with Image.open(path) as image, pytest.raises(FormatError, match="needs 1000 bytes, 0 are left"):
         _ = image.build_id
+
+
+def test_closing_waits_for_who_reads_in_the_background(tmp_path: Path) -> None:
+    """Whoever closes an image may write the file again; a page that is gone then is SIGBUS for a reader."""
+    path = tmp_path / "image"
+    path.write_bytes(Elf().build())
+    begun = threading.Event()
+
+    def read(image: Image) -> int:
+        begun.set()
+        time.sleep(0.2)
+        return sum(image.data[-64:])
+
+    with Image.open(path) as image:
+        total = image.in_background(read)
+        begun.wait()
+    assert total.done() and total.result() == sum(path.read_bytes()[-64:])
 
 
 def test_opening_imports_nothing_heavy() -> None:
