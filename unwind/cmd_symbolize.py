@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
-from unwind.requests import Request, read_hexadecimal, read_request
-from unwind.styles import Options, TextWriter
+from unwind.symbolize.requests import Request, read_hexadecimal, read_request
+from unwind.symbolize.styles import Options, TextWriter
 from unwind.symbolizer import Symbolized, Symbolizer
 
 if TYPE_CHECKING:
     from unwind.live.symbolizer import LiveFrame, LiveSymbolizer
-    from unwind.writers import Writer
+    from unwind.symbolize.writers import Writer
 
 _PIECE_BYTES, _TOGETHER_BYTES = 1 << 16, 1 << 19
 _WRITTEN_TOGETHER = 1 << 10
@@ -125,7 +125,7 @@ def _options(args: argparse.Namespace) -> Options:
 
 def _writer(options: Options) -> Writer:
     if options.form == "json":
-        from unwind.styles_json import JsonWriter
+        from unwind.symbolize.styles_json import JsonWriter
 
         return JsonWriter(options)
     return TextWriter(options)

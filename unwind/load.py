@@ -127,9 +127,7 @@ def load_program(
 
         return load_foreign(image, exports, candidates)
     functions = SymbolFunctions(image, folds_known=has_tables(image))
-    return make_program(
-        read_tables(image), ImageFacts(image), functions, exports, may_fold_imports(image), candidates
-    )
+    return make_program(read_tables(image), ImageFacts(image), functions, exports, may_fold_imports(image), candidates)
 
 
 def may_fold_imports(image: Image) -> bool:

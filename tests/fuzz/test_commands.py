@@ -16,7 +16,7 @@ import pytest
 from icf.cli import main
 from icf.tables.callunit import Dialect
 from linkpass.pipeline import Options, run_pass
-from tests.fuzz.test_elf import peak_memory, reset_peak_memory
+from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
 from tests.fuzz.test_pass import LONGEST_S, SHOP, mutations
 from tests.support.call_tables import compiler_table, install
 
@@ -50,11 +50,7 @@ def test_mutated_programs_are_read_or_refused(
     outcomes: dict[str, list[int]] = {"verify": [0, 0], "dump": [0, 0], "resolve": [0, 0]}
     start_bytes = 0
 
-    def too_long(*_: object) -> None:
-        raise AssertionError("takes too long")
-
-    previous = signal.signal(signal.SIGALRM, too_long)
-    try:
+    with alarms():
         for index, mutation in enumerate(mutations(seed, MUTATION_COUNT, random.Random(name))):
             if index == 20:  # everything lazy is imported
                 start_bytes = reset_peak_memory()
@@ -68,8 +64,5 @@ def test_mutated_programs_are_read_or_refused(
                 assert (status, len(errors)) in ((0, 0), (1, 1)) or (status == 1 and command[0] == "verify")
                 assert not errors or errors[0].startswith(f"icf: error: {path}: ")
                 outcomes[command[0]][status] += 1
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
     assert all(min(counts) > 0 for counts in outcomes.values()), outcomes
     assert peak_memory() - start_bytes < 64 << 20

@@ -11,7 +11,7 @@ import pytest
 
 from icf.cli import main
 from linkpass.pipeline import Options, run_pass
-from tests.fuzz.test_elf import peak_memory, reset_peak_memory
+from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
 from tests.fuzz.test_pass import LONGEST_S, SHOP, mutations
 from tests.support.link import compile_object, link, tool
 
@@ -56,11 +56,7 @@ def test_mutated_programs_are_disassembled_or_refused(
     outcomes = [0, 0]
     start_bytes = 0
 
-    def too_long(*_: object) -> None:
-        raise AssertionError("takes too long")
-
-    previous = signal.signal(signal.SIGALRM, too_long)
-    try:
+    with alarms():
         for index, mutation in enumerate(mutations(seed, MUTATION_COUNT, random.Random(name))):
             if index == 10:  # everything lazy is imported
                 start_bytes = reset_peak_memory()
@@ -75,8 +71,5 @@ def test_mutated_programs_are_disassembled_or_refused(
                 assert not errors or errors[0].startswith(f"icf: error: {path}: ")
                 assert status or said.out
                 outcomes[status] += 1
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
     assert min(outcomes) > 0, outcomes
     assert peak_memory() - start_bytes < 64 << 20

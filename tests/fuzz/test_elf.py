@@ -5,7 +5,6 @@ Headers are hit more often than contents, since that is where one byte goes a lo
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import time
@@ -37,6 +36,7 @@ from icf.elf.types import (
 from icf.errors import FormatError, IcfError, UnsupportedError
 from linkpass.rewrite import SectionEdit, SectionGrowth
 from linkpass.rewrite_layout import plan_layout
+from tests.fuzz.limits import peak_memory, reset_peak_memory
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 
 MUTATION_COUNT = 10_000
@@ -162,19 +162,6 @@ def test_every_reader_survives_mutations(machine: Machine, tmp_path: Path) -> No
     assert opened > MUTATION_COUNT // 8  # else nothing but the file header was tried
     assert slowest_ns < 1_000_000_000
     assert peak_memory() - start_bytes < 64 << 20
-
-
-def reset_peak_memory() -> int:
-    """Start over with the process's peak of resident bytes."""
-    gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")
-    return peak_memory()
-
-
-def peak_memory() -> int:
-    """The highest count of resident bytes since the last reset."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
 def test_a_rewrite_is_planned_or_refused() -> None:

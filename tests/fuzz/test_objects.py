@@ -5,7 +5,6 @@ Headers are hit more often than contents, since that is where one byte goes a lo
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import time
@@ -35,6 +34,7 @@ from icf.linkinputs.commandline import input_words
 from icf.linkinputs.inputs import open_inputs
 from icf.linkinputs.linkmap import parse_link_map
 from icf.linkinputs.responsefile import split_words
+from tests.fuzz.limits import peak_memory, reset_peak_memory
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 
 INFO = b"debug info " * 20
@@ -150,19 +150,6 @@ def test_objects(machine: Machine) -> None:
     assert peak_memory() - start_bytes < MEMORY_LIMIT_BYTES
     assert parsed > 1_000  # else nothing but the file header was tried
     assert slowest_ns < 1_000_000_000
-
-
-def reset_peak_memory() -> int:
-    """Start over with the process's peak of resident bytes."""
-    gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")
-    return peak_memory()
-
-
-def peak_memory() -> int:
-    """The highest count of resident bytes since the last reset."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
 @pytest.mark.parametrize("index", range(len(ARCHIVES)))

@@ -20,7 +20,7 @@ from icf.elf.types import EHDR, PHDR, SHT_NOBITS
 from icf.errors import IcfError
 from linkpass.pipeline import Options, run_pass
 from linkpass.verify import verify_image
-from tests.fuzz.test_elf import peak_memory, reset_peak_memory
+from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
 
 SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
 MUTATION_COUNT = 500  # of each input
@@ -61,11 +61,7 @@ def test_mutated_programs_are_passed_or_refused(name: str, done: bool, tmp_path:
     passed = 0
     start_bytes = 0
 
-    def too_long(*_: object) -> None:
-        raise TimeoutError
-
-    previous = signal.signal(signal.SIGALRM, too_long)
-    try:
+    with alarms():
         for index, mutation in enumerate(mutations(seed, MUTATION_COUNT, random.Random(name))):
             if index == 50:  # everything lazy is imported
                 start_bytes = reset_peak_memory()
@@ -82,9 +78,6 @@ def test_mutated_programs_are_passed_or_refused(name: str, done: bool, tmp_path:
                 assert not out.exists() and "\n" not in str(error) and str(error).startswith(str(folder))
             signal.alarm(0)
             assert path.read_bytes() == mutation
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
     assert set(os.listdir(folder)) <= {"in", "out"}  # no temporary file is left
     assert passed > MUTATION_COUNT // 4 and len(refusals) > MUTATION_COUNT // 50
     assert peak_memory() - start_bytes < 64 << 20

@@ -13,7 +13,7 @@ import pytest
 
 from icf import cli
 from icf.demangle import demangle, short_name
-from unwind.requests import read_hexadecimal, read_request
+from unwind.symbolize.requests import read_hexadecimal, read_request
 
 SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
 U64 = 1 << 64

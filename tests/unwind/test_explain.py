@@ -172,9 +172,7 @@ def test_as_json() -> None:
     program = Program([fold(0, 2), fold(1, 1)], [call((1, 0), (0, 1))])
     resolver, stack = Resolver(program), Stack((pc(0), ret(1)))
     answers = resolver.resolve(stack.addresses)
-    frames = json.loads(JsonWriter(lambda answer: ()).line(stack, answers, explain(resolver, stack, answers)))[
-        "frames"
-    ]
+    frames = json.loads(JsonWriter(lambda answer: ()).line(stack, answers, explain(resolver, stack, answers)))["frames"]
     assert frames[0]["explain"][1] == "b1m0 calls b0m1 before 0x2010 (table)"
     assert frames[1]["explain"] == ["the body at 0x2000 has one function"]
     plain = json.loads(JsonWriter(lambda answer: ()).line(stack, answers))["frames"]

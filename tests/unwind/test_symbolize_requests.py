@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unwind.requests import Request, parse_number, read_hexadecimal, read_request
+from unwind.symbolize.requests import Request, parse_number, read_hexadecimal, read_request
 
 U64 = (1 << 64) - 1
 

@@ -13,8 +13,8 @@ import pytest
 import unwind.symbolizer
 from icf.model import Verdict
 from tests.e2e.program import icf
-from unwind.styles import Options, TextWriter, joined
-from unwind.styles_json import JsonWriter
+from unwind.symbolize.styles import Options, TextWriter, joined
+from unwind.symbolize.styles_json import JsonWriter
 from unwind.symbolizer import Symbolized, Symbolizer, agreed
 from unwind.symcache.symcache import CachedFrame
 

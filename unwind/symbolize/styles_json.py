@@ -4,7 +4,7 @@
      "FunctionName":"fir::taps(int)","Line":3,"StartAddress":"0x1140","StartFileName":"","StartLine":0},...]}
 
 On stdin each is a line; those of a command line are one array. A symcache does not know where functions are declared,
-so `StartFileName` and `StartLine` are empty. Of folded functions `FunctionName` has all names (unwind/styles.py), and
+so `StartFileName` and `StartLine` are empty. Of folded functions `FunctionName` has all names (as in styles.py), and
 there is more:
 
     "Candidates":[{"FunctionName":"List<Order>::grow()","LinkageName":"_ZN4ListI5OrderE4growEv"},...],"CandidatesComplete":true
@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from unwind.styles import Options, basename, joined, namer
+from unwind.symbolize.styles import Options, basename, joined, namer
 
 if TYPE_CHECKING:
+    from unwind.symbolize.writers import Found
     from unwind.symbolizer import Frames, Symbolizer
-    from unwind.writers import Found
 
 _Object = dict[str, Any]
 

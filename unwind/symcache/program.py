@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import astuple
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,7 @@ def pack_program(image: Image) -> dict[str, bytes]:
         "span": image.span,
         "imports": facts.imports,
         "stubs": facts.stubs,
-        "exports": [list(vars_of(export)) for export in ImageExports(image)],
+        "exports": [astuple(export) for export in ImageExports(image)],
         "vtables": {},
     }
     sections = {
@@ -82,11 +83,6 @@ def pack_program(image: Image) -> dict[str, bytes]:
             "words": _words(facts, columns.vtable_group, columns.vtable_vaddr).tobytes(),
         }
     return sections | {"links": json.dumps(links, separators=(",", ":")).encode()}
-
-
-def vars_of(export: Export) -> tuple[str, int, str, bool, bool]:
-    """An export as plain data, in the order of its fields."""
-    return export.name, export.vaddr, export.version, export.is_hidden, export.is_chosen
 
 
 def _words(facts: ImageFacts, group: U64, vtable: U64) -> U64:

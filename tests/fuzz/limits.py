@@ -1,0 +1,37 @@
+"""How much time and memory a damaged input may take."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def alarms() -> Iterator[None]:
+    """In here, `signal.alarm(seconds)` ends what takes longer by an AssertionError; 0 calls it off."""
+
+    def too_long(*_: object) -> None:
+        raise AssertionError("takes too long")
+
+    previous = signal.signal(signal.SIGALRM, too_long)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def reset_peak_memory() -> int:
+    """Start over with the process's peak of resident bytes."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak_memory()
+
+
+def peak_memory() -> int:
+    """The highest count of resident bytes since the last reset."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
