@@ -16,9 +16,9 @@ from icf.demangle import demangle
 from unwind.disasm.listing import Listing
 from unwind.disasm.select import Region, Selection
 from unwind.disasm.sources import SourcePlace, Sources
-from unwind.facts import ImageFacts
-from unwind.load import has_only_records, has_tables
-from unwind.program import Program
+from unwind.programs.facts import ImageFacts
+from unwind.programs.load import has_only_records, has_tables
+from unwind.programs.program import Program
 
 _Places = Callable[[Region, int], SourcePlace | None]
 _FOLDING_LINKERS = ("gold", "lld", "mold")

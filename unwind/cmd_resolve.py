@@ -22,13 +22,13 @@ from typing import BinaryIO
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
-from unwind.answer import Facts
-from unwind.opening import FramesOf, Places, open_alone, open_modules, open_process
-from unwind.read_pcs import LINE_LIMIT, read_pcs
-from unwind.resolver import Answers, Resolver
-from unwind.stack import Stack
-from unwind.write_json import JsonWriter
-from unwind.write_text import TextWriter
+from unwind.modules.opening import FramesOf, Places, open_alone, open_modules, open_process
+from unwind.resolve.answer import Facts
+from unwind.resolve.resolver import Answers, Resolver
+from unwind.stacks.read_pcs import LINE_LIMIT, read_pcs
+from unwind.stacks.stack import Stack
+from unwind.stacks.write_json import JsonWriter
+from unwind.stacks.write_text import TextWriter
 
 _WRITTEN_TOGETHER = 512  # stacks
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
@@ -108,7 +108,7 @@ def _open(args: argparse.Namespace) -> AbstractContextManager[tuple[Resolver, Fr
 
 
 def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:
-    from unwind.explain import explain
+    from unwind.resolve.explain import explain
 
     return partial(explain, resolver)
 

@@ -21,7 +21,7 @@ from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from unwind.symbolize.requests import Request, read_hexadecimal, read_request
 from unwind.symbolize.styles import Options, TextWriter
-from unwind.symbolizer import Symbolized, Symbolizer
+from unwind.symbolize.symbolizer import Symbolized, Symbolizer
 
 if TYPE_CHECKING:
     from unwind.live.symbolizer import LiveFrame, LiveSymbolizer

@@ -26,9 +26,9 @@ from icf.elf.image import Image
 from icf.folds.aliases import kin
 from tests.support.gdb_frames import functions_between, stacks
 from tests.support.link import tool
-from unwind.answer import FrameAnswer
-from unwind.program import Program
-from unwind.resolver import Resolver
+from unwind.programs.program import Program
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.resolver import Resolver
 
 
 def judge(ours: Sequence[FrameAnswer], theirs: Sequence[str]) -> str:

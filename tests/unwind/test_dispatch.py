@@ -22,9 +22,9 @@ from icf.model import (
     VtableSlot,
 )
 from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
-from unwind.program import CallSite, ListedCode, Program, SiteKind, SlotCall
-from unwind.resolver import Resolver
-from unwind.vptrs import read_vptrs
+from unwind.programs.program import CallSite, ListedCode, Program, SiteKind, SlotCall
+from unwind.resolve.resolver import Resolver
+from unwind.resolve.vptrs import read_vptrs
 
 NONE, TAKEN, VIRTUAL = MemberFlag.NONE, MemberFlag.ADDRESS_TAKEN, MemberFlag.VIRTUAL
 INDIRECT = CallSite(SiteKind.INDIRECT)

@@ -9,7 +9,7 @@ import pytest
 from icf.elf.image import Image
 from icf.model import ClassFlag
 from tests.support.link import compile_object, link
-from unwind.functions import SymbolFunctions
+from unwind.programs.functions import SymbolFunctions
 
 SOURCE = """
     .text

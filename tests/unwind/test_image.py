@@ -20,8 +20,8 @@ from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from linkpass.rewrite import SectionEdit, rewrite
 from tests.support.link import compile_object, link
-from unwind.program import Program, SiteKind
-from unwind.resolver import Resolver
+from unwind.programs.program import Program, SiteKind
+from unwind.resolve.resolver import Resolver
 
 
 def _function(name: str, *body: str) -> str:
@@ -111,6 +111,14 @@ def test_the_records_of_an_image_name_nested_frames(annotated: Path, at: dict[st
         assert names(annotated, at["p"], at["in_a"], at[f"after_{name}"]) == [inner, name, "main"]
     assert names(annotated, at["p"], at["in_a"]) == ["p|q", "a|b"]
     assert names(annotated, at["p"], at["in_a"], at["after_pointer"]) == ["p|q", "a|b", "main"]
+
+
+def test_the_resolver_opens_an_image_by_its_path(annotated: Path, at: dict[str, int], tmp_path: Path) -> None:
+    resolver = Resolver.open(str(annotated), cache_dir=str(tmp_path))
+    annotated.rename(annotated.with_name("gone"))  # it is the symcache that knows
+    inner, outer, _ = resolver.resolve((at["p"], at["in_a"], at["after_b"]))
+    annotated.with_name("gone").rename(annotated)
+    assert (inner.name, outer.name) == ("q", "b") and list(tmp_path.iterdir())
 
 
 def test_a_recorded_tail_call_leads_to_its_callee(annotated: Path, at: dict[str, int]) -> None:

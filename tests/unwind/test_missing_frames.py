@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from icf.model import FoldClass, Member, Vaddr
 from tests.unwind.support import BODY_BYTES, COMPLETE, FRAGMENT, call, die, exports, fold, pc, ret, start, tail
-from unwind.answer import FrameAnswer
-from unwind.program import CallSite, Jumps, ListedCode, Program, SiteKind
-from unwind.resolver import Resolver
-from unwind.stack import Stack
-from unwind.write_json import JsonWriter
-from unwind.write_text import TextWriter
+from unwind.programs.program import CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.resolver import Resolver
+from unwind.stacks.stack import Stack
+from unwind.stacks.write_json import JsonWriter
+from unwind.stacks.write_text import TextWriter
 
 MAIN = 9  # the body that calls body 0
 

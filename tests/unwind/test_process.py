@@ -12,12 +12,12 @@ import pytest
 from icf.errors import IcfError
 from icf.model import ClassFlag, Evidence, FoldClass, Member, MemberFlag, Vaddr, Verdict
 from tests.unwind.support import COMPLETE, MARKED, call, exports, fold, pc, ret, start, tail
-from unwind.answer import FrameAnswer
-from unwind.exports import Export, ListedExports
-from unwind.modules import LoadedModule, find_images, read_modules
-from unwind.process import Module, Process
-from unwind.program import CallSite, Jumps, ListedCode, Program, SiteKind
-from unwind.resolver import Resolver
+from unwind.modules.exports import Export, ListedExports
+from unwind.modules.listing import LoadedModule, find_images, read_modules
+from unwind.modules.process import Module, Process
+from unwind.programs.program import CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.resolver import Resolver
 
 NONE, TAKEN = MemberFlag.NONE, MemberFlag.ADDRESS_TAKEN
 SIZE_BYTES = 0x100000

@@ -6,9 +6,9 @@ import pytest
 
 from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberFlag, Verdict
 from tests.unwind.support import FRAGMENT, MARKED, call, die, exports, fold, pc, ret, start, tail
-from unwind.answer import FrameAnswer
-from unwind.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
-from unwind.resolver import Resolver
+from unwind.programs.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.resolver import Resolver
 
 INCOMPLETE = ClassFlag.NONE
 NONE, TAKEN = MemberFlag.NONE, MemberFlag.ADDRESS_TAKEN

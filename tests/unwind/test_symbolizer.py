@@ -10,12 +10,12 @@ from textwrap import dedent
 
 import pytest
 
-import unwind.symbolizer
+import unwind.symbolize.symbolizer
 from icf.model import Verdict
 from tests.e2e.program import icf
 from unwind.symbolize.styles import Options, TextWriter, joined
 from unwind.symbolize.styles_json import JsonWriter
-from unwind.symbolizer import Symbolized, Symbolizer, agreed
+from unwind.symbolize.symbolizer import Symbolized, Symbolizer, agreed
 from unwind.symcache.symcache import CachedFrame
 
 SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
@@ -40,7 +40,7 @@ def start_of(symbolizer: Symbolizer, name: str) -> int:
 
 
 def test_the_example_runs(shop: Path, symbolizer: Symbolizer, capsys: pytest.CaptureFixture[str]) -> None:
-    example = dedent(re.findall(r"\n\n((?:    .*\n|\n)+)", unwind.symbolizer.__doc__ or "")[0])
+    example = dedent(re.findall(r"\n\n((?:    .*\n|\n)+)", unwind.symbolize.symbolizer.__doc__ or "")[0])
     start = start_of(symbolizer, "main")
     exec(example.replace('"shop"', repr(str(shop))).replace("0x9f8", hex(start)), {})
     out = capsys.readouterr().out.splitlines()

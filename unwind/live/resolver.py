@@ -1,7 +1,7 @@
 """Resolve the stacks of a running process: run-time addresses, modules that come and go, frames made at run time.
 
 What a stack's addresses mean is asked anew for each stack (`unwind.live.process`). As long as no code comes or goes the
-resolver (`unwind.resolver`) stays, with all it remembers; after that there is another. A function that was made at run
+resolver (`unwind.resolve.resolver`) stays, with all it remembers; after that there is another. A function made at run
 time has one name; to the resolver it is a frame in no module that is known, which may call whatever a pointer leads to.
 """
 
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from functools import partial
 
 from icf.model import Verdict
-from unwind.answer import FrameAnswer
-from unwind.chain import Step
-from unwind.exports import Exports, ImageExports
 from unwind.live.jitcode import JitCode
 from unwind.live.process import LiveModule, LiveProcess
-from unwind.process import Candidates, Module, Process
-from unwind.program import Program
-from unwind.resolver import Addresses, Answers, Resolver
-from unwind.vptrs import Vptrs
+from unwind.modules.exports import Exports, ImageExports
+from unwind.modules.process import Candidates, Module, Process
+from unwind.programs.program import Program
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.chain import Step
+from unwind.resolve.resolver import Addresses, Answers, Resolver
+from unwind.resolve.vptrs import Vptrs
 
 Load = Callable[[LiveModule, Exports, Candidates], Program]
 _JIT_LIMIT = 1 << 16

@@ -29,18 +29,18 @@ from icf.model import Verdict
 from unwind.live.jitcode import JitCode
 from unwind.live.modulefile import is_read_back
 from unwind.live.process import LiveModule, LiveProcess, Place
-from unwind.symbolizer import Candidate, Frames, Symbolized, Symbolizer, agreed
+from unwind.symbolize.symbolizer import Candidate, Frames, Symbolized, Symbolizer, agreed
 from unwind.symcache.symcache import CachedFrame
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
-    from unwind.answer import FrameAnswer
-    from unwind.exports import Exports
     from unwind.live.resolver import LiveResolver
-    from unwind.process import Candidates
-    from unwind.program import Program
+    from unwind.modules.exports import Exports
+    from unwind.modules.process import Candidates
+    from unwind.programs.program import Program
+    from unwind.resolve.answer import FrameAnswer
+    from unwind.resolve.vptrs import Vptrs
     from unwind.symcache.symcache import SymCache
-    from unwind.vptrs import Vptrs
 
 _Key: TypeAlias = "int | tuple[int, int] | FrameAnswer"  # an address; that and its caller's; a frame of a stack
 _REMEMBERED = 1 << 18
@@ -55,7 +55,7 @@ class LiveFrame(NamedTuple):
     vaddr: int = 0  # in the module, as linked; of a return address it is in the call
     start: int = 0  # of the body, in the process
     size_bytes: int = 0
-    frames: Frames = ()  # innermost first, as `unwind.symbolizer` has them
+    frames: Frames = ()  # innermost first, as `unwind.symbolize.symbolizer` has them
     candidates: tuple[Candidate, ...] = ()  # still possible, if there are several
     verdict: Verdict = Verdict.UNKNOWN
     evidence: str = ""
@@ -162,7 +162,7 @@ class LiveSymbolizer:
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = ()) -> list[LiveFrame]:
         """The frames of a stack: a program counter and return addresses, innermost first; None for one not known.
 
-        `vptrs` are those of `unwind.resolver.Resolver.resolve`.
+        `vptrs` are those of `unwind.resolve.resolver.Resolver.resolve`.
         """
         answers = self.resolver.resolve(tuple(addresses), vptrs)
         self._forget_what_is_gone()
@@ -270,8 +270,8 @@ class LiveSymbolizer:
 
     def _load(self, module: LiveModule, exports: Exports, candidates: Candidates) -> Program:
         """The program of a module."""
-        from unwind.opening import Places
-        from unwind.program import Program
+        from unwind.modules.opening import Places
+        from unwind.programs.program import Program
 
         cache = self._cache(module.image)
         if cache is None:  # nothing is known of it

@@ -28,8 +28,8 @@ from icf.demangle import demangle, short_name
 from unwind.symcache.symcache import Make
 
 if TYPE_CHECKING:
+    from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
-    from unwind.symbolizer import Frames, Symbolizer
 
 _SHOWN = 4
 _KEPT_NAMES = 1 << 16

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from unwind.symbolize.styles import Options, basename, joined, namer
 
 if TYPE_CHECKING:
+    from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
-    from unwind.symbolizer import Frames, Symbolizer
 
 _Object = dict[str, Any]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from unwind.symbolizer import Candidate, Frames, Symbolizer
+from unwind.symbolize.symbolizer import Candidate, Frames, Symbolizer
 
 
 class Found(Protocol):
-    """What is known of an address: `unwind.symbolizer.Symbolized`, or a frame of a process."""
+    """What is known of an address: `unwind.symbolize.symbolizer.Symbolized`, or a frame of a process."""
 
     @property
     def start(self) -> int: ...

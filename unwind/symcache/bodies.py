@@ -2,7 +2,7 @@
 
 Three sources, best first: the fold classes that the link pass left in the image, the symbols, and the functions
 with code in the debug information, for those that no symbol names. Where an image has no tables, several symbols at one
-address are members of which nobody knows whether they are all (`unwind.functions`).
+address are members of which nobody knows whether they are all (`unwind.programs.functions`).
 
 Entries may nest (labels in assembly). The innermost then has an address, and what follows it of the outer
 one is a *rest*: an entry that only says whose it is.
@@ -21,7 +21,7 @@ from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR
 from icf.model import FoldClass
 from icf.tables.icftable import parse_icf
 from icf.tables.place import file_with_tables
-from unwind.functions import SymbolFunctions
+from unwind.programs.functions import SymbolFunctions
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]

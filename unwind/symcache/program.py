@@ -29,12 +29,12 @@ from icf.tables.dcall import parse_dcall
 from icf.tables.icftable import encode_icf, parse_icf
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import parse_vcall
-from unwind.constants import U64
-from unwind.exports import Export, Exports, ImageExports, ListedExports
-from unwind.facts import ImageFacts
-from unwind.functions import SymbolFunctions
-from unwind.load import DCALL, VCALL, Tables, has_only_records, make_program, may_fold_imports, read_tables
-from unwind.program import Body, Program
+from unwind.modules.exports import Export, Exports, ImageExports, ListedExports
+from unwind.programs.constants import U64
+from unwind.programs.facts import ImageFacts
+from unwind.programs.functions import SymbolFunctions
+from unwind.programs.load import DCALL, VCALL, Tables, has_only_records, make_program, may_fold_imports, read_tables
+from unwind.programs.program import Body, Program
 from unwind.symcache.container import Container
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _LINKS = {
 
 
 def pack_program(image: Image) -> dict[str, bytes]:
-    """The sections of an image; none of one whose tables are not ours (`unwind.foreign`)."""
+    """The sections of an image; none of one whose tables are not ours (`unwind.programs.foreign`)."""
     if has_only_records(image):
         return {}
     facts, tables = ImageFacts(image), read_tables(image)
@@ -122,7 +122,7 @@ def load_cached(
 
 
 class KeptFacts:
-    """The facts of the code that a symcache keeps (`unwind.facts.CodeFacts`), and what the image exports."""
+    """The facts of the code that a symcache keeps (`unwind.programs.facts.CodeFacts`), and what the image exports."""
 
     def __init__(self, cache: SymCache) -> None:
         self._cache = cache

@@ -13,8 +13,8 @@ from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.e2e.program import icf
 from tests.unwind.symcache.support import SHOP
-from unwind.program import Program
-from unwind.resolver import Resolver
+from unwind.programs.program import Program
+from unwind.resolve.resolver import Resolver
 from unwind.symcache.container import Container, pack
 from unwind.symcache.program import load_cached, pack_program
 from unwind.symcache.store import open_or_build

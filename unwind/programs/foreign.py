@@ -22,11 +22,11 @@ from icf.folds.unseen import find_undescribed
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, Vaddr
 from icf.tables.dcall import parse_dcall
 from icf.tables.place import file_with_tables
-from unwind.code import DecodedCode
-from unwind.exports import Exports
-from unwind.facts import ImageFacts
-from unwind.functions import SymbolFunctions
-from unwind.program import Body, CallRecord, Program
+from unwind.modules.exports import Exports
+from unwind.programs.code import DecodedCode
+from unwind.programs.facts import ImageFacts
+from unwind.programs.functions import SymbolFunctions
+from unwind.programs.program import Body, CallRecord, Program
 
 
 def load_foreign(

@@ -5,7 +5,7 @@ reaches by jumps:
 
     along tail calls that are recorded, from a function into its outlined parts,
     and along every jump that the code has and no record explains: each member of the body it lands in;
-    `slots` of the tables' jumps through pointers, which `unwind.dispatch` follows; `wild` once a jump into another
+    `slots` of the tables' jumps through pointers, which `dispatch` follows; `wild` once a jump into another
     module, one through a pointer that no table explains, or code that cannot be read, is within reach
 
     call f;  f: jmp g (recorded for f)  g: jmp h  h: jmp *rax        f g h, and wild
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 
 from icf.code.imports import comes_back
 from icf.tables.pointed import meant_by_thunk
-from unwind.dispatch import bits
-from unwind.program import Body, Program
+from unwind.programs.program import Body, Program
+from unwind.resolve.dispatch import bits
 
 if TYPE_CHECKING:
     import networkx as nx

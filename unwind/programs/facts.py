@@ -15,7 +15,7 @@ from icf.elf.plt import find_slot_versions
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS
 
 if TYPE_CHECKING:
-    from unwind.constants import U64
+    from unwind.programs.constants import U64
 
 
 class CodeFacts(CodeView, Protocol):
@@ -67,7 +67,7 @@ class ImageFacts:
         return {stub: self.imports.get(slot, names[stub]) for stub, slot in self._image.plt_slots.items()}
 
     def constants(self) -> tuple[U64, U64]:
-        from unwind.constants import find_constants
+        from unwind.programs.constants import find_constants
 
         return find_constants(self._image)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from unwind.program import Body
+from unwind.programs.program import Body
 
 Vptrs = tuple[tuple[int, int], ...]  # (frame index, link-time vtable pointer)
 _WORD_BYTES = 8

@@ -38,12 +38,12 @@ from icf.model import (
     TailCall,
     Vtable,
 )
-from unwind.dispatch import Dispatch, bits
-from unwind.exports import Export, Exports, ListedExports
+from unwind.modules.exports import Export, Exports, ListedExports
+from unwind.resolve.dispatch import Dispatch, bits
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
-    from unwind.process import Process
+    from unwind.modules.process import Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class Program:
     @classmethod
     def from_image(cls, image: Image) -> Program:
         """The program that a linked image and its tables describe."""
-        from unwind.load import load_program
+        from unwind.programs.load import load_program
 
         return load_program(image)
 

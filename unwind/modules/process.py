@@ -20,9 +20,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from unwind.dispatch import Dispatch
-from unwind.exports import Exports
-from unwind.program import Body, Program
+from unwind.modules.exports import Exports
+from unwind.programs.program import Body, Program
+from unwind.resolve.dispatch import Dispatch
 
 Candidates = list[tuple[Body, int]]
 

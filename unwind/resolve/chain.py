@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 
 from icf.folds.aliases import base_name, same_function
 from icf.model import Evidence, Member, MemberFlag, Verdict
-from unwind.answer import NO_FUNCTION, NO_MODULE, OUTSIDE, FrameAnswer
-from unwind.missing_frames import MissingFrame, MissingFrames
-from unwind.process import Process
-from unwind.program import Body, SiteKind
-from unwind.relations import FOREIGN, Callee, Relation, Relations
-from unwind.vptrs import Frame
+from unwind.modules.process import Process
+from unwind.programs.program import Body, SiteKind
+from unwind.resolve.answer import NO_FUNCTION, NO_MODULE, OUTSIDE, FrameAnswer
+from unwind.resolve.missing_frames import MissingFrame, MissingFrames
+from unwind.resolve.relations import FOREIGN, Callee, Relation, Relations
+from unwind.resolve.vptrs import Frame
 
 
 @dataclass(slots=True, eq=False)

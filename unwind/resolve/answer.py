@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from icf.demangle import demangle
 from icf.model import Verdict
-from unwind.program import Body
+from unwind.programs.program import Body
 
 OUTSIDE = "outside of the image"
 NO_FUNCTION = "in no function of the image"

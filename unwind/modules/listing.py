@@ -31,7 +31,7 @@ from typing import Any
 
 from icf.elf.image import Image
 from icf.errors import IcfError
-from unwind.exports import Exports, ImageExports
+from unwind.modules.exports import Exports, ImageExports
 from unwind.symcache.program import KeptFacts, has_program
 from unwind.symcache.store import open_by_build_id
 from unwind.symcache.symcache import SymCache

@@ -20,9 +20,9 @@ import numpy as np
 
 from icf.code.calls import CallKind, call_ending_at
 from icf.elf.types import Machine
-from unwind.constants import Constants
-from unwind.facts import CodeFacts
-from unwind.program import CallSite, Jumps, SiteKind
+from unwind.programs.constants import Constants
+from unwind.programs.facts import CodeFacts
+from unwind.programs.program import CallSite, Jumps, SiteKind
 
 if TYPE_CHECKING:
     import capstone

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from icf.code.imports import comes_back
 from icf.folds.aliases import base_name, is_cold_part
-from unwind.program import Body, Program
+from unwind.programs.program import Body, Program
 
 _BODY_LIMIT = 64
 

@@ -1,6 +1,6 @@
 """Addresses of an image to names, inlined functions and lines that agree.
 
-    from unwind.symbolizer import Symbolizer
+    from unwind import Symbolizer
 
     with Symbolizer.open("shop") as symbolizer:
         for address in (0x9f8, 0x88e):
@@ -10,7 +10,7 @@
             for candidate in found.candidates:               # several: the linker has folded functions here
                 print("  one of", candidate.name)
 
-An address alone does not tell which of several folded functions it belongs to (`unwind.resolver` tells it from the
+An address alone does not tell which of several folded functions it belongs to (`unwind.Resolver` tells it from the
 stack). Then each is a *candidate* with its own inlined functions and lines, and `frames` has what holds for all of
 them: the same inlined calls, the same line; the last frame, the function itself, has no name. Where the link pass has
 not been and gold or mold have linked, functions may have been folded without a trace: then `is_complete` is false, and

@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 
 from icf.demangle import demangle
 from icf.model import Verdict
-from unwind.answer import Facts, FrameAnswer
-from unwind.stack import Stack
+from unwind.resolve.answer import Facts, FrameAnswer
+from unwind.stacks.stack import Stack
 from unwind.symcache.symcache import CachedFrame
 
 FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]  # innermost inlined function first, the function itself last

@@ -5,7 +5,7 @@ the image nor its debug information is opened. The images of a list are opened, 
 whether it is the right one, and where it ends. Their symcaches are read when an address is looked up, or a call
 leads there. A module whose image is gone is known by the symcache that is kept of its build.
 
-An image with the proposal's tables alone (`unwind.foreign`) is read itself.
+An image with the proposal's tables alone (`unwind.programs.foreign`) is read itself.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from icf.debugfiles.options import open_image
 from icf.errors import IcfError
-from unwind.answer import FrameAnswer
-from unwind.exports import Exports
-from unwind.load import load_program
-from unwind.modules import Placed, find_images, read_modules
-from unwind.process import Candidates, Module, Process
-from unwind.program import Program
-from unwind.resolver import Resolver
+from unwind.modules.exports import Exports
+from unwind.modules.listing import Placed, find_images, read_modules
+from unwind.modules.process import Candidates, Module, Process
+from unwind.programs.load import load_program
+from unwind.programs.program import Program
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.resolver import Resolver
 from unwind.symcache.program import has_program, load_cached
 from unwind.symcache.store import open_or_build
 from unwind.symcache.symcache import CachedFrame, SymCache

@@ -1,7 +1,7 @@
 """The program of a linked image: its tables, here or in its debug file, its symbols and its code.
 
 With `.debug_icf` the fold classes, tail calls and evidence are those of the link pass. With nothing but a
-`.debug_dcall` the classes are worked out for its records (`unwind.foreign`). With no table at all, several symbols at
+`.debug_dcall` the classes are worked out for its records (`foreign`). With no table at all, several symbols at
 one address are candidates.
 """
 
@@ -19,11 +19,11 @@ from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
-from unwind.code import DecodedCode
-from unwind.exports import Exports, ImageExports
-from unwind.facts import CodeFacts, ImageFacts
-from unwind.functions import SymbolFunctions
-from unwind.program import Body, CallRecord, Functions, Program, SlotCall
+from unwind.modules.exports import Exports, ImageExports
+from unwind.programs.code import DecodedCode
+from unwind.programs.facts import CodeFacts, ImageFacts
+from unwind.programs.functions import SymbolFunctions
+from unwind.programs.program import Body, CallRecord, Functions, Program, SlotCall
 
 DCALL, VCALL, ICF = ".debug_dcall", ".debug_vcall", ".debug_icf"
 
@@ -119,11 +119,11 @@ def load_program(
 ) -> Program:
     """What the resolver needs of `image`; sections are parsed now, symbols and code when asked about.
 
-    The modules of one process have one list of `candidates` (`unwind.program`).
+    The modules of one process have one list of `candidates` (`unwind.programs.program`).
     """
     exports = exports or ImageExports(image)
     if has_only_records(image):
-        from unwind.foreign import load_foreign
+        from unwind.programs.foreign import load_foreign
 
         return load_foreign(image, exports, candidates)
     functions = SymbolFunctions(image, folds_known=has_tables(image))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.vtables.words import DATA, LoadedData
-from unwind.facts import CodeFacts
+from unwind.programs.facts import CodeFacts
 
 U64 = NDArray[np.uint64]
 

@@ -1,10 +1,16 @@
 """Resolve the frames of a stack: the exact set of members that each can be.
 
+    from unwind import Resolver
+
+    resolver = Resolver.open("shop")
+    for frame in resolver.resolve((0x8e5, 0x8f5, 0x90f, 0x74a)):     # link-time return addresses, innermost first
+        print(frame.verdict.value, frame.name or frame.candidates)
+
 A stack is a chain: each frame restricts the one that it called, and is restricted by it. For a chain one
 sweep in each direction gives, for every frame, exactly the members that it takes in at least one
 assignment of the whole stack in which every pair is allowed:
 
-    outermost -> innermost    what some possible caller allows (`unwind.chain`)
+    outermost -> innermost    what some possible caller allows (`unwind.resolve.chain`)
     innermost -> outermost    without the callers that allow nothing of what is left below them
 
 so evidence flows both ways. Where the first sweep comes to a pair that allows nothing, its two frames are
@@ -17,11 +23,14 @@ cold, 210,000 (4.5 million frames/s) once the steps are known, 2.5 million where
 
 from __future__ import annotations
 
-from unwind.answer import FrameAnswer
-from unwind.chain import Chains, Step
-from unwind.process import Process
-from unwind.program import Program
-from unwind.vptrs import Frame, Trust, Vptrs
+from collections.abc import Sequence
+from typing import Self
+
+from unwind.modules.process import Process
+from unwind.programs.program import Program
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.chain import Chains, Step
+from unwind.resolve.vptrs import Frame, Trust, Vptrs
 
 Addresses = tuple[int | None, ...]
 Answers = tuple[FrameAnswer, ...]
@@ -43,10 +52,32 @@ class Resolver:
         self._with_vptrs: dict[tuple[Addresses, Vptrs], tuple[Frame, ...]] = {}
         self._address_count = 0
 
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        debug_file: str | None = None,
+        debug_roots: Sequence[str] = (),
+        cache_dir: str | None = None,
+    ) -> Self:
+        """The resolver of one image, from its symcache, which is made if there is none.
+
+        `debug_file`, `debug_roots` and `cache_dir` are as `unwind.symcache.store.open_or_build` has them. Raises
+        `IcfError` for what is no image.
+        """
+        from contextlib import ExitStack
+
+        from unwind.modules.opening import Places
+
+        places = Places(debug_file, debug_roots, cache_dir)
+        with ExitStack() as opened:
+            return cls(places.program(places.open(path), path, opened))
+
     def resolve(self, addresses: Addresses, vptrs: Vptrs = ()) -> Answers:
         """An answer for each frame of a stack, innermost first.
 
-        `vptrs` are (frame index, link-time vtable pointer of its `this`); `unwind.vptrs.read_vptrs` reads them.
+        `vptrs` are (frame index, link-time vtable pointer of its `this`); `unwind.resolve.vptrs.read_vptrs` reads them.
         """
         frames: tuple[Frame, ...] = self._beside(addresses, vptrs) if vptrs else addresses
         answers = self._stacks.get(frames)

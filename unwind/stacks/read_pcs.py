@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from icf.errors import FormatError
-from unwind.stack import Stack
+from unwind.stacks.stack import Stack
 
 _ADDRESS = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
 _WEIGHT = re.compile(rb"x[0-9]{1,18}")

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from unwind.program import Body, SiteKind
-from unwind.tailpaths import TailPaths, Walks
+from unwind.programs.program import Body, SiteKind
+from unwind.resolve.tailpaths import TailPaths, Walks
 
 
 class MissingFrame(NamedTuple):

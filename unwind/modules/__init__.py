@@ -1,0 +1,1 @@
+"""The images that stacks come from, and what they define for each other."""

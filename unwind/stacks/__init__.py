@@ -1,0 +1,1 @@
+"""Stacks as text to addresses, answers to text and JSON."""
