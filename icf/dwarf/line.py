@@ -105,7 +105,7 @@ class LineProgram:
         directories = [self._string(entry) for entry in self._directories.T.tolist()]
         if self.version < 5:
             directories.insert(0, self.comp_dir)
-        elif directories:
+        elif directories and directories[0] != self.comp_dir:  # both may be relative, and then the same
             directories[0] = _join(self.comp_dir, directories[0])
         directories[1:] = [_join(directories[0], name) for name in directories[1:]]
         paths = [""] if self.version < 5 else []

@@ -247,6 +247,7 @@ def test_paths_are_joined_unless_absolute() -> None:
 def test_relative_first_directory_is_below_the_compilation_directory() -> None:
     tables = b"\x01\x01\x08\x02src\0sub\0" + b"\x02\x01\x08\x02\x0f\x02a\0\x00b\0\x01"
     assert read(unit(b"", tables=tables), comp_dir="/cd").files == ("/cd/src/a", "/cd/src/sub/b")
+    assert read(unit(b"", tables=tables), comp_dir="src").files == ("src/a", "src/sub/b")
 
 
 @pytest.mark.parametrize("version", [4, 5])
