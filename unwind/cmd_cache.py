@@ -29,7 +29,8 @@ from icf.errors import FormatError, IcfError
 from unwind.symcache.checking import Finding, check_content, check_file, json_lines
 from unwind.symcache.container import COMPLETE as IS_COMPLETE
 from unwind.symcache.container import Container
-from unwind.symcache.folder import COMPLETE, DEFAULT_LIMIT_BYTES, Entry, Folder, parse_size
+from unwind.symcache.folder import COMPLETE, DEFAULT_LIMIT_BYTES, Folder, parse_size
+from unwind.symcache.room import Entry, entries_of, shrink, tidy
 from unwind.symcache.sources import SECTION, Sought, Sources
 from unwind.symcache.store import ensure
 
@@ -108,7 +109,7 @@ def _build(folder: Folder, args: argparse.Namespace) -> int:
 
 
 def _list(folder: Folder, args: argparse.Namespace) -> int:
-    rows = [_row(each) for each in folder.entries()]
+    rows = [_row(each) for each in entries_of(folder)]
     rows.sort(key=lambda row: -row["last_used"])
     if args.json:
         json.dump(rows, sys.stdout, indent=1)
@@ -144,7 +145,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _verify(folder: Folder, args: argparse.Namespace) -> int:
-    entries = [each for which in args.which for each in _chosen(folder, which)] if args.which else folder.entries()
+    entries = [each for which in args.which for each in _chosen(folder, which)] if args.which else entries_of(folder)
     findings: list[Finding] = []
     for entry in entries:
         finding = check_file(entry, folder)
@@ -163,26 +164,26 @@ def _prune(folder: Folder, args: argparse.Namespace) -> int:
     gone: list[Entry] = []
     if args.older_than is not None:
         limit_s = time.time() - _age(args.older_than)
-        gone += [each for each in folder.entries() if each.used_s < limit_s]
+        gone += [each for each in entries_of(folder) if each.used_s < limit_s]
     if args.missing:
-        states = [(each, check_file(each, folder, deep=False).state) for each in folder.entries()]
+        states = [(each, check_file(each, folder, deep=False).state) for each in entries_of(folder)]
         gone += [each for each, state in states if state != "good"]
     gone = list(dict.fromkeys(gone))
     for each in gone:
         folder.remove(each.name)
     if args.max_size is not None or not gone and args.older_than is None and not args.missing:
-        gone += folder.shrink(limit_bytes=parse_size(args.max_size, "--max-size") if args.max_size else None)
-    folder.tidy()
+        gone += shrink(folder, limit_bytes=parse_size(args.max_size, "--max-size") if args.max_size else None)
+    tidy(folder)
     for each in gone:
         print(f"removed {each.path}")
     return _told(gone)
 
 
 def _clear(folder: Folder, _: argparse.Namespace) -> int:
-    gone = folder.entries()
+    gone = entries_of(folder)
     for each in gone:
         folder.remove(each.name)
-    folder.tidy()
+    tidy(folder)
     return _told(gone)
 
 
@@ -229,7 +230,7 @@ def _import(folder: Folder, args: argparse.Namespace) -> int:
 
 def _chosen(folder: Folder, which: str) -> Iterator[Entry]:
     """The entries of an image, or whose identity starts like that; `IcfError` if there are none."""
-    entries = folder.entries()
+    entries = entries_of(folder)
     if os.path.exists(which):
         stem = str(folder.recognize(which))
         found = [each for each in entries if os.path.splitext(each.name)[0] == stem]

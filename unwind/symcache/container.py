@@ -31,11 +31,14 @@ import mmap
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
-from typing import Any, NamedTuple, Self
 
 from icf.errors import FormatError
+from icf.typed import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, Self
 
 VERSION = 1
 COMPLETE = 1  # a flag: the file knows of everything in the image, so what is not in it is not there

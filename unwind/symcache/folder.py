@@ -8,44 +8,33 @@
 Equal names of images mean nothing here, and an image needs none. Whatever is missing or in the way, be it a lock, a
 link or the folder, costs time and is no error: only `write` raises.
 
-A file is used when it is opened: its time of change says when, to the hour. When the files together have more than
-`limit_bytes`, those that were not used for the longest time go. Who has mapped one keeps it.
+A file is used when it is opened: its time of change says when, to the hour, which room.py goes by when the files
+together have more than `limit_bytes`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple, Self
 
 from icf.errors import IcfError
+from icf.typed import TYPE_CHECKING
 from unwind.symcache.container import Container
 from unwind.symcache.identity import Recognized, is_settled, recognize, stamp_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
     from icf.elf.image import Image
 
 COMPLETE, PARTIAL = ".symcache", ".partial"
 DEFAULT_LIMIT_BYTES = 4 << 30
-_STAMPS = "stamps"
-_LOCK_STEP_S = 0.02
+STAMPS = "stamps"
 _USED_STEP_S = 3600.0
-_LEFTOVER_S = 3600.0
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-class Entry(NamedTuple):
-    """A file of the folder."""
-
-    name: str  # with what tells its kind
-    path: str
-    size_bytes: int
-    used_s: float  # since 1970
 
 
 class Folder:
@@ -89,94 +78,57 @@ class Folder:
     def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Make or replace an entry, and make room for it; `OSError`, and then the older one is still there."""
         from icf.newfile import NewFile
+        from unwind.symcache.room import shrink
 
-        self._make()
+        self.make()
         with NewFile(self.path, f".{name[:200]}.") as out:
             for piece in pieces:
                 rest = memoryview(piece).cast("B")
                 while len(rest):
                     rest = rest[os.write(out.fd, rest) :]
             os.replace(out.name(), self.path_of(name))
-        self.shrink(keep=name)
+        shrink(self, keep=name)
 
     def remove(self, name: str) -> None:
-        with suppress(OSError):
+        """Take an entry away; no error where that cannot be done."""
+        try:
             os.unlink(self.path_of(name))
+        except OSError:
+            pass
 
-    def entries(self) -> list[Entry]:
-        """All entries, by name."""
-        found = []
-        with suppress(OSError), os.scandir(self.path) as listed:
-            for each in listed:
-                if each.name.startswith(".") or not each.name.endswith((COMPLETE, PARTIAL)):
-                    continue
-                with suppress(OSError):
-                    status = each.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode):
-                        found.append(Entry(each.name, each.path, status.st_size, status.st_mtime))
-        return sorted(found)
-
-    def _make(self) -> None:
+    def make(self) -> None:
+        """Make the folder itself; `OSError`."""
         if not os.path.isabs(self.path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
         os.makedirs(self.path, mode=0o700, exist_ok=True)
 
     def _use(self, path: str) -> None:
-        with suppress(OSError):
+        try:
             if time.time() - os.stat(path).st_mtime > _USED_STEP_S:
                 os.utime(path)
-
-    # Room
-
-    def shrink(self, keep: str = "", limit_bytes: int | None = None) -> list[Entry]:
-        """Take away what was not used for the longest time until the bound holds; gives what went."""
-        limit = self.limit_bytes if limit_bytes is None else limit_bytes
-        entries = self.entries()
-        excess_bytes = sum(each.size_bytes for each in entries) - limit
-        gone = []
-        for each in sorted(entries, key=lambda each: each.used_s):
-            if excess_bytes <= 0:
-                break
-            if each.name != keep:
-                self.remove(each.name)
-                gone.append(each)
-                excess_bytes -= each.size_bytes
-        self.tidy()
-        return gone
-
-    def tidy(self) -> None:
-        """Take away links that lead to nothing, and what a builder has left behind when it was killed."""
-        stems = {os.path.splitext(each.name)[0] for each in self.entries()}
-        with suppress(OSError), os.scandir(os.path.join(self.path, _STAMPS)) as listed:
-            for each in listed:
-                with suppress(OSError):
-                    if os.readlink(each.path) not in stems:
-                        os.unlink(each.path)
-        with suppress(OSError), os.scandir(self.path) as listed:
-            for each in listed:
-                with suppress(OSError):
-                    is_ours = each.name.startswith((".build-id-", ".content-", ".pe-"))
-                    if is_ours and time.time() - each.stat(follow_symlinks=False).st_mtime > _LEFTOVER_S:
-                        os.unlink(each.path)
+        except OSError:
+            pass
 
     # Stamps
 
     def recall(self, stamp: str) -> str:
         """The image that a file with this stamp is, without what tells the kind of entry; "" if that is not known."""
         try:
-            return os.readlink(os.path.join(self.path, _STAMPS, stamp))
+            return os.readlink(os.path.join(self.path, STAMPS, stamp))
         except OSError:
             return ""
 
     def remember(self, stamp: str, stem: str) -> None:
-        """Keep that a file with this stamp is that image."""
-        folder = os.path.join(self.path, _STAMPS)
-        with suppress(OSError):
-            self._make()
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(folder, stamp))
-            os.symlink(stem, os.path.join(folder, stamp))
+        """Keep that a file with this stamp is that image; no error where that cannot be done."""
+        link = os.path.join(self.path, STAMPS, stamp)
+        try:
+            self.make()
+            os.makedirs(os.path.dirname(link), mode=0o700, exist_ok=True)
+            if os.path.lexists(link):
+                os.unlink(link)
+            os.symlink(stem, link)
+        except OSError:
+            pass
 
     def recognize(self, path: str) -> Recognized:
         """What the file at `path` is: by its stamp if that is known, else by reading it; `IcfError`."""
@@ -203,44 +155,6 @@ class Folder:
             if is_lasting:
                 self.remember(stamp_of(status), str(recognized))
         return recognized
-
-    # Locks
-
-    @contextmanager
-    def locked(self, name: str, wait_s: float) -> Iterator[None]:
-        """Hold the lock of an entry, if it can be had in that time; who holds it and ends, in whatever way, lets go."""
-        path = self.path_of(f".{name}.lock")
-        fd = -1
-        end_s = time.monotonic() + wait_s
-        try:
-            with suppress(OSError):
-                self._make()
-                while (fd := _try_lock(path)) < 0 and time.monotonic() < end_s:
-                    time.sleep(_LOCK_STEP_S)
-            yield
-        finally:
-            if fd >= 0:
-                with suppress(OSError):
-                    os.unlink(path)
-                os.close(fd)
-
-
-def _try_lock(path: str) -> int:
-    """A descriptor that holds the lock, or -1; `OSError` where there are no locks."""
-    import fcntl
-
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(fd), os.stat(path)):  # else: of one who has just taken the file away
-            return fd
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except BaseException:
-        os.close(fd)
-        raise
-    os.close(fd)
-    return -1
 
 
 def parse_size(text: str, what: str) -> int:

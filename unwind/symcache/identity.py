@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple, Self
 
 from icf.errors import IcfError
+from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symcache.container import Identity
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from icf.elf.image import Image
 
 BUILD_ID, CONTENT = 1, 2  # kinds of an Identity

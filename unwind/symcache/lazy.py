@@ -26,6 +26,7 @@ from icf.errors import FormatError, IcfError
 from unwind.symcache.container import Identity, pack
 from unwind.symcache.folder import PARTIAL, Folder, complain
 from unwind.symcache.identity import Recognized
+from unwind.symcache.locks import locked
 from unwind.symcache.making import Made, make
 from unwind.symcache.partial import NOTHING, Answer, Entries, PartialFile, answer_of
 from unwind.symcache.sources import SECTION, Sought, Sources
@@ -166,7 +167,7 @@ class _Answers:
                 return
             start_s = time.monotonic()
             try:
-                with self._folder.locked(self._name, _WAIT_S):
+                with locked(self._folder, self._name, _WAIT_S):
                     self._write(self._source.made)
             except OSError as error:
                 complain(self._folder, error)

@@ -15,17 +15,18 @@ made anew, and if it holds the same content the queries go on with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Literal, overload
 
 from icf.errors import FormatError, IcfError
+from icf.typed import TYPE_CHECKING
 from unwind.symcache.container import Container
 from unwind.symcache.folder import COMPLETE, PARTIAL, Folder, complain
 from unwind.symcache.identity import Recognized
 from unwind.symcache.sources import SECTION, Sought, Sources
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal, overload
+
     from unwind.symcache.lazy import LazySymCache
     from unwind.symcache.making import Made
     from unwind.symcache.symcache import SymCache
@@ -34,28 +35,29 @@ WAIT_S = 60.0  # for another process that builds
 _ROOT_LIMIT = 16
 
 
-@overload
-def open_or_build(
-    path: str | os.PathLike[str],
-    *,
-    debug_file: str | None = None,
-    debug_roots: Sequence[str] = (),
-    cache_dir: str | os.PathLike[str] | None = None,
-    wait_s: float = WAIT_S,
-    lazy: Literal[False] = False,
-) -> SymCache: ...
+if TYPE_CHECKING:
 
+    @overload
+    def open_or_build(
+        path: str | os.PathLike[str],
+        *,
+        debug_file: str | None = None,
+        debug_roots: Sequence[str] = (),
+        cache_dir: str | os.PathLike[str] | None = None,
+        wait_s: float = WAIT_S,
+        lazy: Literal[False] = False,
+    ) -> SymCache: ...
 
-@overload
-def open_or_build(
-    path: str | os.PathLike[str],
-    *,
-    debug_file: str | None = None,
-    debug_roots: Sequence[str] = (),
-    cache_dir: str | os.PathLike[str] | None = None,
-    wait_s: float = WAIT_S,
-    lazy: bool,
-) -> SymCache | LazySymCache: ...
+    @overload
+    def open_or_build(
+        path: str | os.PathLike[str],
+        *,
+        debug_file: str | None = None,
+        debug_roots: Sequence[str] = (),
+        cache_dir: str | os.PathLike[str] | None = None,
+        wait_s: float = WAIT_S,
+        lazy: bool,
+    ) -> SymCache | LazySymCache: ...
 
 
 def open_or_build(
@@ -83,11 +85,12 @@ def open_by_build_id(build_id: bytes | str, *, cache_dir: str | os.PathLike[str]
 
     Nothing tells whether its image is still the same.
     """
+    from unwind.symcache.room import entries_of
     from unwind.symcache.symcache import SymCache
 
     folder = Folder.chosen(cache_dir)
     digits = build_id.lower() if isinstance(build_id, str) else build_id.hex()
-    found = [each for each in folder.entries() if each.name.startswith(f"build-id-{digits}-")]
+    found = [each for each in entries_of(folder) if each.name.startswith(f"build-id-{digits}-")]
     for each in sorted(found, key=lambda each: each.used_s, reverse=True):
         if each.name.endswith(COMPLETE):
             try:
@@ -101,10 +104,12 @@ def open_by_build_id(build_id: bytes | str, *, cache_dir: str | os.PathLike[str]
 
 def ensure(sought: Sought, folder: Folder, *, force: bool = False) -> tuple[str, bool]:
     """The file with the symcache of an image, and whether it has been made now; `OSError` if it cannot be written."""
+    from unwind.symcache.locks import locked
+
     recognized = folder.recognize(sought.path)
     path = folder.path_of(f"{recognized}{COMPLETE}")
     store = _Store(folder, WAIT_S)
-    with folder.locked(str(recognized), WAIT_S):
+    with locked(folder, str(recognized), WAIT_S):
         if not force and store.kept(recognized, sought)[0] is not None:
             return path, False
         from unwind.symcache.making import make
@@ -129,7 +134,9 @@ class _Store:
 
             return LazySymCache(self._folder, sought, recognized)
         if cache is None:
-            with self._folder.locked(str(recognized), self._wait_s):
+            from unwind.symcache.locks import locked
+
+            with locked(self._folder, str(recognized), self._wait_s):
                 cache, roots = self.kept(recognized, sought)  # somebody else may have made it meanwhile
                 if cache is None:
                     return self._new(sought, roots)
@@ -153,7 +160,7 @@ class _Store:
         except FormatError:
             self._folder.remove(name)
             return None, ()
-        kept.repair = partial(self._repaired, name, sought._replace(debug_roots=sources.roots))
+        kept.repair = lambda: self._repaired(name, sought._replace(debug_roots=sources.roots))
         return cache, ()
 
     def _new(self, sought: Sought, roots: tuple[str, ...]) -> SymCache:

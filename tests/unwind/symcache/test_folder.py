@@ -15,6 +15,7 @@ from icf.errors import IcfError
 from tests.unwind.symcache.support import OTHER, ROOT, facts, kept
 from unwind.symcache.folder import COMPLETE, Folder
 from unwind.symcache.identity import Recognized
+from unwind.symcache.room import shrink, tidy
 from unwind.symcache.store import open_or_build
 
 
@@ -120,10 +121,10 @@ def test_what_is_used_stays(image: Path, folder: Path, tmp_path: Path) -> None:
         os.utime(path, (1000, 1000))
     used = open_or_build(image, cache_dir=folder)
     sizes = [path.stat().st_size for path in kept(folder)]
-    Folder(str(folder), sum(sizes) - 1).shrink()
+    shrink(Folder(str(folder), sum(sizes) - 1))
     assert [str(path) for path in kept(folder)] == [used.path]
     assert used.addresses("main")
-    Folder(str(folder), 0).shrink()
+    shrink(Folder(str(folder), 0))
     assert kept(folder) == [] and list((folder / "stamps").iterdir()) == []
     assert used.find(used.addresses("main")[0]) is not None  # who has it open keeps it
 
@@ -143,5 +144,5 @@ def test_leftovers_of_the_dead_go_after_an_hour(folder: Path) -> None:
     for name, age_s in ((".build-id-1.0123", 7200), (".build-id-2.0123", 60), (".nfs0001", 7200)):
         (folder / name).write_text("")
         os.utime(folder / name, (time.time() - age_s,) * 2)
-    Folder(str(folder)).tidy()
+    tidy(Folder(str(folder)))
     assert sorted(os.listdir(folder)) == [".build-id-2.0123", ".nfs0001"]

@@ -20,8 +20,8 @@ from unwind.symcache.store import ensure, open_or_build
 def test_a_dead_builder_does_not_block(image: Path, folder: Path) -> None:
     name = str(Folder(str(folder)).recognize(str(image)))
     script = (
-        "import sys, time; from unwind.symcache.folder import Folder\n"
-        f"with Folder({str(folder)!r}).locked({name!r}, 0):\n    print('held', flush=True)\n    time.sleep(100)\n"
+        "import sys, time; from unwind.symcache.folder import Folder; from unwind.symcache.locks import locked\n"
+        f"with locked(Folder({str(folder)!r}), {name!r}, 0):\n    print('held', flush=True)\n    time.sleep(100)\n"
     )
     holder: subprocess.Popen[bytes] = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=ROOT)
     assert holder.stdout is not None
@@ -47,6 +47,7 @@ import os, random, signal, sys, time
 from pathlib import Path
 from unwind.symcache.container import Container, Head, Identity, pack
 from unwind.symcache.folder import Folder
+from unwind.symcache.room import entries_of
 from unwind.symcache.store import open_or_build
 
 image, place, what, seed = sys.argv[1:]
@@ -60,7 +61,7 @@ else:  # a file of some MB, so that the end comes while it is written
     def work():
         folder.write("build-id-6964-" + "00" * 16 + ".symcache", pack(head, sections, {}))
 work()
-(name,) = [each.name for each in folder.entries()]
+(name,) = [each.name for each in entries_of(folder)]
 good = Path(folder.path_of(name)).read_bytes()
 folder.remove(name)
 start_s = time.monotonic()
@@ -78,7 +79,7 @@ for _ in range(100):
     time.sleep(chance.random() * 1.5 * work_s)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    for entry in folder.entries():
+    for entry in entries_of(folder):
         assert entry.name == name and Path(entry.path).read_bytes() == good
 start_s = time.monotonic()
 work()
