@@ -18,7 +18,7 @@ from icf.errors import FormatError, IcfError
 from icf.kernels import KERNELS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-HEAVY = ("numpy", "capstone", "networkx", "lief", "pycxxfilt", "subprocess", "linkpass", "unwind")
+HEAVY = ("numpy", "capstone", "lief", "pycxxfilt", "subprocess", "linkpass", "unwind")
 
 
 def run_icf(*args: str) -> subprocess.CompletedProcess[str]:

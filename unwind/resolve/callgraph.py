@@ -12,24 +12,18 @@ reaches by jumps:
 
 h may be merged with nothing and in no table; all the same it may lead back to f, or to another member of f's body:
 interpreters do so. Where nothing has recorded tail calls, jumps to the own start count as well. Functions that jump on
-in a circle are as good as any others. networkx takes longer to import than most runs take, so it is imported when the
-first member that has tail calls is met.
+in a circle are as good as any others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from icf.code.imports import comes_back
 from icf.tables.pointed import meant_by_thunk
 from unwind.programs.program import Body, Program
 from unwind.resolve.dispatch import bits
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +74,14 @@ class _TailCalls:
         self._program = program
         self._steps: dict[int, Reach] = {}
         self._recorded = {(caller, jump) for jump, caller, _ in program.tail_calls}
-        self._edges = [(caller, callee) for _, caller, callee in program.tail_calls]
-        hubs = {callee for _, callee in self._edges if callee < 0}
-        self._edges.extend((hub, node) for hub in sorted(hubs) for node in program.nodes_of_hub(hub))
+        # member -> members and hubs, by recorded tail calls and into outlined parts
+        self._successors: dict[int, list[int]] = {}
+        for _, caller, callee in program.tail_calls:
+            self._successors.setdefault(caller, []).append(callee)
         for body in program.bodies:
-            if body.is_fragment:
-                self._edges.extend((whole, part) for part in body.nodes for whole in program.parts(part))
-        self._jumping = {caller for caller, _ in self._edges}
-
-    @cached_property
-    def tail_graph(self) -> nx.DiGraph[int]:
-        """Member to member, an edge for each recorded tail call and each outlined part; hubs in between."""
-        import networkx as nx
-
-        return nx.DiGraph(self._edges)
+            for part in body.nodes if body.is_fragment else ():
+                for whole in program.parts(part):
+                    self._successors.setdefault(whole, []).append(part)
 
     def step(self, node: int) -> Reach:
         """What `node` reaches by one jump."""
@@ -105,7 +93,7 @@ class _TailCalls:
     def _jumps_from(self, node: int) -> Reach:
         body, _ = self._program.candidates[node]
         nodes: set[int] = set()
-        for other in self.tail_graph.successors(node) if node in self._jumping else ():
+        for other in self._successors.get(node, ()):
             nodes.update((other,) if other >= 0 else self._entered(node, self._program.body_of_hub(other)))
         jumps = self._program.code.jumps(body.start, body.end)
         if jumps is None:
