@@ -3,24 +3,19 @@
     C++ (Itanium), Rust v0     LLVM's demanglers (pycxxfilt): the same text as llvm-cxxfilt and llvm-symbolizer
     Rust legacy, Swift         those of rustc and of Swift (pydemumble); a legacy name loses its hash, as rustc shows it
 
-A library is imported at the first name that needs it. What a library refuses is shown as it is, and so is a name of
+A library is imported at the first name that needs it, and so is `re`, which takes 8 ms. What a library refuses is shown as it is, and so is a name of
 more than 16 KiB: the demanglers recurse with its depth, and a made-up one of twice that ends the process.
 """
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
-_LIMIT = 1 << 14
+_LIMIT, _KEPT_NAMES = 1 << 14, 1 << 16
 _ANONYMOUS = "(anonymous namespace)"
-# not compiled until they are needed, which takes longer than all else here
 _OPERATOR = r"\boperator(?!\w)(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)?"
 _LOCAL_SCOPE = r"(?: const| volatile| &&?)*::"  # of a class or lambda within a function
 _RUST_LEGACY = r"_ZN.*17h[0-9a-f]{16}E(?:\.|$)"
 
 
-@lru_cache(maxsize=1 << 16)
 def demangle(name: str) -> str:
     """The source form of a linkage name, or `name` itself where it has none.
 
@@ -29,8 +24,25 @@ def demangle(name: str) -> str:
     """
     if not name.startswith(("_Z", "_R", "$s", "$S")) or len(name) > _LIMIT:
         return name
-    if name[0] == "$" or ("17h" in name and re.match(_RUST_LEGACY, name)):
-        return _demangle_rust_legacy_or_swift(name)
+    text = _known.get(name)
+    if text is None:
+        if len(_known) >= _KEPT_NAMES:
+            _known.clear()
+        is_other = name[0] == "$" or ("17h" in name and _is_rust_legacy(name))
+        _known[name] = text = _demangle_rust_legacy_or_swift(name) if is_other else _demangle_by_llvm(name)
+    return text
+
+
+_known: dict[str, str] = {}
+
+
+def _is_rust_legacy(name: str) -> bool:
+    import re
+
+    return re.match(_RUST_LEGACY, name) is not None
+
+
+def _demangle_by_llvm(name: str) -> str:
     from pycxxfilt import demangle as demangle_by_llvm
 
     try:
@@ -54,6 +66,8 @@ def short_name(name: str) -> str:
     text = demangle(name)
     if text == name:
         return name
+    import re
+
     operator, local_scope = re.compile(_OPERATOR), re.compile(_LOCAL_SCOPE)
     depth = start = at = 0
     is_operator = False

@@ -40,6 +40,8 @@ def test_addr2line_reads_hexadecimal(line: str, address: int) -> None:
         ("CODE main", Request(symbol="main")),
         ("main+4", Request(symbol="main", offset=4)),
         ("main+0x14", Request(symbol="main", offset=0x14)),
+        ("main+010", Request(symbol="main", offset=8)),
+        ("main+08", Request(symbol="main+08")),
         ("operator+", Request(symbol="operator+")),
         ("-1", Request(symbol="-1")),
         ("CODE", Request(symbol="CODE")),

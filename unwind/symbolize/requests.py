@@ -9,15 +9,12 @@ llvm    0x1139  4409  main  main+4    an address or a function of the image that
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
+from icf.typed import NamedTuple
 
 _U64 = (1 << 64) - 1
-# not compiled until they are needed: most lines are a number
-_HEX = r"\s*(?:0[xX])?([0-9a-fA-F]+)"
-_KIND = r"(CODE|DATA|FRAME|SYMBOL)(?:\s+|$)"
-_IMAGE = r"""(FILE:|BUILDID:)?(?:"([^"]*)"|'([^']*)'|(\S+))\s*"""
-_SYMBOL = r"(.+?)(?:\+(0[xX][0-9a-fA-F]+|[0-9]+))?"
+_HEX_DIGITS = "0123456789abcdefABCDEF"
+_KINDS = ("CODE", "DATA", "FRAME", "SYMBOL")
+_FILE, _BUILD_ID = "FILE:", "BUILDID:"
 _BASES = {"0x": 16, "0b": 2, "0o": 8}
 
 
@@ -34,8 +31,11 @@ class Request(NamedTuple):
 
 def read_hexadecimal(line: str) -> Request:
     """As addr2line reads it."""
-    found = re.match(_HEX, line)
-    return Request(address=min(int(found[1], 16), _U64) if found else 0)
+    text = line.lstrip()
+    if text[:2] in ("0x", "0X"):
+        text = text[2:]
+    digits = text[: len(text) - len(text.lstrip(_HEX_DIGITS))]
+    return Request(address=min(int(digits or "0", 16), _U64))
 
 
 def read_request(line: str, image_is_known: bool) -> Request:
@@ -43,31 +43,50 @@ def read_request(line: str, image_is_known: bool) -> Request:
     if image_is_known and (address := parse_number(line)) is not None:
         return Request(address=address)
     rest = line.strip()
-    kind = re.match(_KIND, rest)
-    if kind and rest[kind.end() :]:
-        if kind[1] in ("DATA", "FRAME"):
-            return Request(problem=f"'{line}': {kind[1]} is not known here, CODE is")
-        rest = rest[kind.end() :]
+    kind, behind = _first_word(rest)
+    if kind in _KINDS and behind:
+        if kind in ("DATA", "FRAME"):
+            return Request(problem=f"'{line}': {kind} is not known here, CODE is")
+        rest = behind
     image = build_id = ""
     if not image_is_known:
-        named = re.match(_IMAGE, rest)
-        if named is None or named.end() == len(rest):
+        image, build_id, behind = _image(rest)
+        if not behind:
             return Request(problem=f"'{line}': no address behind the image" if rest else "")
-        rest = rest[named.end() :]
-        path = next(text for text in named.groups()[1:] if text is not None)
-        image, build_id = ("", path) if named[1] == "BUILDID:" else (path, "")
-    elif rest.startswith(("FILE:", "BUILDID:")):
+        rest = behind
+    elif rest.startswith((_FILE, _BUILD_ID)):
         return Request(problem=f"'{line}': the image is that of -e")
-    place = rest.split(maxsplit=1)[0] if rest else ""
+    place, _ = _first_word(rest)
+    if not place:
+        return Request()
     address = parse_number(place)
     if address is not None:
         return Request(image, build_id, address)
     if place[:1].isdigit():
         return Request(problem=f"'{line}': {place} is no address")
-    symbol = re.fullmatch(_SYMBOL, place)
-    if symbol is None:
-        return Request()
-    return Request(image, build_id, None, symbol[1], int(symbol[2] or "0", 0))
+    symbol, _, digits = place.rpartition("+")
+    offset = parse_number(digits) if symbol else None
+    return Request(image, build_id, None, place) if offset is None else Request(image, build_id, None, symbol, offset)
+
+
+def _image(text: str) -> tuple[str, str, str]:
+    """The image at the start of a text by its path or else its build id, and what is behind it."""
+    is_marked = text.startswith((_FILE, _BUILD_ID)) and _first_word(text)[0] not in (_FILE, _BUILD_ID)
+    mark = text[: text.index(":") + 1] if is_marked else ""
+    text = text.removeprefix(mark)
+    quote = text[:1]
+    if quote in ("'", '"') and quote in text[1:]:
+        name, _, behind = text[1:].partition(quote)
+        behind = behind.lstrip()
+    else:
+        name, behind = _first_word(text)
+    return ("", name, behind) if mark == _BUILD_ID else (name, "", behind)
+
+
+def _first_word(text: str) -> tuple[str, str]:
+    """A text without spaces around it, split behind its first word."""
+    words = text.split(maxsplit=1)
+    return (words[0] if words else ""), (words[1] if len(words) > 1 else "")
 
 
 def parse_number(text: str) -> int | None:

@@ -19,15 +19,14 @@ has its own lines, below a line that says which of how many it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
 
 from icf.demangle import demangle, short_name
-from unwind.symcache.symcache import Make
+from icf.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
 
@@ -57,6 +56,7 @@ class TextWriter:
         self._link = " (inlined by) " if options.pretty and options.functions != "none" else ""
         self._is_addr2line, self._has_columns = options.form == "addr2line", options.form == "llvm"
         self._end = "\n" if self._has_columns else ""
+        self.nothing = self._end  # with `inner` and `outer`, what a symcache makes texts with
 
     def address(self, found: Found, address: int, image: str) -> str:
         options = self._options
@@ -72,9 +72,7 @@ class TextWriter:
         if self._options.addresses or not self._options.inlines:
             found = symbolizer.symbolize_many(vaddrs)
             return map(self.address, found, asked, repeat(image))
-        end = self._end
-        make = Make(self._inner, self._outer, end)
-        return iter(symbolizer.write_many(vaddrs, make, lambda found: self._found(found) + end))
+        return iter(symbolizer.write_many(vaddrs, self, lambda found: self._found(found) + self._end))
 
     def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         return "".join(map(self._found, found)) + self._end if found else self.failed(image)
@@ -108,12 +106,12 @@ class TextWriter:
             return self._text(names[-1 if self._has_columns else 0], *frames[0][1:4])
         return self._link.join([self._text(name, *frame[1:4]) for name, frame in zip(names, frames, strict=True)])
 
-    def _inner(self, linkage_name: str, file: str, line: int, column: int, is_inlined: bool) -> str:
-        text = self._text(self._name(linkage_name), file, line, column)
+    def inner(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> str:
+        text = self._text(self._name(name), file, line, column)
         return text if is_inlined else text + self._end
 
-    def _outer(self, linkage_name: str, file: str, line: int, column: int, is_inlined: bool) -> str:
-        return self._link + self._text(self._name(linkage_name), file, line, column)
+    def outer(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> str:
+        return self._link + self._text(self._name(name), file, line, column)
 
     def _text(self, name: str, file: str, line: int, column: int) -> str:
         """The text of one frame."""
@@ -138,13 +136,25 @@ class TextWriter:
 def namer(options: Options) -> Callable[[str], str]:
     """What turns a linkage name into the name to write; `??` for none."""
 
-    @lru_cache(maxsize=_KEPT_NAMES)
-    def name(linkage_name: str) -> str:
-        if options.functions == "short":
-            return short_name(linkage_name) or "??"
-        return (demangle(linkage_name) if options.demangle else linkage_name) or "??"
+    return _Names(options).__getitem__
 
-    return name
+
+class _Names(dict[str, str]):
+    """The names to write, by linkage name."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def __missing__(self, linkage_name: str) -> str:
+        if len(self) >= _KEPT_NAMES:
+            self.clear()
+        text = linkage_name
+        if self._options.functions == "short":
+            text = short_name(linkage_name)
+        elif self._options.demangle:
+            text = demangle(linkage_name)
+        self[linkage_name] = text = text or "??"
+        return text
 
 
 def joined(found: Found, name: Callable[[str], str]) -> str:

@@ -22,16 +22,19 @@ A return address is the address after the call: look it up less one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from icf.demangle import demangle
-from unwind.symcache.symcache import FRAMES, CachedFrame, Frames, Make, SymCache
+from icf.typed import TYPE_CHECKING, NamedTuple
+from unwind.symcache.symcache import FRAMES, CachedFrame, Frames, SymCache
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Literal, Self
+
     from icf.model import Verdict
     from unwind.live.symbolizer import LiveSymbolizer
     from unwind.symcache.lazy import LazySymCache
+    from unwind.symcache.symcache import Make
 
 __all__ = ["Candidate", "Frames", "Symbolized", "Symbolizer", "agreed"]
 

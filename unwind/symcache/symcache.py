@@ -17,16 +17,18 @@ import os
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 from icf.demangle import demangle
 from icf.errors import FormatError, IcfError
+from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symcache._records import decode
 from unwind.symcache.container import COMPLETE, Container, Head, Identity
 from unwind.symcache.records import ALL_KNOWN, META, REST, SIZED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Literal, Protocol, Self, TypeVar
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -58,23 +60,37 @@ class CachedFrame(NamedTuple):
 
 
 Frames = tuple[CachedFrame, ...]  # innermost first, the function that has the machine code last
-T = TypeVar("T", Frames, str)
+
+if TYPE_CHECKING:
+    T = TypeVar("T", Frames, str)
+    T_co = TypeVar("T_co", Frames, str, covariant=True)
+
+    class Make(Protocol[T_co]):
+        """What to make of frames; what is made is added up."""
+
+        def inner(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> T_co:
+            """Of the innermost."""
+
+        def outer(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> T_co:
+            """Of one around it, once for many addresses."""
+
+        @property
+        def nothing(self) -> T_co: ...
 
 
-class Make(NamedTuple, Generic[T]):
-    """What to make of frames, by name, file, line, column and whether it is inlined; what is made is added up."""
+class _MakeFrames:
+    """The frames themselves."""
 
-    inner: Callable[[str, str, int, int, bool], T]  # of the innermost
-    outer: Callable[[str, str, int, int, bool], T]  # of one around it, once for many addresses
-    nothing: T
+    nothing: Frames = ()
 
+    def inner(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> Frames:
+        return (_new(CachedFrame, (name, file, line, column, is_inlined)),)
 
-def _one_frame(name: str, file: str, line: int, column: int, is_inlined: bool) -> Frames:
-    return (_new(CachedFrame, (name, file, line, column, is_inlined)),)
+    outer = inner
 
 
 _new: Callable[[type[CachedFrame], tuple[str | int, ...]], CachedFrame] = tuple.__new__  # twice as fast as the class
-FRAMES: Make[Frames] = Make(_one_frame, _one_frame, ())
+FRAMES = _MakeFrames()
 
 
 class CachedMember(NamedTuple):
