@@ -64,7 +64,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `icf`; without `argv` it is this process, which ends with it."""
     if argv is None:
-        _end(main(_own_arguments()))
+        _end(main([*_implied(sys.argv[0]), *_own_arguments()]))
     args = list(argv)
     if args[:1] == ["help"]:
         args = [*args[1:2], "--help"]
@@ -88,6 +88,14 @@ def linkpass_main(argv: Sequence[str] | None = None) -> int:
     if args in (["-V"], ["--version"]):
         return _guarded(lambda: _print(_version()))
     return _run_verb(VERBS["pass"], "linkpass", args)
+
+
+def _implied(program: str) -> list[str]:
+    """The verb and its options, if the program goes by a name that other programs look for, through a link to it."""
+    name = program.rpartition("/")[2]
+    if "addr2line" in name:  # also llvm-addr2line, x86_64-linux-gnu-addr2line
+        return ["symbolize", "--style", "gnu"]
+    return ["symbolize"] if "llvm-symbolizer" in name else []
 
 
 def _own_arguments() -> list[str]:

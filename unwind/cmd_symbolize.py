@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
+from unwind.symbolize.flags import add_spellings
 from unwind.symbolize.requests import Request, read_hexadecimal, read_request
 from unwind.symbolize.styles import Options, TextWriter
 from unwind.symbolize.symbolizer import Symbolized, Symbolizer
@@ -45,6 +46,7 @@ in all of them; --candidates shows each with its own."""
     parser.add_argument("addresses", metavar="ADDRESS", nargs="*", help="look these up; none: those on stdin")
     images = parser.add_mutually_exclusive_group()
     images.add_argument("-e", "--exe", "--obj", metavar="IMAGE", help="the image; without it each line names its own")
+    images.add_argument("--build-id", metavar="ID", default="", help="the build whose symcache is kept")
     images.add_argument("--pid", metavar="PID", type=int, help="a process that runs: addresses are those it has now")
     parser.add_argument(
         "--style", choices=tuple(_TOOLS), help="do as llvm-symbolizer (default), addr2line, or write JSON"
@@ -58,10 +60,6 @@ in all of them; --candidates shows each with its own."""
     functions.add_argument(
         "-f", "--functions", action="store_const", const="linkage", help="names of functions (gnu: not without it)"
     )
-    for kind in ("linkage", "short", "none"):
-        functions.add_argument(
-            f"--functions={kind}", dest="functions", action="store_const", const=kind, help=argparse.SUPPRESS
-        )
     functions.add_argument(
         "-i",
         "--inlines",
@@ -79,17 +77,26 @@ in all of them; --candidates shows each with its own."""
     functions.add_argument("-s", "--basenames", action="store_true", help="file names without folders")
     search = parser.add_argument_group("where to look")
     search.add_argument("--adjust-vma", metavar="OFFSET", type=_number, default=0, help="taken from each address")
-    search.add_argument("--relative-address", action="store_true", help=argparse.SUPPRESS)  # says nothing of ELF
+    search.add_argument("-j", "--section", metavar="NAME", help="addresses count from where this section begins")
     add_debug_arguments(parser)
     search.add_argument("--cache-dir", metavar="DIR", help="keep symcaches there ($ICF_CACHE_DIR, ~/.cache/icf)")
     search.add_argument("--lazy", action="store_true", help="keep no more than what was asked for")
+    parser.add_argument("-v", "--version", action="store_true", help="say which version this is")
+    add_spellings(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.version:
+        from icf import __version__
+
+        sys.stdout.write(f"icf symbolize {__version__}\n")
+        return 0
+    if args.style == "gnu" and args.exe is None and args.pid is None and not args.build_id:
+        args.exe = "a.out"
     options = _options(args)
     with ExitStack() as opened:
         images = _Images(args, opened)
-        if args.exe is not None or args.pid is not None:
+        if args.exe is not None or args.pid is not None or args.build_id:
             images.of(Request())  # without an image there is nothing to answer
         asker = _Asker(args, images, _writer(options))
         if args.addresses:
@@ -105,6 +112,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _number(text: str) -> int:
     return int(text, 0)
+
+
+def _section_start(path: str | None, name: str) -> int:
+    """Where a section of the image begins."""
+    from icf.elf.image import Image
+
+    if path is None:
+        raise IcfError("--section is about one image", hint="name it with -e")
+    with Image.open(path) as image:
+        section = image.section(name)
+    if section is None:
+        raise IcfError(f"{path}: has no section {name}")
+    return section.vaddr
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -181,8 +201,8 @@ class _Images:
             if args.debug_file is not None:
                 raise IcfError("--debug-file is about one image", hint="with --pid, name folders with --debug-root")
             return Symbolizer.for_process(args.pid, debug_roots=args.debug_root, cache_dir=args.cache_dir)
-        if request.build_id:
-            return Symbolizer.of_build(request.build_id, cache_dir=args.cache_dir)
+        if build_id := request.build_id or args.build_id:
+            return Symbolizer.of_build(build_id, cache_dir=args.cache_dir)
         return Symbolizer.open(
             request.image or args.exe,
             debug_file=args.debug_file,
@@ -198,9 +218,11 @@ class _Asker:
     def __init__(self, args: argparse.Namespace, images: _Images, writer: Writer) -> None:
         self.writer = writer
         self._images = images
-        self._exe: str | None = args.exe if args.pid is None else f"process {args.pid}"
+        self._exe: str | None = args.exe or args.build_id or None if args.pid is None else f"process {args.pid}"
         self._is_gnu = args.style == "gnu"
         self._shift = args.adjust_vma + args.return_addresses  # a return address lies behind its call
+        if args.section is not None:
+            self._shift -= _section_start(args.exe, args.section)
 
     def answers(self, lines: Sequence[str]) -> Iterator[str]:
         """The answer to each line."""

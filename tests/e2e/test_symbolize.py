@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -98,6 +99,10 @@ def addresses(image: Path, pattern: str = "plain|main|Box|_ZZ4main|_start", step
         "--output-style=GNU --functions=none -s",
         "--adjust-vma=0x10000",
         "--relative-address --basenames --pretty-print",
+        "--inlining=false -f=none",
+        "-demangle=false --inlining=true",
+        "--demangle --inlines --default-arch=x86_64",  # what sanitizers say
+        "--cache-size=1 --color=never --no-debuginfod --debug-file-directory=/usr/lib/debug",
     ],
 )
 def test_text_is_that_of_llvm_symbolizer(program: Path, options: str) -> None:
@@ -138,7 +143,9 @@ def test_json_is_that_of_llvm_symbolizer(program: Path, options: str) -> None:
         assert [json.loads(line) for line in lines] == json.loads(ours)
 
 
-@pytest.mark.parametrize("options", ["", "-s", "-p", "-pa", "-f", "-afC", "-apfC"])
+@pytest.mark.parametrize(
+    "options", ["", "-s", "-p", "-pa", "-f", "-afC", "-apfC", "-f --demangle=gnu-v3", "-r -b elf64-x86-64"]
+)
 def test_text_is_that_of_addr2line(program: Path, options: str) -> None:
     """Places, and which addresses are known; binutils leaves out some inlined functions, and with them their names."""
     tool("addr2line")
@@ -155,6 +162,70 @@ def test_text_is_that_of_addr2line(program: Path, options: str) -> None:
     assert comparable(ours) == comparable(theirs)
     text = "".join(f"{address.removeprefix('0x')}\n" for address in asked)
     assert symbolize("--style=gnu", "-e", program, *options.split(), text=text) == ours
+
+
+def test_offsets_in_a_section_are_those_of_addr2line(program: Path) -> None:
+    command = ("-e", program, "-a", "-j", ".text", "0", "1", "20", "ffffff")
+    assert symbolize("--style=gnu", *command) == run(tool("addr2line"), *command).stdout
+    assert symbolize("-e", program, "-j", ".nosuch", "0", status=1) == ""
+
+
+def test_without_a_name_the_image_is_a_out_in_gnu_style(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (program.parent / "a.out").write_bytes(program.read_bytes())
+    monkeypatch.chdir(program.parent)
+    assert symbolize("--style=gnu", "1") == "??:0\n"
+    assert symbolize("--version").startswith("icf ")
+
+
+def test_an_image_by_its_build_id(program: Path) -> None:
+    found = re.search(r"Build ID: (\w+)", run("readelf", "-n", program).stdout)
+    assert found is not None
+    by_path = symbolize("-e", program, "main")
+    assert symbolize("--build-id", found[1], "main") == by_path != "??\n??:0:0\n\n"
+    assert symbolize("--build-id", "abcdef", "main", status=1) == ""
+
+
+def named(name: str, directory: Path) -> Path:
+    """The command `icf` under another name, as a link to it gives it."""
+    command = directory / name
+    command.write_text(f"#!{sys.executable}\nfrom icf.cli import main\nmain()\n")
+    command.chmod(0o755)
+    return command
+
+
+def test_by_the_name_of_those_tools_it_does_as_they_do(program: Path, tmp_path: Path) -> None:
+    for name, style in (
+        ("llvm-symbolizer", "llvm"),
+        ("llvm-symbolizer-19", "llvm"),
+        ("addr2line", "gnu"),
+        ("llvm-addr2line", "gnu"),
+    ):
+        by_name = run(named(name, tmp_path), "-fe", program, "0x1").stdout
+        assert by_name == symbolize("--style", style, "-fe", program, "0x1")
+
+
+SANITIZED = """
+#include <cstdlib>
+__attribute__((noinline)) int beyond(int *p, int i) { return p[i]; }
+static inline __attribute__((always_inline)) int through(int *p, int i) { return beyond(p, i) + 1; }
+int main(int argc, char **) { int *p = (int *)malloc(40); return through(p, argc + 9); }
+"""
+
+
+@pytest.mark.parametrize("name", ["llvm-symbolizer", "addr2line"])
+def test_sanitizers_call_it(name: str, tmp_path: Path) -> None:
+    (tmp_path / "crash.cpp").write_text(SANITIZED)
+    flags = ("-g", "-O1", "-fsanitize=address", tmp_path / "crash.cpp", "-o", tmp_path / "crash")
+    if run(tool("clang++-19", "clang++"), *flags, check=False).returncode:
+        pytest.skip("needs the sanitizers' runtime")
+    environment = {**os.environ, "ASAN_OPTIONS": f"external_symbolizer_path={named(name, tmp_path)}:detect_leaks=0"}
+    done = subprocess.run([tmp_path / "crash"], env=environment, capture_output=True, text=True)
+    frames = re.findall(r"#\d 0x[0-9a-f]+ in (.*)\n", done.stderr)
+    place = r" \S*/crash.cpp:%d" + (r":\d+" if name == "llvm-symbolizer" else "")
+    assert [re.sub(r"\(.*?\)", "", frame).split()[0] for frame in frames[:3]] == ["beyond", "through", "main"], (
+        done.stderr
+    )
+    assert all(re.search(place % line, frame) for frame, line in zip(frames, (3, 4, 5), strict=False))
 
 
 def test_gnu_style_with_inlined_functions_is_that_of_llvm_addr2line(program: Path) -> None:
