@@ -69,7 +69,7 @@ def annotate(path: str) -> bool:
             SectionEdit(SECTION, content),
             SectionEdit(RELA_SECTION, relocations, 8, SHT_RELA, SHF_INFO_LINK, 24, ".symtab", SECTION),
         ]
-        rewrite(image, path, edits, check=True)
+        rewrite(image, path, edits)
     return True
 
 

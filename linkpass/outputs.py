@@ -65,14 +65,14 @@ def write_outputs(
 ) -> None:
     """Write the changes to the file that gets the tables, and what follows from it to the other."""
     if outputs.debug is None:
-        rewrite(image, outputs.image, edits, growths, removals, check=True)
+        rewrite(image, outputs.image, edits, growths, removals)
         return
     new_debug = outputs.debug
     link, section = parse_debuglink(image), image.section(DEBUGLINK)
     if link is None or section is None or not _is_meant(image, link):
         if not _is_same(outputs.image, image.path):
-            rewrite(image, outputs.image, [], check=True)
-        rewrite(image.debug, new_debug, edits, growths, check=True)
+            rewrite(image, outputs.image, [])
+        rewrite(image.debug, new_debug, edits, growths)
         return
     crc_offset = section.offset + link.crc_offset
 
@@ -82,7 +82,7 @@ def write_outputs(
                 file.seek(crc_offset)
                 file.write(crc_of(debug.data).to_bytes(4, "little"))
 
-        rewrite(image.debug, new_debug, edits, growths, check=True, before_replacing=renew_crc)
+        rewrite(image.debug, new_debug, edits, growths, before_replacing=renew_crc)
 
     whole = Layout((Piece(0, len(image.data)),), len(image.data))
     replace_file(outputs.image, image.fileno(), image.data, whole, write_debug)

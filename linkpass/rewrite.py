@@ -1,9 +1,7 @@
 """Put sections into a linked image, without touching a byte that gets loaded.
 
     edits = [SectionEdit(".debug_dcall", table)]
-    rewrite(image, "b.out", edits)             # atomically, also over the image itself
-    check_rewrite(image, "b.out", edits)       # everything else is as it was
-    rewrite(image, "a.out", edits, check=True) # both, and over "a.out" only if nothing is wrong
+    rewrite(image, "b.out", edits)    # atomically, also over the image itself, and only if all else is as it was
 
 What is loaded stays where it is: the headers, segments and allocated sections come first in a file
 that a linker wrote, and are copied as one block. Behind it lie the sections that are not loaded;
@@ -65,49 +63,24 @@ def rewrite(
     growths: Sequence[SectionGrowth] = (),
     removals: Sequence[str] = (),
     *,
-    check: bool = False,
     before_replacing: Callable[[str], None] | None = None,
 ) -> None:
     """Write the image with these changes to `out_path`, which may be the image's own path.
 
     Removals that name no section are ignored. The file appears complete or not at all, with mode and owner of
-    the input; with `check`, not before it has passed `check_rewrite`. `before_replacing` is called with the
-    complete file under its temporary name: if it raises, `out_path` stays as it is.
+    the input; it is read again before, and compared with the input (`linkpass.rewrite_check`). `before_replacing` is
+    called with the complete file under its temporary name: if it raises, `out_path` stays as it is.
     """
     layout = plan_layout(image, edits, growths, removals)  # from here on no size changes
 
     def check_written(temporary: str) -> None:
-        if check:
-            _check(image, temporary, os.fspath(out_path), edits, growths, removals)
+        from icf.elf.image import Image
+        from linkpass.rewrite_check import check_images
+
+        with Image.open(temporary, allow_rel=image.elf_type == ET_REL) as out:
+            out.path = os.fspath(out_path)  # as errors are to call it
+            check_images(image, out, edits, growths, removals)
         if before_replacing is not None:
             before_replacing(temporary)
 
     replace_file(out_path, image.fileno(), image.data, layout, check_written)
-
-
-def check_rewrite(
-    image: Image,
-    out_path: str | os.PathLike[str],
-    edits: Sequence[SectionEdit],
-    growths: Sequence[SectionGrowth] = (),
-    removals: Sequence[str] = (),
-) -> None:
-    """Raise IcfError unless `out_path` is `image` with these changes; of long unchanged pieces a sample is read."""
-    _check(image, out_path, os.fspath(out_path), edits, growths, removals)
-
-
-def _check(
-    image: Image,
-    written: str | os.PathLike[str],
-    name: str,
-    edits: Sequence[SectionEdit],
-    growths: Sequence[SectionGrowth],
-    removals: Sequence[str],
-) -> None:
-    """Check the file `written`, which errors are to call `name`."""
-    from icf.elf.image import Image
-    from linkpass.rewrite_check import check_images
-
-    with Image.open(written, allow_rel=image.elf_type == ET_REL) as out:
-        out.path = name
-        check_images(image, out, edits, growths, removals)

@@ -12,7 +12,7 @@ import pytest
 
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
-from linkpass.rewrite import SectionEdit, SectionGrowth, check_rewrite, rewrite
+from linkpass.rewrite import SectionEdit, SectionGrowth, rewrite
 from tests.support.link import LINKERS, compile_object, link, run, tool
 
 PROGRAM = """
@@ -92,7 +92,6 @@ def test_added_sections_disturb_nobody(linker: str, method: str, kind: str, tmp_
     before, out = path.read_bytes(), tmp_path / "b.out"
     with Image.open(path) as image:
         rewrite(image, out, EDITS)
-        check_rewrite(image, out, EDITS)
         build_id = image.build_id
     check_tools(path, out, kind)
     with Image.open(out) as again:
@@ -111,7 +110,6 @@ def test_a_grown_section_disturbs_nobody(linker: str, method: str, tmp_path: Pat
         size_bytes = len(image.contents(".debug_info"))
         growths = [SectionGrowth(".debug_info", EMPTY_UNIT)]
         rewrite(image, out, EDITS, growths)
-        check_rewrite(image, out, EDITS, growths)
     with Image.open(out) as image:
         assert bytes(image.contents(".debug_info")[size_bytes:]) == EMPTY_UNIT
         section = image.section(".debug_info")
@@ -132,7 +130,6 @@ def test_removed_relocations_leave_no_trace(linker: str, kind: str, tmp_path: Pa
         assert ".rela.text" in removals
         functions, exported = symbol_sections(image, image.symbols), symbol_sections(image, image.dynamic_symbols)
         rewrite(image, out, EDITS, removals=removals)
-        check_rewrite(image, out, EDITS, removals=removals)
     with Image.open(out) as image:
         assert [s.name for s in image.sections if s.name.startswith(".rela.") and not s.is_alloc] == []
         assert symbol_sections(image, image.symbols) == functions
@@ -148,7 +145,6 @@ def test_an_image_for_aarch64_still_runs(linker: str, tmp_path: Path) -> None:
     with Image.open(path) as image:
         removals = [s.name for s in image.sections if s.name.startswith(".rela.") and not s.is_alloc]
         rewrite(image, out, EDITS, removals=removals)
-        check_rewrite(image, out, EDITS, removals=removals)
     assert run(tool("qemu-aarch64"), out).stdout == "4\n"
     assert complaints(out)["llvm-readelf"] == complaints(path)["llvm-readelf"]
 
