@@ -13,8 +13,6 @@ from enum import Enum, IntEnum, IntFlag
 from typing import NamedTuple, NewType
 
 Vaddr = NewType("Vaddr", int)  # as linked; what readelf prints
-RuntimeAddr = NewType("RuntimeAddr", int)  # as sampled; meaningless without the module map
-FileOffset = NewType("FileOffset", int)
 DieOffset = NewType("DieOffset", int)  # from the start of .debug_info; 0 means none
 
 

@@ -3,7 +3,7 @@
     with Image.open(path) as image:
         debug = DebugInfo.open(image)
         scan = scan_functions(debug)            # icf.dwarf.scan: bulk, threads
-        die = debug.die_at(0x1234)              # one DIE by its offset
+        dies = read_dies(debug, offsets)        # icf.dwarf.dies: by offset
 
 Opening reads the unit headers and compiles the abbreviations; no DIE is touched. lld and mold overwrite
 the addresses of folded functions with a tombstone. Where the image still has the relocations of its
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,22 +68,6 @@ def indirect_forms() -> NDArray[np.uint32]:
             if form not in (0x16, 0x21):  # indirect itself; an implicit constant has no place in a DIE
                 forms[variant * 64 + form] = form_op(form, offset_size, address_size, version)
     return forms
-
-
-class Die(NamedTuple):
-    """The attributes of one DIE that this project reads; references are absolute offsets, 0 = none."""
-
-    offset: int
-    tag: int
-    name: str
-    linkage_name: str
-    origin: int
-    low_pc: int
-    decl_line: int
-    decl_file_idx: int
-    unit_idx: int
-    is_declaration: bool
-    is_external: bool
 
 
 @dataclass(slots=True)
@@ -282,27 +265,6 @@ class DebugInfo:
             hash_references(self.more, self.sup_str, self.split_str, moved.data, of_kin, hashes.data)
             out[elsewhere] = hashes
         return out
-
-    def die_at(self, offset: int) -> Die:
-        """Read the DIE at an offset of .debug_info; `FormatError` if none starts there."""
-        from icf.dwarf.dies import read_dies
-
-        dies = read_dies(self, np.array([offset], np.uint64))
-        if dies.failed[0]:
-            raise FormatError(self.path, ".debug_info", offset, "no DIE can be read here")
-        return Die(
-            offset=offset,
-            tag=int(dies.tag[0]),
-            name=self.string(int(dies.name[0])).decode("utf-8", "surrogateescape"),
-            linkage_name=self.string(int(dies.linkage_name[0])).decode("utf-8", "surrogateescape"),
-            origin=int(dies.origin[0]),
-            low_pc=int(dies.low[0]),
-            decl_line=int(dies.decl_line[0]),
-            decl_file_idx=int(dies.decl_file[0]),
-            unit_idx=int(dies.unit[0]),
-            is_declaration=bool(dies.flags[0] & 8),
-            is_external=bool(dies.flags[0] & 16),
-        )
 
 
 def _restore_addresses(image: Image, name: str, views: dict[str, memoryview], restored: dict[str, U64]) -> None:

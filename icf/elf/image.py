@@ -28,15 +28,9 @@ from typing import TYPE_CHECKING, Self
 from icf.elf import compression, notes
 from icf.elf.headers import SECTION_HEADERS, parse_headers
 from icf.elf.types import (
-    DF_1_PIE,
-    DT_DEBUG,
-    DT_FLAGS_1,
     DT_NULL,
-    DT_SONAME,
-    ET_DYN,
     PF_X,
     PT_DYNAMIC,
-    PT_INTERP,
     PT_LOAD,
     SHDR,
     SHF_COMPRESSED,
@@ -270,22 +264,6 @@ class Image:
     def _backed_starts(self) -> list[int]:
         return [start for start, _, _ in self.backed]
 
-    def vaddr_to_offset(self, vaddr: int) -> int | None:
-        """Where the byte at `vaddr` lies in the file, if it does."""
-        index = bisect_right(self._backed_starts, vaddr) - 1
-        if index >= 0:
-            start, end, offset = self.backed[index]
-            if vaddr < end:
-                return offset + (vaddr - start)
-        return None
-
-    def offset_to_vaddr(self, offset: int) -> int | None:
-        """Where the byte at `offset` of the file is loaded, if it is."""
-        for start, end, first_offset in self.backed:
-            if first_offset <= offset < first_offset + (end - start):
-                return start + (offset - first_offset)
-        return None
-
     def read(self, vaddr: int, size_bytes: int) -> memoryview:
         """The bytes from `vaddr` on: `size_bytes` of them, or as many as the file backs without a gap."""
         index = bisect_right(self._backed_starts, vaddr) - 1
@@ -333,16 +311,6 @@ class Image:
                 break
             entries.append((whole[index], whole[index + 1]))
         return tuple(entries)
-
-    @cached_property
-    def is_pie(self) -> bool:
-        """Whether this is an executable that is loaded anywhere, as opposed to a shared object."""
-        if self.elf_type != ET_DYN:
-            return False
-        tags = dict(self.dynamic)
-        if tags.get(DT_FLAGS_1, 0) & DF_1_PIE or DT_DEBUG in tags:
-            return True
-        return DT_SONAME not in tags and any(segment.type == PT_INTERP for segment in self.segments)
 
     @cached_property
     def build_id(self) -> bytes:

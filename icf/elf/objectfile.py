@@ -291,11 +291,6 @@ class ObjectFile:
                 f"must be 4-byte words and one of the {self.symbols.count} symbols of table {self._symtab}",
             )
 
-    def group_signature(self, section: int) -> str:
-        """The name that the section's COMDAT group goes by; "" if it is in none."""
-        row = int(self.group_symbol[section])
-        return self.symbol_name(row) if row else ""
-
     @cached_property
     def has_lto_code(self) -> bool:
         """Whether the object carries a compiler's intermediate code; an LTO link uses that, not the machine code."""

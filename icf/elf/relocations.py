@@ -71,11 +71,6 @@ class Relocations:
         """The symbol table that the section is linked to."""
         return self._image.symbols_of(self.section.link)
 
-    def target_section(self) -> Section | None:
-        """The section that is relocated, where `sh_info` names one."""
-        info = self.section.info
-        return self._image.sections[info] if 0 < info < len(self._image.sections) else None
-
 
 def read_relocations(image: Image, section: Section) -> Relocations:
     """The relocations stored in `section`."""

@@ -17,7 +17,7 @@ from icf.demangle import demangle
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
-from icf.folds.aliases import base_name, is_cold_part, kin
+from icf.folds.aliases import base_name, kin
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember
@@ -178,11 +178,6 @@ def _described_names(member: FoldMember) -> list[str]:
     text = demangle(base).replace("(anonymous namespace)", "")
     plain = text.partition("(")[0].rpartition("::")[2] if base.startswith("_Z") and "<" not in text else base
     return [base] if plain == base else [base, plain]
-
-
-def is_runtime(name: str) -> bool:
-    """Whether a function never has debug information: C runtime, thunks, what a compiler adds of its own."""
-    return is_unfolded(name) or name.startswith(("_GLOBAL__", "__cxx_global")) or is_cold_part(name)
 
 
 def is_unfolded(name: str) -> bool:

@@ -5,7 +5,7 @@
 
 An object is named as linkers print it, so that their reports can be matched: by its path as given, or
 `lib.a(member.o)`. They agree but for details: mold drops a leading "./", gold and mold show a thin archive's
-member with the directory of the archive before it. `canonical_name` takes these away, on both sides.
+member with the directory of the archive before it.
 
 An input that is no object is skipped and not an error, since link maps and response files name those as well:
 LLVM bitcode (its code was compiled during the link, into temporary objects that are gone), shared objects,
@@ -221,14 +221,6 @@ def open_inputs(
     has the contents of files by their path, in place of the files; it may grow while objects are read.
     """
     return LinkInputs(paths, directory=directory, missing_ok=missing_ok, opened=opened)
-
-
-def canonical_name(name: str) -> str:
-    """The name of an input in the one form that all linkers' spellings of it come to."""
-    match = _MEMBER.fullmatch(name)
-    if match is None:
-        return os.path.normpath(name)
-    return f"{os.path.normpath(match[1])}({_canonical_member(match[1], match[2])})"
 
 
 def _canonical_member(archive: str, member: str) -> str:

@@ -192,15 +192,6 @@ class IcfTable:
             yield self.columns.name(int(self.columns.alias_name[alias_idx]))
             alias_idx += 1
 
-    def member_ref(self, row: int) -> MemberRef:
-        """The place of a member row."""
-        class_idx = int(np.searchsorted(self.member_start, np.uint64(row), side="right")) - 1
-        return MemberRef(class_idx, row - int(self.member_start[class_idx]))
-
-    def member_row(self, ref: MemberRef) -> int:
-        """The row of a member."""
-        return int(self.member_start[ref.class_idx]) + ref.member_idx
-
     @cached_property
     def _alias_member(self) -> list[int]:
         rows: list[int] = self.columns.alias_member.tolist()

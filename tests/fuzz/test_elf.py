@@ -105,14 +105,12 @@ def read_all(image: Image) -> None:
     questions: list[Callable[[], object]] = [
         lambda: image.build_id,
         lambda: image.linker,
-        lambda: image.is_pie,
         lambda: image.symbols.functions,
         lambda: [(image.symbols.name(row), image.symbols.file_name(row)) for row in range(image.symbols.count)],
         lambda: image.dynamic_symbols.shndx,
         lambda: image.plt_stubs,
         lambda: find_slot_versions(image),
-        lambda: [image.vaddr_to_offset(vaddr) for vaddr in (0, 0x1000, 0x4010, 1 << 63, (1 << 64) - 1)],
-        lambda: [image.offset_to_vaddr(offset) for offset in (0, 0x200, 1 << 63)],
+        lambda: [bytes(image.read(vaddr, 1)) for vaddr in (0, 0x4010, 1 << 63, (1 << 64) - 1)],
         lambda: bytes(image.read(0x1000, 1 << 40)),
         lambda: image.private_copy(".debug_info"),
         lambda: image.private_copy(".symtab"),
@@ -140,7 +138,7 @@ def test_every_reader_survives_mutations(machine: Machine, tmp_path: Path) -> No
     with Image.open(path) as image:
         assert image.plt_stubs and find_slot_versions(image) == {0x2000: "file.c", 0x2008: "file.c"}
         assert image.symbols.functions.size and bytes(image.contents(".debug_line")) == INFO
-        assert image.build_id == b"buildid!" and image.is_pie
+        assert image.build_id == b"buildid!"
     rng = random.Random(20_000 + machine)
     fd = os.memfd_create("mutation")
     path = Path(f"/proc/self/fd/{fd}")

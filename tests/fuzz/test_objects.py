@@ -122,7 +122,7 @@ def read_all(obj: ObjectFile) -> None:
     ]
     for question in questions:
         each(lambda _, question=question: question(), 1)  # type: ignore[misc]
-    for function in (obj.section_name, obj.contents, obj.relocations_of, obj.group_signature):
+    for function in (obj.section_name, obj.contents, obj.relocations_of):
         each(function, obj.sections.count)
     each(obj.symbol_name, obj.symbols.count)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from icf.dwarf.dies import resolve
+from icf.dwarf.dies import DECLARATION, resolve
 from icf.dwarf.units import NAME, DebugInfo
 from icf.elf.image import Image
 from icf.model import MemberFlag
@@ -16,6 +16,7 @@ from linkpass.pipeline import Options, run_pass
 from linkpass.synthetic import UNIT_NAME, make_synthetic_unit
 from tests.e2e.workshop import GOLD, LLD, Toolchain
 from tests.linkpass.programs import BASE, FOUR, FRUIT, OTHER, SOURCES, build
+from tests.support.dwarf_units import one_die
 from tests.support.link import run, tool
 
 SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
@@ -75,9 +76,10 @@ def test_every_member_has_a_die_of_its_name(toolchain: Toolchain, tmp_path: Path
         assert all(member.flags & MemberFlag.SYNTHETIC for member in members)
         assert len({member.die for member in members}) == len(members)
         for member in members:
-            die = debug.die_at(member.die)
-            assert die.is_declaration and die.linkage_name == member.name
-            assert debug.string(int(debug.units[die.unit_idx, NAME])) == UNIT_NAME.encode()
+            die = one_die(debug, member.die)
+            assert int(die.flags[0]) & DECLARATION
+            assert debug.string(int(die.linkage_name[0])) == member.name.encode()
+            assert debug.string(int(debug.units[int(die.unit[0]), NAME])) == UNIT_NAME.encode()
         assert not debug.errors()
 
 

@@ -42,8 +42,7 @@ def problems(path: Path) -> list[str]:
 def change_code(path: Path, vaddr: int, change: Callable[[int], int]) -> None:
     """Change the byte of the code at an address."""
     with Image.open(path) as image:
-        offset = image.vaddr_to_offset(vaddr)
-    assert offset is not None
+        offset = next(at + vaddr - start for start, end, at in image.backed if start <= vaddr < end)
     data = bytearray(path.read_bytes())
     data[offset] = change(data[offset])
     path.write_bytes(data)

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 
 from icf.dwarf import _abbrev, _ranges, _scan
-from icf.dwarf.dies import read_dies, resolve
+from icf.dwarf.dies import Dies, read_dies, resolve
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -85,6 +85,11 @@ def image_of(sections: Mapping[str, bytes]) -> Image:
     return Image(
         "a.out", -1, memoryview(Elf([Part(name, content=content) for name, content in sections.items()]).build())
     )
+
+
+def one_die(debug: DebugInfo, offset: int) -> Dies:
+    """The columns of one DIE."""
+    return read_dies(debug, np.array([offset], np.uint64))
 
 
 _PURE = {kernel: uncompiled(kernel) for kernel in (_abbrev, _ranges, _scan)}

@@ -8,8 +8,7 @@ CPython (`-X perf`), node (`--perf-basic-prof`), Java (`jcmd PID Compiler.perfma
 file is read on from where it ended; a last line without its end waits for the rest. Where what was read is no longer
 there, it was written anew, and is read anew.
 
-It is a log of somebody else that may be cut or mixed up by two writers at once. A line that is no entry is left out and
-counted.
+It is a log of somebody else that may be cut or mixed up by two writers at once. A line that is no entry is left out.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ class PerfMap:
     """The entries of one such file, as far as they were read."""
 
     def __init__(self) -> None:
-        self.dropped_lines = 0  # that were no entries
         self._file = GrowingFile()
         self._regions: Regions[JitCode] = Regions()
         self._in_long_line = False
@@ -45,7 +43,7 @@ class PerfMap:
         if not file.has_more(fd):
             return
         if file.was_replaced(fd):
-            self.dropped_lines, self._regions, self._in_long_line = 0, Regions(), False
+            self._regions, self._in_long_line = Regions(), False
         added: list[tuple[int, int, JitCode]] = []
         offset = file.offset
         while piece := os.pread(fd, _PIECE_BYTES, offset):
@@ -56,7 +54,6 @@ class PerfMap:
                 self._in_long_line = False
                 del lines[0]
             elif not lines:
-                self.dropped_lines += not self._in_long_line
                 self._in_long_line, rest = True, b""
             for line in lines:
                 self._take(line, added)
@@ -67,11 +64,8 @@ class PerfMap:
     def _take(self, line: bytes, added: list[tuple[int, int, JitCode]]) -> None:
         match = _ENTRY.fullmatch(line)
         if match is None or not match[3]:
-            self.dropped_lines += 1
             return
         start, size_bytes = int(match[1], 16), int(match[2], 16)
-        if start + size_bytes > 1 << 64:
-            self.dropped_lines += 1
-        else:
+        if start + size_bytes <= 1 << 64:
             code = JitCode(str(match[3], "utf-8", "backslashreplace"), start, size_bytes)
             added.append((start, start + size_bytes, code))

@@ -29,6 +29,7 @@ from tests.support.dwarf_units import (
     STR_BASE,
     SUBPROGRAM,
     Reading,
+    one_die,
     read,
     table,
     u32,
@@ -129,7 +130,7 @@ def test_constants(form: int, data: bytes, value: int) -> None:
     for attributes, prefix in ([(DECL_LINE, form)], b""), ([(DECL_LINE, 0x16)], uleb(form)):
         found = one_function([*attributes, (NAME, 0x08)], prefix + data + b"f\0")
         assert found.errors == [] and found.names() == [b"f"]
-        assert found.debug.die_at(found.functions[0][0]).decl_line == value
+        assert one_die(found.debug, found.functions[0][0]).decl_line.tolist() == [value]
     high = one_function([(HIGH_PC, form)], data)
     assert high.functions[0][3] == (0x1000 + value) % 2**64
 
@@ -137,8 +138,8 @@ def test_constants(form: int, data: bytes, value: int) -> None:
 @pytest.mark.parametrize("value", [0, 1, 63, 64, -1, -64, -65, 2**31, -(2**31), 2**56 + 3, 2**63 - 1, -(2**63)])
 def test_implicit_constants(value: int) -> None:
     found = one_function([(DECL_LINE, 0x21, value), (0x2345, 0x21, 99), (DECL_FILE, 0x21, 7), (NAME, 0x08)], b"f\0")
-    die = found.debug.die_at(found.functions[0][0])
-    assert (die.decl_line, die.decl_file_idx, die.name) == (value % 2**64, 7, "f")
+    die = one_die(found.debug, found.functions[0][0])
+    assert (int(die.decl_line[0]), int(die.decl_file[0])) == (value % 2**64, 7) and found.names() == [b"f"]
 
 
 def test_implicit_constants_belong_to_their_table() -> None:

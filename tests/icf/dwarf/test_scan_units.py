@@ -40,6 +40,7 @@ from tests.support.dwarf_units import (
     TU,
     VARIABLE,
     image_of,
+    one_die,
     read,
     table,
     u32,
@@ -314,9 +315,6 @@ def test_dies_of_every_kind_keep_their_rows() -> None:
     assert [row[4] & 128 for row in found.dies] == [128, 0, 128, 0, 0, 0, 0, 128, 128]
     shuffled = np.array(random.Random(3).choices(offsets, k=200), np.uint64)
     assert read_dies(found.debug, shuffled).offset.tolist() == shuffled.tolist()
-    for at in (13, len(body), 2**64 - 1):
-        with pytest.raises(FormatError, match=rf"a\.out: \.debug_info\+{at:#x}: no DIE can be read here"):
-            found.debug.die_at(at)
 
 
 def test_entry_points_and_functions_without_end() -> None:
@@ -337,7 +335,7 @@ def test_type_units_hold_no_code_but_names() -> None:
     found = read({".debug_info": types + user, ".debug_abbrev": abbrev, **strings})
     assert found.errors == [] and [row[2] for row in found.functions] == [5]
     assert names(found.names()) == ["one"]
-    assert found.debug.die_at(29).name == "one"
+    assert found.debug.string(int(one_die(found.debug, 29).name[0])) == b"one"
 
 
 def test_skeletons() -> None:

@@ -83,7 +83,7 @@ def test_everything_is_as_pyelftools_reads_it(compiler: str, tmp_path: Path) -> 
                     (entry["r_offset"], entry["r_info_type"], entry["r_info_sym"], entry["r_addend"])
                     for entry in theirs.iter_relocations()
                 ]
-        assert {index: obj.group_signature(index) for index in np.flatnonzero(obj.group_symbol).tolist()} == groups
+        assert {index: obj.symbol_name(row) for index, row in enumerate(obj.group_symbol.tolist()) if row} == groups
         assert groups
         functions = []
         for row, symbol in enumerate(symtab.iter_symbols()):
@@ -155,7 +155,7 @@ def test_more_sections_than_16_bits_can_count(assembler: str, tmp_path: Path) ->
     for index in (0, 1, 30_000, count - 1):
         assert names[index] == f"f{index}" and callees[index] == f"f{(index + 1) % count}"
         assert obj.section_name(int(sections[index])) == f".text.f{index}"
-        assert obj.symbols.name(int(group_rows[index])) == obj.group_signature(int(sections[index])) == f"f{index}"
+        assert obj.symbols.name(int(group_rows[index])) == f"f{index}"
         assert obj.relocations_of(int(sections[index])).tolist() == entries[index : index + 1].tolist()
         assert len(obj.contents(int(sections[index]))) == 6
 
@@ -197,10 +197,9 @@ def read_all(obj: ObjectFile) -> None:
         obj.section_name(section)
         obj.contents(section)
         obj.relocations_of(section)
-        obj.group_signature(section)
     for row in range(obj.symbols.count):
         obj.symbol_name(row)
-    assert len(obj.functions) >= 0 and obj.source_file is not None
+    assert len(obj.functions) >= 0 and len(obj.group_symbol) == obj.sections.count and obj.source_file is not None
 
 
 @pytest.mark.parametrize("escaped_counts", [False, True])
@@ -215,13 +214,13 @@ def test_a_small_object_is_read_whole(escaped_counts: bool) -> None:
     assert bytes(obj.contents(3)) == b"\xe8\0\0\0\0\xc3" and len(obj.contents(6)) == 0
     assert obj.relocations_of(3).tolist() == [(1, 4, 5, -4), (6, 2, 2, (1 << 63) - 1)]
     assert len(obj.relocations_of(1)) == 0
-    assert obj.group_symbol.tolist() == [0, 0, 0, 3, 3, 0, 0, 0] and obj.group_signature(4) == "f"
+    assert obj.group_symbol.tolist() == [0, 0, 0, 3, 3, 0, 0, 0] and obj.symbol_name(3) == "f"
     assert obj.sections.named(".text.f").tolist() == [3]  # its name is the end of another one's, too
     assert obj.sections.named(".text").tolist() == obj.sections.named("").tolist()[1:] == []
 
 
 def test_a_group_that_is_not_comdat_has_no_signature() -> None:
-    assert parse(small(group__content=pack("<III", 0, 3, 4))).group_signature(3) == ""
+    assert not parse(small(group__content=pack("<III", 0, 3, 4))).group_symbol.any()
 
 
 def test_an_object_without_sections_is_empty() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
 
 from icf.errors import FormatError
-from icf.linkinputs.inputs import canonical_name, open_inputs
+from icf.linkinputs.inputs import open_inputs
 from icf.linkinputs.linkmap import parse_link_map
 from tests.support.link import LINKERS, compile_object, link, run, tool
 
@@ -34,7 +36,8 @@ def test_inputs_of_a_link(linker: str, kind: str, tmp_path: Path, monkeypatch: p
     link(Path("prog"), linker, "obj/main.o", "obj/libx.a", "-Wl,-Map=prog.map", *icf)
     names = parse_link_map("prog.map")
     assert len(names) == len(set(names)) and all(Path(name.partition(".a(")[0]).suffix != ".so" for name in names)
-    ours = [canonical_name(name) for name in names if not name.startswith("/")]
+    # mold drops "./"; gold and mold name a thin archive's member with the directory of the archive
+    ours = [re.sub(r"\(.*/", "(", os.path.normpath(name)) for name in names if not name.startswith("/")]
     members = ["a_rather_long_name_for_first.o", "second.o"]
     if (linker, kind) == ("bfd", "thin"):
         assert sorted(ours) == sorted(["obj/main.o", *(f"obj/{member}" for member in members)])

@@ -127,8 +127,6 @@ def test_what_is_written_is_read() -> None:
     assert again.member_die.tolist() == [0x12A, 0x121, 0x121]
     assert again.member_flags.tolist() == [1, 6, 8]
     assert [again.member_name(row) for row in range(3)] == ["_Z3onev", "_Z3twov", "main"]
-    assert again.member_ref(1) == MemberRef(0, 1)
-    assert again.member_row(MemberRef(1, 0)) == 2
     assert encode_icf(again, NAMES) == table()
 
 
