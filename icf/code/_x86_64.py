@@ -357,8 +357,10 @@ def decode(text, text_vaddr, functions, first, opcodes, ops, first_row, result):
                                 put(ops, n, 2, 4, 4, 0, -8, at)
                                 n += 1
                                 put(ops, n, 8, 8, 4, -1, 0, at)
-                            elif reg & 7 == 5:
-                                put(ops, n, 15, 0, 0, 0, 0, at)
+                            elif reg & 7 == 5:  # far
+                                put(ops, n, 0, 1 << 16, 0, 0, 0, at)
+                                put(ops, n + 1, 14, 0, 16, 0, 0, at)
+                                n += 1
                             else:
                                 put(ops, n, 17, 0, 0, 0, 0, at)
                             n += 1

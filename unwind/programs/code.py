@@ -1,24 +1,26 @@
 """The machine code as the resolver asks about it: the call before a return address, the jumps of a function.
 
-A body is looked at when first asked about. Most have no bytes that could be a jump out of them and are done with;
-the others are decoded, straight through from the start. Where that stops early (data among the code) nothing
-is known of the jumps, and the resolver rules nothing out. A switch's jump table looks like any other indirect jump. A
-call into the middle of its own function is one, too: a retpoline then overwrites the return address, and returns
+A body is looked at when first asked about, and decoded straight through from the start. Where that stops early (data
+among the code) nothing is known of the jumps, and the resolver rules nothing out, unless no bytes could be a jump out
+of the function. A switch's jump table looks like any other indirect jump. A call into the middle of its own function is
+one, too: a retpoline then overwrites the return address, and returns
 
     call 1f; 2: pause; jmp 2b; 1: mov %r11, (%rsp); ret         is jmp *%r11
 
-Many runs decode nothing, so capstone, whose import takes longer than they do, is left for those that do.
+On AArch64 most functions have no word that could be a jump out of them. Those that have one are left to capstone, whose
+import takes longer than many a run, as it knows which words are no instructions.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icf.code.calls import CallKind, call_ending_at
+from icf.code.exits import find_exits
 from icf.elf.types import Machine
 from unwind.programs.constants import Constants
 from unwind.programs.facts import CodeFacts
@@ -30,12 +32,11 @@ if TYPE_CHECKING:
 _LONGEST_BODY_BYTES = 1 << 20
 # ff /4 and ff /5; call, jmp; jcc; jmp and jcc with 8 bits: bytes of such an instruction, and maybe of another
 _BRANCH = re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]|[\xe8\xe9]|\x0f[\x80-\x8f]|[\xeb\x70-\x7f]")
-# names of instructions that jump, and of those that call, with their prefixes
-_BRANCH_NAMES = {
-    Machine.X86_64: re.compile(r"(^|\s)(?:l?jmp|j[a-z]+|loop\w*|(?P<call>l?call))"),
-    Machine.AARCH64: re.compile(r"^(?:b|b\.\w+|bra\w+|br|[ct]bn?z|(?P<call>bl|blr\w*))$"),
-}
-_SLOT = re.compile(r"\[rip ([+-] \w+)\]")
+# jmp *disp32(%rip)
+_SLOT_JUMP = re.compile(rb"[\x26\x2e\x36\x3e\x40-\x4f\x64-\x67\xf2\xf3]*\xff\x25(....)", re.DOTALL)
+_BRANCH_NAMES = re.compile(r"^(?:b|b\.\w+|bra\w+|br|[ct]bn?z|(?P<call>bl|blr\w*))$")  # of AArch64
+_LAST_VADDR = (1 << 64) - 1
+_Branch = tuple[int, int | None, int]  # address, target or None, place of the pointer that says it or -1
 
 
 class DecodedCode:
@@ -79,25 +80,18 @@ class DecodedCode:
 
     def _decode_jumps(self, start: int, end: int) -> Jumps | None:
         size_bytes = end - start
-        code = self._facts.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else b""
+        code = self._facts.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else memoryview(b"")
         if len(code) < size_bytes or not size_bytes:
             return None
-        if not self._may_leave(bytes(code), start):
-            return Jumps()
+        branches = _aarch64(code, start) if self._facts.machine is Machine.AARCH64 else self._x86_64(code, start)
+        if branches is None:
+            return None
         direct = []
         imports = []
         indirect = False
-        reached = start
-        for vaddr, insn_bytes, mnemonic, operands in self._disassembler.disasm_lite(bytes(code), start):
-            reached = vaddr + insn_bytes
-            kind = self._branch.search(mnemonic)
-            if kind is None:
-                continue
-            target = _target(operands)
-            if kind["call"]:
-                indirect |= start < (target or 0) < end
-            elif target is None:
-                symbol = self._facts.imports.get(_slot(operands, reached))
+        for vaddr, target, slot in branches:
+            if target is None:
+                symbol = self._facts.imports.get(slot)
                 if symbol is None:
                     indirect = True
                 else:
@@ -106,12 +100,25 @@ class DecodedCode:
                 imports.append((vaddr, self._facts.stubs[target]))
             elif not start <= target < end or target == start:
                 direct.append((vaddr, target))
-        return Jumps(tuple(direct), indirect, tuple(imports)) if reached == end else None
+        return Jumps(tuple(direct), indirect, tuple(imports))
+
+    def _x86_64(self, code: memoryview, start: int) -> list[_Branch] | None:
+        """The jumps out of a function, or to its start; None if it cannot be decoded."""
+        exits = find_exits(code)
+        if exits is None:
+            return None if self._may_leave(bytes(code), start) else []
+        branches: list[_Branch] = []
+        for at, target in exits:
+            if target is not None:
+                branches.append((start + at, (start + target) & _LAST_VADDR, -1))
+                continue
+            place = _SLOT_JUMP.match(code, at)
+            slot = -1 if place is None else start + place.end() + int.from_bytes(place[1], "little", signed=True)
+            branches.append((start + at, None, slot & _LAST_VADDR))
+        return branches
 
     def _may_leave(self, code: bytes, start: int) -> bool:
         """Whether bytes look like a jump out of the function or to its start, or like a call into its middle."""
-        if self._facts.machine is Machine.AARCH64:
-            return _may_leave_aarch64(code)
         end = start + len(code)
         low, high = self._facts.text
         for match in _BRANCH.finditer(code):
@@ -124,20 +131,29 @@ class DecodedCode:
                 return True
         return False
 
-    @property
-    def _branch(self) -> re.Pattern[str]:
-        return _BRANCH_NAMES[self._facts.machine]
 
-    @cached_property
-    def _disassembler(self) -> capstone.Cs:
-        import capstone
+def _aarch64(code: memoryview, start: int) -> list[_Branch] | None:
+    """As `DecodedCode._x86_64`; none if no word could be a jump out of the function."""
+    if not _may_leave_aarch64(code):
+        return []
+    branches: list[_Branch] = []
+    reached = start
+    for vaddr, insn_bytes, mnemonic, operands in _disassembler().disasm_lite(bytes(code), start):
+        reached = vaddr + insn_bytes
+        kind = _BRANCH_NAMES.search(mnemonic)
+        if kind is not None and not kind["call"]:
+            branches.append((vaddr, _target(operands), -1))
+    return branches if reached == start + len(code) else None
 
-        if self._facts.machine is Machine.X86_64:
-            return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-        return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+
+@cache
+def _disassembler() -> capstone.Cs:
+    import capstone
+
+    return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
 
 
-def _may_leave_aarch64(code: bytes) -> bool:
+def _may_leave_aarch64(code: memoryview) -> bool:
     words = np.frombuffer(code[: len(code) // 4 * 4], "<u4").astype(np.int64)
     if ((words >> 25 == 0x6B) & np.isin(words >> 21 & 0xF, (0, 8))).any():  # br, and with pointer authentication
         return True
@@ -161,9 +177,3 @@ def _target(operands: str) -> int | None:
         return int(operands.rpartition(", ")[2].lstrip("#"), 0) & (1 << 64) - 1
     except ValueError:
         return None
-
-
-def _slot(operands: str, end: int) -> int:
-    """The fixed address of the pointer that an x86-64 jump ending at `end` goes through; -1 if there is none."""
-    place = _SLOT.search(operands)
-    return -1 if place is None else (end + int(place[1].replace(" ", ""), 0)) & (1 << 64) - 1
