@@ -218,14 +218,21 @@ class _Functions:
     def __init__(self, cache: SymCache, facts: KeptFacts) -> None:
         self._cache = cache
         self._facts = facts
+        self._folds: dict[int, FoldClass] = {}  # by entry, those that were found
 
     def find(self, vaddr: int) -> FoldClass | None:
-        found = self._cache.find(vaddr)
-        if found is None:
+        entry = self._cache.entry_at(vaddr)
+        if entry < 0:
             return None
-        flags = ClassFlag.MEMBERS_COMPLETE if found.is_complete else ClassFlag.NONE
-        members = tuple(Member(each.name, DieOffset(0), each.flags, each.aliases) for each in found.members)
-        return FoldClass(Vaddr(found.start), found.size_bytes, members, flags)
+        fold = self._folds.get(entry)
+        if fold is None:
+            found = self._cache.located(entry)
+            if found is None:
+                return None
+            flags = ClassFlag.MEMBERS_COMPLETE if found.is_complete else ClassFlag.NONE
+            members = tuple(Member(each.name, DieOffset(0), each.flags, each.aliases) for each in found.members)
+            fold = self._folds[entry] = FoldClass(Vaddr(found.start), found.size_bytes, members, flags)
+        return fold
 
     def vtable_name(self, vptr: int) -> str:
         return self._facts.vtables.get(vptr, "")

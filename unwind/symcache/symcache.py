@@ -167,7 +167,7 @@ class SymCache:
 
     def find(self, vaddr: int) -> Located | None:
         """The body whose code holds `vaddr`; None: no function has it. `NotCached`: a partial cache does not know."""
-        entry = self._entry(vaddr)
+        entry = self.entry_at(vaddr)
         return self.located(entry) if entry >= 0 else None
 
     def located(self, entry: int) -> Located | None:
@@ -188,7 +188,7 @@ class SymCache:
 
         Empty where no function is. `IndexError` for a member that the body does not have.
         """
-        entry = self._entry(vaddr)
+        entry = self.entry_at(vaddr)
         if entry < 0:
             return []
         record = self._record(entry)
@@ -224,7 +224,7 @@ class SymCache:
         order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
         at = 0
         while at < len(order):
-            entry = self._entry(vaddrs[order[at]])
+            entry = self.entry_at(vaddrs[order[at]])
             if entry < 0:
                 at += 1
                 continue
@@ -287,8 +287,8 @@ class SymCache:
             raise self._error(section, 0, f"is shorter than {count} numbers")
         return self.container.piece(section, 0, size_bytes).cast(code)
 
-    def _entry(self, vaddr: int) -> int:
-        """The entry that holds an address, -1 for none."""
+    def entry_at(self, vaddr: int) -> int:
+        """The entry that holds an address, -1 for none; `located` tells of it."""
         offset = vaddr - self._base
         entry = bisect_right(self._starts, offset) - 1
         if entry >= 0 and offset < self._starts[entry] + self._sizes[entry]:
