@@ -7,14 +7,16 @@ one address are candidates.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from icf.elf.image import Image
-from icf.model import DieOffset, Evidence
+from icf.model import Evidence
 from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
 from icf.tables.place import file_with_tables
@@ -26,6 +28,7 @@ from unwind.programs.functions import SymbolFunctions
 from unwind.programs.program import Body, CallRecord, Functions, Program, SlotCall
 
 DCALL, VCALL, ICF = ".debug_dcall", ".debug_vcall", ".debug_icf"
+_EVIDENCE = {int(evidence): evidence for evidence in Evidence}
 
 
 class ColumnRecords:
@@ -39,26 +42,22 @@ class ColumnRecords:
         evidence: bytes,
     ) -> None:
         order = np.argsort(call_site, kind="stable")
-        self._call_site = call_site[order]
+        self._call_site = call_site[order].data
         self._caller_die = caller_die[order]
         self._callee_die = callee_die[order]
         known = np.frombuffer(evidence, dtype=np.uint8)
         self._evidence = known[order] if len(known) == len(order) else None
 
     def at(self, return_address: int) -> Sequence[CallRecord]:
-        if not 0 <= return_address < 1 << 64:
+        first = bisect_left(self._call_site, return_address)
+        last = bisect_right(self._call_site, return_address, first)
+        if first == last:
             return ()
-        key = np.uint64(return_address)
-        first, last = (int(np.searchsorted(self._call_site, key, side=side)) for side in ("left", "right"))
-        return [
-            CallRecord(
-                return_address,
-                DieOffset(int(self._caller_die[row])),
-                DieOffset(int(self._callee_die[row])),
-                Evidence.TABLE if self._evidence is None else Evidence(int(self._evidence[row])),
-            )
-            for row in range(first, last)
-        ]
+        callers, callees = self._caller_die[first:last].tolist(), self._callee_die[first:last].tolist()
+        if self._evidence is None:
+            return [CallRecord(return_address, caller, callee) for caller, callee in zip(callers, callees, strict=True)]
+        evidence = map(_EVIDENCE.__getitem__, self._evidence[first:last].tolist())
+        return list(map(CallRecord, repeat(return_address), callers, callees, evidence))
 
 
 class ColumnSlotCalls:
@@ -66,16 +65,14 @@ class ColumnSlotCalls:
 
     def __init__(self, calls: VirtualCalls, evidence: bytes) -> None:
         order = np.argsort(calls.call_site, kind="stable")
-        self._call_site, self._slot = calls.call_site[order], calls.vtable_slot[order]
+        self._call_site, self._slot = calls.call_site[order].data, calls.vtable_slot[order]
         known = np.frombuffer(evidence, dtype=np.uint8)
         self._evidence = known[order] if len(known) == len(order) else None
 
     def get(self, return_address: int, /) -> SlotCall | None:
         """The slot; None where none is known, or several are."""
-        if not 0 <= return_address < 1 << 64:
-            return None
-        key = np.uint64(return_address)
-        first, last = (int(np.searchsorted(self._call_site, key, side=side)) for side in ("left", "right"))
+        first = bisect_left(self._call_site, return_address)
+        last = bisect_right(self._call_site, return_address, first)
         slots = set(self._slot[first:last].tolist())
         if len(slots) != 1:
             return None

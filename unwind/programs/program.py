@@ -282,15 +282,21 @@ class Program:
         records = self._records.at(return_address)
         if not records:
             return {}
-        idx_of_die = {member.die: idx for idx, member in enumerate(caller.members) if member.die}
         found: dict[int, list[tuple[int, Evidence]]] = {}
         for record in records:
             # a function that is not merged is the only caller there can be, whatever DIE of it the record names
-            idx = 0 if caller.settled else idx_of_die.get(record.caller)
+            idx = 0 if caller.settled else self._idx_of_die(record.caller, caller)
             callees = self.nodes_of_die(record.callee)
-            if idx is not None and callees:
+            if idx >= 0 and callees:
                 found.setdefault(idx, []).extend((callee, record.evidence) for callee in callees)
         return found
+
+    def _idx_of_die(self, die: int, body: Body) -> int:
+        """The member of a body that `die` describes; -1: none."""
+        for node in reversed(self._nodes_of_die.get(die, ())):
+            if 0 <= node - body.first_node < len(body.members):
+                return node - body.first_node
+        return -1
 
     def nodes_of_die(self, die: int) -> list[int]:
         """The members that `die` describes: functions, not the outlined parts that share its DIE."""

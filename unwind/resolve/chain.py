@@ -23,6 +23,8 @@ from unwind.resolve.missing_frames import MissingFrame, MissingFrames
 from unwind.resolve.relations import FOREIGN, Callee, Relation, Relations
 from unwind.resolve.vptrs import Frame
 
+_OUTSIDE = FrameAnswer(None, Verdict.UNKNOWN, reason=OUTSIDE)
+
 
 @dataclass(slots=True, eq=False)
 class Step:
@@ -38,7 +40,7 @@ class Step:
     relation: Relation | None = None  # to the caller; None: there is nothing to know
     broken: bool = False  # no possible caller allows anything, so the pair was cut
     plain: bool = True  # it says nothing new about its caller
-    answer: FrameAnswer = field(default_factory=lambda: FrameAnswer(None, Verdict.UNKNOWN, reason=OUTSIDE))
+    answer: FrameAnswer = _OUTSIDE
     inwards: dict[Frame, Step] = field(default_factory=dict)  # by return address
     innermost: dict[Frame, Step] = field(default_factory=dict)  # by program counter
 

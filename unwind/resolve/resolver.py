@@ -111,6 +111,15 @@ class Resolver:
     def _resolve(self, addresses: tuple[Frame, ...]) -> Answers:
         if not addresses:
             return ()
+        steps = self._walk(addresses)
+        steps.reverse()
+        for step in steps:
+            if not step.plain:
+                return self._sweep_back(steps)
+        return tuple([step.answer for step in steps])
+
+    def _walk(self, addresses: tuple[Frame, ...]) -> list[Step]:
+        """The steps of a stack, outermost first."""
         step = self._chains.root
         steps = []
         try:
@@ -119,24 +128,18 @@ class Resolver:
                 steps.append(step)
             steps.append(step.innermost[addresses[0]])
         except KeyError:  # something not met before
-            steps = self._walk(addresses)
-        steps.reverse()
-        for step in steps:
-            if not step.plain:
-                return self._sweep_back(steps)
-        return tuple([step.answer for step in steps])
+            self._go_on(steps, addresses)
+        return steps
 
-    def _walk(self, addresses: tuple[Frame, ...]) -> list[Step]:
-        """The steps of a stack, outermost first, made where they are new."""
+    def _go_on(self, steps: list[Step], addresses: tuple[Frame, ...]) -> None:
+        """Add to `steps`, the outermost ones of a stack, all others, made where they are new."""
         if len(self._chains) > self._step_limit:
             self._chains = Chains(self._process)
-        step = self._chains.root
-        steps = []
-        for address in addresses[:0:-1]:
-            step = self._chains.step(step, address, is_pc=False)
+            steps.clear()
+        step = steps[-1] if steps else self._chains.root
+        for frame_idx in range(len(addresses) - 1 - len(steps), -1, -1):
+            step = self._chains.step(step, addresses[frame_idx], frame_idx == 0)
             steps.append(step)
-        steps.append(self._chains.step(step, addresses[0], is_pc=True))
-        return steps
 
     def _sweep_back(self, steps: list[Step]) -> Answers:
         """The answers where some frame says something about its caller."""
