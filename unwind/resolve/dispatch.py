@@ -115,6 +115,10 @@ class Dispatch:
             return _union((dict(enumerate(self._taken)), self._anywhere))
         return _union((self._of_slot.get(slot, {}), self._anywhere))
 
+    def in_slot_of_class(self, slot: int, class_idx: int) -> int:
+        """The members of a class that are in slot `slot` of a vtable, or may be."""
+        return self._of_slot.get(slot, {}).get(class_idx, 0) | self._anywhere.get(class_idx, 0)
+
     def entered(self, slot: int) -> Entered:
         """What a call by `slot`, or by ANY_POINTER, can end up in."""
         found = self._entered.get(slot)
@@ -179,12 +183,24 @@ class Dispatch:
     def _enter(self, slot: int) -> Entered:
         """What a call by `slot` ends up in before control goes through a pointer again, and the slots it then takes."""
         found = self._directly.get(slot)
-        if found is not None:
-            return found
-        members: Masks = {}
-        jumped: Masks = {}
-        slots: set[int] = set()
-        todo = list(self.in_slot(slot).items())
+        if found is None:
+            if slot in (ANY_POINTER, STORED_POINTER):
+                found = self._jump_on(self.in_slot(slot), Entered({}, {}, frozenset()))
+            else:
+                found = self._jump_on(self._of_slot.get(slot, {}), self._from_anywhere)
+            self._directly[slot] = found
+        return found
+
+    @cached_property
+    def _from_anywhere(self) -> Entered:
+        """What is entered whatever the slot."""
+        return self._jump_on(self._anywhere, Entered({}, {}, frozenset()))
+
+    def _jump_on(self, first: Masks, known: Entered) -> Entered:
+        """`known`, and what control ends up in that enters `first`."""
+        members, jumped, slots = dict(known.members), dict(known.jumped), set(known.slots)
+        landed = []  # by jumps of other functions than thunks
+        todo = list(first.items())
         while todo:
             class_idx, mask = todo.pop()
             new = mask & ~members.get(class_idx, 0)
@@ -192,22 +208,20 @@ class Dispatch:
                 continue
             members[class_idx] = members.get(class_idx, 0) | new
             slots |= self.slots_left_by(class_idx)
-            for idx in bits(new):
-                landings = self._jumps.get((class_idx, idx), ())
+            for idx in bits(new & self._jumping.get(class_idx, 0)):
+                landings = self._jumps[class_idx, idx]
                 todo += landings
                 if (class_idx, idx) not in self._thunks:
-                    for landed, landed_mask in landings:
-                        jumped[landed] = jumped.get(landed, 0) | landed_mask
-        todo = list(jumped.items())
-        while todo:  # a jump may also lead to a thunk
-            class_idx, mask = todo.pop()
-            for idx in bits(mask):
-                for landed, landed_mask in self._jumps.get((class_idx, idx), ()):
-                    new = landed_mask & ~jumped.get(landed, 0)
-                    jumped[landed] = jumped.get(landed, 0) | new
-                    todo += [(landed, new)] if new else []
-        found = self._directly[slot] = Entered(members, jumped, frozenset(slots))
-        return found
+                    landed += landings
+        while landed:  # a jump may also lead to a thunk
+            class_idx, mask = landed.pop()
+            new = mask & ~jumped.get(class_idx, 0)
+            if not new:
+                continue
+            jumped[class_idx] = jumped.get(class_idx, 0) | new
+            for idx in bits(new & self._jumping.get(class_idx, 0)):
+                landed += self._jumps[class_idx, idx]
+        return Entered(members, jumped, frozenset(slots))
 
     def _mask(self, ref: MemberRef) -> int:
         return every_member(self._classes[ref.class_idx]) if ref.member_idx == ALL_MEMBERS else 1 << ref.member_idx
@@ -215,6 +229,14 @@ class Dispatch:
     @cached_property
     def _jumps(self) -> dict[tuple[int, int], list[Jump]]:
         return jumps_between(self._classes, self._tail_calls)
+
+    @cached_property
+    def _jumping(self) -> Masks:
+        """The members that jump."""
+        found: Masks = {}
+        for class_idx, idx in self._jumps:
+            found[class_idx] = found.get(class_idx, 0) | 1 << idx
+        return found
 
     @cached_property
     def _left_by(self) -> dict[int, list[PointerJump]]:
@@ -281,4 +303,10 @@ def _union(parts: Iterable[Masks]) -> Masks:
 
 def bits(mask: int) -> list[int]:
     """The members of a mask."""
-    return [idx for idx in range(mask.bit_length()) if mask >> idx & 1]
+    found = []
+    text = bin(mask)[:1:-1]
+    idx = text.find("1")
+    while idx >= 0:
+        found.append(idx)
+        idx = text.find("1", idx + 1)
+    return found

@@ -130,7 +130,7 @@ class TailPaths:
         found: dict[Body, list[Exit]] = {}
         for body in reached:
             for jump, slot in body.program.slot_jumps(body) if body.program is end.program else ():
-                members = end.mask_of(end.program.in_slot(slot))
+                members = end.program.dispatch.in_slot_of_class(slot, end.class_idx)
                 if members:
                     found.setdefault(body, []).append(Exit(jump, end, ((body.domain, members),)))
         return found
