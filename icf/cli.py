@@ -5,6 +5,9 @@ only the module of the verb that was called is imported: that keeps `icf` free o
 `linkpass` and `unwind`, and `icf --help` free of numpy, which alone would take ten times as long as
 all the rest. The help lines stand in the table for the same reason.
 
+A verb may answer one question and end, thousands of times in a script, so nothing here costs what it need not: options
+are read without argparse where that is possible (arguments.py), and there is no `typing`, `contextlib`, `functools`.
+
 Exit status: 0 done, 1 failed, 2 usage; 130, 141 and 143 after an interrupt, a closed pipe and a request to end, as
 a shell has them. Every error that a user can cause is an `IcfError` or an `OSError` and becomes one line on stderr; a
 traceback is a bug.
@@ -12,20 +15,27 @@ traceback is a bug.
 
 from __future__ import annotations
 
-import argparse
+import gc
 import os
-import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple, NoReturn
 
+from icf.arguments import Arguments, NotPlain, PlainParser
 from icf.errors import IcfError
+from icf.typed import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+    from typing import NoReturn
+else:
+    import _signal as signal  # what `signal` makes enums of, which takes 3 ms
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_INTERRUPTED, EXIT_CLOSED_PIPE, EXIT_TERMINATED = 130, 141, 143  # 128 + SIGINT, SIGPIPE, SIGTERM
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 16  # imports make no garbage; to look for it takes a tenth of a query
 
 
 class Verb(NamedTuple):
@@ -47,18 +57,6 @@ VERBS: dict[str, Verb] = {
     "symbolize": Verb("unwind.cmd_symbolize", "names, inlined functions and lines of addresses"),
     "disasm": Verb("unwind.cmd_disasm", "show machine code, and which functions its calls mean"),
 }
-
-
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Knows how wide the terminal is; argparse would import shutil to find out, for each start of a verb."""
-
-    def __init__(self, prog: str) -> None:
-        columns = os.environ.get("COLUMNS", "")
-        try:
-            width = int(columns) if columns.isdecimal() else os.get_terminal_size(1).columns
-        except OSError:
-            width = 0
-        super().__init__(prog, width=(width or 80) - 2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,6 +98,7 @@ def _implied(program: str) -> list[str]:
 
 def _own_arguments() -> list[str]:
     """The arguments of this process, made ready: a request to end runs what cleans up, any name can be printed."""
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -110,8 +109,10 @@ def _own_arguments() -> list[str]:
 def _end(status: int) -> NoReturn:
     """End this process. To take apart what a pass has built would take longer than some of its steps."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # that is said already, or there is nobody to tell
+        try:
             stream.flush()
+        except OSError:  # that is said already, or there is nobody to tell
+            pass
     os._exit(status)
 
 
@@ -121,14 +122,24 @@ def _run_verb(verb: Verb, prog: str, args: list[str]) -> int:
 
     def call() -> int:
         module = import_module(verb.module)
-        parser = argparse.ArgumentParser(
-            prog=prog, description=verb.help, formatter_class=_HelpFormatter, allow_abbrev=False
-        )
-        module.add_arguments(parser)
-        status: int = module.run(parser.parse_args(args))
+        status: int = module.run(read_arguments(verb, prog, module, args))
         return status
 
     return _guarded(call)
+
+
+def read_arguments(verb: Verb, prog: str, module: ModuleType, args: Sequence[str]) -> Arguments:
+    """What a command line says; `SystemExit` where it asks for help, or breaks the rules."""
+    try:
+        plain = PlainParser()
+        module.add_arguments(plain)
+        return plain.parse_args(args)
+    except NotPlain:
+        from icf.fullparser import full_parser
+
+        parser = full_parser(prog, verb.help)
+        module.add_arguments(parser)
+        return parser.parse_args(args, Arguments({}))
 
 
 def _guarded(call: Callable[[], int]) -> int:

@@ -3,8 +3,9 @@
     C++ (Itanium), Rust v0     LLVM's demanglers (pycxxfilt): the same text as llvm-cxxfilt and llvm-symbolizer
     Rust legacy, Swift         those of rustc and of Swift (pydemumble); a legacy name loses its hash, as rustc shows it
 
-A library is imported at the first name that needs it, and so is `re`, which takes 8 ms. What a library refuses is shown as it is, and so is a name of
-more than 16 KiB: the demanglers recurse with its depth, and a made-up one of twice that ends the process.
+A library is imported at the first name that needs it, and so is `re`, which takes 8 ms. What a library refuses is
+shown as it is, and so is a name of more than 16 KiB: the demanglers recurse with its depth, and a made-up one of twice
+that ends the process.
 """
 
 from __future__ import annotations

@@ -9,22 +9,23 @@ Lines on stdin are answered as they come, many at a time where many are there.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from itertools import groupby, islice
-from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
+from icf.typed import TYPE_CHECKING
 from unwind.symbolize.flags import add_spellings
 from unwind.symbolize.requests import Request, read_hexadecimal, read_request
 from unwind.symbolize.styles import Options, TextWriter
 from unwind.symbolize.symbolizer import Symbolized, Symbolizer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Self
+
+    from icf.arguments import Arguments, Parser
     from unwind.live.symbolizer import LiveFrame, LiveSymbolizer
     from unwind.symbolize.writers import Writer
 
@@ -36,7 +37,7 @@ _FORMS = {"LLVM": "llvm", "GNU": "llvm-gnu", "JSON": "json"}
 _TOOLS = {"llvm": "llvm", "gnu": "addr2line", "json": "json"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     parser.epilog = """\
 An address is one as linked: hexadecimal with --style gnu, else decimal unless it begins with 0x. A line on stdin may
 also name the image, as llvm-symbolizer has it ('/usr/bin/shop 0x1139'), or a function ('main', 'main+4').
@@ -61,15 +62,13 @@ in all of them; --candidates shows each with its own."""
         "-f", "--functions", action="store_const", const="linkage", help="names of functions (gnu: not without it)"
     )
     functions.add_argument(
-        "-i",
-        "--inlines",
-        "--inlining",
-        action=argparse.BooleanOptionalAction,
-        help="inlined functions (gnu: not without)",
+        "-i", "--inlines", "--inlining", action="store_true", default=None, help="inlined functions (gnu: not without)"
     )
+    functions.add_argument("--no-inlines", "--no-inlining", action="store_false", dest="inlines", help="none of them")
     functions.add_argument(
-        "-C", "--demangle", action=argparse.BooleanOptionalAction, help="names as in the source (gnu: not without it)"
+        "-C", "--demangle", action="store_true", default=None, help="names as in the source (gnu: not without it)"
     )
+    functions.add_argument("--no-demangle", action="store_false", dest="demangle", help="names as in the symbol table")
     functions.add_argument("-p", "--pretty-print", action="store_true", help="an answer in a line")
     functions.add_argument(
         "-a", "--addresses", "--print-address", dest="show", action="store_true", help="addresses, too"
@@ -85,7 +84,7 @@ in all of them; --candidates shows each with its own."""
     add_spellings(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     if args.version:
         from icf import __version__
 
@@ -94,8 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if args.style == "gnu" and args.exe is None and args.pid is None and not args.build_id:
         args.exe = "a.out"
     options = _options(args)
-    with ExitStack() as opened:
-        images = _Images(args, opened)
+    with _Images(args) as images:
         if args.exe is not None or args.pid is not None or args.build_id:
             images.of(Request())  # without an image there is nothing to answer
         asker = _Asker(args, images, _writer(options))
@@ -127,7 +125,7 @@ def _section_start(path: str | None, name: str) -> int:
     return section.vaddr
 
 
-def _options(args: argparse.Namespace) -> Options:
+def _options(args: Arguments) -> Options:
     """What to write; where nothing is said, what the tool writes that this stands in for."""
     is_gnu = args.style == "gnu"
     form = _FORMS[args.output_style] if args.output_style else _TOOLS[args.style or "llvm"]
@@ -177,17 +175,24 @@ def _lines(fd: int) -> Iterator[list[str]]:
 class _Images:
     """The symbolizers of the images that were asked about."""
 
-    def __init__(self, args: argparse.Namespace, opened: ExitStack) -> None:
-        self._args, self._opened = args, opened
+    def __init__(self, args: Arguments) -> None:
+        self._args = args
         self._known: dict[tuple[str, str], Symbolizer | LiveSymbolizer | None] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for symbolizer in self._known.values():
+            if symbolizer is not None:
+                symbolizer.close()
 
     def of(self, request: Request) -> Symbolizer | LiveSymbolizer | None:
         """The symbolizer for a request; None for an image that cannot be read, of which stderr says why, once."""
         key = (request.image, request.build_id)
         if key not in self._known:
             try:
-                self._known[key] = symbolizer = self._open(request)
-                self._opened.callback(symbolizer.close)
+                self._known[key] = self._open(request)
             except IcfError as error:
                 if not any(key):
                     raise
@@ -215,7 +220,7 @@ class _Images:
 class _Asker:
     """Turns lines into answers."""
 
-    def __init__(self, args: argparse.Namespace, images: _Images, writer: Writer) -> None:
+    def __init__(self, args: Arguments, images: _Images, writer: Writer) -> None:
         self.writer = writer
         self._images = images
         self._exe: str | None = args.exe or args.build_id or None if args.pid is None else f"process {args.pid}"
