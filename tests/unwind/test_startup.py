@@ -52,6 +52,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["-f", "-i", "-C", "-p", "-a"],
         ["-fiCpas", "--style", "gnu"],
         ["--style=gnu"],
+        ["--style=json", "--candidates"],
         ["--output-style", "GNU", "--functions=linkage", "--no-inlines"],
     ],
 )
@@ -69,7 +70,7 @@ def test_a_warm_query_imports_little(shop: Path, options: list[str], is_stdin: b
         cwd=ROOT,
         check=True,
     )
-    assert "??" in done.stdout and "main.cpp" in done.stdout
+    assert "main.cpp" in done.stdout
     imported = set(done.stderr.split())
     assert "unwind.symcache.symcache" in imported
     assert imported & HEAVY == set()

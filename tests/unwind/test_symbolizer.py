@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -115,6 +116,17 @@ def test_json_lists_the_candidates(symbolizer: Symbolizer) -> None:
     text = JsonWriter(Options()).address(grow, grow.vaddr, "shop")
     assert '"Candidates":[{"FunctionName":"List<Order>::grow()","LinkageName":"_ZN4ListI5OrderE4growEv"},' in text
     assert text.endswith('],"CandidatesComplete":true}\n')
+
+
+@pytest.mark.parametrize("odd", ['say "a"', "a\\b", "a\nb\tc", "\x7f", "caf\xe9", "\udc80", "\U0001f600", ""])
+def test_json_of_odd_names_is_json(odd: str) -> None:
+    found = Symbolized(3, 1, 4, (CachedFrame(odd, f"{odd}/x.cc", 7, 9, False),))
+    for options in (Options(), Options(pretty=True)):
+        writer = JsonWriter(options)
+        answer = json.loads(writer.address(found, 3, odd))
+        assert (answer["ModuleName"], answer["Symbol"][0]["FileName"]) == (odd, f"{odd}/x.cc")
+        assert answer["Symbol"][0]["FunctionName"] == odd
+        assert json.loads(writer.function([found], odd, odd))["SymName"] == odd
 
 
 def frame(name: str, line: int, *, is_inlined: bool = False) -> CachedFrame:

@@ -10,22 +10,28 @@ there is more:
     "Candidates":[{"FunctionName":"List<Order>::grow()","LinkageName":"_ZN4ListI5OrderE4growEv"},...],"CandidatesComplete":true
 
 With `--candidates` each has its own `"Symbol"`. `"CandidatesComplete":false` alone: one is known, there may be more.
+
+The text is put together here: `json` takes longer to import than all else that answers one address, and longer to
+write a frame.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
 
+from icf.typed import TYPE_CHECKING
 from unwind.symbolize.styles import Options, basename, joined, namer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
 
-_Object = dict[str, Any]
+_NO_FRAME = (
+    '{"Column":0,"Discriminator":0,"FileName":"","FunctionName":"","Line":0,"StartAddress":"","StartFileName":"",'
+    '"StartLine":0}'
+)
 
 
 class JsonWriter:
@@ -35,15 +41,15 @@ class JsonWriter:
         self._options = options
         self._name = namer(options)
         self._path = basename if options.basenames else str
-        self._encoder = json.JSONEncoder(indent=2) if options.pretty else json.JSONEncoder(separators=(",", ":"))
 
     def address(self, found: Found, address: int, image: str) -> str:
-        answer: _Object = {"Address": f"{address:#x}", "ModuleName": image, "Symbol": self._symbol(found)}
+        text = f'"Address":"{address:#x}","ModuleName":{_quoted(image)},"Symbol":{self._symbol(found)}'
         if found.candidates:
-            answer["Candidates"] = [self._candidate(found, idx) for idx in range(len(found.candidates))]
+            candidates = [self._candidate(found, idx) for idx in range(len(found.candidates))]
+            text = f'{text},"Candidates":{_listed(candidates)}'
         if found.candidates or not found.is_complete:
-            answer["CandidatesComplete"] = found.is_complete
-        return self._line(answer)
+            text = f'{text},"CandidatesComplete":{"true" if found.is_complete else "false"}'
+        return self._line(f"{{{text}}}")
 
     def addresses(
         self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
@@ -51,51 +57,66 @@ class JsonWriter:
         return map(self.address, symbolizer.symbolize_many(vaddrs), asked, repeat(image))
 
     def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
-        places = [place for each in found for place in self._symbol(each)]
-        return self._line({"Loc": places, "ModuleName": image, "SymName": symbol})
+        places = [place for each in found for place in self._places(each)]
+        return self._line(f'{{"Loc":{_listed(places)},"ModuleName":{_quoted(image)},"SymName":{_quoted(symbol)}}}')
 
     def failed(self, image: str) -> str:
-        return self._line({"ModuleName": image, "Symbol": [self._frame("", "", 0, 0, "")]})
+        return self._line(f'{{"ModuleName":{_quoted(image)},"Symbol":[{_NO_FRAME}]}}')
 
     def together(self, answers: Sequence[str]) -> str:
-        return self._line([json.loads(answer) for answer in answers])
+        return self._line(_listed([answer.rstrip("\n") for answer in answers]))
 
-    def _line(self, answer: object) -> str:
-        return self._encoder.encode(answer) + "\n"
+    def _line(self, text: str) -> str:
+        if self._options.pretty:
+            import json
 
-    def _symbol(self, found: Found) -> list[_Object]:
+            text = json.dumps(json.loads(text), indent=2)
+        return f"{text}\n"
+
+    def _symbol(self, found: Found) -> str:
+        return _listed(self._places(found))
+
+    def _places(self, found: Found) -> list[str]:
         if not found.frames:
-            return [self._frame("", "", 0, 0, "")]
+            return [_NO_FRAME]
         return self._frames(found.frames, found.start, joined(found, self._name))
 
-    def _candidate(self, found: Found, idx: int) -> _Object:
+    def _candidate(self, found: Found, idx: int) -> str:
         each = found.candidates[idx]
-        answer: _Object = {"FunctionName": self._name(each.linkage_name), "LinkageName": each.linkage_name}
+        name = self._name(each.linkage_name)
+        text = f'"FunctionName":{_quoted(name)},"LinkageName":{_quoted(each.linkage_name)}'
         if self._options.candidates:
-            answer["Symbol"] = self._frames(each.frames, found.start, "")
-        return answer
+            text = f'{text},"Symbol":{_listed(self._frames(each.frames, found.start, ""))}'
+        return f"{{{text}}}"
 
-    def _frames(self, frames: Frames, start: int, own_name: str) -> list[_Object]:
+    def _frames(self, frames: Frames, start: int, own_name: str) -> list[str]:
         last = len(frames) - 1
-        names = [self._name(frame.linkage_name) if frame.linkage_name else "" for frame in frames]
+        names = [self._name(frame[0]) if frame[0] else "" for frame in frames]
         if own_name:
             names[-1] = own_name
         if not self._options.inlines:
-            file, line, column = frames[0][1:4]
-            return [self._frame(names[-1], file, line, column, hex(start))]
+            return [self._frame(names[-1], *frames[0][1:4], hex(start))]
         return [
-            self._frame(name, frame.file, frame.line, frame.column, hex(start) if idx == last else "")
+            self._frame(name, *frame[1:4], hex(start) if idx == last else "")
             for idx, (name, frame) in enumerate(zip(names, frames, strict=True))
         ]
 
-    def _frame(self, name: str, file: str, line: int, column: int, start: str) -> _Object:
-        return {
-            "Column": column,
-            "Discriminator": 0,
-            "FileName": self._path(file),
-            "FunctionName": name if self._options.functions != "none" else "",
-            "Line": line,
-            "StartAddress": start,
-            "StartFileName": "",
-            "StartLine": 0,
-        }
+    def _frame(self, name: str, file: str, line: int, column: int, start: str) -> str:
+        shown = name if self._options.functions != "none" else ""
+        return (
+            f'{{"Column":{column},"Discriminator":0,"FileName":{_quoted(self._path(file))},'
+            f'"FunctionName":{_quoted(shown)},"Line":{line},"StartAddress":"{start}","StartFileName":"","StartLine":0}}'
+        )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return f"[{','.join(texts)}]"
+
+
+def _quoted(text: str) -> str:
+    """A text as JSON has it."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    import json
+
+    return json.dumps(text)
