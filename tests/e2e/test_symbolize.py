@@ -335,3 +335,17 @@ def test_a_folded_function_that_is_asked_for_by_name_has_its_own_line(folded: Pa
         assert shown.partition("(")[0] == name
         line = int(place.split(":")[-2])
         assert line == 4 or DECLARED[name] <= line <= DECLARED[name] + 2  # 4: what is inlined there
+
+
+def test_aliases_that_no_linker_has_folded_have_the_line_of_their_code(tmp_path: Path) -> None:
+    source = 'extern "C" { int first(int x) { return x * 7; }\nint second(int) __attribute__((alias("first"))); }\n'
+    source += "int main(int argc, char **) { return first(argc) + second(argc); }\n"
+    (tmp_path / "aliases.cpp").write_text(source)
+    image = tmp_path / "aliases"
+    run(tool("g++"), "-O0", "-g", "-fuse-ld=bfd", tmp_path / "aliases.cpp", "-o", image)
+    assert symbolize("-ps", "-e", image, "first") == "first at aliases.cpp:1:31\n\n"
+    found = re.search(r"^0*([0-9a-f]+) T first$", run("nm", image).stdout, re.MULTILINE)
+    assert found is not None
+    assert symbolize("-ps", "-e", image, f"0x{found[1]}") == "first | second at aliases.cpp:1:31\n\n"
+    (frames,) = json.loads(symbolize("--style=json", "-e", image, f"0x{found[1]}"))
+    assert frames["CandidatesComplete"]

@@ -8,7 +8,7 @@ import pytest
 
 from icf.elf.image import Image
 from icf.model import ClassFlag
-from tests.support.link import compile_object, link
+from tests.support.link import LINKERS, compile_object, link
 from unwind.programs.functions import SymbolFunctions
 
 SOURCE = """
@@ -38,6 +38,7 @@ last: nop; ret
     .globl _ZN1aC1Ev, _ZN1aC2Ev, _ZN1bC1Ev, _Z2C1v, _Z2C2v
 _ZN1aC1Ev: _ZN1aC2Ev: _ZN1bC1Ev: _Z2C1v: _Z2C2v: ret
     .size _ZN1aC1Ev, 1
+    .ident "GCC: (GNU) 12"
 """
 
 
@@ -80,6 +81,37 @@ def test_where_the_pass_has_been_the_best_symbol_names_the_function(image: Image
 def test_elsewhere_each_symbol_is_a_candidate_but_variants_of_a_constructor_are_one(image: Image) -> None:
     functions = SymbolFunctions(image, folds_known=False)
     fold = functions.find(vaddr_of(image, "_ZN1aC1Ev"))
-    assert fold is not None and not fold.flags & ClassFlag.MEMBERS_COMPLETE
+    assert fold is not None
     members = {member.name: member.aliases for member in fold.members}
     assert members == {"_ZN1aC1Ev": ("_ZN1aC2Ev",), "_ZN1bC1Ev": (), "_Z2C1v": (), "_Z2C2v": ()}
+
+
+@pytest.mark.parametrize("linker", LINKERS)
+def test_there_may_be_others_where_the_linker_drops_symbols_of_what_it_folds(linker: str, tmp_path: Path) -> None:
+    path = link(tmp_path / "program", linker, compile_object(SOURCE, suffix=".s"), "-nostdlib", "-static")
+    with Image.open(path) as image:
+        functions = SymbolFunctions(image, folds_known=False)
+        for name in ("_start", "_ZN1aC1Ev"):
+            fold = functions.find(vaddr_of(image, name))
+            assert fold is not None
+            assert bool(fold.flags & ClassFlag.MEMBERS_COMPLETE) == (linker in ("bfd", "lld"))
+
+
+def test_versions_of_one_name_are_one_function(tmp_path: Path) -> None:
+    source = """
+    .text
+    .globl _start, copy_old, copy_new, other
+    .type copy_old,@function; .type copy_new,@function; .type other,@function; .type _start,@function
+_start: ret
+copy_old: copy_new: other: nop; ret
+    .symver copy_old, copy@OLD
+    .symver copy_new, copy@@NEW
+"""
+    (tmp_path / "map").write_text("OLD { }; NEW { } OLD;")
+    flags = ("-shared", "-nostdlib", f"-Wl,--version-script={tmp_path / 'map'}")
+    path = link(tmp_path / "lib.so", "bfd", compile_object(source, suffix=".s"), *flags)
+    with Image.open(path) as image:
+        fold = SymbolFunctions(image, folds_known=False).find(vaddr_of(image, "copy@@NEW"))
+        assert fold is not None
+        found = {frozenset({member.name, *member.aliases}) for member in fold.members}
+        assert frozenset({"copy@@NEW", "copy@OLD"}) in found and frozenset({"other"}) in found

@@ -5,9 +5,9 @@ link pass has been, it has sorted out which of them are folded functions, so the
 best symbol names the function: global before weak before local, then by name. Where it has not, several
 symbols may be folded functions or aliases, nobody knows; only the variants that a C++ compiler makes of one
 constructor or destructor (C1 and C2, D1 and D2) are told from the names: they demangle to one text and
-differ in that digit. The rest are members, and there may be more of them. So there may be where one symbol is left:
-gold drops those of folded local functions, mold those of all folded ones, `strip` and -x local ones. GNU ld does not
-fold.
+differ in that digit; and versions of one name (`memcpy@@GLIBC_2.14`). The rest are members, and there may be more of
+them, also where one symbol is left: gold drops those of folded local functions, mold those of all folded ones, `strip`
+and -x local ones. lld drops none, and GNU ld does not fold.
 
 Assembly often leaves out sizes: such a symbol reaches to the next one or the end of its section. Where
 ranges nest, the innermost counts.
@@ -116,23 +116,29 @@ class SymbolFunctions:
             flags = MemberFlag.LOCAL if symbols.bind[group[0][3]] == _STB_LOCAL else MemberFlag.NONE
             members.append(Member(name, flags=flags, aliases=tuple(aliases)))
         start = int(self.starts[idx])
-        complete = ClassFlag.MEMBERS_COMPLETE if len(members) == 1 and self.are_all_named else ClassFlag.NONE
+        complete = ClassFlag.MEMBERS_COMPLETE if self.are_all_named else ClassFlag.NONE
         return FoldClass(Vaddr(start), int(self.ends[idx]) - start, tuple(members), complete)
 
 
 def _by_function(named: list[_Named], file_name: Callable[[int], str]) -> list[list[_Named]]:
-    """The symbols of one address, variants of one constructor or destructor together.
+    """The symbols of one address, variants of one constructor or destructor together, and versions of one name.
 
     One address can have thousands of symbols, so only those are compared that may be variants.
     """
     alike: dict[tuple[str, str], list[list[_Named]]] = {}
     groups = []
     for entry in named:
-        likely = alike.setdefault((_VARIANT_DIGIT.sub("*", entry[2]), file_name(entry[3])), [])
-        group = next((group for group in likely if same_function(group[0][2], entry[2])), None)
+        name = _unversioned(entry[2])
+        likely = alike.setdefault((_VARIANT_DIGIT.sub("*", name), file_name(entry[3])), [])
+        group = next((group for group in likely if same_function(_unversioned(group[0][2]), name)), None)
         if group is None:
             group = []
             likely.append(group)
             groups.append(group)
         group.append(entry)
     return groups
+
+
+def _unversioned(name: str) -> str:
+    """`memcpy` of memcpy@@GLIBC_2.14, which is another symbol than memcpy@GLIBC_2.2.5."""
+    return name.partition("@")[0]

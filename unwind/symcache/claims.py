@@ -130,7 +130,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     if scan is not None and debug is not None:
         functions = _Functions(debug, scan)
         _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)])
-        _claim_folds(functions, folds, function[: len(body)])
+        _claim_folds(functions, folds, function[: len(body)], are_aliases=image.linker == "bfd")
         dies = [member.die * (not member.flags & MemberFlag.SYNTHETIC) for _, fold in folds for member in fold.members]
         described = functions.of_dies(np.array(dies, np.uint64))
         _claim_split(functions, folds, described)
@@ -168,8 +168,14 @@ def _claim_symbols(functions: _Functions, image: Image, bodies: Bodies, rows: I6
     function[claimed] = found[order[best]]
 
 
-def _claim_folds(functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64) -> None:
-    """Fill in the functions of the members of fold classes, and of bodies that have several symbols."""
+def _claim_folds(
+    functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64, *, are_aliases: bool
+) -> None:
+    """Fill in the functions of the members of fold classes, and of bodies that have several symbols.
+
+    Where the linker does not fold, `are_aliases`, a body has the lines of the one function described there, whatever
+    it is called by.
+    """
     fold_idx, found = functions.claims_at(np.array([fold.vaddr for _, fold in folds], np.uint64))
     here = [_Described() for _ in folds]
     names = [functions.text(reference) for reference in functions.names(found).tolist()]
@@ -179,7 +185,9 @@ def _claim_folds(functions: _Functions, folds: list[tuple[int, FoldClass]], func
     row = 0
     for (_, fold), described in zip(folds, here, strict=True):
         for member in fold.members:
-            function[row] = described.choose(member, is_alone=len(fold.members) == 1)
+            function[row] = described.only() if are_aliases else -1
+            if function[row] < 0:
+                function[row] = described.choose(member, is_alone=len(fold.members) == 1)
             row += 1
 
 
@@ -201,7 +209,7 @@ class _Described:
         self._by_die: dict[int, int] = {}
         self._by_name: dict[str, list[int]] = {}
         self._by_kin: dict[str, list[tuple[int, str]]] = {}
-        self._nameless = -1  # the first without a linkage name
+        self._nameless: list[int] = []  # without a linkage name
 
     def add(self, owner: int, name: str, die: int) -> None:
         """One more, with its linkage name or ""; in the order of owners."""
@@ -209,8 +217,13 @@ class _Described:
         if name:
             self._by_name.setdefault(name, []).append(owner)
             self._by_kin.setdefault(kin(name), []).append((owner, name))
-        elif self._nameless < 0:
-            self._nameless = owner
+        else:
+            self._nameless.append(owner)
+
+    def only(self) -> int:
+        """The one function that is described, or the first of those that have one linkage name; else -1."""
+        described = [*self._by_name.values(), *([owner] for owner in self._nameless)]
+        return described[0][0] if len(described) == 1 else -1
 
     def choose(self, member: Member, *, is_alone: bool) -> int:
         """That of a member, -1 where none or not exactly one is it."""
@@ -223,4 +236,4 @@ class _Described:
             if same and (is_alone or len({name for _, name in same}) == 1):
                 is_one = is_alone or not member.flags & MemberFlag.LOCAL or len(same) == 1
                 return min(owner for owner, _ in same) if is_one else -1
-        return self._nameless if is_alone else -1
+        return self._nameless[0] if is_alone and self._nameless else -1
