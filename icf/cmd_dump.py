@@ -13,11 +13,10 @@ person reads is what a script gets; the text is sorted by address and shows dema
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.demangle import demangle
@@ -26,11 +25,14 @@ from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, Member, Membe
 from icf.tables.load import Tables, load_tables
 from icf.tables.place import SECTIONS
 
+if TYPE_CHECKING:
+    from icf.arguments import Arguments, Parser
+
 _Json = dict[str, Any]
 _NAME_WIDTH_MAX = 60
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object, or its separate debug file")
     add_debug_arguments(parser)
     parser.add_argument("--folds", action="store_true", help="functions that share a body (.debug_icf)")
@@ -42,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-demangle", action="store_true", help="print linkage names as they are")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     everything = not (args.folds or args.dcall or args.vcall or args.vtables or args.address_taken)
     with open_image(args.image, args.debug_file, args.debug_root) as image:
         tables = load_tables(image)

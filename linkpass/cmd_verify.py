@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.tables.load import load_tables
 from linkpass.verify import verify_image
 
+if TYPE_CHECKING:
+    from icf.arguments import Arguments, Parser
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object with tables")
     add_debug_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     with open_image(args.image, args.debug_file, args.debug_root, needs_code=True) as image:
         problems = verify_image(image)
         tables = load_tables(image)

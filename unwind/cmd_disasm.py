@@ -6,10 +6,10 @@ for, come from the image's symcache.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.demangle import demangle
@@ -20,11 +20,14 @@ from unwind.programs.facts import ImageFacts
 from unwind.programs.load import has_only_records, has_tables
 from unwind.programs.program import Program
 
+if TYPE_CHECKING:
+    from icf.arguments import Arguments, Parser
+
 _Places = Callable[[Region, int], SourcePlace | None]
 _FOLDING_LINKERS = ("gold", "lld", "mold")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("-e", "--exe", metavar="IMAGE", required=True, help="an executable or shared object")
     add_debug_arguments(parser)
     parser.add_argument("-l", "--lines", action="store_true", help="say where file and line change")
@@ -54,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     with open_image(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
         if image.linker in _FOLDING_LINKERS and not (has_tables(image) or has_only_records(image)):
             sys.stderr.write(
@@ -90,7 +93,7 @@ def _json(listing: Listing, place: _Places | None) -> Callable[[Region], Iterato
     return write
 
 
-def _text(listing: Listing, place: _Places | None, args: argparse.Namespace) -> Callable[[Region], Iterator[str]]:
+def _text(listing: Listing, place: _Places | None, args: Arguments) -> Callable[[Region], Iterator[str]]:
     from unwind.disasm.write_text import TextWriter
 
     writer = TextWriter(
