@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from icf.elf.image import Image
 from tests.bench.timing import CommandFailed, Cost, run_in_turns, warm
 from tests.truth.builds import build
 from tests.truth.programs import CACHE, GENERATED, NINJA, Unavailable
 from tests.truth.tool import default_command
 
-STACK_COUNT = 20_000
+STACK_COUNT, QUERY_TURNS = 20_000, 40
 Figures = dict[str, Any]
 
 
@@ -111,6 +112,17 @@ def _bench_symcache(image: Path, work: Path, turn_count: int) -> Figures:
     return figures
 
 
+def _bench_query(image: Path, command: Sequence[str], work: Path) -> Figures:
+    """One address of a symcache that is kept, a process of its own, and a process that does nothing."""
+    with Image.open(image) as opened:
+        vaddr = hex(opened.entry)
+    commands = {
+        "query": [*command, "symbolize", "-e", str(image), "--cache-dir", str(work / "cache"), vaddr],
+        "python": [sys.executable, "-c", "pass"],
+    }
+    return {f"{name}_ms": cost.wall_s * 1e3 for name, cost in run_in_turns(commands, QUERY_TURNS).items()}
+
+
 def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures:
     """All figures of one image; a part that fails says why and the others go on."""
     warm(image)
@@ -123,6 +135,7 @@ def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures
             "pass": lambda: _bench_pass(image, command, work, turn_count),
             "resolve": lambda: _bench_resolve(image, command, work, turn_count),
             "symcache": lambda: _bench_symcache(image, work, turn_count),
+            "query": lambda: _bench_query(image, command, work),
         }
         for name, part in parts.items():
             try:
@@ -134,7 +147,7 @@ def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures
 
 def _lines(figures: Figures) -> Iterator[str]:
     yield figures["image"]
-    for name in ("scan", "rewrite", "pass", "resolve", "symcache"):
+    for name in ("scan", "rewrite", "pass", "resolve", "symcache", "query"):
         part = figures[name]
         if "problem" in part:
             yield f"  {name:8} failed: {part['problem']}"
@@ -167,6 +180,11 @@ def _lines(figures: Figures) -> Iterator[str]:
         )
     if "build_wall_s" in figures["symcache"]:
         yield from _symcache_lines(figures["symcache"])
+    if "query_ms" in (asking := figures["query"]):
+        yield (
+            f"  query    one address, the whole process: {asking['query_ms']:.1f} ms; a Python that does nothing "
+            f"{asking['python_ms']:.1f} ms"
+        )
 
 
 def _symcache_lines(figures: Figures) -> Iterator[str]:
