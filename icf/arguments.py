@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Parser: TypeAlias = "argparse.ArgumentParser | PlainParser"
 
-HIDDEN = "==SUPPRESS=="  # as `help`: argparse.SUPPRESS
+HIDDEN = "(hidden)"  # as `help`: nobody needs to read of this option
 _STORED = {"store_true": True, "store_false": False}
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
+from typing import Any
+
+from icf.arguments import HIDDEN
 
 
 def full_parser(prog: str, description: str) -> argparse.ArgumentParser:
@@ -14,7 +18,7 @@ def full_parser(prog: str, description: str) -> argparse.ArgumentParser:
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Knows how wide the terminal is; argparse would import shutil to find out, for each start of a verb."""
+    """Leaves out what is hidden. Knows how wide the terminal is; argparse would import shutil to find out."""
 
     def __init__(self, prog: str) -> None:
         columns = os.environ.get("COLUMNS", "")
@@ -23,3 +27,10 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         except OSError:
             width = 0
         super().__init__(prog, width=(width or 80) - 2)
+
+    def add_usage(self, usage: str | None, actions: Iterable[argparse.Action], *others: Any) -> None:
+        super().add_usage(usage, [action for action in actions if action.help != HIDDEN], *others)
+
+    def add_argument(self, action: argparse.Action) -> None:
+        if action.help != HIDDEN:
+            super().add_argument(action)

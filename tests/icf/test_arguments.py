@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
@@ -137,5 +136,13 @@ def test_what_a_plain_parser_does_not_know() -> None:
         parser.add_argument("second")
 
 
-def test_the_name_of_what_help_does_not_show() -> None:
-    assert HIDDEN == argparse.SUPPRESS
+def test_help_leaves_out_what_is_hidden() -> None:
+    parser = full_parser("prog", "does it")
+    parser.add_argument("--shown", action="store_true", help="is here")
+    parser.add_argument_group("others").add_argument("--buried", metavar="SPADE", help=HIDDEN)
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--one")
+    group.add_argument("--secret", help=HIDDEN)
+    text = parser.format_help() + parser.format_usage()
+    assert "--shown" in text and "is here" in text and "--one" in text
+    assert all(word not in text for word in ("buried", "SPADE", "secret", HIDDEN))
