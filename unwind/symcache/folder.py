@@ -85,7 +85,10 @@ class Folder:
             for piece in pieces:
                 rest = memoryview(piece).cast("B")
                 while len(rest):
-                    rest = rest[os.write(out.fd, rest) :]
+                    try:
+                        rest = rest[os.write(out.fd, rest) :]
+                    except OSError as error:
+                        raise OSError(error.errno, error.strerror, self.path) from error
             os.replace(out.name(), self.path_of(name))
         shrink(self, keep=name)
 

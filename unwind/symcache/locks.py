@@ -34,7 +34,7 @@ def locked(folder: Folder, name: str, wait_s: float) -> Iterator[None]:
 
 def _try_lock(path: str) -> int:
     """A descriptor that holds the lock, or -1; `OSError` where there are no locks."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(fd), os.stat(path)):  # else: of one who has just taken the file away

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from icf.errors import IcfError
+from tests.support.link import tool
 from tests.unwind.symcache.support import OTHER, ROOT, facts, kept
 from unwind.symcache.folder import COMPLETE, Folder
 from unwind.symcache.identity import Recognized
@@ -99,6 +100,31 @@ def test_a_full_disk(image: Path, folder: Path) -> None:
     done = mounted('mount -t tmpfs -o size=4k none "$1" && echo full >"$1/file"', folder, image, image)
     assert done.stdout == 2 * f"symcache of {image}\n" + "file\nstamps\n"
     assert done.stderr == f"icf: warning: {folder}: no space left on device: symbols are not kept for the next time\n"
+
+
+def test_what_cannot_be_written_says_where(image: Path, folder: Path) -> None:
+    command = [
+        tool("prlimit"),
+        "--fsize=1000",
+        sys.executable,
+        "-m",
+        "icf",
+        "cache",
+        "build",
+        "--cache-dir",
+        folder,
+        image,
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, f"icf: error: {folder}: file too large\n")
+
+
+def test_a_lock_that_is_a_link_makes_no_file_elsewhere(image: Path, folder: Path, tmp_path: Path) -> None:
+    stem = str(Folder(str(folder)).recognize(str(image)))
+    folder.mkdir(exist_ok=True)
+    (folder / f".{stem}.lock").symlink_to(tmp_path / "elsewhere")
+    assert open_or_build(image, cache_dir=folder).find(0) is None
+    assert not (tmp_path / "elsewhere").exists()
 
 
 # Room
