@@ -1,9 +1,9 @@
 """`icf resolve`: which function each frame of each stack really is.
 
-Stacks are read, resolved and written one after the other, so that a pipe of any length needs no memory of its
-length. Output is written in large pieces, but never held back while the input has nothing more: a program that
-sends one stack through a pipe and waits for the answer gets it. What the resolver remembers
-is a few large dictionaries: the garbage collector, which would walk them over and over and finds nothing, is
+Stacks are read, resolved and written some thousands at a time, so that a pipe of any length needs no memory of its
+length, and what is inlined in a function is looked up once for all that call in it. But no stack waits while the
+input has nothing more: a program that sends one through a pipe and waits for the answer gets it. What the resolver
+remembers is a few large dictionaries: the garbage collector, which would walk them over and over and finds nothing, is
 asked to come rarely, which makes all of it a third faster.
 """
 
@@ -22,7 +22,8 @@ from typing import BinaryIO
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
-from unwind.modules.opening import FramesOf, Places, open_alone, open_modules, open_process
+from unwind.modules.frames import Frames
+from unwind.modules.opening import Places, open_alone, open_modules, open_process
 from unwind.resolve.answer import Facts
 from unwind.resolve.resolver import Answers, Resolver
 from unwind.stacks.read_pcs import LINE_LIMIT, read_pcs
@@ -30,7 +31,9 @@ from unwind.stacks.stack import Stack
 from unwind.stacks.write_json import JsonWriter
 from unwind.stacks.write_text import TextWriter
 
-_WRITTEN_TOGETHER = 512  # stacks
+_Resolved = tuple[Stack, Answers, Facts | None]
+_Write = Callable[[Stack, Answers, Facts | None], str]
+_TOGETHER, _WRITTEN_TOGETHER = 4096, 512  # stacks
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 
 
@@ -72,31 +75,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
-    with _open(args) as (resolver, frames_of):
-        write = _writer(args, frames_of)
+    with _open(args) as (resolver, frames):
+        write = _writer(args, frames)
         facts = _explainer(resolver) if args.explain else lambda stack, answers: None
         with _opened(args.stacks) as lines:
             progress = _Progress(lines)
             more_waits = _more_waits(lines)
-            written: list[str] = []
+            resolved: list[_Resolved] = []
             try:
                 for stack in read_pcs(iter(partial(lines.readline, LINE_LIMIT), b""), args.stacks):
                     answers = resolver.resolve(stack.addresses, stack.vptrs)
-                    written.append(write(stack, answers, facts(stack, answers)))
-                    if len(written) < _WRITTEN_TOGETHER and more_waits():
+                    resolved.append((stack, answers, facts(stack, answers)))
+                    if len(resolved) < _TOGETHER and more_waits():
                         continue
-                    sys.stdout.write("".join(written))
-                    progress.step(len(written))
-                    written.clear()
+                    _write(resolved, frames, write, progress)
                     if not more_waits():
                         sys.stdout.flush()
             finally:  # a bad line does not take back the answers above it
-                sys.stdout.write("".join(written))
+                _write(resolved, frames, write, progress)
                 progress.done()
     return 0
 
 
-def _open(args: argparse.Namespace) -> AbstractContextManager[tuple[Resolver, FramesOf]]:
+def _write(resolved: list[_Resolved], frames: Frames, write: _Write, progress: _Progress) -> None:
+    """Write what was resolved, and forget it."""
+    frames.meet(answers for _, answers, _ in resolved)
+    while resolved:
+        part = resolved[:_WRITTEN_TOGETHER]
+        del resolved[:_WRITTEN_TOGETHER]
+        sys.stdout.write("".join([write(*each) for each in part]))
+        progress.step(len(part))
+
+
+def _open(args: argparse.Namespace) -> AbstractContextManager[tuple[Resolver, Frames]]:
     places = Places(args.debug_file, args.debug_root, args.cache_dir)
     if args.exe is None and args.debug_file is not None:
         raise IcfError("--debug-file is about one image", hint="without -e, name folders with --debug-root")
@@ -113,10 +124,10 @@ def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:
     return partial(explain, resolver)
 
 
-def _writer(args: argparse.Namespace, frames_of: FramesOf) -> Callable[[Stack, Answers, Facts | None], str]:
+def _writer(args: argparse.Namespace, frames: Frames) -> _Write:
     if args.out == "json":
-        return JsonWriter(frames_of, with_modules=args.exe is None).line
-    return TextWriter(frames_of).block
+        return JsonWriter(frames.of, with_modules=args.exe is None).line
+    return TextWriter(frames.of).block
 
 
 @contextmanager

@@ -11,7 +11,7 @@ An image with the proposal's tables alone (`unwind.programs.foreign`) is read it
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from icf.debugfiles.options import open_image
 from icf.errors import IcfError
 from unwind.modules.exports import Exports
+from unwind.modules.frames import Frames, KeptFrames, OneByOne
 from unwind.modules.listing import Placed, find_images, read_modules
 from unwind.modules.process import Candidates, Module, Process
 from unwind.programs.load import load_program
@@ -29,8 +30,7 @@ from unwind.symcache.program import has_program, load_cached
 from unwind.symcache.store import open_or_build
 from unwind.symcache.symcache import CachedFrame, SymCache
 
-FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]
-_Opened = Iterator[tuple[Resolver, FramesOf]]
+_Opened = Iterator[tuple[Resolver, Frames]]
 
 
 class Places(NamedTuple):
@@ -86,7 +86,7 @@ def open_alone(path: str, places: Places, *, no_lines: bool) -> _Opened:
             )
         if program.dropped_records:
             print(f"icf: {path}: {program.dropped_records} records do not fit its code, left out", file=sys.stderr)
-        yield Resolver(program), _nothing if no_lines else _Frames({program: cache}).of
+        yield Resolver(program), OneByOne(_nothing) if no_lines else KeptFrames({program: cache})
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def open_modules(path: str, module_roots: Sequence[str], places: Places, *, no_l
         for each in placed:
             load = partial(_load, each, places, cache_of, opened)
             modules.append(Module(each.path, each.bias, each.start, each.end, load, each.exports))
-        yield Resolver(Process(modules)), _nothing if no_lines else _Frames(cache_of).of
+        yield Resolver(Process(modules)), OneByOne(_nothing) if no_lines else KeptFrames(cache_of)
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def open_process(pid: int, places: Places, *, no_lines: bool) -> _Opened:
     from unwind.live import symbolizer
 
     with symbolizer.open_process(pid, debug_roots=places.debug_roots, cache_dir=places.cache_dir) as live:
-        yield live.resolver, _nothing if no_lines else live.frames_of
+        yield live.resolver, OneByOne(_nothing if no_lines else live.frames_of)
 
 
 def _load(
@@ -126,22 +126,3 @@ def _load(
 
 def _nothing(_: FrameAnswer) -> Sequence[CachedFrame]:
     return ()
-
-
-class _Frames:
-    """What is inlined in a frame, and where: by the lines of the function that it was found to be."""
-
-    def __init__(self, cache_of: dict[Program, SymCache]) -> None:
-        self._cache_of = cache_of
-
-    def of(self, answer: FrameAnswer) -> Sequence[CachedFrame]:
-        """Innermost inlined function first, the function itself last; none where it is not known who it is."""
-        body, idx = answer.body, answer.member_idx
-        if body is None or idx < 0:
-            return ()
-        cache = self._cache_of[body.program]
-        found = cache.find(answer.vaddr)
-        # a table that names other functions than the symbols of its image is wrong about somebody
-        if found is None or idx >= len(found.members) or found.members[idx].name != body.members[idx].name:
-            return ()
-        return cache.frames(answer.vaddr, idx)

@@ -66,8 +66,8 @@ def _parse_frames(tokens: list[bytes], weight: int, values: dict[bytes, int | No
     addresses: list[int | None] = []
     vptrs: list[tuple[int, int]] = []
     for frame_idx, token in enumerate(tokens):
-        if token == b"?":
-            addresses.append(None)
+        if token in values:
+            addresses.append(values[token])
             continue
         plain, at, attribute = token.partition(b"@")
         value = _address(plain, token)

@@ -27,6 +27,7 @@ from unwind.symcache.symcache import CachedFrame
 
 FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]  # innermost inlined function first, the function itself last
 _KEPT_FRAMES = 1 << 18
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _NO_FRAME = CachedFrame("", "", 0, 0, False)
 
 
@@ -57,7 +58,7 @@ class JsonWriter:
         return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
 
     def _frame(self, answer: FrameAnswer, facts: Iterator[list[str]] | None = None) -> str:
-        return json.dumps(self._object(answer, facts), separators=(",", ":"))
+        return _encode(self._object(answer, facts))
 
     def _object(self, answer: FrameAnswer, facts: Iterator[list[str]] | None) -> dict[str, object]:
         """A frame; takes from `facts` those of itself and of the frames that tail calls left out above it."""

@@ -21,7 +21,7 @@ its address is that of the jump:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from icf.demangle import demangle
 from icf.model import Verdict
@@ -39,34 +39,38 @@ class TextWriter:
 
     def __init__(self, frames_of: FramesOf) -> None:
         self._frames_of = frames_of
-        self._frames: dict[FrameAnswer, list[str]] = {}  # what is inlined in it, and the frame itself
+        # by the width of a frame's number: what stands before that, and after it
+        self._frames: dict[int, dict[FrameAnswer, tuple[str, str]]] = {}
         self._stack_count = 0
 
     def block(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
         """The lines of one stack, with an empty one after them; `facts` explain its frames."""
         self._stack_count += 1
-        if len(self._frames) > _KEPT_FRAMES:
-            self._frames.clear()
-        head = f"stack {self._stack_count}"
-        if stack.weight > 1:
-            head += f", seen {stack.weight:,} times"
         width = len(str(len(answers) - 1)) + 1
-        lines = [head]
+        known = self._frames.setdefault(width, {})
+        if len(known) > _KEPT_FRAMES:
+            known.clear()
+        weight = f", seen {stack.weight:,} times" if stack.weight > 1 else ""
+        pieces = [f"stack {self._stack_count}{weight}\n"]
         explained = iter(facts or ())
         for idx, answer in enumerate(answers):
-            for number, frame in ((f"#{idx}", answer), *(("", missing) for missing in answer.missing)):
-                *inlined, own = self._text(frame)
-                lines += [f"{'':<{width}}  {text}" for text in inlined]
-                lines.append(f"{number:<{width}}  {own}")
-                lines += [_printable(f"        - {fact}") for fact in next(explained, ())]
-        lines.append("\n")
-        return "\n".join(lines)
+            frame = known.get(answer) if facts is None else self._lines(answer, width, explained)
+            if frame is None:
+                frame = known[answer] = self._lines(answer, width, explained)
+            pieces += (frame[0], f"#{idx}".ljust(width), frame[1])
+        pieces.append("\n")
+        return "".join(pieces)
 
-    def _text(self, answer: FrameAnswer) -> list[str]:
-        text = self._frames.get(answer)
-        if text is None:
-            text = self._frames[answer] = self._frame(answer)
-        return text
+    def _lines(self, answer: FrameAnswer, width: int, explained: Iterator[list[str]]) -> tuple[str, str]:
+        """The lines of an answer up to its number, and from there on; takes from `explained` what it is about."""
+        indent = " " * (width + 2)
+        *inlined, own = self._frame(answer)
+        before = "".join([f"{indent}{text}\n" for text in inlined])
+        after = [f"  {own}\n", *_facts(explained)]
+        for missing in answer.missing:
+            after += [f"{indent}{text}\n" for text in self._frame(missing)]
+            after += _facts(explained)
+        return before, "".join(after)
 
     def _frame(self, answer: FrameAnswer) -> list[str]:
         address = "?".rjust(18) if answer.address is None else f"{answer.address:#018x}"
@@ -95,6 +99,10 @@ class TextWriter:
             shown.append(f"and {more} more")
         text = "\n        ".join(["  ".join(words), *shown])
         return [*inlined, _printable(text)]
+
+
+def _facts(explained: Iterator[list[str]]) -> list[str]:
+    return [_printable(f"        - {fact}\n") for fact in next(explained, ())]
 
 
 def _place(frame: CachedFrame) -> str:
