@@ -24,6 +24,8 @@ KERNELS = (
     "icf.dwarf._line_header",
     "icf.dwarf._ranges",
     "icf.dwarf._scan",
+    "icf.dwarf._tombstones",
+    "icf.dwarf._unit_headers",
     "icf.tables._leb",
     "unwind.symcache._records",
 )

@@ -4,10 +4,6 @@ ctypedef unsigned long long u64
 
 cdef u64 MASK
 
-@cython.locals(pos=size_t, count=size_t, size=size_t, start=size_t, offset_size=u64, err=u64, length=u64, end=size_t,
-               version=u64, unit_type=u64, address_size=u64, abbrev=u64, extra=u64, dwo_id=u64)
-cpdef Py_ssize_t unit_headers(const unsigned char[::1] info, u64[:, ::1] units) except -1
-
 @cython.locals(value=u64, i=size_t)
 cdef u64 word(const unsigned char[::1] buf, size_t pos, size_t size) noexcept nogil
 
@@ -19,22 +15,29 @@ cdef u64 entry_at(const unsigned char[::1] table, u64 base, u64 index, u64 size)
 @cython.locals(main="const unsigned char[::1]", in_more=bint, before=u64, pick_mode=bint, n_subs=size_t, n_sites=size_t, i=size_t, val="unsigned long long[::1]", unit=u64,
                unit_offset=u64, end=size_t,
                pos=size_t, version=u64, address_size=u64, offset_size=u64, unit_type=u64, table=size_t,
-               decl_first=size_t, decl_count=size_t, dense=u64, const_first=size_t, str_base=u64, addr_base=u64, err=u64,
+               decl_first=size_t, decl_count=size_t, dense=u64, const_first=size_t, addr_base=u64, err=u64,
                start_subs=size_t, start_sites=size_t, depth=size_t, room=size_t, scopes=int, full=int, die=u64, b=u64,
                code=u64, shift=u64, decl=size_t, lo=size_t, hi=size_t, mid=size_t, op_i=size_t, op_end=size_t, kind=u64, children=u64,
                slot=u64, op=u64, enc=u64, arg=u64, cls=u64, form=u64, slot_form=u64, value=u64, row="long long", low=u64,
-               high=u64, origin=u64, flags=u64)
+               high=u64, origin=u64, is_outside=bint, flags=u64)
 cpdef int scan(const unsigned char[::1] info, const unsigned char[::1] more, const unsigned char[::1] addr, const unsigned char[::1] str_offsets,
                u64[:, ::1] units, u64[:, ::1] tables, u64[:, ::1] decls, const unsigned int[::1] ops,
                u64[::1] consts, const unsigned int[::1] forms, size_t first, size_t last, int mode, u64[:, ::1] picks, int[::1] stack,
                u64[:, ::1] subprograms, u64[:, ::1] sites, u64[::1] result) except -1
+
+@cython.locals(version=u64, offset_size=u64, str_base=u64, is_split=bint)
+cdef u64 unit_die(u64[:, ::1] units, size_t unit, u64[::1] val, const unsigned char[::1] addr,
+                  const unsigned char[::1] str_offsets) noexcept nogil
+
+@cython.locals(slot=size_t, value=u64)
+cdef u64 look_up(u64[::1] val, const unsigned char[::1] addr, u64 addr_base, u64 address_size) noexcept nogil
+
+@cython.locals(str_base=u64, offset_size=u64, flags=u64)
+cdef u64 store_details(u64[:, ::1] subprograms, size_t row, u64[:, ::1] units, size_t unit, u64[::1] val,
+                       const unsigned char[::1] str_offsets) noexcept nogil
 
 @cython.locals(value=u64, op=u64, shift=u64)
 cdef u64 constant_of(const unsigned char[::1] info, size_t start, size_t end) noexcept nogil
 
 cdef u64 string_ref(u64 value, u64 cls, const unsigned char[::1] str_offsets, u64 str_base,
                     u64 offset_size, u64 str_kind) noexcept nogil
-
-@cython.locals(n=size_t, count=size_t, size=size_t, i=size_t, offset=u64, symbol=u64, value=u64, j=u64)
-cpdef Py_ssize_t patch_tombstones(unsigned char[::1] section, const u64[:, ::1] rela, u64 absolute64,
-                                  const u64[::1] symbol_value, u64[::1] patched) except -1

@@ -24,111 +24,6 @@ except ImportError:
 MASK = 0xFFFFFFFFFFFFFFFF
 
 
-def unit_headers(info, units):
-    """Fill `units` (u64[n, 26]) from the unit headers in `info`; gives how many there are.
-
-    Columns: 0 offset, 1 end, 2 offset of the unit's DIE, 3 version, 4 address size, 5 offset size,
-    6 abbreviation offset, 7 unit type, 8 error, 9 where, 20 id of a skeleton or split unit, 23 size of `info`, 25 kind
-    of the strings in .debug_str. A length that does not fit ends the walk
-    with an error in the last unit. Zero bytes between units are padding. Every row takes 5 bytes or more; as many
-    rows as fit means that there may be further units.
-    """
-    pos = 0
-    count = 0
-    size = info.shape[0]
-    with cython.nogil:
-        while pos < size and count < units.shape[0]:
-            start = pos
-            while pos < size and size - pos < 4 and info[pos] == 0:
-                pos += 1
-            if pos == size:
-                break
-            if size - pos >= 4 and word(info, pos, 4) == 0:
-                pos += 4
-                continue
-            pos = start
-            offset_size = 4
-            err = 0
-            length = 0
-            end = size
-            version = 0
-            if size - pos < 11:
-                err = 1
-            else:
-                length = word(info, pos, 4)
-                pos += 4
-                if length >> 4 == 0xFFFFFFF:
-                    if length & 15 != 15:
-                        err = 2
-                    elif size - pos < 8:
-                        err = 1
-                    else:
-                        offset_size = 8
-                        length = word(info, pos, 8)
-                        pos += 8
-            if err == 0 and length > size - pos:
-                err = 1
-            if err == 0:
-                end = pos + length
-                if length < 7:
-                    err = 1
-            unit_type = 1
-            address_size = 8
-            abbrev = 0
-            dwo_id = 0
-            if err == 0:
-                version = word(info, pos, 2)
-                pos += 2
-                if version == 5:
-                    unit_type = info[pos]
-                    address_size = info[pos + 1]
-                    pos += 2
-                    if end - pos < offset_size:
-                        err = 1
-                    else:
-                        abbrev = word(info, pos, offset_size)
-                        pos += offset_size
-                        extra = 0
-                        if unit_type == 2 or unit_type == 6:
-                            extra = 8 + offset_size
-                        elif unit_type == 4 or unit_type == 5:
-                            extra = 8
-                        elif unit_type == 0 or unit_type > 6:
-                            err = 4
-                        if end - pos < extra:
-                            err = 1
-                        elif extra == 8:
-                            dwo_id = word(info, pos, 8)
-                        pos += extra
-                elif version >= 2 and version <= 4:
-                    if end - pos < offset_size + 1:
-                        err = 1
-                    else:
-                        abbrev = word(info, pos, offset_size)
-                        address_size = info[pos + offset_size]
-                        pos += offset_size + 1
-                else:
-                    err = 3
-            if err == 0 and address_size != 8 and address_size != 4:
-                err = 5
-            units[count, 0] = start
-            units[count, 1] = end
-            units[count, 2] = pos
-            units[count, 3] = version
-            units[count, 4] = address_size
-            units[count, 5] = offset_size
-            units[count, 6] = abbrev
-            units[count, 7] = unit_type
-            units[count, 8] = err
-            units[count, 9] = start
-            units[count, 20] = dwo_id
-            units[count, 23] = size
-            units[count, 25] = as_u64(2) << 60
-            count += 1
-            pos = end
-    return count
-
-
 def word(buf, pos, size):
     """The little-endian unsigned integer of `size` bytes at `pos`, which the caller has checked."""
     value = 0
@@ -173,7 +68,7 @@ def scan(
 ):
     """Scan units first..last, or read the DIEs `picks`; see the module's text.
 
-    units        as unit_headers fills them, column 6 replaced by the row in `tables`; on return columns
+    units        as `_unit_headers` fills them, column 6 replaced by the row in `tables`; on return columns
                  10 stmt_list, 11 name, 12 comp_dir, 13 str_offsets_base, 14 addr_base, 15 rnglists_base,
                  16 low_pc, 17 language, 18 dwo name, 19 flags (1 has stmt_list, 2 skeleton or split, 4 other
                  columns stay as they are, but 11, 17, 20), 20 dwo id, 21 where `more` begins, 0 for a unit in `info`,
@@ -229,7 +124,6 @@ def scan(
             decl_count = tables[table, 5]
             dense = tables[table, 6] & 1
             const_first = tables[table, 6] >> 32
-            str_base = units[unit, 13]
             addr_base = units[unit, 14]
             err = units[unit, 8]
             start_subs = n_subs
@@ -444,89 +338,39 @@ def scan(
                         continue
                 elif kind == 3:
                     if depth == 0 and mode != 3:
-                        if units[unit, 19] & 4 == 0:
-                            if val[32 + 6] != 0:
-                                str_base = val[6]
-                            elif version >= 5:
-                                str_base = offset_size * 2
-                            if val[32 + 7] != 0:
-                                addr_base = val[7]
-                            elif version >= 5:
-                                addr_base = 8 if offset_size == 4 else 16
-                            units[unit, 13] = str_base
-                            units[unit, 14] = addr_base
-                            units[unit, 15] = val[8] if val[32 + 8] != 0 else 0
-                            if val[32 + 8] == 0 and version >= 5:
-                                units[unit, 15] = 12 if offset_size == 4 else 20
-                            units[unit, 10] = val[4] if val[32 + 4] != 0 else 0
-                            units[unit, 19] = (1 if val[32 + 4] != 0 else 0) | (
-                                2 if val[32 + 10] != 0 or unit_type == 4 or unit_type == 5 else 0
-                            )
-                            units[unit, 12] = string_ref(
-                                val[5], val[32 + 5], str_offsets, str_base, offset_size, units[unit, 25]
-                            )
-                            units[unit, 18] = string_ref(
-                                val[10], val[32 + 10], str_offsets, str_base, offset_size, units[unit, 25]
-                            )
-                            value = 0
-                            if val[32 + 3] == 2:
-                                value = val[3]
-                            elif val[32 + 3] == 3:
-                                value = entry_at(addr, addr_base, val[3], address_size)
-                                if value >= addr.shape[0]:
-                                    err = 11
-                                    break
-                                value = word(addr, value, address_size)
-                            units[unit, 16] = value
-                        units[unit, 17] = val[9] if val[32 + 9] != 0 else 0
-                        units[unit, 11] = string_ref(
-                            val[1], val[32 + 1], str_offsets, str_base, offset_size, units[unit, 25]
-                        )
-                        if val[32 + 11] != 0 and version < 5:
-                            units[unit, 20] = val[11]
-                        if mode == 1:
+                        err = unit_die(units, unit, val, addr, str_offsets)
+                        if err != 0 or mode == 1:
                             break
+                        addr_base = units[unit, 14]
                 if kind == 1 or (kind == 2 and mode != 4) or (kind == 5 and mode == 4) or pick_mode:
                     # addresses: low_pc or return pc, call pc
-                    low = 0
-                    if val[32 + 3] == 2:
-                        low = val[3]
-                    elif val[32 + 3] == 3:
-                        value = entry_at(addr, addr_base, val[3], address_size)
-                        if value >= addr.shape[0]:
-                            err = 11
+                    if val[32 + 3] == 3 or val[32 + 4] == 3:
+                        err = look_up(val, addr, addr_base, address_size)
+                        if err != 0:
                             break
-                        low = word(addr, value, address_size)
+                    low = val[3] if val[32 + 3] == 2 else 0
                     high = low
                     if val[32 + 4] == 2:
                         high = val[4]
-                    elif val[32 + 4] == 3:
-                        value = entry_at(addr, addr_base, val[4], address_size)
-                        if value >= addr.shape[0]:
-                            err = 11
-                            break
-                        high = word(addr, value, address_size)
                     elif val[32 + 4] != 0:
                         high = (low + val[4]) & MASK
                     origin = 0
+                    is_outside = False
                     if val[32 + 6] == 8:
                         origin = unit_offset + val[6] + before
-                        if val[6] >= end - unit_offset:
-                            err = 12
-                            break
+                        is_outside = val[6] >= end - unit_offset
                     elif val[32 + 6] == 9:
                         origin = units[unit, 22] + val[6]
-                        if val[6] >= units[unit, 23]:
-                            err = 12
-                            break
+                        is_outside = val[6] >= units[unit, 23]
                     elif val[32 + 6] == 13 and units[unit, 24] != 0:
                         origin = units[unit, 24] + val[6]
-                        if val[6] >= more.shape[0]:
-                            err = 12
-                            break
+                        is_outside = val[6] >= more.shape[0]
+                    if is_outside:
+                        err = 12
+                        break
                     if kind == 1 or pick_mode:
                         flags = 0
-                        if val[32 + 3] == 2 or val[32 + 3] == 3:
+                        if val[32 + 3] == 2:
                             flags |= 1
                         if val[32 + 5] == 10 or val[32 + 5] == 1:
                             flags |= 2
@@ -542,31 +386,8 @@ def scan(
                             subprograms[n_subs, 3] = val[5] if val[32 + 5] != 0 else 0
                             subprograms[n_subs, 5] = origin
                             if pick_mode or mode == 2:
-                                if val[32 + 7] != 0 and val[7] != 0:
-                                    flags |= 8
-                                if val[32 + 8] != 0 and val[8] != 0:
-                                    flags |= 16
-                                if val[32 + 9] != 0 and val[9] != 0:
-                                    flags |= 32
-                                if val[32 + 12] != 0 and val[12] != 0:
-                                    flags |= 64
-                                subprograms[n_subs, 6] = string_ref(
-                                    val[1], val[32 + 1], str_offsets, str_base, offset_size, units[unit, 25]
-                                )
-                                subprograms[n_subs, 7] = string_ref(
-                                    val[2], val[32 + 2], str_offsets, str_base, offset_size, units[unit, 25]
-                                )
-                                subprograms[n_subs, 8] = val[10] if val[32 + 10] != 0 else 0
-                                subprograms[n_subs, 9] = val[11] if val[32 + 11] != 0 else 0
-                                subprograms[n_subs, 10] = val[13] if val[32 + 13] != 0 else 0
                                 subprograms[n_subs, 11] = decls[decl, 3]
-                                value = 0
-                                if val[32 + 14] == 8 and val[14] < end - unit_offset:
-                                    value = unit_offset + val[14] + before
-                                elif val[32 + 14] == 9 and val[14] < units[unit, 23]:
-                                    value = units[unit, 22] + val[14]
-                                subprograms[n_subs, 12] = value
-                                subprograms[n_subs, 13] = val[15] if val[32 + 15] == 11 else 0
+                                flags |= store_details(subprograms, n_subs, units, unit, val, str_offsets)
                             elif mode == 4:
                                 subprograms[n_subs, 6] = val[16] + 1 if val[32 + 16] == 10 else 0
                             subprograms[n_subs, 4] = flags | unit << 32
@@ -579,26 +400,23 @@ def scan(
                             if n_sites >= sites.shape[0]:
                                 full = 1
                                 break
-                            flags = 0
-                            if val[32 + 3] == 2 or val[32 + 3] == 3:
-                                flags = 1
-                            if val[32 + 5] == 10 or val[32 + 5] == 1:
-                                flags |= 2
-                                high = val[5]
-                            elif val[32 + 5] == 12:
-                                flags |= 4
-                                high = val[5]
-                            value = stack[depth - 1]
                             sites[n_sites, 0] = low
                             sites[n_sites, 1] = high
                             sites[n_sites, 2] = origin
-                            sites[n_sites, 3] = value
                             value = stack[room + depth - 1]
-                            sites[n_sites, 3] |= value << 32
-                            value = val[7] if val[32 + 7] == 1 and val[7] >> 32 == 0 else 0
-                            sites[n_sites, 4] = value
+                            sites[n_sites, 3] = value << 32
+                            value = stack[depth - 1]
+                            sites[n_sites, 3] |= value
+                            flags = 1 if val[32 + 3] == 2 else 0
+                            if val[32 + 5] == 10 or val[32 + 5] == 1:
+                                flags |= 2
+                                sites[n_sites, 1] = val[5]
+                            elif val[32 + 5] == 12:
+                                flags |= 4
+                                sites[n_sites, 1] = val[5]
                             value = val[8] if val[32 + 8] == 1 and val[8] >> 32 == 0 else 0
-                            sites[n_sites, 4] |= value << 32
+                            sites[n_sites, 4] = value << 32
+                            sites[n_sites, 4] |= val[7] if val[32 + 7] == 1 and val[7] >> 32 == 0 else 0
                             value = val[9] if val[32 + 9] == 1 and val[9] >> 32 == 0 else 0
                             sites[n_sites, 5] = value | flags << 32
                             n_sites += 1
@@ -606,10 +424,10 @@ def scan(
                         flags = 0
                         if val[32 + 7] != 0 and val[7] != 0:
                             flags |= 1
-                        if val[32 + 3] != 2 and val[32 + 3] != 3:
+                        if val[32 + 3] != 2:
                             low = high  # clang's tail calls: DW_AT_call_pc is the jump itself
                             flags |= 2
-                        if flags & 2 == 0 or val[32 + 4] == 2 or val[32 + 4] == 3:
+                        if flags & 2 == 0 or val[32 + 4] == 2:
                             if n_sites >= sites.shape[0]:
                                 full = 1
                                 break
@@ -677,6 +495,80 @@ def scan(
     return 0
 
 
+def unit_die(units, unit, val, addr, str_offsets):
+    """Store what the DIE of a unit says; gives an error, 0 for none."""
+    version = units[unit, 3]
+    offset_size = units[unit, 5]
+    str_base = units[unit, 13]
+    if units[unit, 19] & 4 == 0:
+        if val[32 + 6] != 0:
+            str_base = val[6]
+        elif version >= 5:
+            str_base = offset_size * 2
+        if val[32 + 7] != 0:
+            units[unit, 14] = val[7]
+        elif version >= 5:
+            units[unit, 14] = 8 if offset_size == 4 else 16
+        units[unit, 13] = str_base
+        units[unit, 15] = val[8] if val[32 + 8] != 0 else 0
+        if val[32 + 8] == 0 and version >= 5:
+            units[unit, 15] = 12 if offset_size == 4 else 20
+        units[unit, 10] = val[4] if val[32 + 4] != 0 else 0
+        is_split = val[32 + 10] != 0 or units[unit, 7] == 4 or units[unit, 7] == 5
+        units[unit, 19] = (1 if val[32 + 4] != 0 else 0) | (2 if is_split else 0)
+        units[unit, 12] = string_ref(val[5], val[32 + 5], str_offsets, str_base, offset_size, units[unit, 25])
+        units[unit, 18] = string_ref(val[10], val[32 + 10], str_offsets, str_base, offset_size, units[unit, 25])
+        if look_up(val, addr, units[unit, 14], units[unit, 4]) != 0:
+            return 11
+        units[unit, 16] = val[3] if val[32 + 3] == 2 else 0
+    units[unit, 17] = val[9] if val[32 + 9] != 0 else 0
+    units[unit, 11] = string_ref(val[1], val[32 + 1], str_offsets, str_base, offset_size, units[unit, 25])
+    if val[32 + 11] != 0 and version < 5:
+        units[unit, 20] = val[11]
+    return 0
+
+
+def look_up(val, addr, addr_base, address_size):
+    """Put addresses in the place of their indices in .debug_addr; gives an error, 0 for none."""
+    slot = 3
+    while slot < 5:
+        if val[32 + slot] == 3:
+            value = entry_at(addr, addr_base, val[slot], address_size)
+            if value >= addr.shape[0]:
+                return 11
+            val[slot] = word(addr, value, address_size)
+            val[32 + slot] = 2
+        slot += 1
+    return 0
+
+
+def store_details(subprograms, row, units, unit, val, str_offsets):
+    """Store what only single DIEs are asked for: columns 6 to 13, but the tag; gives the flags that this adds."""
+    str_base = units[unit, 13]
+    offset_size = units[unit, 5]
+    subprograms[row, 6] = string_ref(val[1], val[32 + 1], str_offsets, str_base, offset_size, units[unit, 25])
+    subprograms[row, 7] = string_ref(val[2], val[32 + 2], str_offsets, str_base, offset_size, units[unit, 25])
+    subprograms[row, 8] = val[10] if val[32 + 10] != 0 else 0
+    subprograms[row, 9] = val[11] if val[32 + 11] != 0 else 0
+    subprograms[row, 10] = val[13] if val[32 + 13] != 0 else 0
+    subprograms[row, 12] = 0
+    if val[32 + 14] == 8 and val[14] < units[unit, 1] - units[unit, 0]:
+        subprograms[row, 12] = units[unit, 0] + val[14]
+    elif val[32 + 14] == 9 and val[14] < units[unit, 23]:
+        subprograms[row, 12] = units[unit, 22] + val[14]
+    subprograms[row, 13] = val[15] if val[32 + 15] == 11 else 0
+    flags = 0
+    if val[32 + 7] != 0 and val[7] != 0:
+        flags |= 8
+    if val[32 + 8] != 0 and val[8] != 0:
+        flags |= 16
+    if val[32 + 9] != 0 and val[9] != 0:
+        flags |= 32
+    if val[32 + 12] != 0 and val[12] != 0:
+        flags |= 64
+    return flags
+
+
 def constant_of(info, start, end):
     """The constant that an expression consists of, plus 1; 0 if it is none below 2 ** 32."""
     value = 0
@@ -727,35 +619,3 @@ def string_ref(value, cls, str_offsets, str_base, offset_size, str_kind):
     if cls == 13:
         return value | as_u64(4) << 60
     return 0
-
-
-def patch_tombstones(section, rela, absolute64, symbol_value, patched):
-    """Put true addresses over the tombstones in `section` (writable bytes).
-
-    lld overwrites every reference from debug info to a folded function with 0 (1 in range lists) but keeps
-    the relocation when linking with --emit-relocs; symbol + addend is the address of the body. `rela` holds
-    Elf64_Rela entries as u64[n, 3]; `absolute64` is the type of a 64-bit absolute relocation. Symbol 0 stands
-    for a function that is not in the image. Gives the number of words patched; their offsets are in
-    `patched` as far as it reaches.
-    """
-    n = rela.shape[0]
-    count = 0
-    size = section.shape[0]
-    with cython.nogil:
-        i = 0
-        while i < n:
-            if rela[i, 1] & 0x7FFFFFFF == absolute64:
-                offset = rela[i, 0]
-                symbol = rela[i, 1] >> 32
-                if symbol != 0 and symbol < symbol_value.shape[0] and size >= 8 and offset <= size - 8:
-                    if word(section, offset, 8) <= 1:
-                        value = symbol_value[symbol] + rela[i, 2]
-                        j = 0
-                        while j < 8:
-                            section[offset + j] = (value >> (8 * j)) & 0xFF
-                            j += 1
-                        if count < patched.shape[0]:
-                            patched[count] = offset
-                        count += 1
-            i += 1
-    return count

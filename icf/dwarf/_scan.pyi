@@ -5,7 +5,6 @@ Bytes = memoryview
 U64 = NDArray[np.uint64] | memoryview
 U32 = NDArray[np.uint32] | memoryview
 
-def unit_headers(info: Bytes, units: U64) -> int: ...
 def scan(
     info: Bytes,
     more: Bytes,
@@ -26,4 +25,3 @@ def scan(
     sites: U64,
     result: U64,
 ) -> int: ...
-def patch_tombstones(section: memoryview, rela: U64, absolute64: int, symbol_value: U64, patched: U64) -> int: ...

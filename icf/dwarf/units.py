@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 
 from icf._strings import hash_references
 from icf.dwarf._abbrev import compile_tables, form_op
-from icf.dwarf._scan import patch_tombstones, scan, unit_headers
+from icf.dwarf._scan import scan
+from icf.dwarf._tombstones import patch_tombstones
+from icf.dwarf._unit_headers import unit_headers
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.errors import FormatError

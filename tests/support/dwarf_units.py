@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from icf.dwarf import _abbrev, _ranges, _scan
+from icf.dwarf import _abbrev, _ranges, _scan, _tombstones, _unit_headers
 from icf.dwarf.dies import Dies, read_dies, resolve
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.units import DebugInfo
@@ -92,7 +92,7 @@ def one_die(debug: DebugInfo, offset: int) -> Dies:
     return read_dies(debug, np.array([offset], np.uint64))
 
 
-_PURE = {kernel: uncompiled(kernel) for kernel in (_abbrev, _ranges, _scan)}
+_PURE = {kernel: uncompiled(kernel) for kernel in (_abbrev, _ranges, _scan, _tombstones, _unit_headers)}
 
 
 @contextmanager
@@ -101,9 +101,9 @@ def uncompiled_kernels() -> Iterator[None]:
     replaced = {
         "icf.dwarf.units.compile_tables": _PURE[_abbrev].compile_tables,
         "icf.dwarf.units.form_op": _PURE[_abbrev].form_op,
-        "icf.dwarf.units.unit_headers": _PURE[_scan].unit_headers,
+        "icf.dwarf.units.unit_headers": _PURE[_unit_headers].unit_headers,
         "icf.dwarf.units.scan": _PURE[_scan].scan,
-        "icf.dwarf.units.patch_tombstones": _PURE[_scan].patch_tombstones,
+        "icf.dwarf.units.patch_tombstones": _PURE[_tombstones].patch_tombstones,
         "icf.dwarf.scan._ranges": _PURE[_ranges],
     }
     patches = [patch(name, function) for name, function in replaced.items()]
