@@ -56,11 +56,9 @@ class DecodedCode:
         return site
 
     def _decode_site(self, return_address: int) -> CallSite:
-        if not self._facts.read(max(return_address - 1, 0), 1):
-            return CallSite(SiteKind.UNKNOWN)
         call = call_ending_at(self._facts, return_address)
         if call.kind is CallKind.NONE:
-            return CallSite(SiteKind.NONE)
+            return CallSite(SiteKind.NONE if self._facts.read(max(return_address - 1, 0), 1) else SiteKind.UNKNOWN)
         if call.target is not None:
             symbol = self._facts.stubs.get(call.target)
         else:

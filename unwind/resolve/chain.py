@@ -36,6 +36,9 @@ class Step:
     possible: int = 0
     is_outside: bool = False  # in no module that is known
     vptr: int = 0  # of its object, as linked, if it counts
+    calls: int | None = (
+        None  # what the call before `address` says directly, as linked; -1: nothing; None: not looked at
+    )
     caller: Step | None = None  # None: whatever called it, the frame is the same
     relation: Relation | None = None  # to the caller; None: there is nothing to know
     broken: bool = False  # no possible caller allows anything, so the pair was cut
@@ -53,13 +56,14 @@ class Chains:
         self._relations = Relations()
         self._missing = MissingFrames()
         self._left_out: dict[tuple[int, int, Body, int], tuple[FrameAnswer, ...]] = {}
+        self._alone: tuple[dict[int, Step], dict[int, Step]] = {}, {}  # what no caller changes; program counters
         self._steps: dict[tuple[int, int, bool, int | None, int], Step] = {}
         self._answers: dict[tuple[object, ...], FrameAnswer] = {}
         self.root = Step(None)
         self._outside = Step(None, possible=FOREIGN, is_outside=True)
 
     def __len__(self) -> int:
-        return len(self._steps) + len(self._answers)
+        return len(self._steps) + sum(map(len, self._alone)) + len(self._answers)
 
     def step(self, caller: Step, frame: Frame, is_pc: bool) -> Step:
         """The step from `caller` to a frame that it called."""
@@ -72,32 +76,35 @@ class Chains:
         return step
 
     def _intern(self, caller: Step, address: int, vptr: int, is_pc: bool) -> Step:
-        vaddr, body = self.look_up(address, is_pc)
-        knows_caller = caller.body is not None or (caller.is_outside and not is_pc)
-        missing: tuple[FrameAnswer, ...] = ()
-        if body is not None and body.settled:
-            missing = self._missing_frames(caller, caller.possible, body, body.domain)
-        depends = body is not None and knows_caller and (not body.settled or bool(missing))
+        alone = self._alone[is_pc].get(address)
+        if alone is None:
+            vaddr, body = self.look_up(address, is_pc)
+            if body is not None and not body.settled:
+                return self._merged(caller, address, vptr, is_pc, vaddr, body)
+            alone = self._unknown(address, vaddr) if body is None else _settled(address, vaddr, body, ())
+            self._alone[is_pc][address] = alone
+        if alone.body is None:
+            return alone
+        missing = self._missing_frames(caller, caller.possible, alone.body, alone.body.domain)
+        if not missing:
+            return alone
+        key = (address, vptr, is_pc, caller.address, caller.possible)
+        step = self._steps.get(key)
+        if step is None:
+            step = self._steps[key] = _settled(address, alone.vaddr, alone.body, missing)
+        return step
+
+    def _merged(self, caller: Step, address: int, vptr: int, is_pc: bool, vaddr: int, body: Body) -> Step:
+        depends = caller.body is not None or (caller.is_outside and not is_pc)
         key = (address, vptr, is_pc, caller.address, caller.possible) if depends else (address, 0, is_pc, None, 0)
         step = self._steps.get(key)
         if step is None:
-            frame = Callee(body, vptr, is_pc and address == body.start) if body is not None else None
-            step = self._make(caller if depends else None, address, vaddr, frame, missing)
-            self._steps[key] = step
+            frame = Callee(body, vptr, is_pc and address == body.start)
+            step = self._steps[key] = self._make(caller if depends else None, address, vaddr, frame)
         return step
 
-    def _make(
-        self, caller: Step | None, address: int, vaddr: int, frame: Callee | None, missing: tuple[FrameAnswer, ...]
-    ) -> Step:
-        if frame is None:
-            return self._unknown(address, vaddr)
+    def _make(self, caller: Step | None, address: int, vaddr: int, frame: Callee) -> Step:
         body = frame.body
-        if body.settled:
-            name = body.members[0].name
-            settled = FrameAnswer(
-                address, Verdict.UNMERGED, name, vaddr=vaddr, body=body, member_idx=0, missing=missing
-            )
-            return Step(address, vaddr, body, body.domain, answer=settled)
         step = Step(address, vaddr, body, body.domain, caller=caller, vptr=frame.vptr)
         if caller is not None and caller.body is not None and caller.address is not None:
             bias = caller.body.program.bias
@@ -120,8 +127,8 @@ class Chains:
         missing: tuple[FrameAnswer, ...] = ()
         if step.caller is not None and step.body is not None and not step.broken:
             missing = self._missing_frames(step.caller, callers, step.body, left)
-        inner_key = inner and (inner[0].relation, inner[1])
-        key = (step.address, step.vaddr, left, step.relation, callers, inner_key, missing)
+        inner_key = inner and (id(inner[0].relation), inner[1])
+        key = (step.address, step.vaddr, left, id(step.relation), callers, inner_key, missing)
         answer = self._answers.get(key)
         if answer is None:
             if inner is not None and inner[0].relation is not None:
@@ -138,11 +145,16 @@ class Chains:
         """The frames that tail calls left out between a frame in `body` and its caller."""
         if caller.body is None or caller.address is None:
             return ()
+        program = caller.body.program
+        if caller.calls is None:
+            site = program.code.call_site(caller.address - program.bias)
+            caller.calls = site.target if site.kind is SiteKind.DIRECT else -1
+        if caller.calls == body.start and program is body.program:  # most calls enter the function that is there
+            return ()
         key = (caller.address, callers, body, left)
         answers = self._left_out.get(key)
         if answers is None:
-            return_address = caller.address - caller.body.program.bias
-            frames = self._missing.between(return_address, caller.body, callers, body, left)
+            frames = self._missing.between(caller.address - program.bias, caller.body, callers, body, left)
             answers = self._left_out[key] = tuple([_missing_answer(frame) for frame in frames])
         return answers
 
@@ -177,6 +189,13 @@ class Chains:
         path = module.path if module else ""
         answer = FrameAnswer(address, Verdict.UNKNOWN, reason=reason, vaddr=vaddr, module_path=path)
         return Step(address, vaddr, is_outside=module is None, possible=0 if module else FOREIGN, answer=answer)
+
+
+def _settled(address: int, vaddr: int, body: Body, missing: tuple[FrameAnswer, ...]) -> Step:
+    """A frame whose body is that of one function."""
+    name = body.members[0].name
+    answer = FrameAnswer(address, Verdict.UNMERGED, name, vaddr=vaddr, body=body, member_idx=0, missing=missing)
+    return Step(address, vaddr, body, body.domain, answer=answer)
 
 
 def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> FrameAnswer:

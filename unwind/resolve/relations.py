@@ -98,13 +98,15 @@ class Relations:
     def __init__(self) -> None:
         self._graph = CallGraph()
         self._known: dict[tuple[int, int, Callee], Relation] = {}
+        self._made: dict[Relation, Relation] = {}  # equal ones are one
 
     def between(self, return_address: int, caller: Body, callee: Callee) -> Relation:
         """The relation of a frame, `callee`, to the frame in `caller` that it returns to."""
         key = (caller.first_node, return_address, callee)
         relation = self._known.get(key)
         if relation is None:
-            relation = self._known[key] = self._relate(return_address, caller, callee)
+            relation = self._relate(return_address, caller, callee)
+            relation = self._known[key] = self._made.setdefault(relation, relation)
         return relation
 
     def from_outside(self, frame: Callee) -> Relation | None:
@@ -113,7 +115,8 @@ class Relations:
         allowed = self._by_slots((ANY_POINTER,), frame) or callee.program.by_slots(callee)
         if allowed in (0, callee.domain):
             return None
-        return Relation((Group(FOREIGN, allowed, Evidence.DECODED),), "call from outside of the image", FOREIGN)
+        relation = Relation((Group(FOREIGN, allowed, Evidence.DECODED),), "call from outside of the image", FOREIGN)
+        return self._made.setdefault(relation, relation)
 
     def _relate(self, return_address: int, caller: Body, callee: Callee) -> Relation:
         groups: dict[tuple[int, Evidence | None], int] = {}
