@@ -49,4 +49,4 @@ setup-demo: # the same with the few Debian packages that the demo needs
 clean: ## remove everything that was built, .venv too
 	rm -rf .venv .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find icf linkpass unwind tests demo -name __pycache__ -prune -exec rm -rf {} +
-	find icf -name '_*.so' -delete -o -name '_*.c' -delete
+	find icf unwind -name '_*.so' -delete -o -name '_*.c' -delete

@@ -1,7 +1,7 @@
 """ELF words: machines, sections, segments, and the numbers of the gABI that are used here.
 
 Names of the standard keep its spelling. One departure: a symbol's section index is widened to
-32 bits, and the reserved values (SHN_ABS, SHN_COMMON ...) move to the top of that range, so that
+32 bits, and the reserved values (SHN_ABS ...) move to the top of that range, so that
 they cannot be mistaken for a real section of an image with more than 0xff00 of them.
 """
 
@@ -24,23 +24,22 @@ ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 SHT_NULL, SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB, SHT_RELA = 0, 1, 2, 3, 4
 SHT_DYNAMIC, SHT_NOTE, SHT_NOBITS, SHT_REL, SHT_DYNSYM = 6, 7, 8, 9, 11
 SHT_GROUP, SHT_SYMTAB_SHNDX = 17, 18
-SHT_GNU_verdef, SHT_GNU_verneed, SHT_GNU_versym = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_MERGE = 1, 2, 4, 0x10
-SHF_INFO_LINK, SHF_LINK_ORDER, SHF_COMPRESSED = 0x40, 0x80, 0x800
+SHF_INFO_LINK, SHF_COMPRESSED = 0x40, 0x800
 
 SHN_UNDEF = 0
 SHN_LORESERVE_16 = 0xFF00  # as stored in 16 bits
 SHN_XINDEX_16 = 0xFFFF
 SHN_LORESERVE = 0xFFFFFF00  # as this package shows them
 SHN_ABS = 0xFFFFFFF1
-SHN_COMMON = 0xFFFFFFF2
 PN_XNUM = 0xFFFF
 
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE = 1, 2, 3, 4
+PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
 PF_X = 1
 
-STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
+STB_LOCAL, STB_GLOBAL = 0, 1
 STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_SECTION, STT_FILE, STT_GNU_IFUNC = 0, 1, 2, 3, 4, 10
 
 ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD = 1, 2

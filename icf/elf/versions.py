@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from icf.elf.types import Section
+from icf.elf.types import SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM, Section
 from icf.reader import Reader
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
 
-_SHT_GNU_VERDEF, _SHT_GNU_VERNEED, _SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 _VER_FLG_BASE = 1
 _HIDDEN = 0x8000
 _VERNEED_SIZE_BYTES = _VERNAUX_SIZE_BYTES = 16
@@ -51,12 +50,12 @@ def read_versions(image: Image) -> Versions:
     number = np.empty(0, np.uint16)
     names: dict[int, str] = {}
     for section in image.sections:
-        if section.type == _SHT_GNU_VERSYM:
+        if section.type == SHT_GNU_VERSYM:
             stored = image.contents(section)
             number = np.frombuffer(stored[: len(stored) // 2 * 2], "<u2")
-        elif section.type == _SHT_GNU_VERNEED:
+        elif section.type == SHT_GNU_VERNEED:
             _read_needed(image, section, names)
-        elif section.type == _SHT_GNU_VERDEF:
+        elif section.type == SHT_GNU_VERDEF:
             _read_defined(image, section, names)
     return Versions(number, names)
 

@@ -6,13 +6,13 @@ They are never run, so they need no library but what the compiler brings.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e.workshop import GOLD, LLD, Toolchain, Workshop
+from tests.support.link import lasting_folder
 
 GCC_LLD = Toolchain("gcc", "lld", LLD.link_flags)
 CLANG_GOLD = Toolchain("clang", "gold")
@@ -124,7 +124,7 @@ class Link(NamedTuple):
 def _link(
     toolchain: Toolchain, sources: tuple[tuple[str, str], ...], flags: tuple[str, ...], link_flags: tuple[str, ...]
 ) -> Link:
-    workshop = Workshop(Path(tempfile.mkdtemp(prefix="icf-pass-")), toolchain)
+    workshop = Workshop(lasting_folder(), toolchain)
     objects = workshop.compile(dict(sources), *flags)
     return Link(*workshop.link("program", objects, "all", link_flags), tuple(objects))
 

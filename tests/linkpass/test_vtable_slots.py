@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -34,7 +33,7 @@ from tests.e2e.workshop import (
     Toolchain,
     Workshop,
 )
-from tests.support.link import run, tool
+from tests.support.link import lasting_folder, run, tool
 
 CLANG_GOLD = replace(GOLD, compiler="clang")
 GCC_LLD = replace(LLD, compiler="gcc")
@@ -125,13 +124,13 @@ class Built(NamedTuple):
 
 @cache
 def compile_objects(compiler: str, flags: tuple[str, ...]) -> list[Path]:
-    shop = Workshop(Path(tempfile.mkdtemp(prefix="slots")), Toolchain(compiler, "lld"))
+    shop = Workshop(lasting_folder(), Toolchain(compiler, "lld"))
     return shop.compile(SOURCES, "-fPIC", *flags)
 
 
 @cache
 def build(toolchain: Toolchain, flags: tuple[str, ...] = (), link_flags: tuple[str, ...] = ()) -> Built:
-    shop = Workshop(Path(tempfile.mkdtemp(prefix="slots")), toolchain)
+    shop = Workshop(lasting_folder(), toolchain)
     objects = compile_objects(toolchain.compiler, flags)
     image, report = shop.link("program", objects, "all", link_flags)
     unfolded, _ = shop.link("program.unfolded", objects, "none", link_flags)

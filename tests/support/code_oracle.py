@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +11,7 @@ import capstone
 
 from icf.elf.image import Image
 from icf.elf.types import Machine
-from tests.support.link import run, tool
+from tests.support.link import lasting_folder, run, tool
 
 _SOURCE = """
 #include <stdio.h>
@@ -42,7 +41,7 @@ class Insn:
 def static_program(arch: str) -> Path:
     """A program that is linked statically with the C library."""
     compiler = {"x86_64": ("gcc",), "aarch64": ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++")}[arch]
-    directory = Path(tempfile.mkdtemp(prefix="icf-code-"))
+    directory = lasting_folder()
     (directory / "sort.c").write_text(_SOURCE)
     run(tool(*compiler), "-O2", "-static", directory / "sort.c", "-o", directory / "sort")
     return directory / "sort"

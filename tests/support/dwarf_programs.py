@@ -6,11 +6,10 @@ virtual functions, tail calls, calls that are inlined, a cold part, functions th
 
 from __future__ import annotations
 
-import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.support.link import run, tool
+from tests.support.link import lasting_folder, run, tool
 
 HEADER = """
 extern "C" int sink(int);
@@ -82,7 +81,7 @@ _CXX = ("-fno-rtti",)
 @cache
 def _objects(compiler: str, flags: tuple[str, ...]) -> tuple[Path, ...]:
     c, cxx = COMPILERS[compiler]
-    directory = Path(tempfile.mkdtemp(prefix="icf-scan-"))
+    directory = lasting_folder()
     (directory / "h.h").write_text(HEADER)
     objects = []
     for name, text in (("first.cpp", FIRST), ("second.cpp", SECOND), ("third.c", THIRD)):
@@ -100,7 +99,7 @@ def build(compiler: str, flags: tuple[str, ...], linker: str = "bfd", link_flags
     """The linked program; the same file for the same arguments, not to be changed."""
     commands = {"bfd": "ld.bfd", "gold": "ld.gold", "lld": "ld.lld-19", "mold": "mold"}
     objects = _objects(compiler, flags)
-    out = Path(tempfile.mkdtemp(dir=objects[0].parent)) / "program"
+    out = lasting_folder() / "program"
     if any(flag.startswith("-flto") for flag in flags):
         driver = [tool(COMPILERS[compiler][1]), *flags, "-nostdlib", "-pie"]
         driver += [f"-fuse-ld={linker}"] if compiler == "gcc" else [f"--ld-path={tool(commands[linker])}"]

@@ -6,6 +6,7 @@ caller's directory.
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import subprocess
 import tempfile
@@ -46,13 +47,20 @@ def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess
 
 @cache
 def _scratch() -> Path:
-    return Path(tempfile.mkdtemp(prefix="icf-tests-"))
+    folder = tempfile.mkdtemp(prefix="icf-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def lasting_folder() -> Path:
+    """A folder that is there until the end of the run, for what several tests use."""
+    return Path(tempfile.mkdtemp(dir=_scratch()))
 
 
 @cache
 def compile_object(source: str, *flags: str, arch: str = "x86_64", suffix: str = ".cpp") -> Path:
     """Compile `source`; the same source and flags give the same file again."""
-    directory = Path(tempfile.mkdtemp(dir=_scratch()))
+    directory = lasting_folder()
     path = directory / f"program{suffix}"
     path.write_text(source)
     run(tool(*_COMPILERS[arch]), *flags, "-c", path, "-o", path.with_suffix(".o"))
