@@ -36,6 +36,8 @@ from icf.model import (
 
 _U64 = NDArray[np.uint64]
 _U8 = NDArray[np.uint8]
+_CLASS_FLAGS = tuple(map(ClassFlag, range(2 * max(ClassFlag))))  # by number: to look one up takes long
+_MEMBER_FLAGS = tuple(map(MemberFlag, range(2 * max(MemberFlag))))
 
 
 class IcfColumns(NamedTuple):
@@ -121,7 +123,36 @@ class IcfTable:
     @cached_property
     def classes(self) -> tuple[FoldClass, ...]:
         """All classes, in address order."""
-        return tuple(map(self.fold_class, range(len(self.class_vaddr))))
+        members, starts = self._members(), self.member_start.tolist()
+        return tuple(
+            FoldClass(Vaddr(vaddr), size_bytes, tuple(members[first:end]), _CLASS_FLAGS[flags])
+            for vaddr, size_bytes, flags, first, end in zip(
+                self.class_vaddr.tolist(),
+                self.class_size.tolist(),
+                self.class_flags.tolist(),
+                starts,
+                starts[1:],
+                strict=False,
+            )
+        )
+
+    def _members(self) -> list[Member]:
+        """The members of all rows: a tenth of the time of one after the other."""
+        columns, pool = self.columns, bytes(self.columns.pool)
+
+        def name(offset: int) -> str:
+            if offset >= len(pool):
+                return columns.name(offset)
+            return pool[offset : pool.find(0, offset)].decode("utf-8", "surrogateescape")
+
+        aliases: dict[int, tuple[str, ...]] = {}
+        for row, offset in zip(self._alias_member, columns.alias_name.tolist(), strict=True):
+            aliases[row] = (*aliases.get(row, ()), name(offset))
+        rows = zip(columns.member_name.tolist(), self.member_die.tolist(), self.member_flags.tolist(), strict=True)
+        return [
+            Member(name(offset), DieOffset(die), _MEMBER_FLAGS[flags], aliases.get(row, ()))
+            for row, (offset, die, flags) in enumerate(rows)
+        ]
 
     @cached_property
     def tail_calls(self) -> tuple[TailCall, ...]:

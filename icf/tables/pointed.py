@@ -45,7 +45,8 @@ def marked(fold: FoldClass, marks: MemberFlag = _POINTED_AT) -> int:
     """The members that have one of `marks`, or may have."""
     if not fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN:
         return every_member(fold)
-    mask = sum(1 << idx for idx, member in enumerate(fold.members) if member.flags & marks)
+    wanted = int(marks)  # numbers: a flag for each of thousands of members takes long to make
+    mask = sum(1 << idx for idx, member in enumerate(fold.members) if int.__and__(member.flags, wanted))
     return mask | every_member(fold) & ~((1 << len(fold.members)) - 1)
 
 
@@ -98,7 +99,7 @@ def _add_thunks(classes: Sequence[FoldClass], jumps: dict[tuple[int, int], list[
 
 def thunk_target(name: str) -> str:
     """The function that a thunk jumps to, by its name; empty if it is none."""
-    thunk = THUNK.match(name)
+    thunk = THUNK.match(name) if name.startswith("_ZT") else None
     return f"_Z{name[thunk.end() :]}" if thunk else ""
 
 
