@@ -75,7 +75,7 @@ def _stack_lines(image: Path) -> list[str]:
 
 
 def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: int) -> Figures:
-    """Stacks a second without start-up: the difference between many stacks and one."""
+    """Stacks a second without start-up, of the command (the difference between many stacks and one) and inside."""
     lines = _stack_lines(image)
     if not lines:
         return {}
@@ -90,6 +90,7 @@ def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: 
         "stacks_per_s": len(lines) / spent_s,
         "frames_per_s": frame_count / spent_s,
         "resolve_peak_mb": costs["many"].peak_mb,
+        **_inside("resolve", str(work / "passed"), str(work / "many")),
     }
 
 
@@ -177,6 +178,11 @@ def _lines(figures: Figures) -> Iterator[str]:
         yield (
             f"  resolve  {resolving['stacks_per_s']:,.0f} stacks/s, {resolving['frames_per_s']:,.0f} frames/s, "
             f"one stack in {resolving['one_stack_s']:.3f} s, {resolving['resolve_peak_mb']:.0f} MB peak"
+        )
+        new, calls, known = (resolving[f"{what}_per_s"] for what in ("new_stacks", "known_calls", "known_stacks"))
+        yield (
+            f"  inside   {resolving['distinct_count']:,} distinct stacks: {new:,.0f}/s that are new, {calls:,.0f}/s of known "
+            f"calls, {known:,.0f}/s that are known"
         )
     if "build_wall_s" in figures["symcache"]:
         yield from _symcache_lines(figures["symcache"])

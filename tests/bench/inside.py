@@ -1,18 +1,22 @@
 """Measurements of library calls in a process of their own.
 
-    python -m tests.bench.inside JOB IMAGE [OUT]     prints JSON
+    python -m tests.bench.inside JOB IMAGE [FILE]    prints JSON
 
 scan      .debug_info read by the bulk kernel: MB/s with one thread and with all, imports not counted
 rewrite   one section of 100 kB added to the image, against a plain copy of the file
+resolve   the stacks of a file, each distinct one once, by a resolver on a warm symcache: that has met nothing, that has
+          met the calls, and the whole stacks
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import shutil
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -65,8 +69,44 @@ def rewrite_image(image_path: Path, out: Path) -> dict[str, float]:
     return {"image_mb": size_mb, "rewrite_s": rewrite_s, "copy_s": copy_s, "ratio": rewrite_s / copy_s}
 
 
-def main(job: str, image: str, out: str = "") -> None:
-    figures = scan(Path(image)) if job == "scan" else rewrite_image(Path(image), Path(out))
+def resolve(image_path: Path, stacks_path: Path) -> dict[str, float]:
+    from unwind import Resolver, open_or_build
+    from unwind.stacks.read_pcs import read_pcs
+    from unwind.symcache.program import load_cached
+
+    with stacks_path.open("rb") as lines:
+        stacks = list({(stack.addresses, stack.vptrs): None for stack in read_pcs(lines, str(stacks_path))})
+    gc.set_threshold(1 << 20)  # as `icf resolve` does
+
+    def rate(resolver: Resolver) -> float:
+        begin_s = time.perf_counter()
+        for addresses, vptrs in stacks:
+            resolver.resolve(addresses, vptrs)
+        return len(stacks) / (time.perf_counter() - begin_s)
+
+    with tempfile.TemporaryDirectory() as cache_dir:
+        cache = open_or_build(image_path, cache_dir=cache_dir)
+        never, by_calls = [], []
+        for _ in range(REPEATS):
+            resolver = Resolver(load_cached(cache), address_limit=0)  # so that no whole stack is remembered
+            never.append(rate(resolver))
+            by_calls.append(rate(resolver))
+        resolver = Resolver(load_cached(cache))
+        rate(resolver)
+        whole = [rate(resolver) for _ in range(REPEATS)]
+    return {
+        "distinct_count": len(stacks),
+        "new_stacks_per_s": max(never),
+        "known_calls_per_s": max(by_calls),
+        "known_stacks_per_s": max(whole),
+    }
+
+
+def main(job: str, image: str, file: str = "") -> None:
+    if job == "scan":
+        figures = scan(Path(image))
+    else:
+        figures = (rewrite_image if job == "rewrite" else resolve)(Path(image), Path(file))
     figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
     print(json.dumps(figures))
 

@@ -50,3 +50,15 @@ def test_the_scan_of_an_image_is_measured(tmp_path: Path) -> None:
     figures = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     assert figures["function_count"] == 1
     assert figures["one_thread_mb_per_s"] > 0
+
+
+def test_the_resolver_is_measured(tmp_path: Path) -> None:
+    source = tmp_path / "a.c"
+    source.write_text("int main(void) { return 0; }\n")
+    image, stacks = tmp_path / "a.out", tmp_path / "stacks"
+    subprocess.run(["gcc", "-g", "-no-pie", "-o", str(image), str(source)], check=True)
+    stacks.write_text("0x401000 ?\n0x401000 0x401010\n0x401000 ?\n")
+    command = [sys.executable, "-m", "tests.bench.inside", "resolve", str(image), str(stacks)]
+    figures = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert figures["distinct_count"] == 2
+    assert min(figures[f"{what}_per_s"] for what in ("new_stacks", "known_calls", "known_stacks")) > 0
