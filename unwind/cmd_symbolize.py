@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from itertools import groupby, islice
+from operator import itemgetter
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 
     from icf.arguments import Arguments, Parser
     from unwind.live.symbolizer import LiveFrame, LiveSymbolizer
+    from unwind.symbolize.data import DataSymbols
     from unwind.symbolize.writers import Writer
 
 _PIECE_BYTES, _TOGETHER_BYTES = 1 << 16, 1 << 19
 _WRITTEN_TOGETHER = 1 << 10
 _LINE_LIMIT = 1 << 20
 _U64 = (1 << 64) - 1
+_of_what, _symbol = itemgetter(0, 1, 6), itemgetter(3)  # of a request: image, build id, whether a variable; its symbol
 _FORMS = {"LLVM": "llvm", "GNU": "llvm-gnu", "JSON": "json"}
 _TOOLS = {"llvm": "llvm", "gnu": "addr2line", "json": "json"}
 
@@ -96,7 +99,7 @@ def run(args: Arguments) -> int:
     with _Images(args) as images:
         if args.exe is not None or args.pid is not None or args.build_id:
             images.of(Request())  # without an image there is nothing to answer
-        asker = _Asker(args, images, _writer(options))
+        asker = _Asker(args, images, options)
         if args.addresses:
             sys.stdout.write(asker.writer.together(list(asker.answers(args.addresses))))
             return 0
@@ -178,6 +181,7 @@ class _Images:
     def __init__(self, args: Arguments) -> None:
         self._args = args
         self._known: dict[tuple[str, str], Symbolizer | LiveSymbolizer | None] = {}
+        self._data: dict[str, DataSymbols] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -200,6 +204,20 @@ class _Images:
                 sys.stderr.write(f"icf: error: {error}\n")
         return self._known[key]
 
+    def data_of(self, image: str) -> DataSymbols:
+        """The variables of an image, none where it cannot be read; of a process and of a build they are not known."""
+        if image not in self._data:
+            from unwind.symbolize.data import DataSymbols
+
+            args = self._args
+            path = None if args.pid is not None else image or args.exe
+            try:
+                self._data[image] = DataSymbols(path, args.debug_file, args.debug_root)
+            except IcfError as error:
+                sys.stderr.write(f"icf: error: {error}\n")
+                self._data[image] = DataSymbols(None)
+        return self._data[image]
+
     def _open(self, request: Request) -> Symbolizer | LiveSymbolizer:
         args = self._args
         if args.pid is not None:
@@ -220,11 +238,12 @@ class _Images:
 class _Asker:
     """Turns lines into answers."""
 
-    def __init__(self, args: Arguments, images: _Images, writer: Writer) -> None:
-        self.writer = writer
+    def __init__(self, args: Arguments, images: _Images, options: Options) -> None:
+        self.writer = _writer(options)
         self._images = images
         self._exe: str | None = args.exe or args.build_id or None if args.pid is None else f"process {args.pid}"
         self._is_gnu = args.style == "gnu"
+        self._options = options
         self._shift = args.adjust_vma + args.return_addresses  # a return address lies behind its call
         if args.section is not None:
             self._shift -= _section_start(args.exe, args.section)
@@ -232,9 +251,14 @@ class _Asker:
     def answers(self, lines: Sequence[str]) -> Iterator[str]:
         """The answer to each line."""
         requests = [self._read(line) for line in lines]
-        for (image, build_id), group in groupby(requests, lambda request: request[:2]):
+        for (image, build_id, is_data), group in groupby(requests, _of_what):
             together = list(group)
+            if is_data:
+                yield from self._of_data([request.address or 0 for request in together], image)
+                continue
             symbolizer = self._images.of(together[0]) if self._exe or image or build_id else None
+            if self._is_gnu and symbolizer is not None and any(map(_symbol, together)):
+                together = [self._placed(symbolizer, request) for request in together]
             yield from self._of_image(symbolizer, together, image or build_id or self._exe or "")
 
     def _read(self, line: str) -> Request:
@@ -242,6 +266,21 @@ class _Asker:
         if request.problem:
             sys.stderr.write(f"icf: error: {request.problem}\n")
         return request
+
+    def _placed(self, symbolizer: Symbolizer | LiveSymbolizer, request: Request) -> Request:
+        """The address where a function begins, as addr2line has it, if one was asked for."""
+        if not request.symbol:
+            return request
+        places = symbolizer.addresses(request.symbol)
+        return Request(address=places[0] + request.offset + self._shift & _U64 if places else 0)
+
+    def _of_data(self, asked: list[int], image: str) -> Iterator[str]:
+        from unwind.symbolize.data import write_datum
+
+        symbols = self._images.data_of(image)
+        for address in asked:
+            found = symbols.find(address - self._shift & _U64)
+            yield write_datum(found, address, image or self._exe or "", self._options)
 
     def _of_image(
         self, symbolizer: Symbolizer | LiveSymbolizer | None, requests: list[Request], image: str

@@ -164,6 +164,47 @@ def test_text_is_that_of_addr2line(program: Path, options: str) -> None:
     assert symbolize("--style=gnu", "-e", program, *options.split(), text=text) == ours
 
 
+def test_functions_by_name_are_those_of_addr2line(program: Path) -> None:
+    asked = ("plain", "main+4", "main+0x8", " main 4", "no_such_function", "add", "0xmain")
+    theirs = re.sub(r" \(discriminator \d+\)", "", run(tool("addr2line"), "-afe", program, *asked).stdout)
+    if "plain" not in theirs:
+        pytest.skip("needs an addr2line that reads names")
+    assert symbolize("--style=gnu", "-afe", program, *asked) == theirs
+    assert symbolize("--style=gnu", "-afe", program, text="\n".join(asked)) == theirs
+
+
+DATA = """
+int counted = 5;
+static int kept[40];
+namespace ns { const char *message = "hi"; }
+int main(int argc, char **) { return counted + (kept[argc] += argc) + *ns::message; }
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", "-a", "-a -p", "--output-style=GNU -a", "--output-style=JSON", "--no-demangle", "--adjust-vma=0x100"],
+)
+def test_variables_are_those_of_llvm_symbolizer(options: str, tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path, LLD)
+    image, _ = workshop.link("program", workshop.compile(DATA), "none")
+    shift = 0x100 if "adjust" in options else 0
+    text = "DATA 0x1\n" if "JSON" not in options else ""  # of an unknown one it says the address differently
+    for line in run("nm", "-S", image).stdout.splitlines():
+        if re.search("counted|kept|message", line):
+            start, size_bytes = (int(field, 16) for field in line.split()[:2])
+            text += f"DATA {start + shift:#x}\nDATA {start + size_bytes - 1 + shift:#x}\nCODE 0x2\n"
+    assert text.count("CODE") == 3
+    theirs = re.sub(
+        r"\n[^?\n]*main.cpp:[0-9]+\n", "\n??:?\n", llvm_symbolizer(f"--obj={image}", *options.split(), text=text)
+    )
+    assert symbolize(f"--obj={image}", *options.split(), text=text) == theirs
+    if not options:
+        named = text.replace("DATA ", f"DATA {image} ").replace("CODE ", f"CODE {image} ")
+        assert symbolize(text=named) == theirs
+        assert symbolize(text="DATA no-such-file 0x1\n") == "??\n0 0\n??:?\n\n"
+
+
 def test_offsets_in_a_section_are_those_of_addr2line(program: Path) -> None:
     command = ("-e", program, "-a", "-j", ".text", "0", "1", "20", "ffffff")
     assert symbolize("--style=gnu", *command) == run(tool("addr2line"), *command).stdout
@@ -249,10 +290,11 @@ def test_lines_are_read_as_llvm_symbolizer_reads_them(program: Path, line: str) 
 def test_what_is_no_question_is_said_and_the_others_are_answered(
     program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert symbolize("-e", program, text="0x12z\nDATA 0x4000\n0x1\n") == "??\n??:0:0\n\n" * 3
+    assert symbolize("-e", program, text="0x12z\nFRAME 0x4000\n0x1\n") == "??\n??:0:0\n\n" * 3
     err = capsys.readouterr().err
     assert (
-        err == "icf: error: '0x12z': 0x12z is no address\nicf: error: 'DATA 0x4000': DATA is not known here, CODE is\n"
+        err == "icf: error: '0x12z': 0x12z is no address\n"
+        "icf: error: 'FRAME 0x4000': FRAME is not known here, CODE and DATA are\n"
     )
     assert symbolize(text="no-such-file 0x1\nno-such-file 0x2\nBUILDID:ab 0x1\n") == "??\n??:0:0\n\n" * 3
     first, second = capsys.readouterr().err.splitlines()

@@ -17,14 +17,31 @@ U64 = (1 << 64) - 1
         (" 0X1146 ", 0x1146),
         ("1146 1149", 0x1146),
         ("beef", 0xBEEF),
-        ("hello", 0),
         ("", 0),
-        ("-1", 0),
+        ("add", 0xADD),  # also where there is a function of that name
+        ("0xmain", 0),
+        ("1146x", 0x1146),
+        ("0x1146+1", 0x1146),
+        ("+1146", 0),
         ("f" * 30, U64),
     ],
 )
 def test_addr2line_reads_hexadecimal(line: str, address: int) -> None:
     assert read_hexadecimal(line) == Request(address=address)
+
+
+@pytest.mark.parametrize(
+    ("line", "symbol", "offset"),
+    [
+        ("main", "main", 0),
+        (" main 4", "main", 0),
+        ("main+0x4", "main", 4),
+        ("add+10", "add", 10),
+        ("main+x", "main", 0),
+    ],
+)
+def test_addr2line_reads_names(line: str, symbol: str, offset: int) -> None:
+    assert read_hexadecimal(line) == Request(symbol=symbol, offset=offset)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +52,7 @@ def test_addr2line_reads_hexadecimal(line: str, address: int) -> None:
         ("01146", Request(address=0o1146)),
         ("  0x1146 ", Request(address=0x1146)),
         ("CODE 0x1146", Request(address=0x1146)),
+        ("DATA 0x1146", Request(address=0x1146, is_data=True)),
         ("0x1146 0x1149", Request(address=0x1146)),
         ("main", Request(symbol="main")),
         ("CODE main", Request(symbol="main")),
@@ -60,8 +78,8 @@ def test_with_an_image_a_line_is_an_address_or_a_function(line: str, request_: R
         ("0xfffffffffffffffff", "'0xfffffffffffffffff': 0xfffffffffffffffff is no address"),
         ("1_0", "'1_0': 1_0 is no address"),
         ("FILE:shop 0x1", "'FILE:shop 0x1': the image is that of -e"),
-        ("DATA 0x4000", "'DATA 0x4000': DATA is not known here, CODE is"),
-        ("FRAME 0x4000", "'FRAME 0x4000': FRAME is not known here, CODE is"),
+        ("FRAME 0x4000", "'FRAME 0x4000': FRAME is not known here, CODE and DATA are"),
+        ("DATA main", "'DATA main': main is no address"),
     ],
 )
 def test_what_cannot_be_asked_is_said(line: str, problem: str) -> None:

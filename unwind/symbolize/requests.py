@@ -1,8 +1,10 @@
 """What a line on stdin of `icf symbolize` asks for, read as addr2line and llvm-symbolizer read it.
 
-gnu     1139                          hexadecimal, with or without 0x; what is no number is 0
+gnu     1139                          hexadecimal, with or without 0x
+        main  add+3                   a function; without + a name that begins as a number does is one, of its digits
 llvm    0x1139  4409  main  main+4    an address or a function of the image that -e names
-        CODE 0x1139                   the same; DATA and FRAME ask for what a symcache does not have
+        CODE 0x1139                   the same; FRAME asks for what nobody keeps
+        DATA 0x4010                   a variable
         /usr/bin/shop 0x1139          of that image, if -e names none; a path with spaces in quotes, FILE: before it
         BUILDID:4f1a.. 0x1139         of an image by its build id
 """
@@ -27,6 +29,7 @@ class Request(NamedTuple):
     symbol: str = ""
     offset: int = 0  # from where the function begins
     problem: str = ""
+    is_data: bool = False  # a variable is asked for
 
 
 def read_hexadecimal(line: str) -> Request:
@@ -34,6 +37,10 @@ def read_hexadecimal(line: str) -> Request:
     text = line.lstrip()
     if text[:2] in ("0x", "0X"):
         text = text[2:]
+    elif text[:1] not in _HEX_DIGITS or "+" in text:
+        symbol, _, digits = text.split(maxsplit=1)[0].partition("+")
+        if symbol:
+            return Request(symbol=symbol, offset=parse_number(digits) or 0)
     digits = text[: len(text) - len(text.lstrip(_HEX_DIGITS))]
     return Request(address=min(int(digits or "0", 16), _U64))
 
@@ -45,9 +52,10 @@ def read_request(line: str, image_is_known: bool) -> Request:
     rest = line.strip()
     kind, behind = _first_word(rest)
     if kind in _KINDS and behind:
-        if kind in ("DATA", "FRAME"):
-            return Request(problem=f"'{line}': {kind} is not known here, CODE is")
+        if kind == "FRAME":
+            return Request(problem=f"'{line}': FRAME is not known here, CODE and DATA are")
         rest = behind
+    is_data = kind == "DATA" and bool(behind)
     image = build_id = ""
     if not image_is_known:
         image, build_id, behind = _image(rest)
@@ -61,8 +69,8 @@ def read_request(line: str, image_is_known: bool) -> Request:
         return Request()
     address = parse_number(place)
     if address is not None:
-        return Request(image, build_id, address)
-    if place[:1].isdigit():
+        return Request(image, build_id, address, is_data=is_data)
+    if place[:1].isdigit() or is_data:
         return Request(problem=f"'{line}': {place} is no address")
     symbol, _, digits = place.rpartition("+")
     offset = parse_number(digits) if symbol else None
