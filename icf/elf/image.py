@@ -117,8 +117,8 @@ class Image:
         if self._debug is not None:
             self._debug.close()
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1  # in this order: a signal may come between them
+            os.close(fd)
 
     def in_background(self, work: Callable[[Self], _T]) -> Future[_T]:
         """Do `work` on this image in a thread of its own."""
@@ -137,7 +137,11 @@ class Image:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            # Asked to end. The thread may wait for a lock that was ours to release where the signal has met us; those
+            # of imports, Python's own, are not safe from that.
+            self._background = None
         self.close()
 
     def __del__(self) -> None:

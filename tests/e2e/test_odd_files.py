@@ -205,7 +205,7 @@ def test_names_of_any_bytes(name: bytes, shop: Path, tmp_path: Path, whole: byte
 
 
 SERVER = """
-import os, sys, time
+import os, signal, sys, time
 from icf import cli
 import linkpass.cmd_pass, icf.dwarf.units, linkpass.rewrite_check
 for line in sys.stdin:
@@ -213,6 +213,7 @@ for line in sys.stdin:
     pid = os.fork()
     if pid == 0:
         status = 99  # the signal came before or after our code was run
+        signal.alarm(100)  # one that does not end is a failure
         try:
             status = cli.main()
         except SystemExit as end:

@@ -186,6 +186,18 @@ def test_closing_waits_for_who_reads_in_the_background(tmp_path: Path) -> None:
     assert total.done() and total.result() == sum(path.read_bytes()[-64:])
 
 
+def test_who_is_asked_to_end_does_not_wait(tmp_path: Path) -> None:
+    """What is read in the background may wait for a lock of this thread's, which then is never released."""
+    path, released = tmp_path / "image", threading.Event()
+    path.write_bytes(Elf().build())
+    with pytest.raises(KeyboardInterrupt), Image.open(path) as image:
+        waiting = image.in_background(lambda _: released.wait(60))
+        raise KeyboardInterrupt
+    assert not waiting.done()
+    released.set()
+    assert waiting.result()
+
+
 def test_opening_imports_nothing_heavy() -> None:
     code = (
         "import sys; from icf.elf.image import Image; Image.open(sys.executable).build_id;"
