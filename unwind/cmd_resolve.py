@@ -9,7 +9,6 @@ asked to come rarely, which makes all of it a third faster.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import select
@@ -18,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
@@ -31,13 +30,16 @@ from unwind.stacks.stack import Stack
 from unwind.stacks.write_json import JsonWriter
 from unwind.stacks.write_text import TextWriter
 
+if TYPE_CHECKING:
+    from icf.arguments import Arguments, Parser
+
 _Resolved = tuple[Stack, Answers, Facts | None]
 _Write = Callable[[Stack, Answers, Facts | None], str]
 _TOGETHER, _WRITTEN_TOGETHER = 4096, 512  # stacks
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     images = parser.add_mutually_exclusive_group(required=True)
     images.add_argument("-e", "--exe", metavar="IMAGE", help="the linked image the stacks come from")
     images.add_argument(
@@ -73,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     with _open(args) as (resolver, frames):
         write = _writer(args, frames)
@@ -107,7 +109,7 @@ def _write(resolved: list[_Resolved], frames: Frames, write: _Write, progress: _
         progress.step(len(part))
 
 
-def _open(args: argparse.Namespace) -> AbstractContextManager[tuple[Resolver, Frames]]:
+def _open(args: Arguments) -> AbstractContextManager[tuple[Resolver, Frames]]:
     places = Places(args.debug_file, args.debug_root, args.cache_dir)
     if args.exe is None and args.debug_file is not None:
         raise IcfError("--debug-file is about one image", hint="without -e, name folders with --debug-root")
@@ -124,7 +126,7 @@ def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:
     return partial(explain, resolver)
 
 
-def _writer(args: argparse.Namespace, frames: Frames) -> _Write:
+def _writer(args: Arguments, frames: Frames) -> _Write:
     if args.out == "json":
         return JsonWriter(frames.of, with_modules=args.exe is None).line
     return TextWriter(frames.of).block
