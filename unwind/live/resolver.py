@@ -7,7 +7,7 @@ time has one name; to the resolver it is a frame in no module that is known, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from icf.model import Verdict
@@ -34,7 +34,7 @@ class LiveResolver(Resolver):
         self._jit_of: dict[FrameAnswer, JitCode] = {}
         self._renew()
 
-    def resolve(self, addresses: Addresses, vptrs: Vptrs = ()) -> Answers:
+    def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = ()) -> Answers:
         """An answer for each frame of a stack, innermost first; `IcfError` when the process has ended."""
         jit = self._jit_at(addresses)
         answers = super().resolve(addresses, vptrs)
@@ -51,7 +51,7 @@ class LiveResolver(Resolver):
         """The function made at run time that an answer is about."""
         return self._jit_of.get(answer)
 
-    def _jit_at(self, addresses: Addresses) -> dict[int, FrameAnswer]:
+    def _jit_at(self, addresses: Sequence[int | None]) -> dict[int, FrameAnswer]:
         """The frames that were made at run time, by index; the resolver then knows the modules of now."""
         known = [(idx, address) for idx, address in enumerate(addresses) if address is not None]
         places = self._live.where_many([address - (idx > 0) for idx, address in known])

@@ -74,12 +74,14 @@ class Resolver:
         with ExitStack() as opened:
             return cls(places.program(places.open(path), path, opened))
 
-    def resolve(self, addresses: Addresses, vptrs: Vptrs = ()) -> Answers:
+    def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = ()) -> Answers:
         """An answer for each frame of a stack, innermost first.
 
+        `addresses` are the program counter and return addresses as linked, None for a frame outside of the image;
         `vptrs` are (frame index, link-time vtable pointer of its `this`); `unwind.resolve.vptrs.read_vptrs` reads them.
         """
-        frames: tuple[Frame, ...] = self._beside(addresses, vptrs) if vptrs else addresses
+        stack = tuple(addresses)
+        frames: tuple[Frame, ...] = self._beside(stack, vptrs) if vptrs else stack
         answers = self._stacks.get(frames)
         if answers is None:
             answers = self._resolve(frames)
