@@ -179,10 +179,10 @@ def _lines(figures: Figures) -> Iterator[str]:
             f"  resolve  {resolving['stacks_per_s']:,.0f} stacks/s, {resolving['frames_per_s']:,.0f} frames/s, "
             f"one stack in {resolving['one_stack_s']:.3f} s, {resolving['resolve_peak_mb']:.0f} MB peak"
         )
-        new, calls, known = (resolving[f"{what}_per_s"] for what in ("new_stacks", "known_calls", "known_stacks"))
+        new, calls, known = (f"{resolving[f'{what}_per_s']:,.0f}/s" for what in _KNOWLEDGE)
         yield (
-            f"  inside   {resolving['distinct_count']:,} distinct stacks: {new:,.0f}/s that are new, {calls:,.0f}/s of known "
-            f"calls, {known:,.0f}/s that are known"
+            f"  inside   {resolving['distinct_count']:,} distinct stacks: {new} that are new, {calls} of known calls, "
+            f"{known} that are known"
         )
     if "build_wall_s" in figures["symcache"]:
         yield from _symcache_lines(figures["symcache"])
