@@ -3,7 +3,7 @@
     C++ (Itanium), Rust v0     LLVM's demanglers (pycxxfilt): the same text as llvm-cxxfilt and llvm-symbolizer
     Rust legacy, Swift         those of rustc and of Swift (pydemumble); a legacy name loses its hash, as rustc shows it
 
-A library is imported at the first name that needs it, and so is `re`, which takes 8 ms. What a library refuses is
+A library is imported at the first name that needs it, as it takes longer than to look an address up. What it refuses is
 shown as it is, and so is a name of more than 16 KiB: the demanglers recurse with its depth, and a made-up one of twice
 that ends the process.
 """
@@ -14,7 +14,7 @@ _LIMIT, _KEPT_NAMES = 1 << 14, 1 << 16
 _ANONYMOUS = "(anonymous namespace)"
 _OPERATOR = r"\boperator(?!\w)(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)?"
 _LOCAL_SCOPE = r"(?: const| volatile| &&?)*::"  # of a class or lambda within a function
-_RUST_LEGACY = r"_ZN.*17h[0-9a-f]{16}E(?:\.|$)"
+_HASH_START, _HASH_DIGITS = "17h", 16  # the last part of a Rust legacy name: as an identifier, its length before it
 
 
 def demangle(name: str) -> str:
@@ -29,7 +29,7 @@ def demangle(name: str) -> str:
     if text is None:
         if len(_known) >= _KEPT_NAMES:
             _known.clear()
-        is_other = name[0] == "$" or ("17h" in name and _is_rust_legacy(name))
+        is_other = name[0] == "$" or _is_rust_legacy(name)
         _known[name] = text = _demangle_rust_legacy_or_swift(name) if is_other else _demangle_by_llvm(name)
     return text
 
@@ -38,9 +38,9 @@ _known: dict[str, str] = {}
 
 
 def _is_rust_legacy(name: str) -> bool:
-    import re
-
-    return re.match(_RUST_LEGACY, name) is not None
+    head, _, tail = name.rpartition(_HASH_START)
+    digits, end = tail[:_HASH_DIGITS], tail[_HASH_DIGITS:]
+    return head.startswith("_ZN") and not digits.strip("0123456789abcdef") and (end == "E" or end.startswith("E."))
 
 
 def _demangle_by_llvm(name: str) -> str:
