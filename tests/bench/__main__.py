@@ -28,6 +28,7 @@ from tests.truth.tool import default_command
 
 STACK_COUNT, QUERY_TURNS = 20_000, 40
 Figures = dict[str, Any]
+_KNOWLEDGE = ("new_stacks", "known_calls", "known_stacks")  # of the resolver
 
 
 def _default_images(cache: Path) -> list[Path]:
