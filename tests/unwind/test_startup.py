@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from icf import cli
+from icf.kernels import kernel_status
 from unwind.symcache.folder import Folder
 from unwind.symcache.identity import stamp_of
 from unwind.symcache.store import open_or_build
@@ -44,6 +45,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return image
 
 
+@pytest.mark.skipif(kernel_status() != "kernels: compiled", reason="kernels that are not compiled import Cython")
 @pytest.mark.parametrize(
     "options",
     [
