@@ -94,13 +94,15 @@ def _targets(machine: Machine, ends: U64, code: NDArray[np.uint8]) -> U64:
 
 
 def _x86_64_indirect(code: bytes, end: int) -> CallInsn:
-    for size_bytes in range(2, len(code) + 1):
-        insn = code[-size_bytes:]
-        if insn[0] == 0xFF and insn[1] >> 3 & 7 == 2 and _operand_size(insn) == size_bytes - 2:
+    at = code.rfind(0xFF, 0, len(code) - 1)
+    while at >= 0:
+        insn = code[at:]
+        if insn[1] >> 3 & 7 == 2 and _operand_size(insn) == len(insn) - 2:
             if insn[1] == 0x15:  # call *disp32(%rip)
                 displacement = int.from_bytes(insn[2:], "little", signed=True)
                 return CallInsn(CallKind.INDIRECT, slot=(end + displacement) & _LAST_VADDR)
             return CallInsn(CallKind.INDIRECT)
+        at = code.rfind(0xFF, 0, at)
     return _NONE
 
 
