@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import astuple
+from dataclasses import fields
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from unwind.symcache.container import Container
 if TYPE_CHECKING:
     from unwind.symcache.symcache import SymCache
 
+_FIELDS = attrgetter(*(field.name for field in fields(Export)))  # libraries have 100,000 exports; `astuple` copies deep
 _LINKS = {
     "folds_imports": bool,
     "text": list,
@@ -65,7 +67,7 @@ def pack_program(image: Image) -> dict[str, bytes]:
         "span": image.span,
         "imports": facts.imports,
         "stubs": facts.stubs,
-        "exports": [astuple(export) for export in ImageExports(image)],
+        "exports": [*map(_FIELDS, ImageExports(image))],
         "vtables": {},
     }
     sections = {
