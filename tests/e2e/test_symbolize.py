@@ -218,6 +218,11 @@ def test_without_a_name_the_image_is_a_out_in_gnu_style(program: Path, monkeypat
     assert symbolize("--version").startswith("icf ")
 
 
+def test_options_that_llvm_symbolizer_once_had_say_nothing(program: Path) -> None:
+    once = "--use-symbol-table=true --demangle=true --functions=linkage --inlining=true"  # as asan_symbolize.py asked
+    assert symbolize(*once.split(), "-e", program, "main") == symbolize("-e", program, "main")
+
+
 def test_an_image_by_its_build_id(program: Path) -> None:
     found = re.search(r"Build ID: (\w+)", run("readelf", "-n", program).stdout)
     assert found is not None

@@ -158,7 +158,7 @@ class LiveProcess:
         self._text = self.target.text("maps")
         self.mappings = parse_maps(self._text, f"/proc/{self.pid}/maps")
         if not self.mappings:
-            raise IcfError(f"process {self.pid}: has ended")
+            raise IcfError(f"process {self.pid}: has ended, or is one of the kernel's")
         self._starts = [mapping.start for mapping in self.mappings]
         self._module_at: dict[int, LiveModule | None] = {}  # by start of the mapping
         self._of_file.clear()

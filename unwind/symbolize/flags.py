@@ -18,12 +18,13 @@ _STYLES = ("auto", "gnu-v3", "java", "gnat", "dlang", "rust")
 _SPELLINGS: tuple[tuple[str, str, object], ...] = (
     *[("functions", f"{flag}={kind}", kind) for flag in ("-f", "--functions") for kind in _KINDS],
     *[("inlines", f"--inlining={value}", value == "true") for value in ("true", "false")],
-    *[("demangle", f"-demangle={value}", value == "true") for value in ("true", "false")],
+    *[("demangle", f"{dash}demangle={value}", value == "true") for dash in ("-", "--") for value in ("true", "false")],
     *[("demangle", f"--demangle={style}", style != "none") for style in (*_STYLES, "none")],
 )
 _IGNORED = (
     *("-r", "-R", "--recurse-limit", "--no-recurse-limit"),
     *("--color", "--color=always", "--color=auto", "--color=never"),
+    *("--use-symbol-table", "--use-symbol-table=true"),
     *("--relative-address", "--untag-addresses", "--no-untag-addresses", "--no-debuginfod", "--dia"),
 )
 _IGNORED_VALUES = ("-b", "--target", "--default-arch", "--dsym-hint", "--cache-size")
