@@ -27,7 +27,10 @@ KERNELS = (
     "icf.dwarf._tombstones",
     "icf.dwarf._unit_headers",
     "icf.tables._leb",
-    "unwind.symcache._records",
+    "unwind.symbolize._write",
+    "unwind.symcache._decode",
+    "unwind.symcache._encode",
+    "unwind.symcache._look_up",
 )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 
 from icf.debugfiles.options import add_debug_arguments
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from unwind.symbolize.writers import Writer
 
 _PIECE_BYTES, _TOGETHER_BYTES = 1 << 16, 1 << 19
-_WRITTEN_TOGETHER = 1 << 10
 _LINE_LIMIT = 1 << 20
 _U64 = (1 << 64) - 1
 _of_what, _symbol = itemgetter(0, 1, 6), itemgetter(3)  # of a request: image, build id, whether a variable; its symbol
@@ -104,9 +103,7 @@ def run(args: Arguments) -> int:
             sys.stdout.write(asker.writer.together(list(asker.answers(args.addresses))))
             return 0
         for lines in _lines(sys.stdin.fileno()):
-            answers = asker.answers(lines)
-            while some := "".join(islice(answers, _WRITTEN_TOGETHER)):
-                sys.stdout.write(some)
+            sys.stdout.writelines(asker.answers(lines))
             sys.stdout.flush()
     return 0
 
@@ -288,22 +285,23 @@ class _Asker:
         if symbolizer is None:
             yield from [self.writer.failed(image)] * len(requests)
             return
-        asked = [request.address for request in requests if request.address is not None]
-        vaddrs = [address - self._shift & _U64 for address in asked]
         writer = self.writer
-        answers: Iterator[str]
+        for is_address, group in groupby(requests, lambda request: request.address is not None):
+            if is_address:
+                yield from self._of_addresses(symbolizer, [request.address or 0 for request in group], image)
+                continue
+            for request in group:
+                if request.symbol:
+                    yield writer.function(_functions(symbolizer, request.symbol, request.offset), request.symbol, image)
+                else:
+                    yield writer.failed(image)
+
+    def _of_addresses(self, symbolizer: Symbolizer | LiveSymbolizer, asked: list[int], image: str) -> Iterator[str]:
+        vaddrs = [address - self._shift & _U64 for address in asked]
         if isinstance(symbolizer, Symbolizer):
-            answers = writer.addresses(symbolizer, vaddrs, asked, image)
-        else:
-            frames = symbolizer.symbolize_many(vaddrs)
-            answers = (writer.address(frame, at, frame.module) for frame, at in zip(frames, asked, strict=True))
-        for request in requests:
-            if request.address is not None:
-                yield next(answers)
-            elif request.symbol:
-                yield writer.function(_functions(symbolizer, request.symbol, request.offset), request.symbol, image)
-            else:
-                yield writer.failed(image)
+            return self.writer.addresses(symbolizer, vaddrs, asked, image)
+        frames = symbolizer.symbolize_many(vaddrs)
+        return (self.writer.address(frame, at, frame.module) for frame, at in zip(frames, asked, strict=True))
 
 
 def _functions(symbolizer: Symbolizer | LiveSymbolizer, symbol: str, offset: int) -> list[Symbolized | LiveFrame]:

@@ -89,14 +89,26 @@ def test_many_are_as_one(symbolizer: Symbolizer) -> None:
     assert {found.verdict for found in many} == {Verdict.UNKNOWN, Verdict.UNMERGED, Verdict.AMBIGUOUS}
 
 
-@pytest.mark.parametrize("form", ["llvm", "llvm-gnu", "addr2line"])
-@pytest.mark.parametrize("options", [Options(), Options(pretty=True), Options(functions="none", basenames=True)])
+@pytest.mark.parametrize("form", ["llvm", "llvm-gnu", "addr2line", "json"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(),
+        Options(pretty=True),
+        Options(functions="none", basenames=True),
+        Options(functions="short", inlines=False),
+        Options(pretty=True, addresses=True),
+    ],
+)
 def test_text_of_many_is_that_of_each(symbolizer: Symbolizer, form: str, options: Options) -> None:
-    vaddrs = list(range(0, 0x2000, 5))
+    vaddrs = [*range(0, 0x2000, 5), (1 << 64) - 1]
+    asked = [vaddr + 1 & (1 << 64) - 1 for vaddr in vaddrs]
     for candidates in (False, True):
-        writer = TextWriter(options._replace(form=form, candidates=candidates))
-        many = list(writer.addresses(symbolizer, vaddrs, vaddrs, "shop"))
-        assert many == [writer.address(symbolizer.symbolize(vaddr), vaddr, "shop") for vaddr in vaddrs]
+        asking = options._replace(form=form, candidates=candidates, pretty=options.pretty and form != "json")
+        writer = JsonWriter(asking) if form == "json" else TextWriter(asking)
+        many = list(writer.addresses(symbolizer, vaddrs, asked, "shop"))
+        each = [writer.address(symbolizer.symbolize(*at[:1]), at[1], "shop") for at in zip(vaddrs, asked, strict=True)]
+        assert len(many) < len(each) and "".join(many) == "".join(each)
 
 
 def test_names_are_joined_up_to_a_limit(symbolizer: Symbolizer) -> None:
@@ -104,11 +116,9 @@ def test_names_are_joined_up_to_a_limit(symbolizer: Symbolizer) -> None:
     names = "List<Order>::grow() | List<Payment>::grow() | List<Session>::grow()"
     writer = TextWriter(Options())
     assert writer.address(grow, grow.vaddr, "shop").splitlines()[-3 if grow.frames[1:] else 0] == names
-    assert joined(grow, str.upper) == "_ZN4LISTI5ORDERE4GROWEV | _ZN4LISTI7PAYMENTE4GROWEV | _ZN4LISTI7SESSIONE4GROWEV"
-    numbers = iter(range(1000))
-    many = grow._replace(candidates=grow.candidates * 30, is_complete=False)
-    assert joined(many, lambda _: str(next(numbers))) == "0 | 1 | 2 | 3 | 86 more | ?"
-    assert joined(grow._replace(candidates=()), str) == ""
+    assert joined(["a", "b", "a"], True, str.upper) == "A | B"
+    assert joined([*map(str, range(5))], True, str) == "0 | 1 | 2 | 3 | 4"
+    assert joined([*map(str, range(90))], False, str) == "0 | 1 | 2 | 3 | 86 more | ?"
 
 
 def test_json_lists_the_candidates(symbolizer: Symbolizer) -> None:

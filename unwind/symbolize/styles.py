@@ -27,6 +27,7 @@ from icf.typed import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from unwind.symbolize.many import Style
     from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
 
@@ -56,7 +57,6 @@ class TextWriter:
         self._link = " (inlined by) " if options.pretty and options.functions != "none" else ""
         self._is_addr2line, self._has_columns = options.form == "addr2line", options.form == "llvm"
         self._end = "\n" if self._has_columns else ""
-        self.nothing = self._end  # with `inner` and `outer`, what a symcache makes texts with
 
     def address(self, found: Found, address: int, image: str) -> str:
         options = self._options
@@ -69,10 +69,45 @@ class TextWriter:
     def addresses(
         self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
     ) -> Iterator[str]:
-        if self._options.addresses or not self._options.inlines:
-            found = symbolizer.symbolize_many(vaddrs)
-            return map(self.address, found, asked, repeat(image))
-        return iter(symbolizer.write_many(vaddrs, self, lambda found: self._found(found) + self._end))
+        if (texts := symbolizer.texts(self, image, len(vaddrs))) is not None:
+            return texts.write(vaddrs, asked)
+        return map(self.address, symbolizer.symbolize_many(vaddrs), asked, repeat(image))
+
+    def style(self, image: str) -> Style:
+        from unwind.symbolize import many
+        from unwind.symcache.many import AGREED, EACH
+
+        options = self._options
+        frame = self._text(many.NAME, many.FILE, many.LINE_OR_MARK if self._is_addr2line else many.LINE, many.COLUMN)
+        further = self._link + frame
+        shown = many.ALL if options.inlines else many.OWN if self._has_columns else many.INNERMOST
+        head = (many.LONG_ADDRESS if self._is_addr2line else many.ADDRESS) if options.addresses else ""
+        before = (": " if options.pretty else "\n") if options.addresses else ""
+
+        def path(file: str) -> str:
+            return (basename(file) if options.basenames else file) or "??"
+
+        def several(names: list[str], is_complete: bool) -> list[str]:
+            if not options.candidates:
+                return [joined(names, is_complete, self._name), before, self._end]
+            count = f"{len(names)}{'' if is_complete else ' or more'}"
+            around = [text for idx in range(len(names)) for text in (f"candidate {idx + 1} of {count}:\n", "")]
+            around[0] = ("\n" if options.addresses else "") + around[0]
+            around[-1] = self._end
+            return ["", *around]
+
+        return many.Style(
+            head=head,
+            frames=(frame, frame, further, further),
+            shown=shown,
+            wanted=EACH if options.candidates else AGREED,
+            name=self._name,
+            path=path,
+            nothing=before + self._unknown() + self._end,
+            one=(before, self._end),
+            one_or_more=(before, self._end),
+            several=several,
+        )
 
     def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         return "".join(map(self._found, found)) + self._end if found else self.failed(image)
@@ -89,7 +124,8 @@ class TextWriter:
         if not found.candidates:
             return self._frames(found.frames, "")
         if not self._options.candidates:
-            return self._frames(found.frames, joined(found, self._name))
+            names = [each.linkage_name for each in found.candidates]
+            return self._frames(found.frames, joined(names, found.is_complete, self._name))
         count = f"{len(found.candidates)}{'' if found.is_complete else ' or more'}"
         each_in_full = [self._frames(each.frames, "") for each in found.candidates]
         return "".join([f"candidate {idx} of {count}:\n{text}" for idx, text in enumerate(each_in_full, 1)])
@@ -106,14 +142,7 @@ class TextWriter:
             return self._text(names[-1 if self._has_columns else 0], *frames[0][1:4])
         return self._link.join([self._text(name, *frame[1:4]) for name, frame in zip(names, frames, strict=True)])
 
-    def inner(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> str:
-        text = self._text(self._name(name), file, line, column)
-        return text if is_inlined else text + self._end
-
-    def outer(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> str:
-        return self._link + self._text(self._name(name), file, line, column)
-
-    def _text(self, name: str, file: str, line: int, column: int) -> str:
+    def _text(self, name: str, file: str, line: int | str, column: int | str) -> str:
         """The text of one frame."""
         path = (basename(file) if self._options.basenames else file) or "??"
         if self._has_columns:
@@ -157,13 +186,11 @@ class _Names(dict[str, str]):
         return text
 
 
-def joined(found: Found, name: Callable[[str], str]) -> str:
-    """The names that a folded function may have, as one; empty if it is not folded."""
-    if not found.candidates:
-        return ""
-    names = list(dict.fromkeys([name(each.linkage_name) for each in found.candidates]))
+def joined(linkage_names: Sequence[str], is_complete: bool, name: Callable[[str], str]) -> str:
+    """The names that a folded function may have, as one."""
+    names = list(dict.fromkeys(map(name, linkage_names)))
     shown = names if len(names) <= _SHOWN + 1 else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
-    return " | ".join(shown if found.is_complete else [*shown, "?"])
+    return " | ".join(shown if is_complete else [*shown, "?"])
 
 
 def basename(path: str) -> str:

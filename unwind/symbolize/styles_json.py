@@ -25,6 +25,7 @@ from unwind.symbolize.styles import Options, basename, joined, namer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from unwind.symbolize.many import Style
     from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
 
@@ -54,7 +55,51 @@ class JsonWriter:
     def addresses(
         self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
     ) -> Iterator[str]:
+        if not self._options.pretty and (texts := symbolizer.texts(self, image, len(vaddrs))) is not None:
+            return texts.write(vaddrs, asked)
         return map(self.address, symbolizer.symbolize_many(vaddrs), asked, repeat(image))
+
+    def style(self, image: str) -> Style:
+        from unwind.symbolize import many
+        from unwind.symcache.many import AGREED, EACH
+
+        options = self._options
+        frame, last = (
+            self._frame(many.NAME, many.FILE, many.LINE, many.COLUMN, start)
+            .replace(_quoted(many.NAME), f'"{many.NAME}"')
+            .replace(_quoted(many.FILE), f'"{many.FILE}"')
+            for start in ("", many.START)
+        )
+
+        def text_of(name: str) -> str:
+            return _quoted(self._name(name) if name and options.functions != "none" else "")[1:-1]
+
+        def several(names: list[str], is_complete: bool) -> list[str]:
+            own_name = joined(names, is_complete, self._name) if options.functions != "none" else ""
+            end = f'],"CandidatesComplete":{"true" if is_complete else "false"}}}\n'
+            around = [_quoted(own_name)[1:-1], before, '],"Candidates":[']
+            each = [f'"FunctionName":{_quoted(self._name(name))},"LinkageName":{_quoted(name)}' for name in names]
+            if not options.candidates:
+                around[-1] += ",".join([f"{{{text}}}" for text in each]) + end
+                return around
+            for idx, text in enumerate(each):
+                around += [f'{"," if idx else ""}{{{text},"Symbol":[', "]}"]
+            around[-1] += end
+            return around
+
+        before = f'","ModuleName":{_quoted(image)},"Symbol":['
+        return many.Style(
+            head=f'{{"Address":"{many.ADDRESS}',
+            frames=(last, frame, f",{frame}", f",{last}"),
+            shown=many.ALL if options.inlines else many.OWN,
+            wanted=AGREED | EACH if options.candidates else AGREED,
+            name=text_of,
+            path=lambda path: _quoted(self._path(path))[1:-1],
+            nothing=f"{before}{_NO_FRAME}]}}\n",
+            one=(before, "]}\n"),
+            one_or_more=(before, '],"CandidatesComplete":false}\n'),
+            several=several,
+        )
 
     def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         places = [place for each in found for place in self._places(each)]
@@ -64,7 +109,8 @@ class JsonWriter:
         return self._line(f'{{"ModuleName":{_quoted(image)},"Symbol":[{_NO_FRAME}]}}')
 
     def together(self, answers: Sequence[str]) -> str:
-        return self._line(_listed([answer.rstrip("\n") for answer in answers]))
+        between = "\n" if self._options.pretty else ","  # there may be several answers in one text, a line each
+        return self._line(_listed([answer.rstrip("\n").replace("\n", between) for answer in answers]))
 
     def _line(self, text: str) -> str:
         if self._options.pretty:
@@ -79,7 +125,9 @@ class JsonWriter:
     def _places(self, found: Found) -> list[str]:
         if not found.frames:
             return [_NO_FRAME]
-        return self._frames(found.frames, found.start, joined(found, self._name))
+        names = [each.linkage_name for each in found.candidates]
+        own_name = joined(names, found.is_complete, self._name) if names else ""
+        return self._frames(found.frames, found.start, own_name)
 
     def _candidate(self, found: Found, idx: int) -> str:
         each = found.candidates[idx]
@@ -101,7 +149,7 @@ class JsonWriter:
             for idx, (name, frame) in enumerate(zip(names, frames, strict=True))
         ]
 
-    def _frame(self, name: str, file: str, line: int, column: int, start: str) -> str:
+    def _frame(self, name: str, file: str, line: int | str, column: int | str, start: str) -> str:
         shown = name if self._options.functions != "none" else ""
         return (
             f'{{"Column":{column},"Discriminator":0,"FileName":{_quoted(self._path(file))},'

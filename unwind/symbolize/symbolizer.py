@@ -25,7 +25,7 @@ import os
 
 from icf.demangle import demangle
 from icf.typed import TYPE_CHECKING, NamedTuple
-from unwind.symcache.symcache import FRAMES, CachedFrame, Frames, SymCache
+from unwind.symcache.symcache import MANY, CachedFrame, Frames, SymCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
     from icf.model import Verdict
     from unwind.live.symbolizer import LiveSymbolizer
+    from unwind.symbolize.many import Texts
+    from unwind.symbolize.writers import Writer
     from unwind.symcache.lazy import LazySymCache
-    from unwind.symcache.symcache import Make
 
 __all__ = ["Candidate", "Frames", "Symbolized", "Symbolizer", "agreed"]
 
@@ -85,6 +86,7 @@ class Symbolizer:
     def __init__(self, cache: SymCache | LazySymCache) -> None:
         self._cache = cache
         self._has_tables = isinstance(cache, SymCache) and "icf" in cache.container
+        self._texts: tuple[tuple[Writer, str], Texts] | None = None
 
     @classmethod
     def open(
@@ -163,7 +165,7 @@ class Symbolizer:
             start, size_bytes, is_complete = record.start, record.size_bytes, record.is_complete
             here = [asked[place] for place in places]
             if self._is_one(len(record.names), is_complete):
-                for place, vaddr, frames in zip(places, here, cache.chains(record, here, FRAMES), strict=True):
+                for place, vaddr, frames in zip(places, here, cache.chains(record, here), strict=True):
                     found[place] = _new(Symbolized, (vaddr, start, size_bytes, frames, (), is_complete))
             else:
                 names = cache.linkage_names(record)
@@ -171,27 +173,17 @@ class Symbolizer:
                     found[place] = self._merged(vaddr, start, size_bytes, names, is_complete)
         return [each or Symbolized(vaddr) for vaddr, each in zip(asked, found, strict=True)]
 
-    def write_many(self, vaddrs: Sequence[int], make: Make[str], write: Callable[[Symbolized], str]) -> list[str]:
-        """The text of many addresses: `make` makes that of the frames of one function, `write` that of all else.
-
-        This is twice as fast as to write what `symbolize_many` gives, as no frame is made.
-        """
+    def texts(self, writer: Writer, image: str, count: int) -> Texts | None:
+        """What writes the answers to so many addresses at once, as `writer` does one by one; None: it does not pay."""
         cache = self._cache
-        if not isinstance(cache, SymCache):
-            return [write(self.symbolize(vaddr)) for vaddr in vaddrs]
-        texts = [""] * len(vaddrs)
-        for record, places in cache.by_body(vaddrs):
-            here = [vaddrs[place] for place in places]
-            if self._is_one(len(record.names), record.is_complete):
-                for place, text in zip(places, cache.chains(record, here, make), strict=True):
-                    texts[place] = text
-            else:
-                start, size_bytes, is_complete = record.start, record.size_bytes, record.is_complete
-                names = cache.linkage_names(record)
-                for place, vaddr in zip(places, here, strict=True):
-                    texts[place] = write(self._merged(vaddr, start, size_bytes, names, is_complete))
-        unknown = write(Symbolized(0))
-        return [text or unknown for text in texts]
+        if not isinstance(cache, SymCache) or not cache.is_complete or count < MANY:
+            return None
+        from unwind.symbolize.many import Texts
+
+        key = writer, image
+        if self._texts is None or self._texts[0] != key:
+            self._texts = key, Texts(cache, self._has_tables, writer.style(image))
+        return self._texts[1]
 
     def _is_one(self, member_count: int, is_complete: bool) -> bool:
         return member_count == 1 and (is_complete or not self._has_tables)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from unwind.symbolize.many import Style
 from unwind.symbolize.symbolizer import Candidate, Frames, Symbolizer
 
 
@@ -30,7 +31,10 @@ class Writer(Protocol):
     def addresses(
         self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
     ) -> Iterator[str]:
-        """What is at each of many addresses, which were asked for as `asked`."""
+        """What is at each of many addresses, which were asked for as `asked`; several answers in a piece."""
+
+    def style(self, image: str) -> Style:
+        """The same for what writes many at once."""
 
     def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
         """What is at the functions of a name."""

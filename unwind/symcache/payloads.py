@@ -11,7 +11,7 @@ from icf.dwarf.inlines import InlineScan
 from icf.dwarf.scan import thread_count
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
-from unwind.symcache._records import encode
+from unwind.symcache._encode import encode
 from unwind.symcache.bodies import Bodies
 from unwind.symcache.claims import Claims
 from unwind.symcache.lines import Choices, Lines

@@ -12,7 +12,6 @@ Columns are read in place by `memoryview.cast` and `bisect`; what is in the file
 
 from __future__ import annotations
 
-import gc
 import os
 import zlib
 from array import array
@@ -21,13 +20,13 @@ from bisect import bisect_left, bisect_right
 from icf.demangle import demangle
 from icf.errors import FormatError, IcfError
 from icf.typed import TYPE_CHECKING, NamedTuple
-from unwind.symcache._records import decode
+from unwind.symcache._decode import decode, read_members
 from unwind.symcache.container import COMPLETE, Container, Head, Identity
-from unwind.symcache.records import ALL_KNOWN, META, REST, SIZED
+from unwind.symcache.records import ALL_KNOWN, META, SIZED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, Literal, Protocol, Self, TypeVar
+    from typing import Any, Literal, Self
 
     import numpy as np
     from numpy.typing import NDArray
@@ -37,7 +36,8 @@ if TYPE_CHECKING:
 _STR = "surrogateescape"
 _MIN_NODES = 64
 _FEW, _KEPT_MEMBERS = 16, 1 << 18
-_MANY = 1000  # addresses for which it pays to check all names at once
+MANY = 1000  # addresses for which it pays to check all records and names at once
+_FAULT = 1  # where the kernels say where bytes break a rule, 1 + that
 
 
 class NotCached(IcfError):
@@ -61,36 +61,7 @@ class CachedFrame(NamedTuple):
 
 Frames = tuple[CachedFrame, ...]  # innermost first, the function that has the machine code last
 
-if TYPE_CHECKING:
-    T = TypeVar("T", Frames, str)
-    T_co = TypeVar("T_co", Frames, str, covariant=True)
-
-    class Make(Protocol[T_co]):
-        """What to make of frames; what is made is added up."""
-
-        def inner(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> T_co:
-            """Of the innermost."""
-
-        def outer(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> T_co:
-            """Of one around it, once for many addresses."""
-
-        @property
-        def nothing(self) -> T_co: ...
-
-
-class _MakeFrames:
-    """The frames themselves."""
-
-    nothing: Frames = ()
-
-    def inner(self, name: str, file: str, line: int, column: int, is_inlined: bool) -> Frames:
-        return (_new(CachedFrame, (name, file, line, column, is_inlined)),)
-
-    outer = inner
-
-
 _new: Callable[[type[CachedFrame], tuple[str | int, ...]], CachedFrame] = tuple.__new__  # twice as fast as the class
-FRAMES = _MakeFrames()
 
 
 class CachedMember(NamedTuple):
@@ -130,16 +101,18 @@ class SymCache:
         meta = container.piece("meta", 0, META.size)
         self._base, width, self._count, self._name_count, self._file_count, *_ = META.unpack(meta)
         if width not in (4, 8):
-            raise self._error("meta", 8, f"addresses of {width} bytes")
+            raise self.error("meta", 8, f"addresses of {width} bytes")
         code: Literal["I", "Q"] = "I" if width == 4 else "Q"
         self._starts = self._column("starts", code, self._count)
         self._sizes = self._column("sizes", code, self._count)
         self._infos = self._column("infos", "I", self._count + 1)
         self._texts: dict[int, str] = {}
         self._paths: dict[int, str] = {}
-        self._nodes = array("I")  # what `decode` works in
+        self._nodes, self._table = array("I"), array("Q", bytes(512))  # what the kernels work in
+        self._state = memoryview(array("Q", bytes(16)))
         self._all_names: tuple[memoryview[int], memoryview[int]] | None = None
         self._index: tuple[Any, ...] | None = None
+        self._wide: tuple[memoryview, memoryview] | None = None
         self._merged: dict[int, Record] = {}  # by entry: those that take long to read
 
     @classmethod
@@ -178,7 +151,7 @@ class SymCache:
         if not record.names:
             return None
         members = tuple(
-            CachedMember(self._name(names[0]), MemberFlag(flags), tuple(self._name(name) for name in names[1:]))
+            CachedMember(self.text(names[0]), MemberFlag(flags), tuple(self.text(name) for name in names[1:]))
             for names, flags in zip(record.names, record.flags, strict=True)
         )
         return Located(record.start, record.size_bytes, members, record.is_complete)
@@ -194,31 +167,20 @@ class SymCache:
         record = self._record(entry)
         if not record.names:
             return []
-        return list(self.chains(record, [vaddr], FRAMES, member_idx)[0])
+        return list(self.chains(record, [vaddr], member_idx)[0])
 
     def frames_many(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
         """`frames` of each address, of the first member; faster, as each function's record is read once."""
-        if len(vaddrs) >= _MANY:
-            was_collecting = gc.isenabled()
-            gc.disable()  # there is no garbage, and half a million new objects would be looked through time and again
-            try:
-                return self._frames_of(vaddrs)
-            finally:
-                if was_collecting:
-                    gc.enable()
-        return self._frames_of(vaddrs)
-
-    def _frames_of(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
         found: list[list[CachedFrame]] = [[] for _ in vaddrs]
         for record, places in self.by_body(vaddrs):
             here = [vaddrs[i] for i in places]
-            for i, frames in zip(places, self.chains(record, here, FRAMES), strict=True):
+            for i, frames in zip(places, self.chains(record, here), strict=True):
                 found[i] = list(frames)
         return found
 
     def by_body(self, vaddrs: Sequence[int]) -> Iterator[tuple[Record, list[int]]]:
         """The bodies that hold some of the addresses, and which: their places in `vaddrs`, addresses ascending."""
-        if len(vaddrs) >= _MANY and self._all_names is None:
+        if len(vaddrs) >= MANY and self._all_names is None:
             offsets = self._column("nameoff", "I", self._name_count + 1)
             self._all_names = offsets, self.container.section("names")
         order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
@@ -239,7 +201,17 @@ class SymCache:
 
     def linkage_names(self, record: Record) -> list[str]:
         """The names of the members of a body."""
-        return [self._name(names[0]) for names in record.names]
+        return [self.text(names[0]) for names in record.names]
+
+    def members(self, entry: int) -> tuple[list[str], bool]:
+        """Their names by the body's entry, and whether these are all."""
+        record = self._record(entry)
+        return self.linkage_names(record), record.is_complete
+
+    @property
+    def string_counts(self) -> tuple[int, int]:
+        """How many names and paths there are."""
+        return self._name_count, self._file_count
 
     def addresses(self, name: str) -> list[int]:
         """Where the functions of a linkage name start; empty: the image has none."""
@@ -250,9 +222,9 @@ class SymCache:
         found = set()
         for i in range(bisect_left(hashes, value), bisect_right(hashes, value)):
             if entries[i] >= self._count:
-                raise self._error("nameidx", 4 * i, f"entry {entries[i]} is none of {self._count}")
+                raise self.error("nameidx", 4 * i, f"entry {entries[i]} is none of {self._count}")
             record = self._record(entries[i])
-            if any(self._name(number) == name for names in record.names for number in names):
+            if any(self.text(number) == name for names in record.names for number in names):
                 found.add(record.start)
         if not self.is_complete:
             raise NotCached(f"{self.path}: is partial: nobody asked where {name} is")
@@ -262,11 +234,10 @@ class SymCache:
         """The entry that holds each address, -1 where none does: for bulk work; `located` tells of an entry."""
         import numpy as np
 
-        from unwind.symcache._records import locate, make_index
+        from unwind.symcache._look_up import locate, make_index
 
         if self._index is None:
-            starts = np.asarray(self._starts).astype(np.uint64)
-            sizes = np.asarray(self._sizes).astype(np.uint64)
+            starts, sizes = (np.asarray(column) for column in self.wide_columns()[1:3])
             span = int(starts[-1] + sizes[-1]) if len(starts) else 0
             shift = max((span // max(2 * len(starts), 1)).bit_length() - 1, 0)
             index = np.empty((span >> shift) + 1, np.uint32)
@@ -278,13 +249,19 @@ class SymCache:
         locate(starts, sizes, self._base, shift, index, asked.data, found.data)
         return found
 
-    def _error(self, section: str, offset: int, problem: str) -> FormatError:
+    def wide_columns(self) -> tuple[int, memoryview, memoryview, memoryview]:
+        """The base of the addresses; for each entry where it starts (less that), its size, where its record is."""
+        if self._wide is None:
+            self._wide = memoryview(array("Q", self._starts)), memoryview(array("Q", self._sizes))
+        return self._base, *self._wide, self._infos
+
+    def error(self, section: str, offset: int, problem: str) -> FormatError:
         return FormatError(self.path, section, offset, problem)
 
     def _column(self, section: str, code: Literal["I", "Q"], count: int) -> memoryview[int]:
         size_bytes = count * (8 if code == "Q" else 4)
         if self.container.section_size_bytes(section) < size_bytes:
-            raise self._error(section, 0, f"is shorter than {count} numbers")
+            raise self.error(section, 0, f"is shorter than {count} numbers")
         return self.container.piece(section, 0, size_bytes).cast(code)
 
     def entry_at(self, vaddr: int) -> int:
@@ -310,87 +287,76 @@ class SymCache:
         return record
 
     def _read_record(self, entry: int) -> Record:
-        reader = _Uleb(self, self._infos[entry], self._infos[entry + 1])
-        head = reader.next()
-        if head & REST:
-            distance = reader.next()
-            if not 0 < distance <= entry:
-                raise reader.error("the function that goes on here is before all entries")
-            entry -= distance
-            reader = _Uleb(self, self._infos[entry], self._infos[entry + 1])
-            head = reader.next()
-            if head & REST:
-                raise reader.error("the function that goes on here does not begin here")
-        size_bytes = reader.next() if head & SIZED else self._sizes[entry]
-        member_count = head >> 3
+        checked = -1
+        while True:
+            if checked != entry:  # else this is the function that goes on at the entry
+                self.container.piece("records", self._infos[entry], self._infos[entry + 1] - self._infos[entry])
+                checked = entry
+            table = memoryview(self._table)
+            count = read_members(self.container.unchecked("records"), self._infos, entry, table, self._state)
+            if table[0] != entry:
+                entry = table[0]
+            elif count == -1:
+                raise self.error("records", self._state[_FAULT] - 1, "who is at this entry breaks a rule")
+            elif count >= 0:
+                break
+            else:
+                self._table = array("Q", bytes(16 * len(table)))
+        head = table[1]
         names, flags, payloads = [], [], []
-        for i in range(member_count):
-            own = [reader.next()]
-            bits = reader.next()
-            if bits & 1:
-                for _ in range(reader.next()):
-                    own.append(reader.next())
-            size = reader.next() if i < member_count - 1 else reader.end - reader.at
-            payloads.append((reader.at, size))
-            reader.skip(size)
-            names.append(tuple(own))
-            flags.append(bits >> 1)
+        at = 3
+        for _ in range(count):
+            name, bits, start, size_bytes, alias_count = table[at : at + 5]
+            at += 5 + alias_count
+            names.append((name, *table[at - alias_count : at]))
+            flags.append(bits)
+            payloads.append((start, size_bytes))
+        size_bytes = table[2] if head & SIZED else self._sizes[entry]
         start = self._base + self._starts[entry]
         return Record(start, size_bytes, bool(head & ALL_KNOWN), tuple(names), tuple(flags), tuple(payloads))
 
-    def chains(self, record: Record, vaddrs: list[int], make: Make[T], member_idx: int = 0) -> list[T]:
-        """What is at addresses, ascending, of one body, made by `make` of its frames."""
+    def chains(self, record: Record, vaddrs: list[int], member_idx: int = 0) -> list[Frames]:
+        """The frames at addresses, ascending, of one body."""
         if not 0 <= member_idx < len(record.names):
             raise IndexError(f"member {member_idx} of {len(record.names)}")
         at, size_bytes = record.payloads[member_idx]
-        own_name = self._name(record.names[member_idx][0])
+        own_name = self.text(record.names[member_idx][0])
         if not size_bytes:
-            return [make.inner(own_name, "", 0, 0, False)] * len(vaddrs)
-        data = self.container.piece("records", at, size_bytes)
-        offsets = memoryview(array("Q", [vaddr - record.start for vaddr in vaddrs]))
+            return [(CachedFrame(own_name, "", 0, 0, False),)] * len(vaddrs)
+        self.container.piece("records", at, size_bytes)
+        data = self.container.unchecked("records")
+        asked = memoryview(array("Q", vaddrs))
         found = memoryview(bytearray(16 * len(vaddrs))).cast("I", (4, len(vaddrs)))
         width = _MIN_NODES
         while True:
             if len(self._nodes) < 8 * width:
                 self._nodes = array("I", bytes(32 * width))
             width = len(self._nodes) // 8
-            state = memoryview(bytearray(16)).cast("Q")
             nodes = memoryview(self._nodes).cast("B").cast("I", (8, width))
-            count = decode(data, offsets, nodes, found, state)
+            count = decode(data, at, size_bytes, record.start, asked, 0, len(asked), nodes, found, self._state)
             if count >= -1:
                 break
             width = -2 - count + 1
         if count < 0:
-            raise self._error("records", at + state[0], "lines and inlined calls break a rule")
-        return self._made(own_name, width, found.tolist(), make)
+            raise self.error("records", self._state[_FAULT] - 1, "lines and inlined calls break a rule")
+        return [self._chain(own_name, width, *place) for place in zip(*found.tolist(), strict=True)]
 
-    def _made(self, own_name: str, width: int, found: Any, make: Make[T]) -> list[T]:
-        """What `make` makes of places that `decode` found and the nodes it left, `width` in a column."""
-        nodes, text, path, inner = self._nodes, self._name, self._file, make.inner
-        around = {0: make.nothing}  # what is around a node
-        answers = []
-        for node, file, line, column in zip(*found, strict=True):
-            if not node:
-                answers.append(inner(own_name, path(file), line, column, False))
-                continue
-            if node not in around:
-                calls = [node]
-                while (parent := nodes[calls[-1]]) not in around:
-                    calls.append(parent)
-                for call in reversed(calls):
-                    parent = nodes[call]
-                    name = text(nodes[width + parent]) if parent else own_name
-                    file_of_call, line_of_call = path(nodes[2 * width + call]), nodes[3 * width + call]
-                    outer = make.outer(name, file_of_call, line_of_call, nodes[4 * width + call], parent != 0)
-                    around[call] = outer + around[parent]
-            answers.append(inner(text(nodes[width + node]), path(file), line, column, True) + around[node])
-        return answers
+    def _chain(self, own_name: str, width: int, node: int, file: int, line: int, column: int) -> Frames:
+        """The frames of a place that `decode` found in the nodes it left, `width` in a column."""
+        nodes, frames = self._nodes, []
+        while node:
+            frames.append(_new(CachedFrame, (self.text(nodes[width + node]), self.path_of(file), line, column, True)))
+            file, line, column = nodes[2 * width + node], nodes[3 * width + node], nodes[4 * width + node]
+            node = nodes[node]
+        frames.append(_new(CachedFrame, (own_name, self.path_of(file), line, column, False)))
+        return tuple(frames)
 
-    def _name(self, number: int) -> str:
+    def text(self, number: int) -> str:
+        """The name of a number."""
         text = self._texts.get(number)
         if text is None:
             if number >= self._name_count:
-                raise self._error("records", 0, f"name {number} is none of {self._name_count}")
+                raise self.error("records", 0, f"name {number} is none of {self._name_count}")
             if self._all_names is None:
                 start, end = self.container.piece("nameoff", 4 * number, 8).cast("I")
                 piece = self.container.piece("names", start, end - start - 1)
@@ -400,11 +366,12 @@ class SymCache:
             text = self._texts[number] = str(piece, "utf-8", _STR)
         return text
 
-    def _file(self, number: int) -> str:
+    def path_of(self, number: int) -> str:
+        """The path of a number."""
         path = self._paths.get(number)
         if path is None:
             if number >= self._file_count:
-                raise self._error("records", 0, f"file {number} is none of {self._file_count}")
+                raise self.error("records", 0, f"file {number} is none of {self._file_count}")
             directory, base = self.container.piece("fileoff", 8 * number, 8).cast("I")
             path = self._paths[number] = self._string("files", directory) + self._string("files", base)
         return path
@@ -420,37 +387,4 @@ class SymCache:
             if step >= limit - start:
                 break
             step *= 4
-        raise self._error(section, start, "string has no end")
-
-
-class _Uleb:
-    """LEB128 numbers of a record."""
-
-    def __init__(self, cache: SymCache, start: int, end: int) -> None:
-        self._cache = cache
-        self.at, self.end = start, end
-        if end < start:
-            raise self.error("record ends before it begins")
-        self._first = start
-        self._data = cache.container.piece("records", start, end - start)
-
-    def next(self) -> int:
-        value = shift = 0
-        while shift < 64:
-            if self.at >= self.end:
-                raise self.error("record is cut short")
-            byte = self._data[self.at - self._first]
-            self.at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise self.error("number has more than 64 bits")
-
-    def skip(self, size_bytes: int) -> None:
-        if size_bytes > self.end - self.at:
-            raise self.error("record is cut short")
-        self.at += size_bytes
-
-    def error(self, problem: str) -> FormatError:
-        return FormatError(self._cache.path, "records", self.at, problem)
+        raise self.error(section, start, "string has no end")

@@ -6,7 +6,7 @@ import importlib.util
 from array import array
 from bisect import bisect_right
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,22 +14,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unwind.symcache import _records
+from unwind.symcache import _decode, _encode, _look_up
 
 START = 0x7FFF_FFFF_0000  # beyond 32 bits
 
 
-def _uncompiled() -> ModuleType:
+def _uncompiled(kernel: ModuleType) -> ModuleType:
     """The kernel as plain Python, whether or not it is compiled."""
-    source = Path(_records.__file__).with_name("_records.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_records", source)
+    source = Path(kernel.__file__ or "").with_name(f"{kernel.__name__.rpartition('.')[2]}.py")
+    spec = importlib.util.spec_from_file_location("uncompiled", source)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-KERNELS = {"installed": _records, "plain": _uncompiled()}
+def _kernel(encoder: ModuleType, decoder: ModuleType, many: ModuleType) -> SimpleNamespace:
+    return SimpleNamespace(encode=encoder.encode, decode=decoder.decode, make_index=many.make_index, locate=many.locate)
+
+
+INSTALLED, PLAIN = (_kernel(*map(form, (_encode, _decode, _look_up))) for form in (lambda kernel: kernel, _uncompiled))
+KERNELS = {"installed": INSTALLED, "plain": PLAIN}
 
 
 class Node(NamedTuple):
@@ -88,7 +93,7 @@ def expected(function: Function, offset: int) -> list[tuple[int, int, int, int]]
     return [*frames, (-1, *place)]
 
 
-def encoded(kernel: ModuleType, functions: list[Function]) -> list[bytes]:
+def encoded(kernel: SimpleNamespace, functions: list[Function]) -> list[bytes]:
     """The payloads of functions that lie one behind the other."""
     pieces: list[list[int]] = []
     ranges: list[tuple[int, int, int]] = []
@@ -125,13 +130,17 @@ def encoded(kernel: ModuleType, functions: list[Function]) -> list[bytes]:
     return [out[start:stop].tobytes() for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
 
 
-def decoded(kernel: ModuleType, payload: bytes, offsets: list[int]) -> list[list[tuple[int, int, int, int]]] | None:
+def decoded(
+    kernel: SimpleNamespace, payload: bytes, offsets: list[int]
+) -> list[list[tuple[int, int, int, int]]] | None:
     """The frames at ascending offsets; None if the payload is refused."""
     width = len(payload) + 1
     nodes = memoryview(bytearray(32 * width)).cast("I", (8, width))
     found = memoryview(bytearray(16 * len(offsets))).cast("I", (4, len(offsets)))
+    asked, state = memoryview(array("Q", offsets)), memoryview(bytearray(16)).cast("Q")
+    before, behind = b"\x80" * 3, b"\x80"  # what is around a payload is none of its business
     count = kernel.decode(
-        memoryview(payload), memoryview(array("Q", offsets)), nodes, found, memoryview(bytearray(16)).cast("Q")
+        memoryview(before + payload + behind), len(before), len(payload), 0, asked, 0, len(offsets), nodes, found, state
     )
     if count < 0:
         assert count == -1
@@ -150,7 +159,7 @@ def decoded(kernel: ModuleType, payload: bytes, offsets: list[int]) -> list[list
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @settings(max_examples=60, deadline=None)
 @given(st.lists(functions(), min_size=1, max_size=3))
-def test_what_went_in_comes_out(kernel: ModuleType, functions: list[Function]) -> None:
+def test_what_went_in_comes_out(kernel: SimpleNamespace, functions: list[Function]) -> None:
     payloads = encoded(kernel, functions)
     for function, payload in zip(functions, payloads, strict=True):
         offsets = list(range(function.size_bytes))
@@ -162,17 +171,17 @@ def test_what_went_in_comes_out(kernel: ModuleType, functions: list[Function]) -
 @settings(max_examples=60, deadline=None)
 @given(st.lists(functions(), min_size=1, max_size=3), st.data())
 def test_both_builds_are_the_same(functions: list[Function], data: st.DataObject) -> None:
-    payloads = encoded(_records, functions)
-    assert payloads == encoded(KERNELS["plain"], functions)
+    payloads = encoded(INSTALLED, functions)
+    assert payloads == encoded(PLAIN, functions)
     payload = bytearray(data.draw(st.sampled_from(payloads)))
     for _ in range(data.draw(st.integers(1, 3))):
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
     offsets = list(range(0, 60, 7))
-    assert decoded(_records, bytes(payload), offsets) == decoded(KERNELS["plain"], bytes(payload), offsets)
+    assert decoded(INSTALLED, bytes(payload), offsets) == decoded(PLAIN, bytes(payload), offsets)
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_rows_by_hand(kernel: ModuleType) -> None:
+def test_rows_by_hand(kernel: SimpleNamespace) -> None:
     payload = bytes.fromhex(
         "02"  # two nodes
         "01 05 07 1e"  # node 1: parent 0, name 5, called in file 7 at line 30
@@ -216,16 +225,16 @@ def test_rows_by_hand(kernel: ModuleType) -> None:
         "00 02 07 0a 04 ffffffffff1f 00",  # line over 32 bits
         "00 02 ffffffff0f 0a 00",  # file 2 ** 32 - 1
         "00 02 07 0a 00 00",  # half a pair of columns
-        "00 8080808080808000",  # number without end
+        "00 80808080808080808000",  # number without end
     ],
 )
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_refused(kernel: ModuleType, text: str) -> None:
+def test_refused(kernel: SimpleNamespace, text: str) -> None:
     assert decoded(kernel, bytes.fromhex(text), [0]) is None
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_nesting_has_a_limit(kernel: ModuleType) -> None:
+def test_nesting_has_a_limit(kernel: SimpleNamespace) -> None:
     limit = 1024
     for depth in (limit, limit + 1):
         nodes = tuple(Node(i - 1, 1, 1, 1, 1, ((0, 4),)) for i in range(depth))
@@ -246,7 +255,7 @@ def test_nesting_has_a_limit(kernel: ModuleType) -> None:
     st.integers(0, 4),
     st.lists(st.integers(0, 2000), max_size=30),
 )
-def test_bulk_look_ups(kernel: ModuleType, gaps: list[tuple[int, int]], shift: int, asked: list[int]) -> None:
+def test_bulk_look_ups(kernel: SimpleNamespace, gaps: list[tuple[int, int]], shift: int, asked: list[int]) -> None:
     base = 0x400000
     starts: list[int] = []
     sizes: list[int] = []

@@ -1,11 +1,9 @@
-from array import array
-
 import numpy as np
 from numpy.typing import NDArray
 
 U8 = NDArray[np.uint8] | memoryview
 U32 = NDArray[np.uint32] | memoryview
-U64 = NDArray[np.uint64] | memoryview | array[int]
+U64 = NDArray[np.uint64] | memoryview
 
 def encode(
     pieces: U64,
@@ -26,9 +24,4 @@ def encode(
     scratch: U32,
     out: U8,
     ends: U64,
-) -> int: ...
-def decode(data: memoryview, offsets: U64, nodes: memoryview, found: memoryview, state: U64) -> int: ...
-def make_index(starts: U64, shift: int, index: U32) -> int: ...
-def locate(
-    starts: U64, sizes: U64, base: int, shift: int, index: U32, vaddrs: U64, out: NDArray[np.int64] | memoryview
 ) -> int: ...

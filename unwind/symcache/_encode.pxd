@@ -3,7 +3,6 @@ cimport cython
 ctypedef unsigned long long u64
 
 cdef u64 DEPTH_LIMIT, SELF, MASK
-cdef size_t PLACE, ERROR
 
 @cython.locals(count=size_t, at=size_t, piece=size_t, start=u64, end=u64, base=size_t, segment_count=size_t, node=size_t,
                begin=size_t, found=size_t, segment=size_t, too_deep=int, depth=size_t, up=size_t, i=size_t,
@@ -27,22 +26,3 @@ cdef size_t _paint(const u64[::1] range_low, const u64[::1] range_high, const un
 cdef size_t _uleb(unsigned char[::1] out, size_t at, u64 value) except? 12345 nogil
 
 cdef size_t _zigzag(unsigned char[::1] out, size_t at, u64 old, u64 new) except? 12345 nogil
-
-@cython.locals(shift=u64, byte=u64)
-cdef u64 _rest(const unsigned char[::1] data, u64[::1] state, size_t at, u64 value) except? 12345 nogil
-
-cdef long long _fail(u64[::1] state, size_t at) except? 12345 nogil
-
-@cython.locals(end=size_t, at=size_t, count=u64, i=u64, k=size_t, value=u64, asked=size_t, target=size_t, now=u64, node=u64, file=u64,
-               number=u64, seen=u64, head=u64)
-cpdef long long decode(const unsigned char[::1] data, const u64[::1] offsets, unsigned int[:, ::1] nodes,
-                       unsigned int[:, ::1] found, u64[::1] state) except? 12345
-
-cdef long long as_signed(u64 value) noexcept nogil
-
-@cython.locals(count=size_t, entry=size_t, slot=u64)
-cpdef int make_index(const u64[::1] starts, u64 shift, unsigned int[::1] index) except -1
-
-@cython.locals(count=size_t, asked=size_t, slots=u64, i=size_t, offset=u64, entry=size_t)
-cpdef int locate(const u64[::1] starts, const u64[::1] sizes, u64 base, u64 shift, const unsigned int[::1] index,
-                 const u64[::1] vaddrs, long long[::1] out) except -1

@@ -1,0 +1,18 @@
+def write(
+    asked: memoryview,
+    around: memoryview,
+    answers: memoryview,
+    chains: memoryview,
+    frames: memoryview,
+    starts: memoryview,
+    base: int,
+    names: memoryview,
+    files: memoryview,
+    texts: memoryview,
+    ends: memoryview,
+    items: memoryview,
+    parts: memoryview,
+    shown: int,
+    out: memoryview,
+    state: memoryview,
+) -> int: ...
