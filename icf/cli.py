@@ -100,10 +100,22 @@ def _own_arguments() -> list[str]:
     """The arguments of this process, made ready: a request to end runs what cleans up, any name can be printed."""
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")  # file names are bytes
     return sys.argv[1:]
+
+
+def _open_streams() -> None:
+    """Give a process that was started with closed streams an empty stdin, and a stderr that nobody reads."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    if sys.stdout is None:
+        _fail("standard output is closed")
+        os._exit(EXIT_FAILED)
 
 
 def _end(status: int) -> NoReturn:

@@ -144,6 +144,17 @@ def test_a_bug_is_not_dressed_up_as_an_error(monkeypatch: pytest.MonkeyPatch) ->
         cli.main(["probe"])
 
 
+@pytest.mark.parametrize(
+    ("closed", "status", "err"),
+    [("<&-", 0, ""), (">&-", 1, "icf: error: standard output is closed\n"), ("2>&-", 0, "")],
+)
+def test_closed_streams(closed: str, status: int, err: str) -> None:
+    image = ROOT / "testdata" / "shop" / "shop.gold"
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "icf", "symbolize", "-e", str(image)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", err)
+
+
 def test_a_closed_pipe_is_quiet() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "icf", "--help"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
