@@ -18,7 +18,7 @@ from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.typed import TYPE_CHECKING
 from unwind.symbolize.flags import add_spellings
-from unwind.symbolize.requests import Request, read_hexadecimal, read_request
+from unwind.symbolize.requests import Request, read_addresses, read_hexadecimal, read_request
 from unwind.symbolize.styles import Options, TextWriter
 from unwind.symbolize.symbolizer import Symbolized, Symbolizer
 
@@ -163,11 +163,11 @@ def _lines(fd: int) -> Iterator[list[str]]:
             if not pieces[-1]:
                 break
             size_bytes += len(pieces[-1])
-        *lines, rest = b"".join(pieces).split(b"\n")
+        lines, end, rest = b"".join(pieces).rpartition(b"\n")
         if len(rest) > _LINE_LIMIT:
             raise IcfError(f"line has more than {_LINE_LIMIT} bytes")
-        if lines:
-            yield [os.fsdecode(line) for line in lines]
+        if end:
+            yield os.fsdecode(lines).split("\n")
     if rest:
         yield [os.fsdecode(rest)]
 
@@ -179,6 +179,7 @@ class _Images:
         self._args = args
         self._known: dict[tuple[str, str], Symbolizer | LiveSymbolizer | None] = {}
         self._data: dict[str, DataSymbols] = {}
+        self.problems: dict[tuple[str, str], str] = {}  # with images that cannot be read
 
     def __enter__(self) -> Self:
         return self
@@ -198,6 +199,7 @@ class _Images:
                 if not any(key):
                     raise
                 self._known[key] = None
+                self.problems[key] = str(error)
                 sys.stderr.write(f"icf: error: {error}\n")
         return self._known[key]
 
@@ -246,7 +248,12 @@ class _Asker:
             self._shift -= _section_start(args.exe, args.section)
 
     def answers(self, lines: Sequence[str]) -> Iterator[str]:
-        """The answer to each line."""
+        """The answers to lines, in order; where there are many, several in a text."""
+        if self._exe and (asked := read_addresses(lines, self._is_gnu)) is not None:
+            symbolizer = self._images.of(Request())
+            if symbolizer is not None:
+                yield from self._of_addresses(symbolizer, asked, self._exe)
+                return
         requests = [self._read(line) for line in lines]
         for (image, build_id, is_data), group in groupby(requests, _of_what):
             together = list(group)
@@ -282,10 +289,12 @@ class _Asker:
     def _of_image(
         self, symbolizer: Symbolizer | LiveSymbolizer | None, requests: list[Request], image: str
     ) -> Iterator[str]:
-        if symbolizer is None:
-            yield from [self.writer.failed(image)] * len(requests)
-            return
         writer = self.writer
+        if symbolizer is None:
+            for request in requests:
+                problem = self._images.problems.get((request.image, request.build_id), "")
+                yield writer.refused(request, image, problem) if problem else writer.failed(image)
+            return
         for is_address, group in groupby(requests, lambda request: request.address is not None):
             if is_address:
                 yield from self._of_addresses(symbolizer, [request.address or 0 for request in group], image)

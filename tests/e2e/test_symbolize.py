@@ -307,6 +307,13 @@ def test_what_is_no_question_is_said_and_the_others_are_answered(
     assert symbolize("-e", "no-such-file", "0x1", status=1) == ""
 
 
+@pytest.mark.parametrize("options", ["", "-a", "-a -p --output-style=GNU", "--output-style=JSON"])
+def test_an_image_that_cannot_be_read_is_an_answer(options: str) -> None:
+    for line in ("no-such-file 0x1", "no-such-file main", "CODE no-such-file 17"):
+        ours, theirs = symbolize(*options.split(), text=line), llvm_symbolizer(*options.split(), text=line)
+        assert ours.replace("no-such-file: No such file", "No such file") == theirs
+
+
 def test_lines_are_answered_as_they_come(program: Path) -> None:
     command = [sys.executable, "-m", "icf", "symbolize", "-e", str(program)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, text=False) as process:

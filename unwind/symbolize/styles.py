@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from unwind.symbolize.many import Style
+    from unwind.symbolize.requests import Request
     from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
 
@@ -60,11 +61,14 @@ class TextWriter:
 
     def address(self, found: Found, address: int, image: str) -> str:
         options = self._options
-        head = ""
-        if options.addresses:
-            head = f"0x{address:016x}" if self._is_addr2line else f"{address:#x}"
-            head += ": " if options.pretty and not (options.candidates and found.candidates) else "\n"
+        head = self._head(address, "\n" if options.candidates and found.candidates else ": ")
         return f"{head}{self._found(found)}{self._end}"
+
+    def _head(self, address: int, before_a_line: str) -> str:
+        if not self._options.addresses:
+            return ""
+        text = f"0x{address:016x}" if self._is_addr2line else f"{address:#x}"
+        return text + (before_a_line if self._options.pretty else "\n")
 
     def addresses(
         self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
@@ -114,6 +118,10 @@ class TextWriter:
 
     def failed(self, image: str) -> str:
         return self._unknown() + self._end
+
+    def refused(self, request: Request, image: str, problem: str) -> str:
+        head = "" if request.address is None else self._head(request.address, ": ")
+        return head + self.failed(image)
 
     def together(self, answers: Sequence[str]) -> str:
         return "".join(answers)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from unwind.symbolize.many import Style
+    from unwind.symbolize.requests import Request
     from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
 
@@ -107,6 +108,12 @@ class JsonWriter:
 
     def failed(self, image: str) -> str:
         return self._line(f'{{"ModuleName":{_quoted(image)},"Symbol":[{_NO_FRAME}]}}')
+
+    def refused(self, request: Request, image: str, problem: str) -> str:
+        said = f'"Error":{{"Message":{_quoted(problem)}}},"ModuleName":{_quoted(image)}'
+        if request.address is not None:
+            return self._line(f'{{"Address":"{request.address:#x}",{said}}}')
+        return self._line(f'{{{said},"SymName":{_quoted(request.symbol)}}}')
 
     def together(self, answers: Sequence[str]) -> str:
         between = "\n" if self._options.pretty else ","  # there may be several answers in one text, a line each

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from unwind.symbolize.many import Style
+from unwind.symbolize.requests import Request
 from unwind.symbolize.symbolizer import Candidate, Frames, Symbolizer
 
 
@@ -41,6 +42,9 @@ class Writer(Protocol):
 
     def failed(self, image: str) -> str:
         """The answer to what cannot be asked."""
+
+    def refused(self, request: Request, image: str, problem: str) -> str:
+        """The answer where the image cannot be read."""
 
     def together(self, answers: Sequence[str]) -> str:
         """The answers to all addresses of a command line."""
