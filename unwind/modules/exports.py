@@ -11,10 +11,9 @@ which function is meant where several were folded into one body; the symbol's na
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,8 +22,7 @@ from icf.elf.types import STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE
 from icf.elf.versions import read_versions
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(NamedTuple):
     """A function that other modules can call by name."""
 
     name: str
@@ -46,12 +44,17 @@ class Exports(Protocol):
 
 
 class ListedExports:
-    """Exports given one by one."""
+    """Exports given one by one, which are taken when one is first asked for: a library has 100,000."""
 
     def __init__(self, exports: Iterable[Export] = ()) -> None:
-        self._by_name: dict[str, list[Export]] = {}
-        for export in exports:
-            self._by_name.setdefault(export.name, []).append(export)
+        self._exports = exports
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Export]]:
+        by_name: dict[str, list[Export]] = {}
+        for export in self._exports:
+            by_name.setdefault(export.name, []).append(export)
+        return by_name
 
     def __iter__(self) -> Iterator[Export]:
         return chain.from_iterable(self._by_name.values())

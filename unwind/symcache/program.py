@@ -15,9 +15,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +39,7 @@ from unwind.symcache.container import Container
 if TYPE_CHECKING:
     from unwind.symcache.symcache import SymCache
 
-_FIELDS = attrgetter(*(field.name for field in fields(Export)))  # libraries have 100,000 exports; `astuple` copies deep
+_EXPORT = str, int, str, bool, bool
 _LINKS = {
     "folds_imports": bool,
     "text": list,
@@ -67,7 +65,7 @@ def pack_program(image: Image) -> dict[str, bytes]:
         "span": image.span,
         "imports": facts.imports,
         "stubs": facts.stubs,
-        "exports": [*map(_FIELDS, ImageExports(image))],
+        "exports": list(ImageExports(image)),
         "vtables": {},
     }
     sections = {
@@ -176,7 +174,7 @@ class KeptFacts:
     @cached_property
     def exports(self) -> ListedExports:
         """What the image defines for others."""
-        return ListedExports(Export(*fields) for fields in self.links["exports"])
+        return ListedExports(map(Export._make, self.links["exports"]))
 
     def constants(self) -> tuple[U64, U64]:
         words = self._u64("words", 2)
@@ -206,12 +204,16 @@ def _is_sound(links: dict[str, Any]) -> bool:
     if any(type(links.get(key)) is not kind for key, kind in _LINKS.items()):
         return False
     for key in ("imports", "stubs", "vtables"):
-        if not all(address.isdecimal() and type(symbol) is str for address, symbol in links[key].items()):
+        if not all(map(str.isdecimal, links[key])) or set(map(type, links[key].values())) - {str}:
             return False
-    kinds = [str, int, str, bool, bool]
     if any(list(map(type, links[key])) != [int, int] for key in ("text", "span")):
         return False
-    return all(type(export) is list and list(map(type, export)) == kinds for export in links["exports"])
+    exports = links["exports"]  # a library has 100,000: no loop over them
+    if set(map(type, exports)) - {list} or set(map(len, exports)) - {len(_EXPORT)}:
+        return False
+    return all(
+        set(map(type, column)) == {kind} for kind, column in zip(_EXPORT, zip(*exports, strict=True), strict=False)
+    )
 
 
 class _Functions:
