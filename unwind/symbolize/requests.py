@@ -11,7 +11,12 @@ llvm    0x1139  4409  main  main+4    an address or a function of the image that
 
 from __future__ import annotations
 
-from icf.typed import NamedTuple
+from itertools import repeat
+
+from icf.typed import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _U64 = (1 << 64) - 1
 _HEX_DIGITS = "0123456789abcdefABCDEF"
@@ -30,6 +35,18 @@ class Request(NamedTuple):
     offset: int = 0  # from where the function begins
     problem: str = ""
     is_data: bool = False  # a variable is asked for
+
+
+def read_addresses(lines: Sequence[str], is_gnu: bool) -> list[int] | None:
+    """The addresses, if all lines are numbers that either tool reads as Python does; None: each is to be read alone."""
+    text = "".join(lines)
+    if not text.isalnum() or not text.isascii():
+        return None
+    try:
+        addresses = list(map(int, lines, repeat(16 if is_gnu else 0)))
+    except ValueError:
+        return None
+    return addresses if max(addresses) <= _U64 else None
 
 
 def read_hexadecimal(line: str) -> Request:
