@@ -77,7 +77,7 @@ in all of them; --candidates shows each with its own."""
     )
     functions.add_argument("-s", "--basenames", action="store_true", help="file names without folders")
     search = parser.add_argument_group("where to look")
-    search.add_argument("--adjust-vma", metavar="OFFSET", type=_number, default=0, help="taken from each address")
+    search.add_argument("--adjust-vma", metavar="OFFSET", type=number, default=0, help="taken from each address")
     search.add_argument("-j", "--section", metavar="NAME", help="addresses count from where this section begins")
     add_debug_arguments(parser)
     search.add_argument("--cache-dir", metavar="DIR", help="keep symcaches there ($ICF_CACHE_DIR, ~/.cache/icf)")
@@ -108,7 +108,8 @@ def run(args: Arguments) -> int:
     return 0
 
 
-def _number(text: str) -> int:
+def number(text: str) -> int:
+    """As in `--adjust-vma`; what is none, argparse says by the name of this function."""
     return int(text, 0)
 
 

@@ -218,6 +218,12 @@ def test_without_a_name_the_image_is_a_out_in_gnu_style(program: Path, monkeypat
     assert symbolize("--version").startswith("icf ")
 
 
+def test_usage_is_said_in_words_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        symbolize("--adjust-vma=zz")
+    assert ended.value.code == 2 and "argument --adjust-vma: invalid number value: 'zz'" in capsys.readouterr().err
+
+
 def test_options_that_llvm_symbolizer_once_had_say_nothing(program: Path) -> None:
     once = "--use-symbol-table=true --demangle=true --functions=linkage --inlining=true"  # as asan_symbolize.py asked
     assert symbolize(*once.split(), "-e", program, "main") == symbolize("-e", program, "main")
