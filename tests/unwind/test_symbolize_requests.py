@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from unwind.symbolize.requests import Request, parse_number, read_hexadecimal, read_request
+from unwind.symbolize.requests import Request, parse_number, read_addresses, read_hexadecimal, read_request
 
 U64 = (1 << 64) - 1
 
@@ -129,3 +131,21 @@ def test_without_an_image_a_line_names_it(line: str, request_: Request) -> None:
 )
 def test_numbers(text: str, value: int | None) -> None:
     assert parse_number(text) == value
+
+
+@given(
+    st.lists(st.text("019abfxXo_+ \u0663", max_size=5) | st.integers(0, 2 * U64).map(hex), min_size=1), st.booleans()
+)
+def test_addresses_that_are_read_together_are_those_of_each(lines: list[str], is_gnu: bool) -> None:
+    together = read_addresses(lines, is_gnu)
+    if together is not None:
+        each = [read_hexadecimal(line) if is_gnu else read_request(line, True) for line in lines]
+        assert each == [Request(address=address) for address in together]
+
+
+def test_numbers_are_read_together() -> None:
+    assert read_addresses(["0x1146", "4422", "0"], False) == [0x1146, 4422, 0]
+    assert read_addresses(["0x1146", "1149"], True) == [0x1146, 0x1149]
+    assert read_addresses(["0x1146", "main"], False) is None
+    assert read_addresses(["0x1146", ""], True) is None
+    assert read_addresses(["0x1" + "0" * 16], False) is None

@@ -104,6 +104,7 @@ class Texts:
     def _make_ready(self, found: Many) -> None:
         """Make the texts of all names and paths that are not there yet."""
         cache, style = self._cache, self._style
+        cache.check_names()
         for number in found.numbers(0):
             if number != SELF and not self._names[number]:
                 self._names[number] = self._add(style.name(cache.text(number)))

@@ -4,7 +4,7 @@ ctypedef unsigned long long u64
 
 cdef u64 DEPTH_LIMIT, SELF
 cdef u64 SIZED, REST
-cdef size_t PLACE, FAULT
+cdef size_t PLACE, FAULT, SPARE
 
 @cython.locals(at=size_t, value=u64, shift=u64, byte=u64)
 cdef u64 _number(const unsigned char[::1] data, u64[::1] state, size_t end) except? 12345 nogil
@@ -18,8 +18,8 @@ cdef long long as_signed(u64 value) noexcept nogil
 cpdef long long read_members(const unsigned char[::1] data, const unsigned int[::1] infos, size_t entry, u64[::1] table,
                              u64[::1] state) except? 12345 nogil
 
-@cython.locals(end=size_t, count=u64, i=u64, value=u64, target=size_t, now=u64, node=u64, file=u64, number=u64,
-               seen=u64, head=u64)
+@cython.locals(end=size_t, total=size_t, value=u64, shift=u64, byte=u64, k=size_t, count=u64, i=u64, target=size_t,
+               now=u64, node=u64, file=u64, number=u64, seen=u64, head=u64)
 cpdef long long decode(const unsigned char[::1] data, size_t at, size_t size, u64 base, const u64[::1] offsets,
-                       size_t first, size_t last, unsigned int[:, ::1] nodes, unsigned int[:, ::1] found,
-                       u64[::1] state) except? 12345 nogil
+                       size_t first, size_t last, u64[::1] numbers, unsigned int[:, ::1] nodes,
+                       unsigned int[:, ::1] found) except? 12345 nogil

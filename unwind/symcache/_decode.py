@@ -12,7 +12,9 @@ DEPTH_LIMIT = 1024
 SELF = 0xFFFFFFFF  # instead of a name: that of the function itself
 SIZED, REST = 2, 4  # as in records.py
 
-# `state`: where they are, and 1 + where the bytes break a rule, or 0
+SPARE = 8  # numbers
+
+# `state` of `read_members`: where it is, and 1 + where the bytes break a rule, or 0
 PLACE, FAULT = 0, 1
 
 
@@ -116,22 +118,44 @@ def read_members(data, infos, entry, table, state):
     return as_signed(count)
 
 
-def decode(data, at, size, base, offsets, first, last, nodes, found, state):
+def decode(data, at, size, base, offsets, first, last, numbers, nodes, found):
     """What is at each of `offsets[first:last]` (ascending; the function starts at `base`), from a payload of `size`.
 
+    numbers u64[size + SPARE at least]: those of the payload; helpers that read one at a time would take twice as long
     nodes   u32[8, n]: 0 parent, 1 name, 2 call file, 3 call line, 4 call column, 5 last file, 6 last line, 7 depth
     found   u32[4, last - first at least]: node, file, line, column
     The number of nodes, -1 where the bytes break a rule, or -2 - number where `nodes` is too small.
     """
-    state[FAULT] = 0
-    state[PLACE] = at
     end = at + size
     if end > data.shape[0]:
-        return _fail(state)
+        return -1
+    total = 0
+    while at < end:
+        value = data[at]
+        at += 1
+        if value >= 0x80:
+            value &= 0x7F
+            shift = 7
+            while True:
+                if at >= end or shift > 56:
+                    return -1
+                byte = data[at]
+                at += 1
+                value |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < 0x80:
+                    break
+        numbers[total] = value
+        total += 1
+    i = 0
+    while i < SPARE:  # no turn of a loop below reads more
+        numbers[total + i] = 0
+        i += 1
     # -- nodes
-    count = _number(data, state, end)
-    if count > size >> 2:
-        return _fail(state)
+    count = numbers[0]
+    k = 1
+    if count > total >> 2:
+        return -1
     if count >= nodes.shape[1]:
         return -2 - as_signed(count)
     i = 0
@@ -142,21 +166,17 @@ def decode(data, at, size, base, offsets, first, last, nodes, found, state):
         i += 1
     i = 1
     while i <= count:
-        value = _number(data, state, end)
+        value = numbers[k]
         if value > i or value == 0:
-            return _fail(state)
+            return -1
         nodes[0, i] = i - value
         nodes[7, i] = nodes[7, i - value] + 1
-        if nodes[7, i] > DEPTH_LIMIT:
-            return _fail(state)
-        value = _number(data, state, end)
-        file = _number(data, state, end)
-        number = _number(data, state, end)
-        if value >= SELF or file >= SELF or number > SELF:
-            return _fail(state)
-        nodes[1, i] = value
-        nodes[2, i] = file
-        nodes[3, i] = number
+        if nodes[7, i] > DEPTH_LIMIT or numbers[k + 1] >= SELF or numbers[k + 2] >= SELF or numbers[k + 3] > SELF:
+            return -1
+        nodes[1, i] = numbers[k + 1]
+        nodes[2, i] = numbers[k + 2]
+        nodes[3, i] = numbers[k + 3]
+        k += 4
         i += 1
     # -- rows
     target = first
@@ -165,8 +185,9 @@ def decode(data, at, size, base, offsets, first, last, nodes, found, state):
     file = 0
     number = 0
     seen = 0
-    while True:
-        head = _number(data, state, end)
+    while k < total:
+        head = numbers[k]
+        k += 1
         if head == 0:
             break
         now += head >> 2
@@ -176,67 +197,76 @@ def decode(data, at, size, base, offsets, first, last, nodes, found, state):
             found[2, target - first] = number
             target += 1
         if head & 1:
-            value = _number(data, state, end)
+            value = numbers[k]
+            k += 1
             if value & 1:
                 seen += (value >> 1) + 1
                 if seen > count:
-                    return _fail(state)
+                    return -1
                 node = seen
             elif value == 0:
-                node = _number(data, state, end)
+                node = numbers[k]
+                k += 1
                 if node > count:
-                    return _fail(state)
+                    return -1
             else:
                 value >>= 1
                 while value > 0:
                     if node == 0:
-                        return _fail(state)
+                        return -1
                     node = nodes[0, node]
                     value -= 1
         if head & 2:
-            file = _number(data, state, end)
-            number = _number(data, state, end)
+            file = numbers[k]
+            number = numbers[k + 1]
+            k += 2
         else:
             file = nodes[5, node]
-            value = _number(data, state, end)
             number = nodes[6, node]
+            value = numbers[k]
+            k += 1
             if value & 1:
                 if value >> 1 > number:
-                    return _fail(state)
+                    return -1
                 number -= value >> 1
             else:
                 number += value >> 1
         if file >= SELF or number > SELF:
-            return _fail(state)
+            return -1
         nodes[5, node] = file
         nodes[6, node] = number
+    if k > total or k < 2 or numbers[k - 1] != 0:
+        return -1
     while target < last:
         found[0, target - first] = node
         found[1, target - first] = file
         found[2, target - first] = number
         target += 1
     # -- columns
+    if count > total - k:
+        return -1
     i = 1
     while i <= count:
-        value = _number(data, state, end)
-        if value > SELF:
-            return _fail(state)
-        nodes[4, i] = value
+        if numbers[k] > SELF:
+            return -1
+        nodes[4, i] = numbers[k]
+        k += 1
         i += 1
     target = first
     now = base
     number = 0
-    while state[PLACE] < end:
-        now += _number(data, state, end)
+    while k < total:
+        now += numbers[k]
         while target < last and offsets[target] < now:
             found[3, target - first] = number
             target += 1
-        number = _number(data, state, end)
+        number = numbers[k + 1]
         if number > SELF:
-            return _fail(state)
+            return -1
+        k += 2
     while target < last:
         found[3, target - first] = number
         target += 1
-    if state[FAULT] != 0:
+    if k > total:
         return -1
     return as_signed(count)

@@ -7,7 +7,7 @@ def decode(
     offsets: memoryview,
     first: int,
     last: int,
+    numbers: memoryview,
     nodes: memoryview,
     found: memoryview,
-    state: memoryview,
 ) -> int: ...

@@ -5,8 +5,8 @@ ctypedef unsigned long long u64
 ctypedef long long i64
 
 cdef u64 SELF, NOWHERE, ALL_KNOWN, SIZED, AGREED, EACH
-cdef size_t DONE, FRAMES, CHAINS, LACKING, NEEDED
-cdef u64 TABLE, NODES, FRAME_ROOM, CHAIN_ROOM, NOTHING, ONE, ONE_OR_MORE, SEVERAL
+cdef size_t SPARE, FAULT, DONE, FRAMES, CHAINS, LACKING, NEEDED
+cdef u64 TABLE, NUMBERS, NODES, FRAME_ROOM, CHAIN_ROOM, NOTHING, ONE, ONE_OR_MORE, SEVERAL
 
 @cython.locals(count=size_t, entry=size_t, slot=u64)
 cpdef int make_index(const u64[::1] starts, u64 shift, unsigned int[::1] index) except -1
@@ -21,7 +21,7 @@ cpdef int locate(const u64[::1] starts, const u64[::1] sizes, u64 base, u64 shif
                depth=u64, begin=size_t, k=size_t)
 cpdef int look_up(const unsigned char[::1] data, const u64[::1] starts, const u64[::1] sizes,
                   const unsigned int[::1] infos, const u64[::1] offsets, const unsigned int[::1] order, int has_tables,
-                  long long compared, u64 wanted, u64[::1] table, unsigned int[:, ::1] nodes, unsigned int[:, ::1] found,
+                  long long compared, u64 wanted, u64[::1] table, u64[::1] numbers, unsigned int[:, ::1] nodes, unsigned int[:, ::1] found,
                   u64[:, ::1] answers, unsigned int[:, ::1] frames, unsigned int[:, ::1] chains,
                   u64[::1] state) except? 12345
 

@@ -17,8 +17,9 @@ NOWHERE = 0xFFFFFFFFFFFFFFFF
 ALL_KNOWN, SIZED = 1, 2  # as in records.py
 
 # `state`: the first two as in _decode.py; how many addresses, frames, chains there are; what is too small, its new size
-DONE, FRAMES, CHAINS, LACKING, NEEDED = 2, 3, 4, 5, 6
-TABLE, NODES, FRAME_ROOM, CHAIN_ROOM = 1, 2, 3, 4
+FAULT, DONE, FRAMES, CHAINS, LACKING, NEEDED = 1, 2, 3, 4, 5, 6
+TABLE, NUMBERS, NODES, FRAME_ROOM, CHAIN_ROOM = 1, 2, 3, 4, 5
+SPARE = 8  # as in _decode.py
 
 # what is at an address
 NOTHING, ONE, ONE_OR_MORE, SEVERAL = 0, 1, 2, 3
@@ -60,8 +61,8 @@ def locate(starts, sizes, base, shift, index, vaddrs, out):
 
 
 def look_up(
-    data, starts, sizes, infos, offsets, order, has_tables, compared, wanted, table, nodes, found, answers, frames,
-    chains, state,
+    data, starts, sizes, infos, offsets, order, has_tables, compared, wanted, table, numbers, nodes, found, answers,
+    frames, chains, state,
 ):  # fmt: skip
     """The chains of frames at `offsets` (ascending, from the base of the image), from number state[DONE] on.
 
@@ -153,10 +154,15 @@ def look_up(
             while member < as_u64(members):
                 size = table[column + 3]
                 if size != 0:
+                    if numbers.shape[0] < size + SPARE:
+                        state[LACKING] = NUMBERS
+                        state[NEEDED] = 2 * size + SPARE
+                        return 1
                     nodes_read = decode(
-                        data, table[column + 2], size, starts[entry], offsets, i, last, nodes, found, state
+                        data, table[column + 2], size, starts[entry], offsets, i, last, numbers, nodes, found
                     )
                     if nodes_read == -1:
+                        state[FAULT] = table[column + 2] + 1
                         return -1
                     if nodes_read < 0:
                         state[LACKING] = NODES

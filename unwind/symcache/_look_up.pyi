@@ -19,6 +19,7 @@ def look_up(
     compared: int,
     wanted: int,
     table: memoryview,
+    numbers: memoryview,
     nodes: memoryview,
     found: memoryview,
     answers: memoryview,

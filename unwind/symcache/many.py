@@ -26,7 +26,7 @@ COMPARED = 16  # of more functions nobody looks for what they have in common
 
 _NOWHERE = (1 << 64) - 1
 _FAULT, _DONE, _FRAMES, _CHAINS, _LACKING, _NEEDED = 1, 2, 3, 4, 5, 6
-_TABLE, _NODES, _FRAME_ROOM, _CHAIN_ROOM = range(1, 5)
+_TABLE, _NUMBERS, _NODES, _FRAME_ROOM, _CHAIN_ROOM = range(1, 6)
 _ANSWER, _FRAME, _CHAIN, _NODE = 6, 4, 2, 8
 _FRAME_LIMIT = 1 << 22
 
@@ -65,13 +65,13 @@ def look_up_many(cache: SymCache, vaddrs: Sequence[int], has_tables: bool, wante
     order = array("I", sorted(range(count), key=offsets.__getitem__))
     ascending = array("Q", [offsets[i] for i in order])
     found, answers = _zeros("I", 4 * count), _zeros("Q", _ANSWER * count)
-    table, nodes = _zeros("Q", 512), _zeros("I", _NODE * 512)
+    table, numbers, nodes = _zeros("Q", 512), _zeros("Q", 1 << 13), _zeros("I", _NODE * 512)
     frames, chains = _zeros("I", _FRAME * (4 * count + 64)), _zeros("I", _CHAIN * count)
     state = memoryview(_zeros("Q", 8))
     while True:
         status = look_up(
             records, starts, sizes, infos, memoryview(ascending), memoryview(order), has_tables, COMPARED, wanted,
-            memoryview(table), _columns(nodes, _NODE), _columns(found, 4), _rows(answers, _ANSWER),
+            memoryview(table), memoryview(numbers), _columns(nodes, _NODE), _columns(found, 4), _rows(answers, _ANSWER),
             _rows(frames, _FRAME), _rows(chains, _CHAIN), state,
         )  # fmt: skip
         if status == 0:
@@ -81,15 +81,17 @@ def look_up_many(cache: SymCache, vaddrs: Sequence[int], has_tables: bool, wante
         needed = state[_NEEDED]
         if max(needed, state[_FRAMES]) > _FRAME_LIMIT and count > 1 and state[_LACKING] in (_FRAME_ROOM, _CHAIN_ROOM):
             raise TooMany
-        match state[_LACKING]:
-            case 1:
-                table = _zeros("Q", needed)
-            case 2:
-                nodes = _zeros("I", 2 * _NODE * needed)
-            case 3:
-                frames.frombytes(bytes(4 * (_FRAME * needed - len(frames))))
-            case _:
-                chains.frombytes(bytes(4 * (_CHAIN * 2 * needed - len(chains))))
+        lacking = state[_LACKING]
+        if lacking == _TABLE:
+            table = _zeros("Q", needed)
+        elif lacking == _NUMBERS:
+            numbers = _zeros("Q", needed)
+        elif lacking == _NODES:
+            nodes = _zeros("I", 2 * _NODE * needed)
+        elif lacking == _FRAME_ROOM:
+            frames.frombytes(bytes(4 * (_FRAME * needed - len(frames))))
+        else:
+            chains.frombytes(bytes(4 * (_CHAIN * 2 * needed - len(chains))))
 
 
 def _zeros(code: str, count: int) -> array[int]:

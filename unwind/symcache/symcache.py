@@ -37,6 +37,7 @@ _STR = "surrogateescape"
 _MIN_NODES = 64
 _FEW, _KEPT_MEMBERS = 16, 1 << 18
 MANY = 1000  # addresses for which it pays to check all records and names at once
+_SPARE = 8  # numbers more than `decode` finds in a payload
 _FAULT = 1  # where the kernels say where bytes break a rule, 1 + that
 
 
@@ -108,7 +109,7 @@ class SymCache:
         self._infos = self._column("infos", "I", self._count + 1)
         self._texts: dict[int, str] = {}
         self._paths: dict[int, str] = {}
-        self._nodes, self._table = array("I"), array("Q", bytes(512))  # what the kernels work in
+        self._nodes, self._numbers, self._table = array("I"), array("Q"), array("Q", bytes(512))  # the kernels' own
         self._state = memoryview(array("Q", bytes(16)))
         self._all_names: tuple[memoryview[int], memoryview[int]] | None = None
         self._index: tuple[Any, ...] | None = None
@@ -180,9 +181,8 @@ class SymCache:
 
     def by_body(self, vaddrs: Sequence[int]) -> Iterator[tuple[Record, list[int]]]:
         """The bodies that hold some of the addresses, and which: their places in `vaddrs`, addresses ascending."""
-        if len(vaddrs) >= MANY and self._all_names is None:
-            offsets = self._column("nameoff", "I", self._name_count + 1)
-            self._all_names = offsets, self.container.section("names")
+        if len(vaddrs) >= MANY:
+            self.check_names()
         order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
         at = 0
         while at < len(order):
@@ -207,6 +207,12 @@ class SymCache:
         """Their names by the body's entry, and whether these are all."""
         record = self._record(entry)
         return self.linkage_names(record), record.is_complete
+
+    def check_names(self) -> None:
+        """Check all names at once, as many are asked for."""
+        if self._all_names is None:
+            offsets = self._column("nameoff", "I", self._name_count + 1)
+            self._all_names = offsets, self.container.section("names")
 
     @property
     def string_counts(self) -> tuple[int, int]:
@@ -328,17 +334,20 @@ class SymCache:
         asked = memoryview(array("Q", vaddrs))
         found = memoryview(bytearray(16 * len(vaddrs))).cast("I", (4, len(vaddrs)))
         width = _MIN_NODES
+        if len(self._numbers) < size_bytes + _SPARE:
+            self._numbers = array("Q", bytes(8 * (size_bytes + _SPARE)))
+        numbers = memoryview(self._numbers)
         while True:
             if len(self._nodes) < 8 * width:
                 self._nodes = array("I", bytes(32 * width))
             width = len(self._nodes) // 8
             nodes = memoryview(self._nodes).cast("B").cast("I", (8, width))
-            count = decode(data, at, size_bytes, record.start, asked, 0, len(asked), nodes, found, self._state)
+            count = decode(data, at, size_bytes, record.start, asked, 0, len(asked), numbers, nodes, found)
             if count >= -1:
                 break
             width = -2 - count + 1
         if count < 0:
-            raise self.error("records", self._state[_FAULT] - 1, "lines and inlined calls break a rule")
+            raise self.error("records", at, "lines and inlined calls break a rule")
         return [self._chain(own_name, width, *place) for place in zip(*found.tolist(), strict=True)]
 
     def _chain(self, own_name: str, width: int, node: int, file: int, line: int, column: int) -> Frames:

@@ -137,10 +137,19 @@ def decoded(
     width = len(payload) + 1
     nodes = memoryview(bytearray(32 * width)).cast("I", (8, width))
     found = memoryview(bytearray(16 * len(offsets))).cast("I", (4, len(offsets)))
-    asked, state = memoryview(array("Q", offsets)), memoryview(bytearray(16)).cast("Q")
+    asked, numbers = memoryview(array("Q", offsets)), memoryview(array("Q", [7] * (len(payload) + 8)))
     before, behind = b"\x80" * 3, b"\x80"  # what is around a payload is none of its business
     count = kernel.decode(
-        memoryview(before + payload + behind), len(before), len(payload), 0, asked, 0, len(offsets), nodes, found, state
+        memoryview(before + payload + behind),
+        len(before),
+        len(payload),
+        0,
+        asked,
+        0,
+        len(offsets),
+        numbers,
+        nodes,
+        found,
     )
     if count < 0:
         assert count == -1
