@@ -6,7 +6,7 @@ the program. A command that does not link, or links without folding, takes our p
 
     added to the link                      so that
     --print-icf-sections --trace           classes and objects are known; both are kept from the user
-    see `linkpass.ltoobjects`              objects that are made during the link (LTO) are kept for a while
+    see `linkpass.link.lto_objects`              objects that are made during the link (LTO) are kept for a while
     --color-diagnostics and the like       diagnostics are as colourful as without us, though they go through a pipe
 
 While the linker works the objects that it names are read.
@@ -23,11 +23,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
-from linkpass.linkcommand import LinkCommand, parse_link_command
+from linkpass.link.command import LinkCommand, parse_link_command
 
 if TYPE_CHECKING:
-    from linkpass.objects import LinkObjects
-    from linkpass.runlink import RunningLink
+    from linkpass.link.run import RunningLink
+    from linkpass.objects.functions import LinkObjects
 
 _REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
 
@@ -65,11 +65,11 @@ def _link(command: LinkCommand, args: argparse.Namespace) -> int:
 
 def _link_and_pass(command: LinkCommand, added: list[str], args: argparse.Namespace, made: str = "") -> int:
     """Link with these options added, and run the pass; `made` is the folder for objects that the link makes."""
-    from linkpass.runlink import RunningLink
+    from linkpass.link.run import RunningLink
 
     added = added + _linker_colours(command)
     if made:
-        from linkpass.ltoobjects import with_kept_objects
+        from linkpass.link.lto_objects import with_kept_objects
 
         words = with_kept_objects(command, added, made)
     else:
@@ -143,7 +143,7 @@ def _is_colourful() -> bool:
 def _read_inputs(link: RunningLink) -> LinkObjects:
     """Read the objects as the linker names them, and get ready for the pass."""
     from icf.linkinputs.inputs import open_inputs
-    from linkpass.objects import LinkObjects
+    from linkpass.objects.functions import LinkObjects
     from linkpass.pipeline import prepare
 
     prepare()
@@ -162,7 +162,7 @@ def _pass(output: str, link: RunningLink, objects: LinkObjects | None, made: str
 
     if made and objects is not None:
         from icf.linkinputs.inputs import open_inputs
-        from linkpass.ltoobjects import kept_objects
+        from linkpass.link.lto_objects import kept_objects
 
         for object_file in open_inputs(kept_objects(made)):
             objects.add(object_file)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.tables.load import load_tables
-from linkpass.verify import verify_image
+from linkpass.tables.verify import verify_image
 
 if TYPE_CHECKING:
     from icf.arguments import Arguments, Parser

@@ -18,24 +18,24 @@ from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
 from icf.tables import ANNOTATION_SECTION
 from icf.vtables.layout import Vtables
-from linkpass.address_taken import find_marks
-from linkpass.collect import collect
+from linkpass.evidence.collect import collect
 from linkpass.linked import Linked
-from linkpass.outputs import Outputs, plan_outputs, write_outputs
-from linkpass.tables import build_tables, evidence_counts
-from linkpass.verify import check_tables
-from linkpass.virtual_calls import find_virtual
-from linkpass.vtable_slots import find_slots
+from linkpass.pointers.address_taken import find_marks
+from linkpass.pointers.virtual_calls import find_virtual
+from linkpass.pointers.vtable_slots import find_slots
+from linkpass.rewrite.outputs import Outputs, plan_outputs, write_outputs
+from linkpass.tables.encode import build_tables, evidence_counts
+from linkpass.tables.verify import check_tables
 
 if TYPE_CHECKING:
     from icf.folds.report import FoldedSections
     from icf.folds.reported import Reported
     from icf.tables.dcall import DirectCalls
     from icf.tables.icftable import IcfTable
-    from linkpass.annotated import Annotations
+    from linkpass.evidence.annotated import Annotations
     from linkpass.keep_unique import KeepUnique
-    from linkpass.objects import LinkObjects
-    from linkpass.slots_by_object import SlotsByObject
+    from linkpass.objects.functions import LinkObjects
+    from linkpass.pointers.slots_by_object import SlotsByObject
 
 SWITCH_INTERVAL_S = 0.001  # that a thread between two kernels waits for the interpreter; by default five times as long
 
@@ -92,10 +92,13 @@ def prepare() -> None:
     import numpy.ma  # for np.unique
     import pycxxfilt
 
-    from linkpass import evidence_object, object_aliases, rewrite_check, slots_by_object, taken_by_object
+    from linkpass.evidence import object as evidence_object
+    from linkpass.objects import aliases
+    from linkpass.pointers import slots_by_object, taken_by_object
+    from linkpass.rewrite import check
 
     _ = concurrent.futures.thread, numpy.ma, pycxxfilt
-    _ = evidence_object, object_aliases, rewrite_check, slots_by_object, taken_by_object
+    _ = evidence_object, aliases, check, slots_by_object, taken_by_object
 
 
 def run_pass(
@@ -167,7 +170,7 @@ def _annotations(image: Image) -> Annotations | None:
     """What annotated objects have left in the image."""
     if image.named(ANNOTATION_SECTION) is None:
         return None
-    from linkpass.annotated import Annotations
+    from linkpass.evidence.annotated import Annotations
 
     return Annotations.read(image)
 
@@ -188,7 +191,7 @@ def _open_objects(options: Options) -> LinkObjects | None:
     if not options.objects:
         return None
     from icf.linkinputs.inputs import open_inputs
-    from linkpass.objects import LinkObjects
+    from linkpass.objects.functions import LinkObjects
 
     return LinkObjects(open_inputs(options.objects))
 
@@ -204,7 +207,7 @@ def _told(
         return annotations.reported()
     if image.linker not in ("gold", "mold") or (objects is None and image.linker == "gold"):
         return report
-    from linkpass.placed_functions import tell
+    from linkpass.objects.placed_functions import tell
 
     return tell(image, report, objects)
 
@@ -215,7 +218,7 @@ def _complete_objects(
     """The objects, if no object of the link is missing."""
     if objects is None or (linked.image.linker in ("gold", "mold") and (told is None or isinstance(told, list))):
         return None
-    from linkpass.taken_by_object import are_complete
+    from linkpass.pointers.taken_by_object import are_complete
 
     return objects if are_complete(linked, objects) else None
 
@@ -224,7 +227,7 @@ def _slots_by_object(linked: Linked, vtables: Vtables, objects: LinkObjects | No
     """What the objects have in the slots of vtables."""
     if objects is None or not objects.objects:
         return None
-    from linkpass.slots_by_object import SlotsByObject
+    from linkpass.pointers.slots_by_object import SlotsByObject
 
     return SlotsByObject(linked, vtables, objects)
 
@@ -253,7 +256,7 @@ def _already_done(image: Image, outputs: Outputs, options: Options) -> Summary:
     """The tables of an earlier run stay as they are, if they fit the code."""
     from icf.tables.load import load_tables
     from icf.tables.place import file_with_tables
-    from linkpass.verify import verify_image
+    from linkpass.tables.verify import verify_image
 
     tables = load_tables(image)
     problems = verify_image(image)

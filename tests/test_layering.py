@@ -48,5 +48,5 @@ def test_nothing_imports_the_tests() -> None:
 
 
 def test_the_check_sees_imports_inside_of_functions() -> None:
-    source = "def f():\n    from unwind.resolve.resolver import resolve\n    import linkpass.rewrite as r\n"
+    source = "def f():\n    from unwind.resolve.resolver import resolve\n    import linkpass.rewrite.sections as r\n"
     assert list(imported_packages(source, "icf")) == [(2, "unwind"), (3, "linkpass")]

@@ -7,7 +7,7 @@
     personality routines  in the CIEs of .eh_frame
 
 Not looked at: unwind tables, which name functions to describe them, and hash and symbol tables. A function that
-.dynsym exports is no row here: the symbol names the member (`linkpass.address_taken`).
+.dynsym exports is no row here: the symbol names the member (`linkpass.pointers.address_taken`).
 """
 
 from __future__ import annotations

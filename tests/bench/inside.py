@@ -58,7 +58,7 @@ def scan(image_path: Path) -> dict[str, float]:
 
 def rewrite_image(image_path: Path, out: Path) -> dict[str, float]:
     from icf.elf.image import Image
-    from linkpass.rewrite import SectionEdit, rewrite
+    from linkpass.rewrite.sections import SectionEdit, rewrite
 
     with Image.open(image_path) as image:
         edits = [SectionEdit(".debug_icf", bytes(100_000))]

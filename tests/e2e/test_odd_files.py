@@ -207,7 +207,7 @@ def test_names_of_any_bytes(name: bytes, shop: Path, tmp_path: Path, whole: byte
 SERVER = """
 import os, signal, sys, time
 from icf import cli
-import linkpass.cmd_pass, icf.dwarf.units, linkpass.rewrite_check
+import linkpass.cmd_pass, icf.dwarf.units, linkpass.rewrite.check
 for line in sys.stdin:
     delay_s, how = line.split()
     pid = os.fork()

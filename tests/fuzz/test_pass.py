@@ -19,7 +19,7 @@ from icf.elf.image import Image
 from icf.elf.types import EHDR, PHDR, SHT_NOBITS
 from icf.errors import IcfError
 from linkpass.pipeline import Options, run_pass
-from linkpass.verify import verify_image
+from linkpass.tables.verify import verify_image
 from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
 
 SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"

@@ -11,8 +11,8 @@ import pytest
 from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
 from icf.errors import IcfError
-from linkpass.objects import LinkObjects
-from linkpass.placed_functions import place_functions
+from linkpass.objects.functions import LinkObjects
+from linkpass.objects.placed_functions import place_functions
 from tests.linkpass.programs import CLANG_MOLD, build
 
 COUNT = 300

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from icf.elf.image import Image
 from icf.elf.types import PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, Machine
-from linkpass.body_branches import BodyBranches, find_body_branches
+from linkpass.evidence.body_branches import BodyBranches, find_body_branches
 from tests.support.elf import Elf, Part
 
 START = 0x10000

@@ -10,13 +10,13 @@ import pytest
 from icf.elf.image import Image
 from icf.model import ClassFlag, Evidence
 from icf.tables.load import Tables, load_tables
-from linkpass.collect import collect
-from linkpass.evidence_dwarf import from_call_sites
-from linkpass.evidence_relocation import from_relocations
+from linkpass.evidence.collect import collect
+from linkpass.evidence.dwarf import from_call_sites
+from linkpass.evidence.reach import find_reach
+from linkpass.evidence.records import Key, Statements
+from linkpass.evidence.relocation import from_relocations
 from linkpass.linked import Linked, Place
 from linkpass.pipeline import Options, run_pass
-from linkpass.reach import find_reach
-from linkpass.records import Key, Statements
 from tests.e2e.workshop import AARCH64, GOLD, LLD, Toolchain
 from tests.linkpass.programs import BASE, CLANG_GOLD, FOUR, GCC_LLD, MARKET, WITH_RELOCATIONS, build
 

@@ -13,9 +13,9 @@ import pytest
 from icf.elf.image import Image
 from icf.folds.report import parse_icf_report
 from icf.model import Evidence
-from linkpass.collect import collect
+from linkpass.evidence.collect import collect
+from linkpass.evidence.reach import Reach
 from linkpass.linked import Linked
-from linkpass.reach import Reach
 from tests.e2e.workshop import GCC_MOLD, LLD, LLD_ALONE, MOLD, Toolchain
 from tests.linkpass.programs import BASE, GCC_LLD, MARKET, Link, build
 

@@ -13,8 +13,8 @@ from icf.errors import IcfError
 from icf.folds.report import parse_icf_report
 from icf.linkinputs.inputs import open_inputs
 from linkpass.linked import Linked
-from linkpass.objects import LinkObjects
-from linkpass.placed_functions import PlacedFunctions, place_functions, tell
+from linkpass.objects.functions import LinkObjects
+from linkpass.objects.placed_functions import PlacedFunctions, place_functions, tell
 from tests.e2e.workshop import GOLD, Toolchain, Workshop
 from tests.linkpass.programs import BASE, CLANG_GOLD, CLANG_MOLD, FOUR, GCC_MOLD, MARKET, build
 from tests.support.link import run, tool

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from icf.elf.image import Image
-from linkpass.collect import collect
+from linkpass.evidence.collect import collect
+from linkpass.evidence.reach import find_reach
 from linkpass.linked import Linked
-from linkpass.reach import find_reach
 from tests.e2e.workshop import AARCH64, LLD, Toolchain
 from tests.linkpass.programs import BASE, FOUR, MARKET, build
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from icf.model import Evidence
+from linkpass.evidence.records import Records, Statements
 from linkpass.linked import Place
-from linkpass.records import Records, Statements
 
 MAIN, APPLES, PEARS = Place(0x1000, 0), Place(0x2000, 0), Place(0x2000, 1)
 

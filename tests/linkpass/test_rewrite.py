@@ -23,8 +23,8 @@ from icf.elf.types import (
     SHT_SYMTAB_SHNDX,
 )
 from icf.errors import FormatError, IcfError, UnsupportedError
-from linkpass.rewrite import SectionEdit, SectionGrowth, rewrite
-from linkpass.rewrite_check import check_images
+from linkpass.rewrite.check import check_images
+from linkpass.rewrite.sections import SectionEdit, SectionGrowth, rewrite
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 
 TABLE = SectionEdit(".debug_dcall", b"table", align=4)

@@ -12,7 +12,7 @@ import pytest
 
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
-from linkpass.rewrite import SectionEdit, SectionGrowth, rewrite
+from linkpass.rewrite.sections import SectionEdit, SectionGrowth, rewrite
 from tests.support.link import LINKERS, compile_object, link, run, tool
 
 PROGRAM = """

@@ -13,7 +13,7 @@ from icf.elf.image import Image
 from icf.model import MemberFlag
 from icf.tables.load import load_tables
 from linkpass.pipeline import Options, run_pass
-from linkpass.synthetic import UNIT_NAME, make_synthetic_unit
+from linkpass.tables.synthetic import UNIT_NAME, make_synthetic_unit
 from tests.e2e.workshop import GOLD, LLD, Toolchain
 from tests.linkpass.programs import BASE, FOUR, FRUIT, OTHER, SOURCES, build
 from tests.support.dwarf_units import one_die

@@ -16,11 +16,11 @@ from icf.linkinputs.inputs import open_inputs
 from icf.model import ALL_MEMBERS
 from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
-from linkpass.object_aliases import join_aliases
-from linkpass.objects import LinkObjects
-from linkpass.placed_functions import tell
-from linkpass.slots_by_object import SlotsByObject
-from linkpass.vtable_slots import VtableSlots, find_slots
+from linkpass.objects.aliases import join_aliases
+from linkpass.objects.functions import LinkObjects
+from linkpass.objects.placed_functions import tell
+from linkpass.pointers.slots_by_object import SlotsByObject
+from linkpass.pointers.vtable_slots import VtableSlots, find_slots
 from tests.e2e.workshop import (
     AARCH64,
     AARCH64_GOLD,

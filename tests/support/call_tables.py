@@ -15,7 +15,7 @@ from icf.dwarf.scan import AT_INSTRUCTION, NO_CALLER, TAIL_CALL, scan_functions
 from icf.dwarf.units import OFFSET, DebugInfo
 from icf.elf.image import Image
 from icf.tables.callunit import Dialect, unit_header
-from linkpass.rewrite import SectionEdit, rewrite
+from linkpass.rewrite.sections import SectionEdit, rewrite
 from tests.support.line_tables import uleb
 
 

@@ -18,7 +18,7 @@ from icf.elf.image import Image
 from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberRef, TailCall, Vaddr
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
-from linkpass.rewrite import SectionEdit, rewrite
+from linkpass.rewrite.sections import SectionEdit, rewrite
 from tests.support.link import compile_object, link
 from unwind.programs.program import Program, SiteKind
 from unwind.resolve.resolver import Resolver

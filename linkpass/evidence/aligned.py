@@ -1,0 +1,193 @@
+"""Evidence `aligned`: call sites of folded functions whose addresses the linker overwrote.
+
+lld and mold put a tombstone over every address in the debug information of a folded function. Its call sites are
+still listed, each with its callee, but no longer say where they are. The code, however, is that of the kept
+function, byte for byte, and there the calls can be found:
+
+    kept body        call T   call U   call T           what it calls, from the machine code
+    folded DIE       {f, g, h}                          f and h share the body T, g is at U
+
+A site is at some call, no two sites are at one, and a site is only at a call whose target is a body of its callee.
+Compilers leave sites out, so a call need not have one; but if there are as many sites that can only be at calls of T as
+there are calls of T, every such call has its site. Then
+
+    if all these sites name one callee              it is the callee of each of the calls;
+    else if they are children of one DIE            they are in the order of the calls;
+    else                                            which is where remains open, and no record is made.
+
+Sites of one DIE are in the order of the code with gcc and clang: 70,000 pairs of neighbours in eight programs have no
+exception. The kept function's own sites, whose addresses are known, have to show the same before the rule is used.
+The parts of a function (hot and cold) have an order of their own; there only the first case counts.
+
+The calls are counted in a superset (see body_branches): a byte sequence that only looks like a call of T makes
+the count too high and costs a record. It cannot make one. A function may be described by several DIEs, a copy in
+each unit, of which one is the copy that was folded. A DIE with a site that fits no branch of the body is not that
+copy's: inlining differs from unit to unit. Nobody knows which of the others is, so these have to agree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from icf.dwarf.sites import Site, read_sites
+from icf.model import Evidence
+from linkpass.evidence.body_branches import find_body_branches
+from linkpass.evidence.callees import Callees
+from linkpass.evidence.reach import Reach
+from linkpass.evidence.records import Records, Statements
+from linkpass.linked import Linked, Place
+
+_CALL, _JUMP = False, True
+Choices = dict[tuple[bool, int], frozenset[Place]]  # (is a jump, its end) -> what it can mean
+
+
+@dataclass(slots=True)
+class _Body:
+    """A merged body with callers that nobody has spoken for, and its branches."""
+
+    vaddr: int
+    kept_dies: list[int]
+    several_parts: bool
+    callers: list[Place] = field(default_factory=list)
+    ends: dict[tuple[bool, int], list[int]] = field(default_factory=dict)  # (is a jump, merged target) -> ends
+    counts: Counter[tuple[bool, int]] = field(default_factory=Counter)  # likewise, in all parts
+    targets: dict[bool, frozenset[int]] = field(default_factory=dict)  # all targets, merged or not
+    slots: dict[bool, frozenset[int]] = field(default_factory=dict)
+
+
+def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> Statements:
+    """What the call sites without addresses say of the branches that have no record yet."""
+    statements = Statements(Evidence.ALIGNED)
+    bodies = list(_open_bodies(linked, reach, records))
+    if not bodies:
+        return statements
+    silent = {die for body in bodies for place in body.callers for die in linked.member(place).dies}
+    sites = read_sites(linked.debug, silent.union(*(body.kept_dies for body in bodies)))
+    callees = Callees(linked)
+    callees.learn(
+        {site.origin for die in silent for site in sites[die]},
+        {target for body in bodies for targets in body.targets.values() for target in targets},
+    )
+    for body in bodies:
+        in_order = not body.several_parts and all(_ascend(sites[die]) for die in body.kept_dies)
+        for caller in body.callers:
+            dies = linked.member(caller).dies
+            copies = [copy for die in dies if (copy := _align(body, sites[die], callees, in_order)) is not None]
+            if not copies:
+                statements.dropped["call sites do not fit the code of the function"] += 1
+                continue
+            for key, choices in _agreed(copies).items():
+                is_jump, end = key
+                (statements.jumps if is_jump else statements.calls)[end, caller] = set(choices)
+    return statements
+
+
+def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Body]:
+    """Merged bodies with branches to merged bodies that lack records of folded callers that have call sites."""
+    bodies: dict[int, dict[tuple[bool, int], list[int]]] = {}
+    stub_target: dict[int, int] = {}
+    for is_jump, ends, sources, targets in (
+        (_CALL, reach.call_end, reach.call_from, reach.call_target),
+        (_JUMP, reach.jump_end, reach.jump_from, reach.jump_target),
+    ):
+        rows = np.isin(sources, linked.vaddrs) & np.isin(targets, linked.vaddrs)
+        if is_jump:
+            rows &= sources != targets  # loops
+        columns = (ends[rows].tolist(), sources[rows].tolist(), targets[rows].tolist())
+        for end, source, target in zip(*columns, strict=True):
+            bodies.setdefault(source, {}).setdefault((is_jump, target), []).append(end)
+            if not is_jump and end in reach.stub_symbol:
+                stub_target[end] = target
+    for vaddr, branches in sorted(bodies.items()):
+        body = _Body(vaddr, *_kept(linked, vaddr), ends=branches)
+        body.callers = [place for place in linked.places(vaddr) if _is_silent(linked, records, body, place)]
+        if body.callers and _read_code(linked, body, stub_target):
+            yield body
+
+
+def _kept(linked: Linked, vaddr: int) -> tuple[list[int], bool]:
+    """The DIEs whose code is at a body, and whether there is more to their function."""
+    dies = np.unique(linked.functions.die[linked.bodies.dwarf_at(vaddr)])
+    rows = np.isin(linked.functions.die, dies) if len(dies) else np.empty(0, np.bool_)
+    return dies.tolist(), bool((linked.functions.part[rows] > 0).any()) if len(dies) else False
+
+
+def _is_silent(linked: Linked, records: Records, body: _Body, place: Place) -> bool:
+    """Whether a member has call sites without addresses, and branches without a record."""
+    dies = linked.member(place).dies
+    if not dies or not set(dies).isdisjoint(body.kept_dies):
+        return False
+    return any(
+        (end, place) not in (records.jumps if is_jump else records.calls)
+        for (is_jump, _), ends in body.ends.items()
+        for end in ends
+    )
+
+
+def _read_code(linked: Linked, body: _Body, stub_target: dict[int, int]) -> bool:
+    """Find all branches of the body, all parts of it; False if some of its code is not known."""
+    functions = linked.functions
+    rows = np.isin(functions.die, np.array(body.kept_dies, np.uint64))
+    parts = set(zip(functions.low[rows].tolist(), functions.high[rows].tolist(), strict=True))
+    targets: dict[bool, set[int]] = {_CALL: set(), _JUMP: set()}
+    slots: dict[bool, set[int]] = {_CALL: set(), _JUMP: set()}
+    for low, high in parts:
+        found = find_body_branches(linked.image, low, high)
+        if found is None:
+            return False
+        for is_jump, branches in ((_CALL, found.calls), (_JUMP, found.jumps)):
+            for end, target in branches:
+                target = target if is_jump else stub_target.get(end, target)
+                targets[is_jump].add(target)
+                body.counts[is_jump, target] += 1
+        slots[_CALL] |= found.call_slots
+        slots[_JUMP] |= found.jump_slots
+    body.targets = {is_jump: frozenset(found) for is_jump, found in targets.items()}
+    body.slots = {is_jump: frozenset(found) for is_jump, found in slots.items()}
+    return bool(parts)
+
+
+def _ascend(sites: list[Site]) -> bool:
+    """Whether the sites of each scope are in the order of their addresses."""
+    last: dict[int, int] = {}
+    for site in sites:
+        end = site.pc + site.at_instruction
+        if end <= last.get(site.scope, 0):
+            return False
+        last[site.scope] = end
+    return True
+
+
+def _align(body: _Body, sites: list[Site], callees: Callees, in_order: bool) -> Choices | None:
+    """What the branches to merged bodies can mean in a copy of the function; None if it is another function's."""
+    fitting: dict[tuple[bool, int], list[Site]] = {}  # the sites that can be at branches to one target only
+    for site in sites:
+        is_jump = site.is_tail_call
+        targets = callees.targets(site.origin, body.targets[is_jump], body.slots[is_jump])
+        if not targets:
+            return None
+        if len(targets) == 1:
+            fitting.setdefault((is_jump, next(iter(targets))), []).append(site)
+    found: Choices = {}
+    for key, mine in fitting.items():
+        if len(mine) > body.counts[key]:
+            return None
+        ends = sorted(body.ends.get(key, ()))
+        if len(mine) < body.counts[key] or not ends:
+            continue
+        meant = [callees.members(key[1], site.origin) for site in mine]
+        if all(members == meant[0] for members in meant):
+            found.update(((key[0], end), meant[0]) for end in ends)
+        elif in_order and len({site.scope for site in mine}) == 1 and len(ends) == len(mine):
+            found.update(((key[0], end), members) for end, members in zip(ends, meant, strict=True))
+    return {key: members for key, members in found.items() if len(members) == 1}
+
+
+def _agreed(copies: list[Choices]) -> Choices:
+    """What every copy of the function has something to say about; differing callees are the records' business."""
+    common = set(copies[0]).intersection(*copies[1:])
+    return {key: frozenset().union(*(copy[key] for copy in copies)) for key in sorted(common)}

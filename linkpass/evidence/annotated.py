@@ -1,0 +1,225 @@
+"""What annotated objects say in the linked image: functions at each address, and evidence for their calls.
+
+    object   f at ?: a relocation for f       call ? at f + 5: symbol h
+    image    f at A, the body that f has      call T, return address A + 9
+    record   at A + 9, in f: h                if h is one of the functions at T
+
+A function is believed to be at its address only if the code there is its own, operands apart: of an inline
+function the linker keeps one copy, and other objects' copies may have been compiled otherwise. Several objects may have
+the same copy of one function with external linkage; the linker took the first of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from icf.elf.image import Image
+from icf.elf.types import STB_LOCAL, STT_FILE, Machine
+from icf.folds.classes import Fold
+from icf.folds.members import FoldMember, Told
+from icf.folds.reported import Reported
+from icf.folds.tombstoned import is_unfolded
+from icf.model import Evidence
+from icf.tables import ANNOTATION_SECTION as SECTION
+from icf.tables.annotation import AnnotatedUnit, Function, parse_annotations
+from linkpass.evidence.reach import Reach
+from linkpass.evidence.records import Statements
+from linkpass.linked import Linked, Place
+
+_RUNTIME_SOURCES = frozenset(("", "crtstuff.c"))
+RELA_SECTION = f".rela{SECTION}"  # with --emit-relocs
+
+
+class Placed(NamedTuple):
+    """A function of an annotated object, and where it is."""
+
+    function: Function
+    unit_idx: int
+    source: str  # of a local one; "" else
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.function.name, *self.function.aliases
+
+
+class Annotations:
+    """The annotated functions of one image."""
+
+    def __init__(self, image: Image, units: list[AnnotatedUnit]) -> None:
+        self._image, self.units = image, units
+        self._rows: dict[int, list[tuple[int, int]]] = {}  # address -> (unit, function)
+        self._placed: dict[int, list[Placed]] = {}
+        for unit_idx, unit in enumerate(units):
+            for idx in np.flatnonzero(unit.address).tolist():
+                self._rows.setdefault(int(unit.address[idx]), []).append((unit_idx, idx))
+
+    @classmethod
+    def read(cls, image: Image) -> Annotations | None:
+        """None if no object was annotated."""
+        contents = image.contents(SECTION)
+        return cls(image, parse_annotations(contents, image.path)) if len(contents) else None
+
+    def at(self, vaddr: int) -> list[Placed]:
+        """The functions whose body is at `vaddr`, in link order; one with external linkage comes once."""
+        if vaddr not in self._placed:
+            found: list[Placed] = []
+            known: set[str] = set()
+            for unit_idx, idx in self._rows.get(vaddr, ()):
+                unit = self.units[unit_idx]
+                if not unit.is_local[idx] and unit.name(idx) in known:
+                    continue
+                function = unit.function(idx)
+                code = self._image.read(vaddr, function.size_bytes)
+                if len(code) == function.size_bytes and function.checksum_of(code) == function.checksum:
+                    found.append(Placed(function, unit_idx, unit.source if function.is_local else ""))
+                    known.update(() if function.is_local else (function.name,))
+            self._placed[vaddr] = found
+        return self._placed[vaddr]
+
+    def beside(self, placed: Placed, distance: int) -> Placed | None:
+        """The function that is so far behind another in the same section of its object."""
+        unit, function = self.units[placed.unit_idx], placed.function
+        here = (unit.section == np.uint64(function.section)) & (
+            unit.offset.astype(np.int64) == function.offset + distance
+        )
+        found = np.flatnonzero(here).tolist()
+        if not found:
+            return None
+        other = unit.function(found[0])
+        return Placed(other, placed.unit_idx, unit.source if other.is_local else "")
+
+    def told(self) -> dict[int, list[Told]]:
+        """Functions that have no symbol at their address."""
+        symbols = self._image.symbols
+        rows = symbols.functions[np.isin(symbols.value[symbols.functions], np.array(sorted(self._rows), np.uint64))]
+        known = Counter(
+            (int(symbols.value[row]), symbols.name(row), bool(symbols.bind[row] == STB_LOCAL)) for row in rows.tolist()
+        )
+        told: dict[int, list[Told]] = {}
+        for vaddr, entries in self._rows.items():
+            names = {(self.units[unit].name(idx), bool(self.units[unit].is_local[idx])) for unit, idx in entries}
+            if len(entries) == 1 and any((vaddr, *name) in known for name in names):
+                continue  # the usual case: nothing was folded
+            for placed in self.at(vaddr):
+                name = placed.function.name
+                keys = [key for local in (placed.function.is_local, True) if known[key := (vaddr, name, local)]]
+                if keys:  # mold makes global symbols local
+                    known[keys[0]] -= 1
+                else:
+                    told.setdefault(vaddr, []).append(Told(name, placed.source))
+        return told
+
+    def reported(self) -> Reported:
+        """The same for who looks for fold classes: all of them, if all objects are annotated."""
+        return Reported(self.told(), given=self.is_complete())
+
+    def is_complete(self) -> bool:
+        """Whether every source file and every function that the image names is that of an annotated object."""
+        symbols = self._image.symbols
+        sources = {unit.source for unit in self.units} | _RUNTIME_SOURCES
+        if not sources.issuperset(symbols.names(np.flatnonzero(symbols.type == STT_FILE).tolist())):
+            return False
+        stubs = [section.index for section in self._image.sections if section.name.startswith((".plt", ".iplt"))]
+        rows = symbols.functions[~np.isin(symbols.shndx[symbols.functions], stubs)]
+        known = np.array(sorted(self._rows), np.uint64)
+        others = symbols.names(rows[~np.isin(symbols.value[rows], known)].tolist())
+        return all(is_unfolded(name) for name in others)
+
+    def sections(self, removed: Sequence[str]) -> list[str]:
+        """The sections that the pass takes out, but for those that are `removed` anyway."""
+        names = (SECTION, RELA_SECTION)
+        return [name for name in names if self._image.named(name) is not None and name not in removed]
+
+    def join_aliases(self, linked: Linked) -> None:
+        """Unite members of merged bodies that are symbols of one function."""
+        changed = False
+        for fold in linked.folds.values():
+            for placed in self.at(fold.vaddr):
+                own = (
+                    [member for member in fold.members if _is_placed(member, placed)] if placed.function.aliases else []
+                )
+                own.sort(key=lambda member: not member.dies)
+                for other in own[1:]:
+                    if not other.dies and other.name != own[0].name:
+                        own[0].aliases = sorted({*own[0].aliases, other.name, *other.aliases} - {own[0].name})
+                        own[0].symbols = own[0].symbols + other.symbols
+                        fold.members.remove(other)
+                        changed = True
+        if changed:
+            linked.index()
+
+    def statements(self, linked: Linked, reach: Reach) -> Statements:
+        """What annotated functions say of their calls and jumps into merged bodies."""
+        statements = Statements(Evidence.TABLE)
+        reader = _Reader(linked, self, statements)
+        branches: dict[int, list[tuple[int, int, bool]]] = {}
+        for ends, sources, targets, is_jump in (
+            (reach.call_end, reach.call_from, reach.call_target, False),
+            (reach.jump_end, reach.jump_from, reach.jump_target, True),
+        ):
+            matter = np.flatnonzero((sources != 0) & np.isin(targets, linked.vaddrs))
+            for end, source, target in zip(*(c[matter].tolist() for c in (ends, sources, targets)), strict=True):
+                branches.setdefault(source, []).append((end, target, is_jump))
+        for source, own in branches.items():
+            for placed in self.at(source):
+                reader.read(source, placed, own)
+        return statements
+
+
+class _Reader:
+    def __init__(self, linked: Linked, annotations: Annotations, statements: Statements) -> None:
+        self._linked, self._annotations, self._statements = linked, annotations, statements
+
+    def read(self, source: int, placed: Placed, branches: Iterable[tuple[int, int, bool]]) -> None:
+        """What one function says of the branches in its body: (end, target, is a jump)."""
+        linked, statements = self._linked, self._statements
+        callers = _members(linked.folds.get(source), placed)
+        if len(callers) != 1:
+            return
+        caller = Place(source, callers[0])
+        operands = {operand.offset: operand for operand in placed.function.operands}
+        for end, target, is_jump in branches:
+            # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
+            distances = (4, 3) if is_jump and linked.image.machine is Machine.X86_64 else (4,)
+            operand = next((operands[at] for d in distances if (at := end - source - d) in operands), None)
+            if operand is not None:
+                callee = _called(operand.callee, self._source(placed) if operand.is_local else "")
+            elif is_jump and target == source:
+                statements.not_calls.add((end, caller))
+                continue
+            else:  # the assembler has resolved it
+                callee = self._annotations.beside(placed, target - source)
+            if callee is None:
+                continue
+            found = _members(linked.folds[target], callee)
+            if len(found) == 1:
+                out = statements.jumps if is_jump else statements.calls
+                out.setdefault((end, caller), set()).add(Place(target, found[0]))
+            else:
+                which = "several" if found else "none"
+                statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
+
+    def _source(self, placed: Placed) -> str:
+        return self._annotations.units[placed.unit_idx].source
+
+
+def _called(name: str, source: str) -> Placed | None:
+    """The callee that an operand names."""
+    return Placed(Function(name, (), bool(source), 0, 0, 0, 0, ()), -1, source) if name else None
+
+
+def _members(fold: Fold | None, placed: Placed) -> list[int]:
+    """The members that a function can be."""
+    if fold is None:
+        return [0]
+    return [idx for idx, member in enumerate(fold.members) if _is_placed(member, placed)]
+
+
+def _is_placed(member: FoldMember, placed: Placed) -> bool:
+    if placed.source and member.files and placed.source not in member.files:
+        return False
+    return any(member.is_named(name) for name in placed.names)

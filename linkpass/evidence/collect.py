@@ -1,0 +1,150 @@
+"""Collect: all evidence about the branches that matter, merged and completed.
+
+    evidence, best first            what it covers
+    table                           annotated objects, an earlier .debug_dcall
+    relocation                      kept code, all of it
+    object                          all code, where the objects of the link are at hand
+    dwarf                           kept and folded code, as far as compilers wrote call sites
+    aligned                         folded code whose call sites have lost their addresses
+    the code itself (decoded)       calls and jumps whose target is not merged: there is no choice
+
+What stays open after that is a call that reaches a merged body, in a caller for which nobody says which function is
+meant. It gets no record, and the classes it calls are not complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icf.model import Evidence
+from icf.tables.dcall import parse_dcall
+from icf.tables.place import file_with_tables
+from linkpass.evidence.aligned import from_folded_callers
+from linkpass.evidence.dwarf import from_call_sites, from_table
+from linkpass.evidence.reach import Reach, find_reach, fragment_owners
+from linkpass.evidence.records import Key, Records
+from linkpass.evidence.relocation import from_relocations
+from linkpass.linked import Linked, Place
+
+if TYPE_CHECKING:
+    from linkpass.evidence.annotated import Annotations
+    from linkpass.objects.functions import LinkObjects
+
+
+@dataclass(slots=True)
+class Collected:
+    """Everything that goes into the tables, by place."""
+
+    reach: Reach
+    records: Records
+    open_calls: list[Key]  # calls of merged bodies without a record
+    open_jumps: list[tuple[Key, int]]  # and jumps, with their target
+
+
+def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Annotations | None = None) -> Collected:
+    """Ask every kind of evidence about every branch into the reach of a merged body."""
+    if objects is not None:
+        from linkpass.objects.aliases import join_aliases
+
+        join_aliases(linked, objects)
+    if annotations is not None:
+        annotations.join_aliases(linked)
+    reach = find_reach(linked)
+    _outlined_functions(linked, reach)
+    bodies = np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target])
+    linked.finder.prepare(np.setdiff1d(bodies, linked.vaddrs))
+    records = Records()
+    _stub_calls(linked, reach, records)
+    if annotations is not None:
+        records.merge(annotations.statements(linked, reach))
+    file = file_with_tables(linked.image)
+    table = file.contents(".debug_dcall")
+    if len(table) and file.section(".debug_icf") is None:  # else it is our own, about to be made anew
+        records.merge(from_table(linked, reach, parse_dcall(table, file.path)))
+    relocations = from_relocations(linked, reach)
+    if relocations is not None:
+        records.merge(relocations)
+    if objects is not None:
+        from linkpass.evidence.object import from_objects
+
+        for _ in range(2):  # the first round may find functions that the image does not name, which call others
+            records.merge(from_objects(linked, reach, objects, records))
+    records.merge(from_call_sites(linked, reach, linked.sites))
+    records.merge(from_folded_callers(linked, reach, records))
+    return Collected(reach, records, _complete_calls(linked, reach, records), _complete_jumps(linked, reach, records))
+
+
+def _outlined_functions(linked: Linked, reach: Reach) -> None:
+    """LLVM outlines cold code as functions (foo.cold.1): what is called is none of the parts that jumps enter."""
+    for vaddr in np.unique(reach.call_target).tolist():
+        if vaddr in linked.folds:
+            linked.folds[vaddr].fragment = False
+
+
+def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
+    """A call through a PLT stub means the symbol that the stub's relocation names.
+
+    mold folds callers whose callees it has folded, even if those are called by name: there the name is the kept
+    caller's.
+    """
+    rows = {int(end): row for row, end in enumerate(reach.call_end.tolist())} if reach.stub_symbol else {}
+    is_mold = linked.image.linker == "mold"
+    for end, symbol in reach.stub_symbol.items():
+        row = rows[end]
+        target = int(reach.call_target[row])
+        named = [Place(target, idx) for idx, member in enumerate(linked.members(target)) if member.is_named(symbol)]
+        if len(named) == 1:
+            source = int(reach.call_from[row])
+            for caller in linked.places(source):
+                if is_mold and source in linked.folds and not linked.member(caller).kept:
+                    continue
+                records.calls[end, caller] = (named[0], Evidence.RELOCATION)
+
+
+def _complete_calls(linked: Linked, reach: Reach, records: Records) -> list[Key]:
+    """Calls of bodies that are not merged need no evidence; gives the calls that stay open."""
+    still_open = []
+    columns = (reach.call_end, reach.call_from, reach.call_target)
+    for end, source, target in zip(*(column.tolist() for column in columns), strict=True):
+        if source == 0:
+            continue
+        for caller in linked.places(source):
+            key = (end, caller)
+            if key in records.calls:
+                continue
+            if target in linked.folds:
+                still_open.append(key)
+            else:
+                records.calls[key] = (Place(target, 0), Evidence.DECODED)
+    return still_open
+
+
+def _complete_jumps(linked: Linked, reach: Reach, records: Records) -> list[tuple[Key, int]]:
+    """Likewise for jumps. The jump into a cold part belongs to the same function."""
+    parts = {(owner, vaddr): idx for vaddr, owners in fragment_owners(linked).items() for owner, idx in owners}
+    still_open = []
+    columns = (reach.jump_end, reach.jump_from, reach.jump_target)
+    for end, source, target in zip(*(column.tolist() for column in columns), strict=True):
+        for caller in linked.places(source):
+            key = (end, caller)
+            if key in records.jumps or key in records.not_calls:
+                continue
+            if source == target and target not in linked.folds:
+                continue  # a loop, or as good as one
+            if target not in linked.folds:
+                records.jumps[key] = (Place(target, 0), Evidence.DECODED)
+            elif (source, target) in parts and source not in linked.folds:
+                records.jumps[key] = (Place(target, parts[source, target]), Evidence.DECODED)
+            elif linked.folds[target].fragment and source in linked.folds:
+                own = set(linked.member(caller).dies)
+                mine = [i for i, m in enumerate(linked.folds[target].members) if own & set(m.dies)]
+                if len(mine) == 1:
+                    records.jumps[key] = (Place(target, mine[0]), Evidence.DECODED)
+                else:
+                    still_open.append((key, target))
+            else:
+                still_open.append((key, target))
+    return still_open

@@ -1,0 +1,112 @@
+"""Evidence `dwarf` and `table`: a call site, the DIE of its caller, the DIE of its callee.
+
+Compilers describe calls by DW_TAG_call_site; the callee is an origin, often a mere declaration. A
+`.debug_dcall` that is already there says the same in fewer bytes (`icf.folds.calltable` reads it). Either is
+believed only where the machine code agrees: a direct call ends at that address, and its target is the body of
+exactly one member that the callee DIE can mean. As addresses of folded functions are restored (or, with gold, never
+lost), several callers speak for one return address, each for itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.scan import AT_INSTRUCTION, TAIL_CALL, CallSites
+from icf.elf.types import Machine
+from icf.folds.calltable import CallTable, DirectBranches
+from icf.folds.fold_index import FoldIndex
+from icf.folds.identity import Described
+from icf.model import Evidence
+from icf.tables.dcall import DirectCalls
+from linkpass.evidence.reach import Reach
+from linkpass.evidence.records import Statements
+from linkpass.linked import Linked, Place
+
+U64 = NDArray[np.uint64]
+
+
+def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statements:
+    """What the call sites of DWARF say of the branches."""
+    tail = (sites.flags & TAIL_CALL) != 0
+    call_size = 4 if linked.image.machine is Machine.AARCH64 else 5
+    at_instruction = (sites.flags & AT_INSTRUCTION) != 0
+    end = np.where(at_instruction & ~tail, sites.pc + np.uint64(call_size), sites.pc)
+    statements = Statements(Evidence.DWARF)
+    reader = _Reader(linked, reach, statements)
+    reader.read(np.flatnonzero(~tail), end, sites, reach.call_end, is_jump=False)
+    reader.read(np.flatnonzero(tail & ~at_instruction), end, sites, reach.jump_end, is_jump=True)
+    jump_start = reach.jump_end - reach.jump_size
+    reader.read(np.flatnonzero(tail & at_instruction), end, sites, jump_start, is_jump=True)
+    return statements
+
+
+def from_table(linked: Linked, reach: Reach, calls: DirectCalls) -> Statements:
+    """What an existing direct-call table says of the calls."""
+    statements = Statements(Evidence.TABLE)
+    identities = linked.finder.identities
+    assert identities is not None
+    branches = DirectBranches(reach.call_end, reach.call_from, reach.call_target)
+    table = CallTable(calls, branches, linked.folds, identities)
+    for call in table.statements():
+        if len(call.callees) == 1:
+            key = call.end, Place(call.source, call.caller)
+            statements.calls.setdefault(key, set()).add(Place(call.target, call.callees[0]))
+        else:
+            table.dropped["callee is several of the functions that the code calls"] += 1
+    statements.dropped = table.dropped
+    return statements
+
+
+class _Reader:
+    def __init__(self, linked: Linked, reach: Reach, statements: Statements) -> None:
+        self.linked = linked
+        self.reach = reach
+        self.statements = statements
+        self.callees: dict[int, Described] = {}
+        self.matches: dict[tuple[int, int], list[Place]] = {}
+        self.indexes: dict[int, FoldIndex] = {}
+
+    def read(self, rows: NDArray[np.int64], key: U64, sites: CallSites, branch_keys: U64, *, is_jump: bool) -> None:
+        """Match sites to branches by address; `branch_keys` ascend but for jumps of unlike sizes."""
+        if not len(branch_keys) or not len(rows):
+            return
+        order = np.argsort(branch_keys, kind="stable")
+        ordered = branch_keys[order]
+        at = np.minimum(np.searchsorted(ordered, key[rows]), len(ordered) - 1)
+        hit = ordered[at] == key[rows]
+        rows, branches = rows[hit], order[at[hit]]
+        ends = self.reach.jump_end if is_jump else self.reach.call_end
+        sources = self.reach.jump_from if is_jump else self.reach.call_from
+        targets = self.reach.jump_target if is_jump else self.reach.call_target
+        out = self.statements.jumps if is_jump else self.statements.calls
+        self._learn(np.unique(sites.origin[rows]).tolist())
+        columns = (sites.caller[rows], sites.origin[rows], ends[branches], sources[branches], targets[branches])
+        for die, origin, end, source, target in zip(*(column.tolist() for column in columns), strict=True):
+            caller = self.linked.place_of_die(source, die)
+            if caller is None:
+                self.statements.dropped["caller is none of the functions at the call"] += 1
+                continue
+            callees = self._callees(target, origin)
+            if len(callees) == 1:
+                out.setdefault((end, caller), set()).add(callees[0])
+            else:
+                which = "several" if callees else "none"
+                self.statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
+
+    def _learn(self, origins: list[int]) -> None:
+        identities = self.linked.finder.identities
+        assert identities is not None
+        self.callees.update(zip(origins, identities.of(origins), strict=True))
+
+    def _callees(self, target: int, origin: int) -> list[Place]:
+        fold = self.linked.folds.get(target)
+        if fold is None:
+            return [Place(target, 0)]
+        key = (target, origin)
+        if key not in self.matches:
+            index = self.indexes.get(target)
+            if index is None:
+                index = self.indexes[target] = FoldIndex(fold)
+            self.matches[key] = [Place(target, idx) for idx in index.members_of(origin, self.callees[origin])]
+        return self.matches[key]

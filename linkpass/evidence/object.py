@@ -1,0 +1,205 @@
+"""Evidence `object`: the objects of the link are at hand.
+
+In an object the relocation of every call names its callee, at any debug level, and an object has all of its
+functions, those that were folded, too. So a call in the image is looked up once for each function
+that its body stands for:
+
+    image    body of f, g     ... call T      return address R
+    object   section of g     ... call ?      relocation at the same place in g: symbol h
+    record   at R, in g: h    if h is one of the functions at T
+
+A call of a local function is relocated against its section, or a symbol that only the object knows; either way the
+place says which function it is. In its own section the assembler knew that place: such a call, of a local function
+that calls itself for one, has its operand in the object already.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.demangle import demangle
+from icf.elf.types import Machine
+from icf.folds.aliases import REAL, WRAP, base_name
+from icf.folds.classes import Fold
+from icf.folds.members import FoldMember
+from icf.folds.nameless import identifiers, identifiers_of
+from icf.model import Evidence
+from linkpass.evidence.reach import Reach
+from linkpass.evidence.records import Records, Statements
+from linkpass.linked import Linked, Place
+from linkpass.objects.code import Relocation
+from linkpass.objects.functions import LinkObjects, wanted_member
+
+_STB_LOCAL = 0
+_OPERAND_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (280, 282, 283)}
+
+
+class _Branch(NamedTuple):
+    """A call or jump of which the callee is asked."""
+
+    end: int
+    target: int
+    is_jump: bool
+
+
+def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Records) -> Statements:
+    """What the objects say of the calls and jumps into merged bodies that `records` does not know yet."""
+    statements = Statements(Evidence.OBJECT)
+    branches_of = _unknown_branches(linked, reach, records)
+    wanted = [wanted_member(caller.vaddr, linked.member(caller)) for caller in branches_of]
+    pairs: list[tuple[Place, _Branch]] = []  # with `functions`, which has the callers as the objects have them
+    functions: list[int] = []
+    for (caller, branches), found in zip(branches_of.items(), objects.definitions(linked.image, wanted), strict=True):
+        for function in found:
+            pairs += [(caller, branch) for branch in branches]
+            functions += [function] * len(branches)
+    entries = _operands(linked, objects, np.array(functions, np.int64), pairs)
+    callees = _Callees(linked, objects)
+    types = _OPERAND_TYPES[linked.image.machine]
+    relocations = iter(objects.code.entries(entries[entries >= 0]))
+    for (caller, branch), function, has_entry in zip(pairs, functions, (entries >= 0).tolist(), strict=True):
+        if not has_entry:
+            if branch.is_jump and branch.target == caller.vaddr:
+                statements.not_calls.add((branch.end, caller))
+                continue
+            if not objects.has_operand(function, linked.image, branch.end, caller.vaddr):
+                continue
+            found = callees.beside(function, branch.target - caller.vaddr, branch.target)
+        else:
+            relocation = next(relocations)
+            if relocation.type not in types:
+                continue
+            found = callees.of(relocation, branch.target)
+        if len(found) == 1:
+            out = statements.jumps if branch.is_jump else statements.calls
+            out.setdefault((branch.end, caller), set()).add(Place(branch.target, found[0]))
+        else:
+            which = "several" if found else "none"
+            statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
+    return statements
+
+
+def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Place, list[_Branch]]:
+    """The branches into merged bodies, by caller, of which `records` does not know the callee."""
+    unknown: dict[Place, list[_Branch]] = {}
+    for ends, sources, targets, known, is_jump in (
+        (reach.call_end, reach.call_from, reach.call_target, records.calls, False),
+        (reach.jump_end, reach.jump_from, reach.jump_target, records.jumps, True),
+    ):
+        matter = np.flatnonzero((sources != 0) & np.isin(targets, linked.vaddrs))
+        columns = (ends[matter].tolist(), sources[matter].tolist(), targets[matter].tolist())
+        for end, source, target in zip(*columns, strict=True):
+            branch = _Branch(end, target, is_jump)
+            for caller in linked.places(source):
+                if (end, caller) not in known:
+                    unknown.setdefault(caller, []).append(branch)
+    return unknown
+
+
+def _operands(
+    linked: Linked, objects: LinkObjects, functions: NDArray[np.int64], pairs: list[tuple[Place, _Branch]]
+) -> NDArray[np.int64]:
+    """The relocation of each branch's operand in the caller's function, -1 if it has none."""
+    ends = np.array([branch.end - caller.vaddr for caller, branch in pairs], np.int64)
+    entries = objects.code.relocations_at(functions, ends - 4)
+    if linked.image.machine is Machine.X86_64:
+        # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
+        is_jump = np.array([branch.is_jump for _, branch in pairs], np.bool_)
+        shorter = np.flatnonzero((entries < 0) & is_jump)
+        entries[shorter] = objects.code.relocations_at(functions[shorter], ends[shorter] - 3)
+    return entries
+
+
+class _Callees:
+    """The members that the relocations of calls mean."""
+
+    def __init__(self, linked: Linked, objects: LinkObjects) -> None:
+        self._linked, self._objects = linked, objects
+        self._bias = 0 if linked.image.machine is Machine.AARCH64 else 4  # from a call's operand to its end
+        self._known: dict[tuple[int, Relocation], list[int]] = {}
+        self._named: dict[int, dict[str, list[int]]] = {}  # fold -> name -> members
+
+    def of(self, relocation: Relocation, target: int) -> list[int]:
+        """Members of the body `target` that a relocation can mean; one if it is known."""
+        key = (target, relocation)
+        found = self._known.get(key)
+        if found is None:
+            fold = self._linked.folds[target]
+            names, file = self._called(relocation)
+            wrapped = [name.removeprefix(REAL) for name in names] + [f"{WRAP}{name}" for name in names]
+            found = self._members(fold, names + wrapped, file) or self._members(fold, self._variants(relocation), file)
+            if not found:
+                found = _learned(fold, names, file)
+                self._named.pop(target, None)
+            self._known[key] = found
+        return found
+
+    def beside(self, function: int, distance: int, target: int) -> list[int]:
+        """Members of the body `target` that lie so far from the start of a function in its section."""
+        functions = self._objects.functions
+        object_idx, section = int(functions.object_idx[function]), int(functions.section[function])
+        names = self._objects.names_at(object_idx, section, int(functions.offset[function]) + distance)
+        return self._members(self._linked.folds[target], names, self._objects.objects[object_idx].source_file)
+
+    def _called(self, relocation: Relocation) -> tuple[list[str], str]:
+        """Symbols of the function that the relocation of a call means, and the source file of a local one."""
+        object_file = self._objects.objects[relocation.object_idx]
+        symbols, symbol = object_file.symbols, relocation.symbol
+        section = int(symbols.shndx[symbol])
+        if int(symbols.bind[symbol]) != _STB_LOCAL or section == 0:
+            return [symbols.name(symbol)], ""
+        offset = int(symbols.value[symbol]) + relocation.addend + self._bias
+        return self._objects.names_at(relocation.object_idx, section, offset), object_file.source_file
+
+    def _variants(self, relocation: Relocation) -> list[str]:
+        """Other names of the constructor or destructor that is called: C1 may be an alias of C2."""
+        symbols, symbol = self._objects.objects[relocation.object_idx].symbols, relocation.symbol
+        place = (int(symbols.shndx[symbol]), int(symbols.value[symbol]))
+        source_name = demangle(symbols.name(symbol))
+        names = self._objects.names_at(relocation.object_idx, *place)
+        return [name for name in names if demangle(name) == source_name]
+
+    def _members(self, fold: Fold, names: list[str], file: str) -> list[int]:
+        """Members with one of these names; with a file, local ones that may stem from it."""
+        by_name = self._named.get(fold.vaddr)
+        if by_name is None:
+            by_name = self._named[fold.vaddr] = {}
+            for idx, member in enumerate(fold.members):
+                for name in () if member.nameless else {member.name, member.linkage, *member.aliases}:
+                    by_name.setdefault(name, []).append(idx)
+        found = sorted({idx for name in names if name for idx in by_name.get(name, ())})
+        return [idx for idx in found if not file or not fold.members[idx].files or file in fold.members[idx].files]
+
+
+def _learned(fold: Fold, names: list[str], file: str) -> list[int]:
+    """A member of which the image has no linkage name (gold, mold): the code calls its body, so it is one.
+
+    A member that DWARF names without linkage name gets it, if it is the only function of the file that
+    the name fits; else the function is a member that nothing else has told of.
+    """
+    if not names:
+        return []
+    fitting = [idx for idx, member in enumerate(fold.members) if _may_be(member, names[0], file)]
+    if len(fitting) > 1:
+        return fitting
+    if fitting and fold.members[fitting[0]].nameless:
+        member = fold.members[fitting[0]]
+        member.name, member.nameless = names[0], False
+    else:
+        member = FoldMember(names[0], local=bool(file), files=frozenset({file} - {""}))
+        fold.members.append(member)
+    member.aliases = sorted(set(names[1:]))
+    return [fold.members.index(member)]
+
+
+def _may_be(member: FoldMember, symbol: str, file: str) -> bool:
+    """Whether DWARF's description of a member would fit the symbol."""
+    if not member.dies or (file and member.files and file not in member.files):
+        return False
+    text = demangle(base_name(symbol))
+    if member.nameless and "(" in member.name:  # demangled from the function's linkage name
+        return member.name == text
+    return identifiers(member.name if member.nameless else demangle(member.name)) <= identifiers_of(text)

@@ -1,0 +1,146 @@
+"""Which calls can end in a merged body, and by which jumps.
+
+A call of an unmerged function that jumps on into a merged one (a tail call) leaves the merged body under the
+call's return address, so such calls matter, too. The functions that matter are found backwards:
+
+    merged bodies M                     what frames are ambiguous in
+    + bodies that jump into the set     until nothing is added: the loop adds a body once, so it ends
+    + PLT stubs of these                a call through one is a call of the symbol it imports
+
+Bodies with a jump to where a pointer says, and those that jump on to them, may reach a merged body, too. Whoever calls
+one directly calls it by its address, so such a call needs no record; but a pointer or a vtable may lead to it.
+
+The jumps come from the machine code, every direct jump from inside one body to the start of another, so no
+compiler's good will is needed. A jump from a body to its own start is a loop unless a relocation or a call
+site says that it is a call.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.branches import JUMP, Branches, find_branches
+from icf.elf.types import Machine
+from linkpass.linked import Linked
+from linkpass.pointers.pointer_jumps import NO_POINTER_JUMPS, PointerJumps
+
+U64 = NDArray[np.uint64]
+
+
+class Reach(NamedTuple):
+    """Direct calls and jumps to bodies from which a merged body is reached, that body included."""
+
+    wanted: frozenset[int]  # addresses of those bodies, and of bodies that may get there through a pointer
+    called: frozenset[int]  # those of which all direct calls are here
+    pointers: PointerJumps
+    call_end: U64  # return addresses, ascending
+    call_from: U64  # the body that holds the call, 0 if none
+    call_target: U64  # the body called, stubs resolved
+    jump_end: U64
+    jump_size: NDArray[np.uint8]  # bytes of the jump instruction
+    jump_from: U64
+    jump_target: U64
+    stub_symbol: dict[int, str]  # return address -> imported symbol, for calls through a stub
+    entered_from_nowhere: frozenset[int]  # bodies of `wanted` that code in no body may jump to
+
+
+def find_reach(linked: Linked) -> Reach:
+    """Find the branches that matter."""
+    none = np.empty(0, np.uint64)
+    image = linked.image
+    jumps = find_branches(image, none, linked.bodies.start if len(linked.vaddrs) else none)
+    source = linked.bodies.starts_at(jumps.end - np.uint64(1))
+    keep = source != 0
+    from_nowhere = jumps.target[~keep]
+    jumps, source = _select(jumps, keep), source[keep]
+    pointers = linked.pointers.result() if linked.folds else NO_POINTER_JUMPS
+    called = _close(linked, source, jumps.target, set(linked.folds))
+    wanted = _close(linked, source, jumps.target, called.union(pointers.body.tolist()))
+    inside = np.isin(jumps.target, np.array(sorted(wanted), np.uint64))
+    jumps, source = _select(jumps, inside), source[inside]
+
+    stubs = {stub: body for stub, body in _local_stubs(linked).items() if body in called}
+    targets = np.array(sorted(called | set(stubs)), np.uint64)
+    calls = find_branches(image, targets, none)
+    target = calls.target.copy()
+    stub_symbol: dict[int, str] = {}
+    if stubs:
+        for row in np.flatnonzero(np.isin(target, np.array(sorted(stubs), np.uint64))).tolist():
+            stub_symbol[int(calls.end[row])] = image.plt_stubs[int(target[row])]
+            target[row] = stubs[int(target[row])]
+    return Reach(
+        wanted=frozenset(wanted),
+        called=frozenset(called),
+        pointers=pointers,
+        call_end=calls.end,
+        call_from=linked.bodies.starts_at(calls.end - np.uint64(1)),
+        call_target=target,
+        jump_end=jumps.end,
+        jump_size=_jump_size(linked, jumps),
+        jump_from=source,
+        jump_target=jumps.target,
+        stub_symbol=stub_symbol,
+        entered_from_nowhere=frozenset(from_nowhere.tolist()) & wanted,
+    )
+
+
+def _jump_size(linked: Linked, jumps: Branches) -> NDArray[np.uint8]:
+    if linked.image.machine is Machine.AARCH64:
+        return np.full(len(jumps.end), 4, np.uint8)
+    return np.where(jumps.kind == JUMP, 5, 6).astype(np.uint8)
+
+
+def _select(branches: Branches, keep: NDArray[np.bool_]) -> Branches:
+    return Branches(branches.end[keep], branches.target[keep], branches.kind[keep])
+
+
+def _close(linked: Linked, source: U64, target: U64, seeds: set[int]) -> set[int]:
+    """Some bodies, and all that jump into the set."""
+    sources_of: dict[int, set[int]] = {}
+    across = source != target
+    for start, goal in zip(source[across].tolist(), target[across].tolist(), strict=True):
+        sources_of.setdefault(goal, set()).add(start)
+    for fragment, owners in fragment_owners(linked).items():
+        sources_of.setdefault(fragment, set()).update(owner for owner, _ in owners)
+    wanted = set(seeds)
+    queue = deque(wanted)
+    while queue:
+        for start in sources_of.get(queue.popleft(), ()):
+            if start not in wanted:
+                wanted.add(start)
+                queue.append(start)
+    return wanted
+
+
+def fragment_owners(linked: Linked) -> dict[int, list[tuple[int, int]]]:
+    """For each merged cold part: (body of the function it was cut from, index of the part's member)."""
+    start_of: dict[int, int] = {}
+    functions = linked.functions
+    fragments = [fold for fold in linked.folds.values() if fold.fragment]
+    if not fragments:
+        return {}
+    dies = {die for fold in fragments for member in fold.members for die in member.dies}
+    whole = np.flatnonzero(np.isin(functions.die, np.array(sorted(dies), np.uint64)) & (functions.part == 0))
+    for row in whole.tolist():
+        start_of[int(functions.die[row])] = int(functions.low[row])
+    return {
+        fold.vaddr: [
+            (start_of[die], idx) for idx, member in enumerate(fold.members) for die in member.dies if die in start_of
+        ]
+        for fold in fragments
+    }
+
+
+def _local_stubs(linked: Linked) -> dict[int, int]:
+    """PLT stubs whose symbol this image defines itself: stub -> body."""
+    image = linked.image
+    stubs = image.plt_stubs
+    if not stubs:
+        return {}
+    symbols = image.dynamic_symbols
+    defined = {symbols.name(row): int(symbols.value[row]) for row in symbols.functions.tolist()}
+    return {stub: defined[name] for stub, name in stubs.items() if name in defined}

@@ -1,0 +1,1 @@
+"""Links: what a link command says, and running it."""

@@ -1,0 +1,1 @@
+"""The objects of the link, all at once, as columns; `linkpass.objects.functions.LinkObjects` is the way in."""

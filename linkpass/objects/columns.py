@@ -1,0 +1,229 @@
+"""The sections and symbols of all objects of a link as columns, and where the image has those that it names.
+
+Sections are numbered through, object after object, in the order of the link. A symbol is known by a key: the hash of
+its name, mixed with that of its source file if it is local. What has one key is one thing, except local symbols of
+source files that have one name: those are not looked up.
+
+    object  a.o   section 17  .text._Z3foov   symbol _Z3foov   ─┐  same key
+    image                                     symbol _Z3foov   ─┘  at 0x1720: so section 17 is at 0x1720
+
+Linkers make hidden symbols local, mold all; these are compared by their names alone, unless a local one has the name.
+
+Of several COMDAT groups of one name the first is linked and the others are dropped: only its sections prevail. A member
+of an archive counts if anything of it is in the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.elf.image import Image
+from icf.elf.objectfile import ObjectFile
+from icf.elf.symbols import Symbols
+from icf.elf.types import (
+    SHF_ALLOC,
+    SHF_MERGE,
+    SHT_NOBITS,
+    STB_LOCAL,
+    STT_FUNC,
+    STT_GNU_IFUNC,
+    STT_NOTYPE,
+    STT_OBJECT,
+)
+from icf.strings import hash_table
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+NOWHERE = -1  # in place of an address, or of a row
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_IS_FUNCTION = np.isin(np.arange(16), (STT_FUNC, STT_GNU_IFUNC))  # by type
+_IS_NAMED = np.isin(np.arange(16), (STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC))
+
+
+class Sections(NamedTuple):
+    """The sections of all objects, a row each, the null sections too; as pieces of code, see linkpass.objects.code."""
+
+    object_idx: I64
+    section: I64  # in its object
+    offset: U64  # of the piece in the section: 0
+    size_bytes: U64
+    file_offset: U64
+    is_code: Mask
+    is_placed: Mask  # it is loaded, and as one: no strings, which a linker takes apart
+    has_relocations: Mask
+    group: U64  # hash of the name of its COMDAT group, 0 if it is in none
+
+
+class Definitions(NamedTuple):
+    """The named symbols in loaded sections of the objects, in link order."""
+
+    symbol: I64  # row in the symbol table of the object
+    section: I64  # row of Sections
+    value: I64
+    key: U64
+    name_hash: U64
+    is_local: Mask
+    is_function: Mask
+
+
+class LinkColumns:
+    """What the objects define, and where it is by name."""
+
+    def __init__(self, image: Image, objects: Sequence[ObjectFile]) -> None:
+        self.objects = objects
+        self.first = np.cumsum([0, *(object_file.sections.count for object_file in objects)]).astype(np.int64)
+        self.keys: list[U64] = []  # of the symbols of each object, 0 for those without a name
+        sections, definitions = [], []
+        for object_idx, object_file in enumerate(objects):
+            hashes, keys = _keys(object_file)
+            self.keys.append(keys)
+            sections.append(_sections(object_idx, object_file))
+            definitions.append(_definitions(object_file, hashes, keys, int(self.first[object_idx])))
+        self.sections = Sections(*map(np.concatenate, zip(*sections, strict=True)))
+        self.definitions = Definitions(*map(np.concatenate, zip(*definitions, strict=True)))
+        self._read_image(image)
+
+    def _read_image(self, image: Image) -> None:
+        """Look all definitions up in the symbol tables of the image."""
+        found = self.definitions
+        local = np.sort(found.key[found.is_local])
+        is_doubtful = found.is_local & is_in(found.key, local[1:][local[1:] == local[:-1]])
+        is_distinct = ~found.is_local & ~is_in(found.name_hash, np.sort(found.name_hash[found.is_local]))
+        self.has_symbol = np.zeros(len(found.key), np.bool_)  # in .symtab
+        self.address = np.full(len(found.key), NOWHERE, np.int64)
+        for symbols in (image.dynamic_symbols, image.symbols):
+            is_named = symbols.is_defined & _IS_NAMED[symbols.type] & (symbols.name_offset != 0)
+            rows = np.flatnonzero(is_named)
+            hashes, values = hash_table(symbols.strtab, symbols.name_offset[rows]), symbols.value[rows].view(np.int64)
+            is_local = symbols.bind[rows] == STB_LOCAL
+            keys = hashes.copy()
+            keys[is_local] = _with_file(hashes[is_local], symbols, rows[is_local])
+            address = _look_up(keys, values, found.key)
+            is_demoted = is_distinct & (address == NOWHERE)
+            address[is_demoted] = _look_up(hashes, values, found.key[is_demoted])
+            self.has_symbol = ~is_doubtful & (address != NOWHERE)
+            self.address[self.has_symbol] = address[self.has_symbol]
+        dynamic = image.dynamic_symbols
+        imported = np.flatnonzero(~dynamic.is_defined & (dynamic.name_offset != 0))
+        self.imported = hash_table(dynamic.strtab, dynamic.name_offset[imported])
+
+    @cached_property
+    def is_linked(self) -> Mask:
+        """For each object whether the linker took it: of the members of an archive those that are needed."""
+        linked = np.array([not object_file.name.endswith(")") for object_file in self.objects], np.bool_)
+        linked[self.sections.object_idx[self.definitions.section[self.address != NOWHERE]]] = True
+        return linked
+
+    @property
+    def copies(self) -> Mask:
+        """Whether a section may be in the link: all copies of all groups."""
+        return np.asarray(self.is_linked[self.sections.object_idx] & self.sections.is_placed)
+
+    @cached_property
+    def prevails(self) -> Mask:
+        """Whether a section is in the link: its object is linked, and its group is the first of its name."""
+        sections, prevails = self.sections, self.copies
+        rows = np.flatnonzero(prevails & (sections.group != 0))
+        groups, first = np.unique(sections.group[rows], return_index=True)
+        owner = sections.object_idx[rows[first]]
+        prevails[rows] = owner[np.searchsorted(groups, sections.group[rows])] == sections.object_idx[rows]
+        return prevails
+
+    def bases(self, sections: Mask) -> I64:
+        """The address of each of these sections by its symbols; NOWHERE for others, and where symbols disagree."""
+        found = self.definitions
+        rows = np.flatnonzero((self.address != NOWHERE) & sections[found.section])
+        bases = np.full(len(self.sections.section), NOWHERE, np.int64)
+        wanted = self.address[rows] - found.value[rows]
+        bases[found.section[rows]] = wanted
+        bases[found.section[rows[bases[found.section[rows]] != wanted]]] = NOWHERE
+        return bases
+
+
+def is_in(values: U64, ascending: U64) -> Mask:
+    """Whether each value is in a sorted column."""
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.asarray(ascending[at] == values)
+
+
+def _keys(object_file: ObjectFile) -> tuple[U64, U64]:
+    """The hash of the name and the key of each symbol."""
+    symbols = object_file.symbols
+    hashes = np.zeros(symbols.count, np.uint64)
+    rows = np.flatnonzero(symbols.name_offset != 0)
+    hashes[rows] = hash_table(symbols.strtab, symbols.name_offset[rows])
+    keys = hashes.copy()
+    local = rows[symbols.bind[rows] == STB_LOCAL]
+    keys[local] = _with_file(hashes[local], symbols, local)
+    return hashes, keys
+
+
+def _with_file(hashes: U64, symbols: Symbols, rows: I64) -> U64:
+    """The keys of local symbols."""
+    files = symbols.file_rows[rows]
+    known = np.flatnonzero(files >= 0)
+    mixed = hashes.copy()
+    mixed[known] ^= hash_table(symbols.strtab, symbols.name_offset[files[known]]) * _MIX
+    return mixed
+
+
+def _sections(object_idx: int, object_file: ObjectFile) -> Sections:
+    table = object_file.sections
+    end_bytes = np.uint64(len(object_file.data))
+    size_bytes = np.where(table.type == SHT_NOBITS, np.uint64(0), table.size_bytes)
+    is_stored = (table.offset <= end_bytes) & (size_bytes <= end_bytes - np.minimum(table.offset, end_bytes))
+    is_whole = (table.flags & np.uint64(SHF_ALLOC | SHF_MERGE)) == SHF_ALLOC
+    signature = object_file.group_symbol
+    grouped = np.flatnonzero(signature != 0)
+    group = np.zeros(table.count, np.uint64)
+    # gcc's groups of constructors are named by local symbols (C5), which mean the same in all files
+    symbols = object_file.symbols
+    group[grouped] = hash_table(symbols.strtab, symbols.name_offset[signature[grouped]])
+    return Sections(
+        np.full(table.count, object_idx, np.int64),
+        np.arange(table.count, dtype=np.int64),
+        np.zeros(table.count, np.uint64),
+        size_bytes,
+        table.offset,
+        table.is_code,
+        is_whole & (is_stored | (table.type == SHT_NOBITS)),
+        object_file.relocation_section != 0,
+        group,
+    )
+
+
+def _definitions(object_file: ObjectFile, hashes: U64, keys: U64, first: int) -> Definitions:
+    symbols, table = object_file.symbols, object_file.sections
+    rows = np.flatnonzero(symbols.is_defined & (keys != 0) & _IS_NAMED[symbols.type])
+    rows = rows[symbols.shndx[rows] < table.count]
+    rows = rows[(table.flags[symbols.shndx[rows]] & np.uint64(SHF_ALLOC)) != 0]
+    return Definitions(
+        rows,
+        symbols.shndx[rows].astype(np.int64) + first,
+        symbols.value[rows].view(np.int64),
+        keys[rows],
+        hashes[rows],
+        symbols.bind[rows] == STB_LOCAL,
+        _IS_FUNCTION[symbols.type[rows]],
+    )
+
+
+def _look_up(known: U64, values: I64, keys: U64) -> I64:
+    """The value of each key, NOWHERE if it is not known or has several."""
+    if not len(known):
+        return np.full(len(keys), NOWHERE, np.int64)
+    order = np.lexsort((values, known))
+    known, values = known[order], values[order]
+    first = np.searchsorted(known, keys)
+    last = np.searchsorted(known, keys, side="right") - 1
+    found = np.minimum(first, len(known) - 1)
+    return np.where((last >= first) & (values[found] == values[last]), values[found], NOWHERE)

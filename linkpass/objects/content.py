@@ -1,0 +1,93 @@
+"""Functions of the objects by what is in them: where else one may be that no reference has led to.
+
+A section is where its bytes are; and where a relocation of it names a symbol whose address is known, the image has to
+have that address. Several places may be left for one section. As it is not known which is right it counts for
+all of them: a superfluous candidate costs an answer, a missing one would make a wrong name.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.elf.image import Image
+from icf.elf.types import STB_LOCAL
+from linkpass.objects.columns import NOWHERE, is_in
+from linkpass.objects.placement import Placement
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+
+
+def possible_places(image: Image, placement: Placement, sections: I64) -> list[tuple[int, int]]:
+    """The (section, address) pairs that nothing speaks against."""
+    if not len(sections):
+        return []
+    sections, bases = _of_equal_size(image, placement, sections)
+    is_there = placement.code.is_at(image, sections, bases.view(np.uint64))
+    pairs = zip(sections[is_there].tolist(), bases[is_there].tolist(), strict=True)
+    targets = _Targets(placement)
+    return [(section, base) for section, base in pairs if not targets.contradict(section, base)]
+
+
+def _of_equal_size(image: Image, placement: Placement, sections: I64) -> tuple[I64, I64]:
+    """For each section the addresses at which its first function would be where the image has one of equal size."""
+    columns = placement.columns
+    found = columns.definitions
+    rows = np.flatnonzero(found.is_function & np.isin(found.section, sections))
+    sections, first = np.unique(found.section[rows], return_index=True)
+    rows = rows[first]
+    owners, symbols = columns.sections.object_idx[sections].tolist(), found.symbol[rows].tolist()
+    first_functions = zip(owners, symbols, strict=True)
+    sizes = np.array([columns.objects[at].symbols.size_bytes[row] for at, row in first_functions], np.uint64)
+    bodies = image.symbols.functions
+    body_sizes = image.symbols.size_bytes[bodies]
+    order = np.argsort(body_sizes, kind="stable")
+    body_sizes, body_vaddrs = body_sizes[order], image.symbols.value[bodies[order]].view(np.int64)
+    low = np.searchsorted(body_sizes, sizes)
+    counts = np.searchsorted(body_sizes, sizes, side="right") - low
+    chosen = np.arange(int(counts.sum())) + np.repeat(low - (np.cumsum(counts) - counts), counts)
+    bases = body_vaddrs[chosen] - np.repeat(found.value[rows], counts)
+    pairs = np.unique(np.stack([np.repeat(sections, counts), bases], axis=1), axis=0)
+    return pairs[:, 0].copy(), pairs[:, 1].copy()
+
+
+class _Targets:
+    """What relocations refer to, as far as its address is known."""
+
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
+        columns = placement.columns
+        found, base = columns.definitions, placement.base[columns.definitions.section]
+        address = np.where((columns.address == NOWHERE) & (base != NOWHERE), base + found.value, columns.address)
+        rows = np.flatnonzero(~found.is_local & (address != NOWHERE))
+        self._keys, first = np.unique(found.key[rows], return_index=True)
+        self._addresses = address[rows[first]]
+        self._functions = np.unique(columns.address[found.is_function].view(np.uint64))
+
+    def contradict(self, section: int, base: int) -> bool:
+        """Whether code at an address refers to another function where the section refers to a known one."""
+        columns = self._placement.columns
+        object_idx = int(columns.sections.object_idx[section])
+        entries = columns.objects[object_idx].relocations_of(int(columns.sections.section[section]))
+        entries = entries[np.argsort(entries["offset"], kind="stable")]
+        symbol = entries["symbol"].astype(np.int64)
+        wanted = self._expected(object_idx, symbol)
+        vaddrs = base + entries["offset"].astype(np.int64)
+        actual, is_known = self._placement.fields.symbols(vaddrs, entries["type"], entries["addend"], symbol)
+        # what is no function of the objects may be a stub on the way to it
+        is_known &= (wanted != NOWHERE) & is_in(actual.view(np.uint64), self._functions)
+        return bool((is_known & (actual != wanted)).any())
+
+    def _expected(self, object_idx: int, symbol: I64) -> I64:
+        """The address of each symbol of an object, NOWHERE if it is not known."""
+        columns = self._placement.columns
+        symbols = columns.objects[object_idx].symbols
+        is_inside = symbols.is_defined[symbol] & (symbols.shndx[symbol] < columns.objects[object_idx].sections.count)
+        base = self._placement.base[np.where(is_inside, symbols.shndx[symbol], 0) + columns.first[object_idx]]
+        local = np.where(is_inside & (base != NOWHERE), base + symbols.value[symbol].view(np.int64), NOWHERE)
+        keys = columns.keys[object_idx][symbol]
+        of_global = np.full(len(symbol), NOWHERE, np.int64)
+        known = np.flatnonzero(is_in(keys, self._keys))
+        of_global[known] = self._addresses[np.searchsorted(self._keys, keys[known])]
+        return np.where(symbols.bind[symbol] == STB_LOCAL, local, of_global)

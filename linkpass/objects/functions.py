@@ -1,0 +1,227 @@
+"""The functions of the objects that a program was linked from, as columns, found by name.
+
+A function in an image is looked up in the objects by its symbol, a local one also by its source file. A
+function with external linkage may be in many objects (COMDAT); the linker took the first. All the same it
+is checked (`linkpass.objects.code`): the bytes of an object's function must be those of the body in the image, apart
+from the places that a relocation fills in.
+
+A function is known by its index in the columns: those are in the order of the link, and in an object by (section,
+offset). What an object tells is taken when it is added, so that objects can be added while the linker still runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.elf.image import Image
+from icf.elf.objectfile import ObjectFile
+from icf.errors import IcfError
+from icf.folds.members import FoldMember
+from icf.strings import hash_names, hash_table
+from linkpass.objects.addresses import Addresses, read_addresses
+from linkpass.objects.code import Functions, ObjectCode
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+_STB_LOCAL = 0
+_OFFSET_BITS = 40  # no section is larger than a file
+_OFFSET_LIMIT = (1 << _OFFSET_BITS) - 1
+
+
+class Wanted(NamedTuple):
+    """A function of the image, to be found in the objects."""
+
+    vaddr: int
+    names: Sequence[str]  # all of its symbols
+    files: frozenset[str]  # source files of its local symbols; none for a function that is not local
+
+
+def wanted_member(vaddr: int, member: FoldMember) -> Wanted:
+    """A member of the body at `vaddr`, as it is to be looked for."""
+    return Wanted(vaddr, () if member.nameless else (member.name, *member.aliases), member.files)
+
+
+class LinkObjects:
+    """The objects of a link, in its order."""
+
+    def __init__(self, objects: Iterable[ObjectFile] = ()) -> None:
+        self.objects: list[ObjectFile] = []
+        self._parts: list[Functions] = []
+        self._addresses: list[Addresses] = []
+        for object_file in objects:
+            self.add(object_file)
+
+    def add(self, object_file: ObjectFile) -> None:
+        """Take in one more; not after a question has been asked."""
+        symbols, sections, rows = object_file.symbols, object_file.sections, object_file.functions
+        _ = object_file.relocation_section  # it is kept, and will be asked for when nobody waits for a linker any more
+        section, offset, size_bytes = (
+            symbols.shndx[rows].astype(np.int64),
+            symbols.value[rows],
+            symbols.size_bytes[rows],
+        )
+        sections.check_stored(np.unique(section))
+        section_size = sections.size_bytes[section]
+        is_inside = (offset <= section_size) & (size_bytes <= section_size - np.minimum(offset, section_size))
+        self._parts.append(
+            Functions(
+                np.full(len(rows), len(self.objects), np.int64),
+                rows,
+                section,
+                offset,
+                np.where(is_inside, size_bytes, np.uint64(0)),  # without code it is found nowhere
+                sections.offset[section] + offset,
+                symbols.bind[rows] == _STB_LOCAL,
+                hash_table(symbols.strtab, symbols.name_offset[rows]),
+            )
+        )
+        self.objects.append(object_file)
+
+    def read_ahead(self) -> None:
+        """Read what will be asked of all objects, of those that are here; whoever asks hears what is wrong with it."""
+        with suppress(IcfError):
+            self._read_addresses()
+
+    def _read_addresses(self) -> None:
+        for object_idx in range(len(self._addresses), len(self.objects)):
+            self._addresses.append(read_addresses(object_idx, self.objects[object_idx]))
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        """The addresses that objects take; there is an object."""
+        self._read_addresses()
+        return Addresses(*map(np.concatenate, zip(*self._addresses, strict=True)))
+
+    @cached_property
+    def functions(self) -> Functions:
+        """The functions of all objects."""
+        if not self._parts:
+            rows, numbers = np.empty(0, np.int64), np.empty(0, np.uint64)
+            return Functions(rows, rows, rows, numbers, numbers, numbers, rows != 0, numbers)
+        return Functions(*(np.concatenate(columns) for columns in zip(*self._parts, strict=True)))
+
+    @cached_property
+    def code(self) -> ObjectCode:
+        """Their code."""
+        return ObjectCode(self.objects, self.functions)
+
+    @cached_property
+    def _by_hash(self) -> tuple[U64, I64]:
+        """The hashes of names, ascending, and whose they are, in link order."""
+        order = np.argsort(self.functions.name_hash, kind="stable")
+        return self.functions.name_hash[order], order
+
+    @cached_property
+    def _is_local(self) -> list[bool]:
+        is_local: list[bool] = self.functions.is_local.tolist()
+        return is_local
+
+    @cached_property
+    def _first_of_object(self) -> I64:
+        return np.searchsorted(self.functions.object_idx, np.arange(len(self.objects) + 1)).astype(np.int64)
+
+    def object_of(self, function: int) -> ObjectFile:
+        """The object that a function is in."""
+        return self.objects[int(self.functions.object_idx[function])]
+
+    def name(self, function: int) -> str:
+        """A function's name."""
+        return self.object_of(function).symbols.name(int(self.functions.symbol[function]))
+
+    def functions_at(self, object_idx: I64, section: I64, offset: I64) -> tuple[I64, I64]:
+        """The functions that start at these places: of each the index of its place, and its own."""
+        sections, starts = self._starts
+        wanted = object_idx << 32 | section
+        number = np.searchsorted(sections, wanted)
+        inside = (offset >= 0) & (offset < _OFFSET_LIMIT) & (number < len(sections))
+        inside[inside] = sections[number[inside]] == wanted[inside]
+        place = number << _OFFSET_BITS | np.where(inside, offset, 0)
+        first = np.searchsorted(starts, place)
+        counts = np.where(inside, np.searchsorted(starts, place, side="right") - first, 0)
+        own = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        return np.repeat(np.arange(len(counts)), counts), own
+
+    def last_start(self, object_idx: I64, section: I64, offset: I64) -> I64:
+        """Where the last function starts that starts at each of these places or before it; -1 if none does."""
+        sections, starts = self._starts
+        if not len(sections):
+            return np.full(len(offset), -1, np.int64)
+        wanted = object_idx << 32 | section
+        number = np.minimum(np.searchsorted(sections, wanted), len(sections) - 1)
+        place = number << _OFFSET_BITS | np.clip(offset, 0, _OFFSET_LIMIT)
+        found = starts[np.maximum(np.searchsorted(starts, place, side="right") - 1, 0)]
+        inside = (sections[number] == wanted) & (found >> _OFFSET_BITS == number) & (found <= place) & (offset >= 0)
+        return np.where(inside, found & (1 << _OFFSET_BITS) - 1, -1)
+
+    @cached_property
+    def _starts(self) -> tuple[I64, I64]:
+        """The sections with functions, object << 32 | section, and for each function its start: number of its section
+        << 40 | offset."""
+        section = self.functions.object_idx << 32 | self.functions.section
+        is_first = np.append(True, section[1:] != section[:-1])[: len(section)]
+        offset = np.minimum(self.functions.offset, np.uint64(_OFFSET_LIMIT)).astype(np.int64)
+        return section[is_first], (np.cumsum(is_first) - 1 << _OFFSET_BITS) + offset
+
+    def names_at(self, object_idx: int, section: int, offset: int) -> list[str]:
+        """Names of the functions that start at a place of an object."""
+        first, end = self._first_of_object[object_idx : object_idx + 2].tolist()
+        sections, offsets = self.functions.section[first:end], self.functions.offset[first:end]
+        low, high = np.searchsorted(sections, [section, section + 1]).tolist()
+        if offset < 0:
+            return []
+        left, right = np.searchsorted(offsets[low:high], np.array([offset, offset + 1], np.uint64)).tolist()
+        return [self.name(function) for function in range(first + low + left, first + low + right)]
+
+    def has_operand(self, function: int, image: Image, end: int, start: int) -> bool:
+        """Whether the branch that ends at `end`, in the body at `start`, has its operand in the object, too."""
+        at = int(self.functions.file_offset[function]) + end - start
+        operand = self.objects[int(self.functions.object_idx[function])].data[at - 4 : at]
+        return len(operand) == 4 and bytes(operand) == bytes(image.read(end - 4, 4))
+
+    def definitions(self, image: Image, wanted: Sequence[Wanted]) -> list[list[int]]:
+        """For each function that is wanted those of the objects that it can be, by name, file and code.
+
+        Several if they are local and nothing tells them apart; else the one that the linker took.
+        """
+        found = self._named({name for one in wanted for name in one.names})
+        drops_binding = image.linker == "mold"  # it makes global symbols local
+        asked: list[tuple[int, list[int]]] = []  # whose, and functions of which the first that fits is the one
+        for at, one in enumerate(wanted):
+            for name in one.names:
+                rows = found.get(name, [])
+                asked += [(at, [row]) for row in rows if self._is_local[row] and self._may_be_of(row, one.files)]
+                if not one.files or drops_binding:
+                    others = [row for row in rows if not self._is_local[row]]
+                    asked += [(at, others)] if others else []
+        result: list[list[int]] = [[] for _ in wanted]
+        # the first of the alike nearly always is the one, so most need no look at the others
+        for part in (slice(0, 1), slice(1, None)):
+            tried = [(at, row) for at, rows in asked for row in rows[part]]
+            vaddrs = np.array([wanted[at].vaddr for at, _ in tried], np.uint64)
+            same = iter(self.code.is_at(image, np.array([row for _, row in tried], np.int64), vaddrs).tolist())
+            still_asked = []
+            for at, rows in asked:
+                fitting = [row for row in rows[part] if next(same)]
+                result[at] += fitting[:1]
+                if not fitting and len(rows) > 1:
+                    still_asked.append((at, rows))
+            asked = still_asked
+        return result
+
+    def _named(self, names: set[str]) -> dict[str, list[int]]:
+        """The functions of these names, in link order."""
+        ordered = sorted(names)
+        hashes, order = self._by_hash
+        wanted = hash_names(ordered)
+        first, end = np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")
+        return {ordered[at]: order[first[at] : end[at]].tolist() for at in np.flatnonzero(end > first).tolist()}
+
+    def _may_be_of(self, function: int, files: frozenset[str]) -> bool:
+        source = self.object_of(function).source_file if files else ""
+        return not source or source in files

@@ -1,0 +1,120 @@
+"""What the objects of a link tell of the functions at each address: as much as a linker's report, and more exactly.
+
+A report names sections; here a function has its symbol and, if it is local, its source file. That is complete if the
+objects are: a function of an object that is not there could have been folded into any body, without a trace. So what
+the image has and the objects do not have is looked for, too. Only the C runtime may be unknown: it folds with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.branches import executable_sections
+from icf.elf.image import Image
+from icf.errors import IcfError
+from icf.folds.members import Told
+from icf.folds.report import FoldedSections
+from icf.folds.reported import Reported
+from icf.folds.tombstoned import is_unfolded
+from icf.strings import hash_table
+from linkpass.objects.columns import NOWHERE, LinkColumns, is_in
+from linkpass.objects.content import possible_places
+from linkpass.objects.functions import LinkObjects
+from linkpass.objects.placement import Placement
+
+I64 = NDArray[np.int64]
+
+
+class PlacedFunctions(NamedTuple):
+    """The functions that the symbols of an image do not tell of, and those that its objects do not tell of."""
+
+    told: dict[int, list[Told]]  # address -> functions that have no symbol there, in link order
+    unknown: list[str]  # functions of the image that are in none of the objects; sorted
+
+
+def tell(
+    image: Image, report: list[FoldedSections] | None, objects: LinkObjects | None
+) -> Reported | list[FoldedSections] | None:
+    """What the objects say of an image that gold or mold has linked; the report if they are not all there.
+
+    Raises IcfError where there is neither and symbols are not enough: mold drops those of functions of every kind.
+    """
+    lack, hint = "its image alone is not enough", "give the objects of the link with --objects"
+    if objects is not None and objects.objects:
+        placed = place_functions(image, objects)
+        if not placed.unknown:
+            return Reported(placed.told, given=True)
+        lack = f"{len(placed.unknown)} functions are in none of the objects, such as {placed.unknown[0]}"
+        hint = "give all objects and archives of the link"
+    if report is None and image.linker == "mold":
+        raise IcfError(
+            f"{image.path}: mold leaves no trace of many functions that it folds, and {lack}",
+            hint=f"{hint}, or link with -Wl,--print-icf-sections and give what it prints with --icf-report",
+        )
+    return report
+
+
+def place_functions(image: Image, objects: LinkObjects) -> PlacedFunctions:
+    """Find the functions of the objects in the image."""
+    columns = LinkColumns(image, objects.objects)
+    placement = Placement(image, columns)
+    found = columns.definitions
+    lost = np.flatnonzero(found.is_function & ~columns.has_symbol)
+    bases = placement.base[found.section[lost]]
+    is_there = bases != NOWHERE
+    pairs = set(zip(lost[is_there].tolist(), (bases + found.value[lost])[is_there].tolist(), strict=True))
+    pairs |= _in_sections(columns, lost, placement.places)
+    pairs |= _in_sections(columns, lost, possible_places(image, placement, placement.missing()))
+    first = _first_by_key(columns, lost)
+    pairs = {(row if found.is_local[row] else first[int(found.key[row])], vaddr) for row, vaddr in pairs}
+    pairs |= {(first[key], vaddr) for key, vaddr in placement.globals if key in first}
+    told: dict[int, list[Told]] = {}
+    starts = frozenset(image.symbols.value[image.symbols.functions].tolist())  # not what a stub goes to
+    for row, vaddr in sorted(pairs):
+        if vaddr in starts:
+            told.setdefault(vaddr, []).append(_told(columns, row))
+    return PlacedFunctions(told, _unknown(image, placement))
+
+
+def _in_sections(columns: LinkColumns, lost: I64, places: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """The lost functions in sections at these addresses, and where that puts them."""
+    found = columns.definitions
+    rows_in: dict[int, list[int]] = {}
+    for row, section in zip(lost.tolist(), found.section[lost].tolist(), strict=True):
+        rows_in.setdefault(section, []).append(row)
+    return {(row, base + int(found.value[row])) for section, base in places for row in rows_in.get(section, ())}
+
+
+def _first_by_key(columns: LinkColumns, lost: I64) -> dict[int, int]:
+    """The lost global functions by key; of copies the first."""
+    found = columns.definitions
+    rows = lost[~found.is_local[lost]]
+    keys, first = np.unique(found.key[rows], return_index=True)
+    return dict(zip(keys.tolist(), rows[first].tolist(), strict=True))
+
+
+def _told(columns: LinkColumns, definition: int) -> Told:
+    found = columns.definitions
+    symbols = columns.objects[int(columns.sections.object_idx[found.section[definition]])].symbols
+    symbol = int(found.symbol[definition])
+    return Told(symbols.name(symbol), symbols.file_name(symbol))
+
+
+def _unknown(image: Image, placement: Placement) -> list[str]:
+    """Functions that the image has or uses, and the objects do not have."""
+    columns, symbols = placement.columns, image.symbols
+    stubs = [section.index for section in image.sections if section.name.startswith((".plt", ".iplt"))]
+    rows = symbols.functions[~np.isin(symbols.shndx[symbols.functions], stubs)]  # foo$plt
+    hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
+    names = symbols.names(rows[~is_in(hashes, np.unique(columns.definitions.name_hash))].tolist())
+    code = [(section.vaddr, section.vaddr + section.size_bytes) for section in executable_sections(image)]
+    in_code = (key for key, vaddr in placement.globals if any(low <= vaddr < high for low, high in code))
+    used = np.fromiter(in_code, np.uint64)
+    used = used[~is_in(used, np.unique(columns.definitions.key))]
+    for object_file, keys in zip(columns.objects, columns.keys, strict=True):
+        names += object_file.symbols.names(np.flatnonzero(np.isin(keys, used)).tolist()) if len(used) else ()
+    return sorted({name for name in names if not is_unfolded(name)})

@@ -1,0 +1,203 @@
+"""Which members a pointer may lead to: whose address is taken, and who is in a vtable.
+
+An indirect call ends in such a member, or in one that it jumps on to. A mark that is missing would make the resolver
+name a wrong function; one too many costs an answer. So everything in the image that holds or forms the address of a
+body counts, and marks all members of the body unless something says which of them is meant:
+
+    code and data of the image ── each place with the address of a body
+                                     │
+                     relocations of --emit-relocs, objects of the link      which member, exactly
+                     vtables with known slots                               virtual, not address-taken
+                     neither                                                any member
+                                     │
+    .dynsym ───────── member ────────┴──> ADDRESS_TAKEN, VIRTUAL
+
+What .dynsym exports is address-taken: another module may do so. So is what the loader calls (DT_INIT, DT_FINI). Calls
+and jumps do not count, nor unwind and debug information. The marks of a body are not known to be complete
+(ADDRESS_TAKEN_KNOWN) where
+
+    a short jump leads to it     from another function of its section: those are in no table (thunks of gcc do so, but
+                                 merged ones say by their names which function they jump to)
+    a jump leads to its start    from itself, and nobody says whether it is a loop or a tail call
+    code outside of all functions jumps to it
+    nothing refers to it         so something is not understood
+
+All of them are unknown with split stacks: __morestack calls the function that called it, in its middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.addresses import Mentions, find_mentions
+from icf.code.pointers import find_pointers, is_readable
+from icf.code.short_jumps import find_short_jumps
+from icf.elf.types import DT_FINI, DT_INIT
+from icf.folds.tombstoned import is_unfolded
+from icf.strings import hash_names, hash_table
+from icf.tables.pointed import thunk_target
+from icf.vtables.layout import Vtables
+from linkpass.evidence.collect import Collected
+from linkpass.linked import Linked
+from linkpass.pointers.taken_by_relocation import TakenByRelocation
+
+if TYPE_CHECKING:
+    from linkpass.objects.functions import LinkObjects
+
+U64 = NDArray[np.uint64]
+_GOT = (".got", ".got.plt")
+
+
+@dataclass(slots=True)
+class Marks:
+    """What is known of each member of the bodies that matter, by the address of the body."""
+
+    looked_at: frozenset[int]
+    taken: dict[int, set[int]] = field(default_factory=dict)
+    virtual: dict[int, set[int]] = field(default_factory=dict)
+    unknown: set[int] = field(default_factory=set)  # bodies whose marks may be too few
+
+    def are_known(self, vaddr: int) -> bool:
+        """Whether no pointer leads to an unmarked member of the body."""
+        return vaddr in self.looked_at and vaddr not in self.unknown
+
+
+def find_marks(linked: Linked, collected: Collected, vtables: Vtables, objects: LinkObjects | None = None) -> Marks:
+    """Mark the members of all bodies from which a merged one can be reached; `objects` are all there are."""
+    targets = np.array(sorted(collected.reach.wanted | linked.undescribed), np.uint64)
+    if objects is not None:
+        marks = _mark_by_objects(linked, vtables, targets, objects)
+    else:
+        marks = _mark_by_image(linked, vtables, targets)
+    _mark_exported(linked, targets, marks)
+    for tag, vaddr in linked.image.dynamic:
+        if tag in (DT_INIT, DT_FINI) and vaddr in marks.looked_at:
+            marks.taken.setdefault(vaddr, set()).update(range(len(linked.members(vaddr))))
+    _find_unknown(linked, collected, targets, marks)
+    return marks
+
+
+def _mark_by_image(linked: Linked, vtables: Vtables, targets: U64) -> Marks:
+    """By what the image holds, and the relocations that it may have."""
+    image = linked.image
+    relocations = TakenByRelocation(linked, vtables, targets)
+    code = find_mentions(image, targets, linked.bodies.start, linked.bodies.end)
+    data = find_pointers(image, targets)
+    if relocations.knows_got:
+        data = _outside_of_got(linked, data)
+
+    named = relocations.named
+    rows = dict.fromkeys([*_rows(code), *_rows(data), *named])
+    marks = Marks(frozenset(targets.tolist()))
+    tables = vtables.at(np.array([place for place, _ in rows], np.uint64))
+    # thousands of places mean the same thousands of members: these are united once
+    meant: dict[tuple[int, bool], set[frozenset[int] | None]] = {}
+    for row, table in zip(rows, tables.tolist(), strict=True):
+        meant.setdefault((row[1], bool(table)), set()).add(named.get(row))
+    for (vaddr, is_virtual), kinds in meant.items():
+        members = (range(len(linked.members(vaddr))) if kind is None else kind for kind in kinds)
+        (marks.virtual if is_virtual else marks.taken)[vaddr] = set().union(*members)
+    return marks
+
+
+def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: LinkObjects) -> Marks:
+    """By the relocations of all objects; the image has the rest."""
+    from linkpass.pointers.taken_by_object import taken_by_objects
+
+    found = taken_by_objects(linked, objects, targets.tolist())
+    code = find_mentions(linked.image, targets, linked.bodies.start, linked.bodies.end)
+    data = find_pointers(linked.image, targets)
+    mentioned = {*code.target.tolist(), *data.target.tolist()}  # else nothing of what names it has been linked
+    marks = Marks(frozenset(targets.tolist()))
+    for places, members_of in ((found.taken, marks.taken), (found.virtual, marks.virtual)):
+        for place in places:
+            if place.vaddr in mentioned:
+                members_of.setdefault(place.vaddr, set()).add(place.member)
+    told = {*marks.taken, *marks.virtual}
+    tables = vtables.at(data.place).tolist()
+    rows = [(target, True, False) for target in dict.fromkeys(_hidden(linked, code, found.shared_sections))]
+    rows += [(target, True, False) for target in np.unique(data.target[vtables.are_unplaced(data.place)]).tolist()]
+    rows += [(target, target not in told, False) for target in dict.fromkeys(code.target.tolist())]
+    rows += dict.fromkeys((t, t not in told, table != 0) for t, table in zip(data.target.tolist(), tables, strict=True))
+    for target, everybody, is_slot in rows:
+        members = linked.members(target)
+        left = [idx for idx, member in enumerate(members) if everybody or member.nameless]
+        (marks.virtual if is_slot else marks.taken).setdefault(target, set()).update(left)
+    return marks
+
+
+def _hidden(linked: Linked, code: Mentions, shared_sections: set[int]) -> Iterator[int]:
+    """Bodies whose address is taken where an object may have no relocation, or is not there."""
+    bodies = linked.bodies.starts_at(code.place)
+    runtime = {body for body in np.unique(bodies).tolist() if _is_runtime(linked, body)}
+    for target, body in zip(code.target.tolist(), bodies.tolist(), strict=True):
+        if body in (0, target) or target in shared_sections or body in runtime:
+            yield target
+
+
+def _is_runtime(linked: Linked, body: int) -> bool:
+    """Whether the code is in no object that was given."""
+    rows = linked.bodies.symbols_at(body)[:1].tolist()
+    return body not in linked.folds and any(is_unfolded(linked.image.symbols.name(row)) for row in rows)
+
+
+def _rows(mentions: Mentions) -> list[tuple[int, int]]:
+    return list(zip(mentions.place.tolist(), mentions.target.tolist(), strict=True))
+
+
+def _outside_of_got(linked: Linked, data: Mentions) -> Mentions:
+    """Without the slots of the GOT: the code that loads them has relocations that say more."""
+    keep = np.ones(len(data.place), np.bool_)
+    for section in linked.image.sections:
+        if section.name in _GOT:
+            start = np.uint64(section.vaddr)
+            keep &= (data.place < start) | (data.place >= start + np.uint64(section.size_bytes))
+    return Mentions(data.place[keep], data.target[keep])
+
+
+def _mark_exported(linked: Linked, targets: U64, marks: Marks) -> None:
+    """Functions in .dynsym: any module may take their address."""
+    symbols = linked.image.dynamic_symbols
+    rows = np.flatnonzero(np.isin(symbols.value, targets) & symbols.is_defined)
+    for row, vaddr in zip(rows.tolist(), symbols.value[rows].tolist(), strict=True):
+        name = symbols.name(row)
+        members = linked.members(vaddr)
+        named = [idx for idx, member in enumerate(members) if member.is_named(name)]
+        marks.taken.setdefault(vaddr, set()).update(named or range(len(members)))
+
+
+def _are_thunks(linked: Linked, source: int, target: int) -> bool:
+    """Whether all members of a merged body are thunks, each to a member of another one."""
+    if source not in linked.folds or source in linked.undescribed or not linked.folds[source].complete:
+        return False
+    members = linked.members(target)
+    wanted = [thunk_target(member.name) for member in linked.members(source)]
+    return all(name and any(member.is_named(name) for member in members) for name in wanted)
+
+
+def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Marks) -> None:
+    """Bodies that can be entered in a way that neither the marks nor the tail calls have."""
+    symbols = linked.image.symbols
+    has_split_stacks = np.isin(hash_names(["__morestack"]), hash_table(symbols.strtab, symbols.name_offset)).any()
+    if not is_readable(linked.image) or has_split_stacks:
+        marks.unknown.update(targets.tolist())
+        return
+    reach, records = collected.reach, collected.records
+    marks.unknown |= reach.entered_from_nowhere
+    marks.unknown |= linked.undescribed
+    for end, target in find_short_jumps(linked.image, targets):
+        start = int(linked.bodies.starts_at(np.array([end - 1], np.uint64))[0])
+        if start != target and not _are_thunks(linked, start, target):
+            marks.unknown.add(target)
+    own = np.flatnonzero(reach.jump_from == reach.jump_target)
+    for end, vaddr in zip(reach.jump_end[own].tolist(), reach.jump_from[own].tolist(), strict=True):
+        keys = ((end, caller) for caller in linked.places(vaddr))
+        if vaddr in linked.folds and not all(key in records.jumps or key in records.not_calls for key in keys):
+            marks.unknown.add(vaddr)
+    referred = {*marks.taken, *marks.virtual, *reach.call_target.tolist(), *reach.jump_target.tolist()}
+    marks.unknown.update(vaddr for vaddr in linked.folds if vaddr not in referred)

@@ -1,0 +1,98 @@
+"""Which functions the objects of a link put into the slots of vtables.
+
+    object   _ZTV1A, symbol   .data.rel.ro._ZTV1A + 16   R_X86_64_64   _ZN1A1fEv
+    image    _ZTV1A           at + 16 the address of a body: its member _ZN1A1fEv
+
+A vtable with local linkage is looked up by its name and source file. Where several objects have it, one of them is
+in the image.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from icf.elf.types import STB_LOCAL, STT_OBJECT, STT_SECTION
+from icf.strings import hash_names, hash_table
+from icf.vtables.layout import Vtables, are_vtable_names
+from linkpass.linked import Linked
+from linkpass.objects.functions import LinkObjects
+
+# a vtable in an object: offset in its symbol -> names of the function there, the source file of a local one
+_Table = dict[int, tuple[tuple[str, ...], str]]
+
+
+class SlotsByObject:
+    """The functions in slots, asked for by group and offset."""
+
+    def __init__(self, linked: Linked, vtables: Vtables, objects: LinkObjects) -> None:
+        self._linked, self._vtables, self._objects = linked, vtables, objects
+        symbols, groups = linked.image.symbols, vtables.groups
+        rows = groups.symbol.tolist()
+        self._keys = [
+            (name, symbols.file_name(row) if symbols.bind[row] == STB_LOCAL else "")
+            for row, name in zip(rows, symbols.names(rows), strict=True)
+        ]
+        self._is_local = [bool(symbols.bind[row] == STB_LOCAL) for row in rows]
+        self._members: dict[int, dict[str, list[int]]] = {}
+        self._tables: dict[tuple[str, str], list[_Table]] = {}
+        wanted = np.sort(hash_names(sorted({name for name, _ in self._keys})))
+        for object_idx in range(len(objects.objects)):
+            self._read(object_idx, wanted)
+
+    def members_in(self, group: int, offset: int, vaddr: int) -> frozenset[int] | None:
+        """The members of a body that the objects may put at an offset in a group; None if they do not say it."""
+        name, _ = key = self._keys[group]
+        is_local = self._is_local[group] and key in self._tables  # mold makes global symbols local
+        found: set[int] = set()
+        told = [table[offset] for table in self._tables.get(key if is_local else (name, ""), []) if offset in table]
+        for names, file in told:
+            named = {idx for name in names for idx in self._members_at(vaddr).get(name, ())}
+            if file and len(named) > 1:
+                members = self._linked.members(vaddr)
+                named = {idx for idx in named if file in members[idx].files}
+            if not named:
+                return frozenset()  # the function is in another body, or the members are not all there are
+            found |= named
+        return frozenset(found) if told else None
+
+    def _members_at(self, vaddr: int) -> dict[str, list[int]]:
+        """The members of a body by their names."""
+        if vaddr not in self._members:
+            by_name: dict[str, list[int]] = {}
+            for idx, member in enumerate(self._linked.members(vaddr)):
+                for name in {member.name, member.linkage, *member.aliases} if not member.nameless else ():
+                    by_name.setdefault(name, []).append(idx)
+            self._members[vaddr] = by_name
+        return self._members[vaddr]
+
+    def _read(self, object_idx: int, wanted: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> None:
+        object_file = self._objects.objects[object_idx]
+        symbols = object_file.symbols
+        rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
+        rows = rows[are_vtable_names(symbols, rows)]
+        rows = rows[np.isin(hash_table(symbols.strtab, symbols.name_offset[rows]), wanted)]
+        rows = rows[symbols.shndx[rows] < object_file.sections.count]
+        if not len(rows):
+            return
+        source, entries = object_file.relocations_in(np.unique(symbols.shndx[rows]).astype(np.int64))
+        for row in rows.tolist():
+            is_local = symbols.bind[row] == STB_LOCAL
+            key = (symbols.name(row), object_file.source_file if is_local else "")
+            start, size_bytes = symbols.value[row], symbols.size_bytes[row]
+            inside = (source == symbols.shndx[row]) & (entries["offset"] >= start)
+            inside &= entries["offset"] - start < size_bytes
+            table: _Table = {}
+            for offset, _, symbol, addend in entries[inside].tolist():
+                table[offset - int(start)] = self._named(object_idx, symbol, addend)
+            self._tables.setdefault(key, []).append(table)
+
+    def _named(self, object_idx: int, symbol: int, addend: int) -> tuple[tuple[str, ...], str]:
+        """The names of the function that a relocation means, and the source file if it is local."""
+        object_file = self._objects.objects[object_idx]
+        symbols = object_file.symbols
+        is_local = symbols.bind[symbol] == STB_LOCAL
+        file = object_file.source_file if is_local else ""
+        if symbols.type[symbol] == STT_SECTION:
+            section, offset = int(symbols.shndx[symbol]), int(symbols.value[symbol]) + addend
+            return tuple(self._objects.names_at(object_idx, section, offset)), file
+        return ((symbols.name(symbol),) if addend == 0 else ()), file

@@ -1,0 +1,93 @@
+"""Which vtable slot each virtual call takes, and what is in the slots: as far as a merged function can be reached.
+
+    slots of vtables ── those with a body of `Reach.wanted` ──> slots that matter
+                                                                       │
+    calls through pointers ── with a slot, proven by the code ─────────┴──> .debug_vcall
+                              or said by an earlier .debug_vcall, where the code does not say
+
+A statement that the code contradicts is dropped and counted; so is a slot that no vtable of the image has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.model import ANY_POINTER, Evidence
+from icf.tables.place import file_with_tables
+from icf.tables.vcall import VirtualCalls, parse_vcall
+from linkpass.evidence.reach import Reach
+from linkpass.linked import Linked
+from linkpass.pointers.vtable_slots import VtableSlots
+
+U64 = NDArray[np.uint64]
+
+
+class VtableEntry(NamedTuple):
+    """A slot that matters."""
+
+    vtable: int  # address point
+    group: int
+    slot: int
+    body: int
+    member: int  # or ALL_MEMBERS
+
+
+@dataclass(slots=True)
+class Virtual:
+    """What goes into the tables."""
+
+    entries: list[VtableEntry] = field(default_factory=list)  # by (vtable, slot)
+    calls: list[tuple[int, int, Evidence]] = field(default_factory=list)  # return address, slot; ascending
+    indirect_calls: int = 0  # calls through pointers in all functions
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+def find_virtual(linked: Linked, reach: Reach, slots: VtableSlots) -> Virtual:
+    """Choose the slots and calls that matter."""
+    matters = np.isin(slots.body, np.array(sorted(reach.wanted), np.uint64))
+    columns = (slots.vtable[matters], slots.group[matters], slots.slot[matters], slots.body[matters])
+    members = np.array(slots.members, np.int64)[matters].tolist()
+    rows = zip(*(column.tolist() for column in columns), members, strict=True)
+    found = Virtual([VtableEntry(*row) for row in rows], indirect_calls=len(reach.pointers.call_end))
+    wanted, known = set(columns[2].tolist()), set(slots.slot.tolist())
+    for site, slot, evidence in _statements(linked, reach, found.dropped):
+        if slot in wanted:
+            found.calls.append((site, slot, evidence))
+        elif slot not in known:
+            found.dropped[f"{evidence.name.lower()}: no vtable has the slot"] += 1
+    return found
+
+
+def _statements(linked: Linked, reach: Reach, dropped: Counter[str]) -> list[tuple[int, int, Evidence]]:
+    """Calls with a slot: of a table in the image, and of the code."""
+    ends, slots = reach.pointers.call_end.tolist(), reach.pointers.call_slot.tolist()
+    decoded = dict(zip(ends, slots, strict=True))
+    told: dict[int, set[int]] = {}
+    for site, slot in zip(*(column.tolist() for column in _foreign(linked)), strict=True):
+        told.setdefault(site, set()).add(slot)
+    rows = {site: (slot, Evidence.DECODED) for site, slot in decoded.items() if slot != ANY_POINTER}
+    for site, said in told.items():
+        if site not in decoded:
+            dropped["table: no call through a pointer ends there"] += 1
+        elif len(said) > 1:
+            dropped["table: contradict each other"] += 1
+        elif decoded[site] not in (ANY_POINTER, *said):
+            dropped["table: the code takes another slot"] += 1
+            rows.pop(site)
+        else:
+            rows[site] = (next(iter(said)), Evidence.TABLE)
+    return [(site, *rows[site]) for site in sorted(rows)]
+
+
+def _foreign(linked: Linked) -> tuple[U64, U64]:
+    """The calls of a .debug_vcall that another producer wrote; our own is about to be made anew."""
+    file = file_with_tables(linked.image)
+    calls = VirtualCalls.of(())
+    if file.section(".debug_icf") is None:
+        calls = parse_vcall(file.contents(".debug_vcall"), file.path)
+    return calls.call_site, calls.vtable_slot

@@ -1,0 +1,122 @@
+"""Which member is in each slot of each vtable; ALL_MEMBERS where nothing says it.
+
+A slot that holds the address of a merged body holds one of its members. Which one is said, best first, by
+
+    relocation   of --emit-relocs, or with a symbol of .dynsym: in the very word
+    objects      of the link: the relocations of the vtable of that name
+    the class    the final overrider, by RTTI (`linkpass.pointers.final_overrider`)
+
+A linker that folds data may have folded the vtable, too; then relocations name the functions of one of the classes, and
+nothing is said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.elf.types import SHT_RELA, STT_SECTION
+from icf.model import ALL_MEMBERS
+from icf.vtables.layout import Slots, Vtables
+from icf.vtables.rtti import Classes
+from linkpass.linked import Linked
+from linkpass.pointers.final_overrider import FinalOverriders
+
+if TYPE_CHECKING:
+    from linkpass.pointers.slots_by_object import SlotsByObject
+
+U64 = NDArray[np.uint64]
+
+
+class VtableSlots(NamedTuple):
+    """Slots that hold the address of a body of the image, a row each, by (vtable, slot)."""
+
+    vtable: U64  # its address point
+    group: U64  # where the symbol begins that has it
+    slot: NDArray[np.uint32]
+    body: U64
+    members: list[int]  # index of the member, or ALL_MEMBERS
+
+
+def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None = None) -> VtableSlots:
+    """The slots of all vtables; `by_object` is what the objects of the link say, as far as they are at hand."""
+    found = vtables.slots
+    found = found.rows(np.flatnonzero(np.isin(found.target, linked.bodies.start)))
+    is_merged = np.isin(found.target, linked.vaddrs)
+    members = np.where(is_merged, ALL_MEMBERS, 0)
+    if is_merged.any():
+        merged = found.rows(np.flatnonzero(is_merged))
+        members[is_merged] = _name(linked, vtables, merged, by_object)
+    return VtableSlots(found.vtable, vtables.groups.start[found.group], found.slot, found.target, members.tolist())
+
+
+def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObject | None) -> list[int]:
+    """The members in slots that hold merged bodies."""
+    groups = vtables.groups
+    meant = _by_relocation(linked, slots, _files(linked, vtables))
+    typeinfos = list(zip(groups.typeinfo.tolist(), groups.imports_typeinfo.tolist(), strict=True))
+    classes = Classes(linked.image, vtables.data, {key for key in typeinfos if key[0]})
+    overriders = FinalOverriders(linked, classes, knows_aliases=by_object is not None)
+    is_one = [vtables.is_one(start) for start in groups.start.tolist()]
+    offset = (slots.place - groups.start[slots.group]).tolist()
+    named = []
+    columns = zip(slots.group.tolist(), slots.slot.tolist(), slots.target.tolist(), strict=True)
+    for row, (group, slot, vaddr) in enumerate(columns):
+        among = meant.get(row)
+        if by_object is not None and (among is None or len(among) > 1):
+            told = by_object.members_in(group, offset[row], vaddr)
+            among = told if among is None or told is None else among & told
+        if not is_one[group] or (among is not None and not among):
+            named.append(ALL_MEMBERS)
+        elif among is not None and len(among) == 1:
+            named.append(next(iter(among)))
+        else:
+            named.append(overriders.member_at(typeinfos[group], slot, vaddr, among))
+    return named
+
+
+def _files(linked: Linked, vtables: Vtables) -> list[str]:
+    """The source file of each group with local linkage, "" where it is not known."""
+    return list(map(linked.image.symbols.file_name, vtables.groups.symbol.tolist()))
+
+
+def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, frozenset[int]]:
+    """The members that a relocation in the word itself can mean, by row."""
+    image = linked.image
+    found: dict[int, frozenset[int]] = {}
+    order = np.argsort(slots.place, kind="stable")
+    places = slots.place[order]
+    for section in image.sections:
+        if section.type != SHT_RELA or section.is_alloc or not 0 < section.info < len(image.sections):
+            continue
+        relocations = image.relocations(section) if image.sections[section.info].is_alloc else None
+        if relocations is None or not relocations.count or relocations.symbols is not image.symbols:
+            continue
+        at = np.minimum(np.searchsorted(places, relocations.offset), len(places) - 1)
+        hits = np.flatnonzero(places[at] == relocations.offset)
+        for hit, row in zip(hits.tolist(), order[at[hits]].tolist(), strict=True):
+            file = files[int(slots.group[row])]
+            meant = _meant(linked, int(slots.target[row]), int(relocations.symbol[hit]), file)
+            if meant:
+                found[row] = meant
+    for row in np.flatnonzero(slots.symbol).tolist():
+        name = image.dynamic_symbols.name(int(slots.symbol[row]))
+        members = linked.members(int(slots.target[row]))
+        named = frozenset(idx for idx, member in enumerate(members) if member.is_named(name))
+        if named:
+            found[row] = named
+    return found
+
+
+def _meant(linked: Linked, vaddr: int, symbol: int, file: str) -> frozenset[int]:
+    """The members that a symbol, or that of its section in the object of a source file, can mean."""
+    place = linked.place_of_symbol.get(symbol)
+    if place is not None:
+        return frozenset({place.member}) if place.vaddr == vaddr else frozenset()
+    if not symbol or linked.image.symbols.type[symbol] != STT_SECTION:
+        return frozenset()
+    members = linked.folds[vaddr].members
+    local = linked.section_members(vaddr)
+    return frozenset(idx for idx in local if not (file and members[idx].files) or file in members[idx].files)

@@ -1,0 +1,174 @@
+"""Where every byte of the rewritten file goes.
+
+`plan_layout` decides all sizes and offsets before anything is written. Its result is the list of
+pieces that make up the file: ranges of the input and new bytes. What no piece covers is zero; a later
+piece lies over an earlier one only where it patches the block of loaded bytes.
+
+The tail (see `linkpass.rewrite.sections`) begins where the last loaded byte ends. A section that is not loaded
+but lies before that point stays where it is; when such a one changes, its new contents move to the tail.
+An empty section takes no part in the layout: it points to the start of the tail.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from struct import pack
+from typing import TYPE_CHECKING, NamedTuple
+
+from icf.elf.headers import SECTION_HEADERS
+from icf.elf.types import EHDR, PHDR, SHDR, SHN_LORESERVE_16, SHN_XINDEX_16, SHT_NOBITS, SHT_NULL
+from icf.errors import FormatError, UnsupportedError
+from linkpass.rewrite.table import MAX_ALIGN, Entry, build_table
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+    from linkpass.rewrite.sections import SectionEdit, SectionGrowth
+
+_TABLE_ALIGN = 8
+_CHUNK_SIZE_BYTES = 1 << 20
+
+
+class Piece(NamedTuple):
+    """Bytes of the output: new ones, or `size_bytes` of the input from `source_offset` on."""
+
+    offset: int
+    size_bytes: int
+    content: bytes | memoryview | None = None
+    source_offset: int = 0
+
+
+class Layout(NamedTuple):
+    """The pieces of the output, in the order of writing."""
+
+    pieces: tuple[Piece, ...]
+    size_bytes: int
+
+
+def loaded_end(image: Image) -> int:
+    """File offset after the last byte that must stay where it is."""
+    ends = [EHDR.size, image.headers.phoff + len(image.segments) * PHDR.size if image.segments else 0]
+    ends += [section.end for section in image.sections if section.is_alloc and section.type != SHT_NOBITS]
+    if not image.is_debug_file:  # there the segments tell of the file it was taken from
+        ends += [segment.offset + segment.filesz for segment in image.segments if segment.filesz]
+    end = max(ends)
+    if end > len(image.data):
+        raise FormatError(
+            image.path, "ELF header", 0, f"loaded bytes end at {end:#x}, the file at {len(image.data):#x}"
+        )
+    return end
+
+
+def plan_layout(
+    image: Image, edits: Sequence[SectionEdit], growths: Sequence[SectionGrowth], removals: Sequence[str]
+) -> Layout:
+    """Decide every offset; refuses changes that would break the image."""
+    entries = build_table(image, edits, growths, removals)
+    tail_start = loaded_end(image)
+    _check_trailing_bytes(image, tail_start)
+    names = next(entry for entry in entries if entry.before and entry.before.index == image.headers.shstrndx)
+    edited = {entry.edit.name: entry for entry in entries if entry.edit is not None}
+    tail = [*_tail_in_file_order(image, entries, names, tail_start), *(edited[edit.name] for edit in edits), names]
+    pieces = [Piece(0, tail_start)]
+    for entry in entries:
+        if entry.section.is_alloc and entry.content is not None:  # .dynsym, in place
+            pieces.append(Piece(entry.section.offset, len(entry.content), entry.content))
+    offset = tail_start
+    for entry in tail:
+        section, align = entry.section, _alignment(image, entry)
+        if section.size_bytes == 0 or section.type == SHT_NOBITS:
+            entry.section = replace(section, offset=_align_up(tail_start, align))
+            continue
+        offset = _align_up(offset, align)
+        tail_bytes = len(entry.tail) if entry.tail is not None else 0
+        kept_bytes = section.size_bytes - tail_bytes
+        pieces.append(Piece(offset, kept_bytes, entry.content, section.offset))
+        if tail_bytes:
+            pieces.append(Piece(offset + kept_bytes, tail_bytes, entry.tail))
+        entry.section = replace(section, offset=offset)
+        offset += section.size_bytes
+    table = _pack_table(entries)
+    table_offset = _align_up(offset, _TABLE_ALIGN)
+    pieces.append(Piece(table_offset, len(table), table))
+    pieces.append(Piece(0, EHDR.size, _pack_header(image, table_offset, len(entries), names.section.index)))
+    return Layout(tuple(pieces), table_offset + len(table))
+
+
+def _tail_in_file_order(image: Image, entries: Sequence[Entry], names: Entry, tail_start: int) -> list[Entry]:
+    """The old sections that belong in the tail: those that lie there, and those that outgrew their place."""
+    tail = []
+    for entry in entries[1:]:
+        section, before = entry.section, entry.before
+        if before is None or entry.edit is not None or entry is names or section.is_alloc or section.type == SHT_NULL:
+            continue
+        if entry.content is None and entry.tail is None and section.offset < tail_start:
+            if tail_start < section.end:
+                raise UnsupportedError(f"{image.path}: section {section.name} is loaded in part")
+            continue
+        tail.append((before, entry))
+    tail.sort(key=lambda pair: (pair[0].offset, pair[0].index))
+    previous_end, previous_name = 0, ""
+    for before, _ in tail:
+        if image.stored(before):  # refuses what lies outside of the file
+            if before.offset < previous_end:  # copies of one range might fill the disk
+                raise UnsupportedError(f"{image.path}: sections {previous_name} and {before.name} overlap")
+            previous_end, previous_name = before.end, before.name
+    return [entry for _, entry in tail]
+
+
+def _alignment(image: Image, entry: Entry) -> int:
+    align = max(entry.section.align, 1)
+    if align & (align - 1) or align > MAX_ALIGN:
+        raise FormatError(
+            image.path,
+            SECTION_HEADERS,
+            image.headers.shoff + (entry.before.index if entry.before else 0) * SHDR.size,
+            f"section {entry.section.name} has alignment {align}, must be a power of two up to {MAX_ALIGN}",
+        )
+    return align
+
+
+def _align_up(offset: int, align: int) -> int:
+    return -(-offset // align) * align
+
+
+def _check_trailing_bytes(image: Image, tail_start: int) -> None:
+    """Refuse a file with something behind the ELF image: whoever reads that finds it from the end."""
+    ends = [section.end for section in image.sections if section.type != SHT_NULL]
+    end = max(tail_start, image.headers.shoff + len(image.sections) * SHDR.size, *ends)
+    for start in _written_chunks(image, end):
+        if bytes(image.data[start : start + _CHUNK_SIZE_BYTES]).strip(b"\0"):
+            raise UnsupportedError(
+                f"{image.path}: {len(image.data) - end} bytes at {end:#x} follow the ELF image, "
+                "and could not stay where their reader looks for them",
+                hint="run the pass before anything is appended to the file",
+            )
+
+
+def _written_chunks(image: Image, start: int) -> Iterator[int]:
+    """Offsets of the chunks from `start` on that are no holes, of which a sparse file may have terabytes."""
+    while start < len(image.data):
+        try:
+            start = max(start, os.lseek(image.fileno(), start, os.SEEK_DATA))
+        except OSError:  # ENXIO: nothing but a hole is left
+            return
+        yield start
+        start += _CHUNK_SIZE_BYTES
+
+
+def _pack_table(entries: Sequence[Entry]) -> bytes:
+    rows = []
+    for entry in entries:
+        s = entry.section
+        fields = (s.type, s.flags, s.vaddr, s.offset, s.size_bytes, s.link, s.info, s.align, s.entsize)
+        rows.append(SHDR.pack(entry.name_offset, *fields))
+    return b"".join(rows)
+
+
+def _pack_header(image: Image, table_offset: int, count: int, names_index: int) -> bytes:
+    header = bytearray(image.data[: EHDR.size])
+    header[40:48] = pack("<Q", table_offset)
+    header[60:62] = pack("<H", count if count < SHN_LORESERVE_16 else 0)
+    header[62:64] = pack("<H", names_index if names_index < SHN_LORESERVE_16 else SHN_XINDEX_16)
+    return bytes(header)

@@ -1,0 +1,86 @@
+"""Put sections into a linked image, without touching a byte that gets loaded.
+
+    edits = [SectionEdit(".debug_dcall", table)]
+    rewrite(image, "b.out", edits)    # atomically, also over the image itself, and only if all else is as it was
+
+What is loaded stays where it is: the headers, segments and allocated sections come first in a file
+that a linker wrote, and are copied as one block. Behind it lie the sections that are not loaded;
+nothing refers to their file offsets but the section headers. That tail is laid out afresh: the
+sections in their old order, then the edited ones, the name table, and the header table, without gaps
+beyond alignment.
+
+    headers, segments | .comment .debug_info ... .symtab .strtab | .debug_dcall .shstrtab | headers
+    copied as a block | each copied to its place, grown, left out| new
+
+So offsets are a function of the sections and not of the history: a second run with the same edits
+gives the same bytes, and no dead bytes pile up. Added sections get the last indices. Only a removal
+renumbers: then symbols and links follow (`linkpass.rewrite.symbols`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from icf.elf.types import ET_REL, SHT_PROGBITS
+from linkpass.rewrite.file import replace_file
+from linkpass.rewrite.layout import plan_layout
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
+
+class SectionEdit(NamedTuple):
+    """A section that is not loaded, to add or to replace."""
+
+    name: str
+    content: bytes | bytearray | memoryview
+    align: int = 1
+    sh_type: int = SHT_PROGBITS
+    flags: int = 0
+    entsize: int = 0
+    link: str = ""  # the section that sh_link names
+    info: str = ""  # the section that sh_info names
+
+
+class SectionGrowth(NamedTuple):
+    """Bytes to put at the end of an existing section that is not loaded.
+
+    A compressed section is inflated first and compressed again. With `keep_bytes` only that much of the old
+    (inflated) contents stays, which is how an earlier tail is replaced instead of repeated.
+    """
+
+    name: str
+    tail: bytes | bytearray | memoryview
+    keep_bytes: int | None = None
+
+
+def rewrite(
+    image: Image,
+    out_path: str | os.PathLike[str],
+    edits: Sequence[SectionEdit],
+    growths: Sequence[SectionGrowth] = (),
+    removals: Sequence[str] = (),
+    *,
+    before_replacing: Callable[[str], None] | None = None,
+) -> None:
+    """Write the image with these changes to `out_path`, which may be the image's own path.
+
+    Removals that name no section are ignored. The file appears complete or not at all, with mode and owner of
+    the input; it is read again before, and compared with the input (`linkpass.rewrite.check`). `before_replacing` is
+    called with the complete file under its temporary name: if it raises, `out_path` stays as it is.
+    """
+    layout = plan_layout(image, edits, growths, removals)  # from here on no size changes
+
+    def check_written(temporary: str) -> None:
+        from icf.elf.image import Image
+        from linkpass.rewrite.check import check_images
+
+        with Image.open(temporary, allow_rel=image.elf_type == ET_REL) as out:
+            out.path = os.fspath(out_path)  # as errors are to call it
+            check_images(image, out, edits, growths, removals)
+        if before_replacing is not None:
+            before_replacing(temporary)
+
+    replace_file(out_path, image.fileno(), image.data, layout, check_written)

@@ -1,0 +1,139 @@
+"""Check the tables of an image against its machine code.
+
+What is checked, for every entry: a call ends at the return address, and the body it calls is the callee's; a jump
+stands at the address of a tail call and goes to the callee's body; the caller is one of the functions of
+the body that holds the instruction; sections fit together; and what `linkpass.tables.verify_virtual` checks of
+vtables and pointers. An image that passes makes no statement that its own code contradicts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.code.calls import CallKind, call_ending_at, direct_targets
+from icf.code.jumps import jump_at
+from icf.elf.image import Image
+from icf.errors import IcfError
+from icf.model import ClassFlag, FoldClass
+from icf.tables.dcall import DirectCalls
+from icf.tables.icftable import IcfTable
+from icf.tables.vcall import VirtualCalls
+from linkpass.tables.verify_virtual import check_slots, check_virtual
+
+Bools = NDArray[np.bool_]
+
+
+def verify_image(image: Image) -> list[str]:
+    """What is wrong with the tables of an image, a line each; empty if nothing is."""
+    from icf.tables.load import load_tables
+
+    tables = load_tables(image)
+    if not tables.present:
+        raise IcfError(f"{image.path}: has no .debug_icf, .debug_dcall or .debug_vcall", hint="run icf pass first")
+    problem = tables.check_evidence()
+    problems = [problem] if problem else []
+    problems += check_tables(image, tables.icf, tables.direct, tables.virtual)
+    return problems + list(check_slots(image, tables.virtual))
+
+
+def check_tables(image: Image, table: IcfTable, calls: DirectCalls, virtual_calls: VirtualCalls) -> list[str]:
+    """What the code of `image` contradicts in these tables, a line each; slots of calls apart."""
+    return _Checker(image, table).check(calls) + list(check_virtual(image, table, virtual_calls))
+
+
+class _Checker:
+    def __init__(self, image: Image, table: IcfTable) -> None:
+        self.image = image
+        self.table = table
+        self.starts: list[int] = table.class_vaddr.tolist()
+
+    @cached_property
+    def bodies_of(self) -> dict[int, list[int]]:
+        """Classes of whole functions by the DIEs of their members."""
+        bodies_of: dict[int, list[int]] = {}
+        whole = (self.table.class_flags[self.class_of_member] & ClassFlag.FRAGMENT) == 0
+        columns = self.class_of_member[whole], self.table.member_die[whole]
+        for class_idx, die in zip(*(column.tolist() for column in columns), strict=True):
+            bodies_of.setdefault(die, []).append(class_idx)
+        return bodies_of
+
+    @cached_property
+    def class_of_member(self) -> NDArray[np.int64]:
+        return np.repeat(np.arange(len(self.starts)), np.diff(self.table.member_start).astype(np.intp))
+
+    def check(self, calls: DirectCalls) -> list[str]:
+        problems = [
+            f"class at {vaddr:#x}: the address is not in the file"
+            for vaddr in self.starts
+            if not self.image.read(vaddr, 1)
+        ]
+        open_rows = np.flatnonzero(~self._plainly_right(calls))
+        columns = (calls.call_site, calls.callee_die, calls.caller_die)
+        for site, callee, caller in zip(*(column[open_rows].tolist() for column in columns), strict=True):
+            problem = self._call(site, callee, caller)
+            if problem:
+                problems.append(f".debug_dcall: call site {site:#x}, callee {callee:#x}: {problem}")
+        for tail in self.table.tail_calls:
+            caller_class, callee_class = tail.caller.class_idx, tail.callee.class_idx
+            target = jump_at(self.image, tail.jump)
+            if not 0 <= tail.jump - self.starts[caller_class] < int(self.table.class_size[caller_class]):
+                problems.append(f".debug_icf: tail call at {tail.jump:#x} is outside of its caller's body")
+            elif target != self.starts[callee_class]:
+                problems.append(
+                    f".debug_icf: tail call at {tail.jump:#x}: no direct jump to {self.starts[callee_class]:#x}"
+                )
+        return problems
+
+    def _plainly_right(self, calls: DirectCalls) -> Bools:
+        """The records, most of all, in which a direct call goes to the start of the callee's body."""
+        table = self.table
+        if not self.starts:
+            return np.zeros(len(calls), np.bool_)
+        members = set(zip(self.class_of_member.tolist(), table.member_die.tolist(), strict=True))
+        target = direct_targets(self.image, calls.call_site)
+        called = np.minimum(np.searchsorted(table.class_vaddr, target), len(self.starts) - 1)
+        ok = (table.class_vaddr[called] == target) & (table.class_flags[called] & ClassFlag.FRAGMENT == 0)
+        ok &= _are_in(members, called, calls.callee_die)
+        place = calls.call_site - np.uint64(1)
+        around = np.searchsorted(table.class_vaddr, place, side="right") - 1
+        listed = around >= 0
+        around = np.maximum(around, 0)
+        listed &= place - table.class_vaddr[around] < table.class_size[around]
+        ok &= ~listed | (calls.caller_die == 0) | _are_in(members, around, calls.caller_die)
+        return np.asarray(ok)
+
+    def _class_at(self, vaddr: int) -> FoldClass | None:
+        idx = bisect_right(self.starts, vaddr) - 1
+        if idx < 0:
+            return None
+        fold = self.table.fold_class(idx)
+        return fold if vaddr < fold.vaddr + fold.size_bytes else None
+
+    def _call(self, site: int, callee: int, caller: int) -> str:
+        call = call_ending_at(self.image, site)
+        if call.kind is CallKind.NONE:
+            return "no call ends there"
+        if call.kind is not CallKind.DIRECT or call.target is None:
+            return "the call is not a direct one"
+        around = self._class_at(site - 1)
+        if caller and around is not None and all(member.die != caller for member in around.members):
+            return f"caller {caller:#x} is none of the functions at {around.vaddr:#x}"
+        bodies = self.bodies_of.get(callee)
+        if bodies is None:
+            return "the callee is in no class" if self.starts else ""
+        if any(self.starts[class_idx] == call.target for class_idx in bodies):
+            return ""
+        symbol = self.image.plt_stubs.get(call.target)
+        members = (member for class_idx in bodies if symbol for member in self.table.fold_class(class_idx).members)
+        if any(symbol in (member.name, *member.aliases) for member in members):
+            return ""
+        return f"the code calls {call.target:#x}"
+
+
+def _are_in(members: set[tuple[int, int]], class_idx: NDArray[np.intp], die: NDArray[np.uint64]) -> Bools:
+    """For each row whether the DIE is a member of the class."""
+    return np.array([pair in members for pair in zip(class_idx.tolist(), die.tolist(), strict=True)], np.bool_)
