@@ -103,19 +103,10 @@ def test_a_full_disk(image: Path, folder: Path) -> None:
 
 
 def test_what_cannot_be_written_says_where(image: Path, folder: Path) -> None:
-    command = [
-        tool("prlimit"),
-        "--fsize=1000",
-        sys.executable,
-        "-m",
-        "icf",
-        "cache",
-        "build",
-        "--cache-dir",
-        folder,
-        image,
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    limited = [tool("prlimit"), "--fsize=1000", sys.executable, "-m", "icf"]
+    done = subprocess.run(
+        [*limited, "cache", "build", "--cache-dir", folder, image], cwd=ROOT, capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (1, f"icf: error: {folder}: file too large\n")
 
 
