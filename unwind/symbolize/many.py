@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unwind.symcache.symcache import SymCache
 
 NAME, FILE, LINE, LINE_OR_MARK, COLUMN, START, ADDRESS, LONG_ADDRESS = MARKS = tuple(map(chr, range(1, 9)))
+_AROUND = chr(9)  # what surrounds a chain
 ALL, OWN, INNERMOST = range(3)  # frames that are shown; of one, whose name it has
 _STR = "surrogateescape"
 _OUT_BYTES = 1 << 18
@@ -66,7 +67,7 @@ class Texts:
             memoryview(self._items).cast("B").cast("I", (len(self._items) // 2, 2)), memoryview(self._parts),
             self._style.shown,
         )  # fmt: skip
-        out, state = memoryview(bytearray(_OUT_BYTES)), memoryview(array("Q", [0, 0]))
+        out, state = memoryview(bytearray(_OUT_BYTES)), memoryview(array("Q", [0]))
         while state[0] < len(asked):
             size_bytes = write(*arguments, out, state)
             if not size_bytes:  # one answer is longer
@@ -82,10 +83,10 @@ class Texts:
         self._of_kind = [self._add(style.nothing)]
         self._of_kind += [self._add("", *each) for each in (style.one, style.one_or_more)]
         self._items, self._parts = array("I"), array("I", [0])
-        for part in (style.head, *style.frames):
+        for part in (style.head, *style.frames, _AROUND, _AROUND):
             literal = ""
             for character in part:
-                if character in MARKS:
+                if character in MARKS or character == _AROUND:
                     self._items.extend((self._add(literal), ord(character)))
                     literal = ""
                 else:
