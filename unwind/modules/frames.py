@@ -43,7 +43,6 @@ class KeptFrames:
         self._cache_of = cache_of
         self._found: dict[FrameAnswer, Sequence[CachedFrame]] = {}  # of answers met last
         self._met: set[FrameAnswer] = set()
-        self._is_named: dict[tuple[Body, int, int], bool] = {}
 
     def meet(self, resolved: Iterable[tuple[FrameAnswer, ...]]) -> None:
         """Look up what is new in the answers for some stacks."""
@@ -52,36 +51,28 @@ class KeptFrames:
         if len(self._met) > _KEPT_ANSWERS:
             self._met.clear()
         self._met |= new
-        self._found.clear()
-        answers_of: dict[SymCache, list[FrameAnswer]] = {}
-        for answer in new:
-            if answer.body is not None and answer.member_idx == 0:
-                answers_of.setdefault(self._cache_of[answer.body.program], []).append(answer)
-        for cache, answers in answers_of.items():
-            named = [answer for answer in answers if self._names(cache, answer)]
-            frames = cache.frames_many([answer.vaddr for answer in named])
-            self._found.update(zip(named, frames, strict=True))
+        self._found = self._look_up(new)
 
     def of(self, answer: FrameAnswer) -> Sequence[CachedFrame]:
         """Innermost inlined function first, the function itself last; none where it is not known who it is."""
         found = self._found.get(answer)
-        if found is not None:
-            return found
-        if answer.body is None or answer.member_idx < 0:
-            return ()
-        cache = self._cache_of[answer.body.program]
-        return cache.frames(answer.vaddr, answer.member_idx) if self._names(cache, answer) else ()
+        return self._look_up([answer])[answer] if found is None else found
 
-    def _names(self, cache: SymCache, answer: FrameAnswer) -> bool:
-        """Whether the symcache has the member by that name: a table of other names is wrong about somebody."""
-        body, idx = answer.body, answer.member_idx
-        assert body is not None
-        entry = cache.entry_at(answer.vaddr)
-        is_named = self._is_named.get((body, idx, entry))
-        if is_named is None:
-            found = cache.located(entry) if entry >= 0 else None
-            is_named = (
-                found is not None and idx < len(found.members) and found.members[idx].name == body.members[idx].name
-            )
-            self._is_named[body, idx, entry] = is_named
-        return is_named
+    def _look_up(self, answers: Iterable[FrameAnswer]) -> dict[FrameAnswer, Sequence[CachedFrame]]:
+        frames: dict[FrameAnswer, Sequence[CachedFrame]] = {}
+        known: dict[SymCache, list[tuple[FrameAnswer, Body]]] = {}
+        for answer in answers:
+            frames[answer] = ()
+            if answer.body is not None and answer.member_idx >= 0:
+                known.setdefault(self._cache_of[answer.body.program], []).append((answer, answer.body))
+        for cache, asked in known.items():
+            for record, places in cache.by_body([answer.vaddr for answer, _ in asked]):
+                of_member: dict[tuple[int, Body], list[FrameAnswer]] = {}
+                for answer, body in map(asked.__getitem__, places):
+                    of_member.setdefault((answer.member_idx, body), []).append(answer)
+                for (idx, body), here in of_member.items():
+                    # a table that names other functions than the symbols of its image is wrong about somebody
+                    if idx < len(record.names) and cache.text(record.names[idx][0]) == body.members[idx].name:
+                        chains = cache.chains(record, [answer.vaddr for answer in here], idx)
+                        frames.update(zip(here, chains, strict=True))
+        return frames
