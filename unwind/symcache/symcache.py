@@ -12,6 +12,7 @@ Columns are read in place by `memoryview.cast` and `bisect`; what is in the file
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from array import array
@@ -93,8 +94,18 @@ class Record(NamedTuple):
     payloads: tuple[tuple[int, int], ...]  # of each member: where in `records`
 
 
+class _Room:
+    """What the kernels need for themselves."""
+
+    __slots__ = ("nodes", "numbers", "state", "table")
+
+    def __init__(self) -> None:
+        self.nodes, self.numbers, self.table = array("I"), array("Q"), array("Q", bytes(512))
+        self.state = memoryview(array("Q", bytes(16)))
+
+
 class SymCache:
-    """An open symcache."""
+    """An open symcache; any number of threads may ask it at a time."""
 
     def __init__(self, container: Container) -> None:
         self.container = container
@@ -109,8 +120,7 @@ class SymCache:
         self._infos = self._column("infos", "I", self._count + 1)
         self._texts: dict[int, str] = {}
         self._paths: dict[int, str] = {}
-        self._nodes, self._numbers, self._table = array("I"), array("Q"), array("Q", bytes(512))  # the kernels' own
-        self._state = memoryview(array("Q", bytes(16)))
+        self._idle: list[_Room] = []  # of each that reads, as several threads may do at a time
         self._all_names: tuple[memoryview[int], memoryview[int]] | None = None
         self._index: tuple[Any, ...] | None = None
         self._wide: tuple[memoryview, memoryview] | None = None
@@ -172,12 +182,29 @@ class SymCache:
 
     def frames_many(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
         """`frames` of each address, of the first member; faster, as each function's record is read once."""
+        if len(vaddrs) >= MANY and self.is_complete:
+            return self._frames_of(vaddrs)
         found: list[list[CachedFrame]] = [[] for _ in vaddrs]
         for record, places in self.by_body(vaddrs):
             here = [vaddrs[i] for i in places]
             for i, frames in zip(places, self.chains(record, here), strict=True):
                 found[i] = list(frames)
         return found
+
+    def _frames_of(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
+        from unwind.symcache.many import FIRST, TooMany, frames_of, look_up_many
+
+        self.check_names()
+        was_collecting = gc.isenabled()
+        gc.disable()  # there is no garbage, and half a million new objects would be looked through time and again
+        try:
+            return frames_of(self, look_up_many(self, vaddrs, True, FIRST))
+        except TooMany:
+            half = len(vaddrs) // 2
+            return self._frames_of(vaddrs[:half]) + self._frames_of(vaddrs[half:])
+        finally:
+            if was_collecting:
+                gc.enable()
 
     def by_body(self, vaddrs: Sequence[int]) -> Iterator[tuple[Record, list[int]]]:
         """The bodies that hold some of the addresses, and which: their places in `vaddrs`, addresses ascending."""
@@ -293,21 +320,34 @@ class SymCache:
         return record
 
     def _read_record(self, entry: int) -> Record:
+        room = self._take_room()
+        try:
+            return self._read_record_in(room, entry)
+        finally:
+            self._idle.append(room)
+
+    def _take_room(self) -> _Room:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Room()
+
+    def _read_record_in(self, room: _Room, entry: int) -> Record:
         checked = -1
         while True:
             if checked != entry:  # else this is the function that goes on at the entry
                 self.container.piece("records", self._infos[entry], self._infos[entry + 1] - self._infos[entry])
                 checked = entry
-            table = memoryview(self._table)
-            count = read_members(self.container.unchecked("records"), self._infos, entry, table, self._state)
+            table = memoryview(room.table)
+            count = read_members(self.container.unchecked("records"), self._infos, entry, table, room.state)
             if table[0] != entry:
                 entry = table[0]
             elif count == -1:
-                raise self.error("records", self._state[_FAULT] - 1, "who is at this entry breaks a rule")
+                raise self.error("records", room.state[_FAULT] - 1, "who is at this entry breaks a rule")
             elif count >= 0:
                 break
             else:
-                self._table = array("Q", bytes(16 * len(table)))
+                room.table = array("Q", bytes(16 * len(table)))
         head = table[1]
         names, flags, payloads = [], [], []
         at = 3
@@ -330,29 +370,40 @@ class SymCache:
         if not size_bytes:
             return [(CachedFrame(own_name, "", 0, 0, False),)] * len(vaddrs)
         self.container.piece("records", at, size_bytes)
+        room = self._take_room()
+        try:
+            return self._chains_in(room, own_name, record.start, at, size_bytes, vaddrs)
+        finally:
+            self._idle.append(room)
+
+    def _chains_in(
+        self, room: _Room, own_name: str, base: int, at: int, size_bytes: int, vaddrs: list[int]
+    ) -> list[Frames]:
         data = self.container.unchecked("records")
         asked = memoryview(array("Q", vaddrs))
         found = memoryview(bytearray(16 * len(vaddrs))).cast("I", (4, len(vaddrs)))
         width = _MIN_NODES
-        if len(self._numbers) < size_bytes + _SPARE:
-            self._numbers = array("Q", bytes(8 * (size_bytes + _SPARE)))
-        numbers = memoryview(self._numbers)
+        if len(room.numbers) < size_bytes + _SPARE:
+            room.numbers = array("Q", bytes(8 * (size_bytes + _SPARE)))
+        numbers = memoryview(room.numbers)
         while True:
-            if len(self._nodes) < 8 * width:
-                self._nodes = array("I", bytes(32 * width))
-            width = len(self._nodes) // 8
-            nodes = memoryview(self._nodes).cast("B").cast("I", (8, width))
-            count = decode(data, at, size_bytes, record.start, asked, 0, len(asked), numbers, nodes, found)
+            if len(room.nodes) < 8 * width:
+                room.nodes = array("I", bytes(32 * width))
+            width = len(room.nodes) // 8
+            nodes = memoryview(room.nodes).cast("B").cast("I", (8, width))
+            count = decode(data, at, size_bytes, base, asked, 0, len(asked), numbers, nodes, found)
             if count >= -1:
                 break
             width = -2 - count + 1
         if count < 0:
             raise self.error("records", at, "lines and inlined calls break a rule")
-        return [self._chain(own_name, width, *place) for place in zip(*found.tolist(), strict=True)]
+        return [self._chain(room.nodes, own_name, width, *place) for place in zip(*found.tolist(), strict=True)]
 
-    def _chain(self, own_name: str, width: int, node: int, file: int, line: int, column: int) -> Frames:
+    def _chain(
+        self, nodes: array[int], own_name: str, width: int, node: int, file: int, line: int, column: int
+    ) -> Frames:
         """The frames of a place that `decode` found in the nodes it left, `width` in a column."""
-        nodes, frames = self._nodes, []
+        frames = []
         while node:
             frames.append(_new(CachedFrame, (self.text(nodes[width + node]), self.path_of(file), line, column, True)))
             file, line, column = nodes[2 * width + node], nodes[3 * width + node], nodes[4 * width + node]
