@@ -4,7 +4,7 @@ from unwind.symcache._decode cimport decode, read_members
 ctypedef unsigned long long u64
 ctypedef long long i64
 
-cdef u64 SELF, NOWHERE, ALL_KNOWN, SIZED, AGREED, EACH
+cdef u64 SELF, NOWHERE, ALL_KNOWN, SIZED, FIRST, AGREED, EACH
 cdef size_t SPARE, FAULT, DONE, FRAMES, CHAINS, LACKING, NEEDED
 cdef u64 TABLE, NUMBERS, NODES, FRAME_ROOM, CHAIN_ROOM, NOTHING, ONE, ONE_OR_MORE, SEVERAL
 

@@ -23,7 +23,7 @@ SPARE = 8  # as in _decode.py
 
 # what is at an address
 NOTHING, ONE, ONE_OR_MORE, SEVERAL = 0, 1, 2, 3
-AGREED, EACH = 1, 2
+FIRST, AGREED, EACH = 0, 1, 2
 
 
 def make_index(starts, shift, index):
@@ -67,8 +67,8 @@ def look_up(
     """The chains of frames at `offsets` (ascending, from the base of the image), from number state[DONE] on.
 
     order     u32[n]: the row of `answers` that each is for
-    compared  of more members nobody looks for what they have in common; that is the chain of a body of SEVERAL if
-              `wanted` is AGREED, with SELF as its last name; EACH: the chains of all members; AGREED | EACH: it first
+    wanted    of SEVERAL, the chain of the FIRST member; or AGREED: what all have in common, with SELF as its last name,
+              for which nobody looks if there are more than `compared`; or EACH: those of all; AGREED | EACH: it first
     answers   u64[n, 6]: NOTHING, ONE, ONE_OR_MORE or SEVERAL; the first chain, number of chains; entry of the function,
               its size, flags
     frames    u32[f, 4]: name, file, line, column; innermost first
@@ -116,7 +116,9 @@ def look_up(
                 chain_count = 1
             elif members > 0:
                 kind = SEVERAL
-                chain_count = (wanted & AGREED) + (as_u64(members) if wanted & EACH else 0)
+                if wanted == FIRST:
+                    members = 1
+                chain_count = (wanted & AGREED) + (0 if wanted == AGREED else as_u64(members))
             chain = state[CHAINS]
             if (last - i) * chain_count > chains.shape[0] - chain:
                 state[LACKING] = CHAIN_ROOM
@@ -181,7 +183,7 @@ def look_up(
                     else:
                         at = _chain(frames, at, table[column], nodes, found, target - i)
                     chain = state[CHAINS] + (target - i) * chain_count
-                    if wanted & EACH or kind != SEVERAL:
+                    if wanted != AGREED or kind != SEVERAL:
                         k = chain + (member + (wanted & AGREED) if kind == SEVERAL else 0)
                         chains[k, 0] = begin
                         chains[k, 1] = at
