@@ -106,3 +106,14 @@ def test_names_that_are_no_text_are_shown() -> None:
     answers = Resolver(program).resolve(stack.addresses)
     assert "odd\\udcff" in TextWriter(frames_of).block(stack, answers)
     assert json.loads(JsonWriter(frames_of).line(stack, answers))["frames"][0]["name"] == name
+
+
+def test_a_frame_is_written_as_wide_as_its_stack_needs() -> None:
+    program = Program([fold(0, 1)])
+    resolver, writer = Resolver(program), TextWriter(lambda answer: ())
+    for count in (3, 12, 3):
+        stack = Stack((pc(0), *[ret(0)] * (count - 1)))
+        lines = writer.block(stack, resolver.resolve(stack.addresses)).splitlines()[1:-1]
+        width = len(f"#{count - 1}")
+        assert [line.partition("  0x")[0].rstrip() for line in lines] == [f"#{idx}" for idx in range(count)]
+        assert {line.index("  0x") for line in lines} == {width}
