@@ -215,7 +215,7 @@ class _Images:
                 self._data[image] = DataSymbols(path, args.debug_file, args.debug_root)
             except IcfError as error:
                 sys.stderr.write(f"icf: error: {error}\n")
-                self._data[image] = DataSymbols(None)
+                self._data[image] = DataSymbols(None, problem=str(error))
         return self._data[image]
 
     def _open(self, request: Request) -> Symbolizer | LiveSymbolizer:
@@ -285,7 +285,7 @@ class _Asker:
         symbols = self._images.data_of(image)
         for address in asked:
             found = symbols.find(address - self._shift & _U64)
-            yield write_datum(found, address, image or self._exe or "", self._options)
+            yield write_datum(found, address, image or self._exe or "", self._options, symbols.problem)
 
     def _of_image(
         self, symbolizer: Symbolizer | LiveSymbolizer | None, requests: list[Request], image: str

@@ -315,7 +315,7 @@ def test_what_is_no_question_is_said_and_the_others_are_answered(
 
 @pytest.mark.parametrize("options", ["", "-a", "-a -p --output-style=GNU", "--output-style=JSON"])
 def test_an_image_that_cannot_be_read_is_an_answer(options: str) -> None:
-    for line in ("no-such-file 0x1", "no-such-file main", "CODE no-such-file 17"):
+    for line in ("no-such-file 0x1", "no-such-file main", "CODE no-such-file 17", "DATA no-such-file 1"):
         ours, theirs = symbolize(*options.split(), text=line), llvm_symbolizer(*options.split(), text=line)
         assert ours.replace("no-such-file: No such file", "No such file") == theirs
 

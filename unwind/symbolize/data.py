@@ -35,7 +35,10 @@ _NONE = Datum((), 0, 0)
 class DataSymbols:
     """The variables of the image at a path, none without one; raises `IcfError` for what is no image."""
 
-    def __init__(self, path: str | None, debug_file: str | None = None, debug_roots: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: str | None, debug_file: str | None = None, debug_roots: Sequence[str] = (), problem: str = ""
+    ) -> None:
+        self.problem = problem  # why there are none
         self._start = self._size = np.empty(0, np.uint64)
         if path is None:
             return
@@ -57,12 +60,13 @@ class DataSymbols:
         return Datum(tuple(dict.fromkeys(self._names[row] for row in same.tolist())), start, size_bytes)
 
 
-def write_datum(found: Datum, address: int, image: str, options: Options) -> str:
-    """The answer, in the style of the options."""
+def write_datum(found: Datum, address: int, image: str, options: Options, problem: str = "") -> str:
+    """The answer, in the style of the options; `problem` is with the image."""
     name = " | ".join(map(namer(options), found.linkage_names))
     if options.form == "json":
         data = {"Name": name, "Size": hex(found.size_bytes), "Start": hex(found.start)}
-        answer = {"Address": hex(address), "Data": data, "ModuleName": image}
+        said = {"Error": {"Message": problem}} if problem else {"Data": data}
+        answer = {"Address": hex(address), **said, "ModuleName": image}
         return json.dumps(answer, separators=(",", ":")) + "\n"
     head = f"{address:#x}{': ' if options.pretty else chr(10)}" if options.addresses else ""
     return f"{head}{name or '??'}\n{found.start} {found.size_bytes}\n??:?\n" + "\n" * (options.form == "llvm")
