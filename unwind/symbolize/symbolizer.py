@@ -81,7 +81,7 @@ class Symbolized(NamedTuple):
 
 
 class Symbolizer:
-    """Looks addresses up in the symcache of an image."""
+    """Looks addresses up in the symcache of an image; any number of threads may ask at a time."""
 
     def __init__(self, cache: SymCache | LazySymCache) -> None:
         self._cache = cache
