@@ -16,12 +16,16 @@ from collections import defaultdict
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from icf import cli
+
+_SYMBOL = Struct("<IBBHQQ")  # st_name, st_info, st_other, st_shndx, st_value, st_size
+STT_FUNC, SHN_UNDEF = 2, 0
 
 Frame = dict[str, Any]  # of `icf resolve --out json`
 Names = frozenset[str]  # all symbols of one function; none for a frame outside of the image
@@ -101,9 +105,11 @@ class Functions:
         with path.open("rb") as file:
             table = ELFFile(file).get_section_by_name(".symtab")
             assert isinstance(table, SymbolTableSection)
-            for symbol in table.iter_symbols():
-                if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
-                    self._names[symbol["st_value"]].add(_source_name(symbol.name))
+            names = table.stringtable.data()
+            # not `iter_symbols`, which takes half a second for a program that is linked statically
+            for name, info, _, section, value, _ in _SYMBOL.iter_unpack(table.data()):
+                if info & 15 == STT_FUNC and section != SHN_UNDEF:
+                    self._names[value].add(_source_name(names[name : names.index(0, name)].decode()))
         self._starts = sorted(self._names)
 
     def at(self, frame: str) -> Names:

@@ -6,14 +6,16 @@ does for the compiler, so it does not become a jump.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from tests.e2e.program import Program
-from tests.support.link import tool
+from tests.support.link import lasting_folder, tool
 
 HERE = Path(__file__).resolve().parent
 _COMPILERS = {
@@ -142,13 +144,22 @@ class Workshop:
 
     def sampler(self, *flags: str) -> Path:
         """The sampler's object; without debug info and without a section of its own for each function."""
-        path = self.folder / "sampler.o"
-        self._compiler("-O2", *flags, "-c", HERE / "sampler.cpp", "-o", path)
-        return path
+        return Path(shutil.copy(_sampler(self.toolchain.compiler, flags), self.folder / "sampler.o"))
 
     def _compiler(self, *args: str | Path) -> subprocess.CompletedProcess[str]:
-        compiler = self.toolchain.compiler
-        command = [tool(*_COMPILERS[compiler]), *_FLAGS[compiler], *map(str, args)]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, errors="replace")
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
-        return done
+        return _run_compiler(self.toolchain.compiler, self.folder, *args)
+
+
+@cache
+def _sampler(compiler: str, flags: tuple[str, ...]) -> Path:
+    """Compiled once for all tests."""
+    folder = lasting_folder()
+    _run_compiler(compiler, folder, "-O2", *flags, "-c", HERE / "sampler.cpp", "-o", "sampler.o")
+    return folder / "sampler.o"
+
+
+def _run_compiler(compiler: str, folder: Path, *args: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [tool(*_COMPILERS[compiler]), *_FLAGS[compiler], *map(str, args)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+    return done
