@@ -6,6 +6,7 @@ virtual functions, tail calls, calls that are inlined, a cold part, functions th
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def build(compiler: str, flags: tuple[str, ...], linker: str = "bfd", link_flags
     """The linked program; the same file for the same arguments, not to be changed."""
     commands = {"bfd": "ld.bfd", "gold": "ld.gold", "lld": "ld.lld-19", "mold": "mold"}
     objects = _objects(compiler, flags)
-    out = lasting_folder() / "program"
+    out = Path(tempfile.mkdtemp(dir=objects[0].parent)) / "program"  # beside its objects, and what they leave there
     if any(flag.startswith("-flto") for flag in flags):
         driver = [tool(COMPILERS[compiler][1]), *flags, "-nostdlib", "-pie"]
         driver += [f"-fuse-ld={linker}"] if compiler == "gcc" else [f"--ld-path={tool(commands[linker])}"]
