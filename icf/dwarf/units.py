@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,7 @@ _RESTORE_ROWS = 1 << 19  # relocations read at a time, 12 MB
 _ADDRESS_SECTIONS = (".debug_info", ".debug_addr", ".debug_rnglists", ".debug_ranges")
 
 
+@cache
 def indirect_forms() -> NDArray[np.uint32]:
     """The operation of every form for each kind of unit, for DW_FORM_indirect."""
     forms = np.full(512, 0xFFFFFFF, np.uint32)
@@ -69,6 +71,7 @@ def indirect_forms() -> NDArray[np.uint32]:
         for form in range(64):
             if form not in (0x16, 0x21):  # indirect itself; an implicit constant has no place in a DIE
                 forms[variant * 64 + form] = form_op(form, offset_size, address_size, version)
+    forms.flags.writeable = False  # all images share it
     return forms
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from icf.dwarf import _abbrev, _ranges, _scan, _tombstones, _unit_headers
 from icf.dwarf.dies import Dies, read_dies, resolve
 from icf.dwarf.scan import scan_functions
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.units import DebugInfo, indirect_forms
 from icf.elf.image import Image
 from tests.support.builds import uncompiled
 from tests.support.elf import Elf, Part
@@ -110,9 +110,11 @@ def uncompiled_kernels() -> Iterator[None]:
     try:
         for one in patches:
             one.start()
+        indirect_forms.cache_clear()
         yield
     finally:
         patch.stopall()
+        indirect_forms.cache_clear()
 
 
 @dataclass
