@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,22 +10,14 @@ import pytest
 from icf.dwarf import _line, _line_header, line_scan
 from icf.dwarf.line import LineProgram, LineSections, scan_all
 from icf.errors import FormatError
+from tests.support.builds import uncompiled
 from tests.support.line_tables import END, function, set_address, sleb, uleb, unit
 
 EDGES = [0, 1, 0x7F, 0x80, 2**31, 2**32 - 1, 2**32, 2**56 + 3, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
 SIGNED_EDGES = [0, -1, 63, 64, -64, -65, 2**31, -(2**31), 2**32, 2**56 + 3, -(2**56) - 3, 2**63 - 1, -(2**63)]
 
 
-def _uncompiled(kernel: ModuleType) -> ModuleType:
-    source = Path(kernel.__file__ or "").with_name(f"{kernel.__name__.rpartition('.')[2]}.py")
-    spec = importlib.util.spec_from_file_location(f"uncompiled{source.stem}", source)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-PURE_HEADER, PURE_LINE = _uncompiled(_line_header), _uncompiled(_line)
+PURE_HEADER, PURE_LINE = uncompiled(_line_header), uncompiled(_line)
 
 
 def described(sections: LineSections, offsets: list[int]) -> list[object]:
