@@ -17,11 +17,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from icf.elf.image import Image
-from tests.bench.timing import CommandFailed, Cost, run_in_turns, warm
+from tests.bench.symcache import random_vaddrs
+from tests.bench.timing import CommandFailed, Cost, run, run_in_turns, warm
 from tests.truth.builds import build
 from tests.truth.programs import CACHE, GENERATED, NINJA, Unavailable
 from tests.truth.tool import default_command
@@ -125,6 +127,23 @@ def _bench_query(image: Path, command: Sequence[str], work: Path) -> Figures:
     return {f"{name}_ms": cost.wall_s * 1e3 for name, cost in run_in_turns(commands, QUERY_TURNS).items()}
 
 
+def _bench_symbolize(image: Path, command: Sequence[str], work: Path, turn_count: int) -> Figures:
+    """Random addresses on stdin of an image that has its tables, if it could be given some; the symcache is kept."""
+    passed = work / "passed" if (work / "passed").exists() else image
+    asked = work / "addresses"
+    asked.write_text("".join(f"{vaddr:#x}\n" for vaddr in random_vaddrs(passed)))
+    base = [*command, "symbolize", "-e", str(passed), "--cache-dir", str(work / "cache")]
+    styles = {"text": (), "json": ("--style", "json"), "candidates": ("--candidates",)}
+    commands = {name: [*base, *options] for name, options in styles.items()}
+    if symbolizer := shutil.which("llvm-symbolizer-19"):
+        commands["peer"] = [symbolizer, "-e", str(passed)]
+    return {
+        f"{name}_{field}": getattr(cost, field)
+        for name, cost in run_in_turns(commands, turn_count, partial(run, asked=asked)).items()
+        for field in ("wall_s", "peak_mb")
+    }
+
+
 def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures:
     """All figures of one image; a part that fails says why and the others go on."""
     warm(image)
@@ -138,6 +157,7 @@ def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures
             "resolve": lambda: _bench_resolve(image, command, work, turn_count),
             "symcache": lambda: _bench_symcache(image, work, turn_count),
             "query": lambda: _bench_query(image, command, work),
+            "symbolize": lambda: _bench_symbolize(image, command, work, turn_count),
         }
         for name, part in parts.items():
             try:
@@ -149,7 +169,7 @@ def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures
 
 def _lines(figures: Figures) -> Iterator[str]:
     yield figures["image"]
-    for name in ("scan", "rewrite", "pass", "resolve", "symcache", "query"):
+    for name in ("scan", "rewrite", "pass", "resolve", "symcache", "query", "symbolize"):
         part = figures[name]
         if "problem" in part:
             yield f"  {name:8} failed: {part['problem']}"
@@ -192,6 +212,16 @@ def _lines(figures: Figures) -> Iterator[str]:
             f"  query    one address, the whole process: {asking['query_ms']:.1f} ms; a Python that does nothing "
             f"{asking['python_ms']:.1f} ms"
         )
+    if "text_wall_s" in (writing := figures["symbolize"]):
+        names = [name for name in ("text", "json", "candidates", "peer") if f"{name}_wall_s" in writing]
+        costs = [f"{name} {writing[f'{name}_wall_s']:.2f} s, {writing[f'{name}_peak_mb']:.0f} MB" for name in names]
+        yield f"  symbolize 100,000 addresses on stdin, folded ones with tables: {'; '.join(costs)}{_ratio(writing)}"
+
+
+def _ratio(writing: Figures) -> str:
+    if "peer_wall_s" not in writing:
+        return ""
+    return f" (llvm-symbolizer): text takes {writing['text_wall_s'] / writing['peer_wall_s']:.2f} of its time"
 
 
 def _symcache_lines(figures: Figures) -> Iterator[str]:

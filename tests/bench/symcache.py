@@ -43,12 +43,8 @@ def ask(image_path: Path, path: Path) -> dict[str, float]:
     import numpy as np
 
     cache = SymCache.open(path)
-    with Image.open(image_path) as image:
-        section = image.section(".text")
-        assert section is not None
-        low, high = section.vaddr, section.vaddr + section.size_bytes
-    rng = random.Random(1)
-    vaddrs = [rng.randrange(low, high) for _ in range(ADDRESS_COUNT)]
+    vaddrs = random_vaddrs(image_path)
+    low, high = min(vaddrs), max(vaddrs)
     plain = np.random.default_rng(1).integers(low, high, PLAIN_COUNT).astype(np.uint64)
     container = cache.container
     column_bytes = META.unpack(container.piece("meta", 0, META.size))[5]
@@ -66,6 +62,16 @@ def ask(image_path: Path, path: Path) -> dict[str, float]:
             lambda: subprocess.run(command, input=asked, text=True, stdout=subprocess.DEVNULL, check=True)
         )
     return figures
+
+
+def random_vaddrs(image_path: Path) -> list[int]:
+    """Addresses in its code, the same each time."""
+    with Image.open(image_path) as image:
+        section = image.section(".text")
+        assert section is not None
+        low, high = section.vaddr, section.vaddr + section.size_bytes
+    rng = random.Random(1)
+    return [rng.randrange(low, high) for _ in range(ADDRESS_COUNT)]
 
 
 def _best_s(work: Callable[[], object]) -> float:

@@ -6,6 +6,7 @@ are compared. One turn that is not counted warms the page cache.
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -37,10 +38,11 @@ sys.exit(status != 0)
 """
 
 
-def run(command: Sequence[str]) -> Cost:
-    """Run once; time and memory of this command alone. It finds nothing on its standard input."""
+def run(command: Sequence[str], asked: Path = Path(os.devnull)) -> Cost:
+    """Run once; time and memory of this command alone. On its standard input it finds what is in `asked`."""
     starter = [sys.executable, "-I", "-S", "-c", _STARTER, *command]
-    done = subprocess.run(starter, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    with asked.open("rb") as stdin:
+        done = subprocess.run(starter, stdin=stdin, capture_output=True, text=True, errors="replace")
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         raise CommandFailed(f"{command[0]}: {lines[-1] if lines else 'failed'}")
