@@ -79,7 +79,8 @@ def scan(
                  DIEs are relative to; 2 every subprogram that is no declaration, as with picks; 3 as 0, but of the
                  functions `picks` only, and `sites` is u64[n, 4]: the last column tells apart, within a function, the
                  scopes (DIEs) that sites are children of; 4 as 0, but `sites` are the inlined calls, in the order
-                 of their DIEs, and `subprograms` is u64[n, 7], the last column DW_AT_LLVM_stmt_sequence + 1
+                 of their DIEs, and `subprograms` is u64[n, 7]: instead of the origin where in .debug_addr the low pc
+                 stands + 1, 0 if it stands in place, and behind that DW_AT_LLVM_stmt_sequence + 1
     picks        u64[n, 2]: offset of a DIE, its unit's row; n = 0: scan units
     stack        i32 scratch, its length (in modes 3 and 4: half of it) bounds the nesting
     subprograms  u64[n, 6]: DIE, low, high, ranges, flags | unit << 32, origin; flags: 1 has low, 2 has ranges as
@@ -344,6 +345,7 @@ def scan(
                         addr_base = units[unit, 14]
                 if kind == 1 or (kind == 2 and mode != 4) or (kind == 5 and mode == 4) or pick_mode:
                     # addresses: low_pc or return pc, call pc
+                    address_idx = val[3] + 1 if val[32 + 3] == 3 else 0
                     if val[32 + 3] == 3 or val[32 + 4] == 3:
                         err = look_up(val, addr, addr_base, address_size)
                         if err != 0:
@@ -389,6 +391,7 @@ def scan(
                                 subprograms[n_subs, 11] = decls[decl, 3]
                                 flags |= store_details(subprograms, n_subs, units, unit, val, str_offsets)
                             elif mode == 4:
+                                subprograms[n_subs, 5] = address_idx
                                 subprograms[n_subs, 6] = val[16] + 1 if val[32 + 16] == 10 else 0
                             subprograms[n_subs, 4] = flags | unit << 32
                             row = n_subs

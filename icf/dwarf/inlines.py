@@ -30,6 +30,7 @@ class TreeFunctions(NamedTuple):
     die: U64
     unit: NDArray[np.uint32]
     sequence_at: U64  # DW_AT_LLVM_stmt_sequence + 1, 0 if it has none
+    address_idx: U64  # where in .debug_addr its low pc stands + 1, 0 if it stands in place
     first_node: NDArray[np.int64]
     last_node: NDArray[np.int64]
 
@@ -81,8 +82,9 @@ def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
     )
     first_node = np.searchsorted(function, np.arange(len(functions) + 1))
     unit = functions[:, 4] >> _SHIFT32
+    die, address_idx, sequence_at = functions[:, 0], functions[:, 5], functions[:, 6]
     return InlineScan(
-        TreeFunctions(functions[:, 0], unit.astype(np.uint32), functions[:, 6], first_node[:-1], first_node[1:]),
+        TreeFunctions(die, unit.astype(np.uint32), sequence_at, address_idx, first_node[:-1], first_node[1:]),
         _ranges(debug, functions[:, 1], functions[:, 2], functions[:, 3], functions[:, 4], unit),
         Nodes(origin, function, up, file, line, column),
         _ranges(debug, low, high, high, flags, unit[function]),

@@ -159,12 +159,20 @@ class LineProgram:
         """The same for two sequences that say the same of each instruction, and for no others."""
         known = self._digests.get(sequence_idx)
         if known is None:
-            rows = slice(int(self.sequences.row_start[sequence_idx]), int(self.sequences.row_end[sequence_idx]))
-            address = self.address[rows] - self.address[rows.start]
+            first, last = int(self.sequences.row_start[sequence_idx]), int(self.sequences.row_end[sequence_idx])
+            rows = first + np.flatnonzero(self.holds[first:last])
+            address = self.address[rows] - self.address[first]
             columns = (address, self.file_idx[rows], self.line[rows], self.column[rows])
             said = b"".join(column.tobytes() for column in columns)
             known = self._digests[sequence_idx] = self._said.setdefault(said, len(self._said))
         return known
+
+    @cached_property
+    def holds(self) -> NDArray[np.bool_]:
+        """Which rows say something of an instruction: the last at its address, and the ends of sequences."""
+        holds = np.ones(len(self.address), np.bool_)
+        holds[:-1] = (self.address[1:] != self.address[:-1]) | ((self.flags[:-1] & RowFlag.END_SEQUENCE) != 0)
+        return holds
 
     @cached_property
     def _digests(self) -> dict[int, int]:

@@ -27,7 +27,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from icf.dwarf.line import LineProgram
@@ -41,12 +40,15 @@ def choose_sequence(
     decl_file: int,
     decl_line: int,
     function_lines: Sequence[int] | None = None,
+    *,
+    is_here: bool = False,
 ) -> int | None:
     """The sequence of the member that is declared at decl_file:decl_line and whose body is at `vaddr_of_body`.
 
     `program` is the line table of the unit that has the member's definition, and decl_file:decl_line is that
     definition's. `function_lines` are the decl_lines, ascending, of all functions which the unit's DIEs place in that
-    file (declarations and inlined ones too; the more, the safer).
+    file (declarations and inlined ones too; the more, the safer). `is_here`: the member's sequence is known to be at
+    the body, so that dead ones do not compete.
 
     None:
       - no live sequence starts at the body, and not exactly one covers it;
@@ -79,56 +81,13 @@ def choose_sequence(
         limit = int(heads.min()) + 1
     own = program.rows_of_lines(path, decl_line, limit)
     with_own = np.unique(program.sequence_idx[own])
-    rivals = with_own[is_dead[with_own] | np.isin(with_own, starting)]
+    rivals = with_own[(is_dead[with_own] & (not is_here)) | np.isin(with_own, starting)]
     starts_so = np.isin(sequences.row_start[rivals].astype(np.int64), own)
     rivals = rivals[starts_so] if starts_so.any() else rivals
     chosen = rivals[~is_dead[rivals]].tolist()
     if not chosen or len(set(map(program.rows_digest, rivals.tolist()))) > 1:
         return None
     return int(chosen[0])
-
-
-def choose_dead_sequence(
-    program: LineProgram, size_bytes: int, decl_file: int, decl_line: int, limit: int
-) -> int | None:
-    """The sequence of a function of `size_bytes` whose address was tombstoned, as it was folded; None: not certain.
-
-    The function is declared at decl_file:decl_line, and the next one of that file at line `limit`: rows of these lines
-    are its own. Sequences whose own rows say the same of each instruction will do for each other.
-    """
-    sequences = program.sequences
-    is_it = sequences.dead & (sequences.end - sequences.start == np.uint64(size_bytes))
-    path = program.file(decl_file)
-    numbers = [i for i, name in enumerate(program.files) if name == path]
-    rivals: list[tuple[bool, int, list[tuple[int, int, int]]]] = []
-    for i in np.flatnonzero(is_it).tolist():
-        rows = _rows(program, i)
-        own = (program.line[rows] >= decl_line) & (program.line[rows] < limit)
-        own &= np.isin(program.file_idx[rows], numbers)
-        if own[:-1].any():
-            rivals.append((not own[0], i, _places(program, rows, own)))
-    rivals.sort()
-    chosen = [rival for rival in rivals if rival[0] == rivals[0][0]]
-    if not path or not chosen or any(places != chosen[0][2] for _, _, places in chosen):
-        return None
-    return chosen[0][1]
-
-
-def _places(program: LineProgram, rows: slice, own: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
-    """Address from the start, line and column wherever the place changes; of rows that are not `own` it is 0."""
-    address = program.address[rows] - program.address[rows.start]
-    columns = address, program.line[rows] * own, program.column[rows] * own
-    places: list[tuple[int, int, int]] = []
-    for at, line, column in zip(*(values.tolist() for values in columns), strict=True):
-        if places and places[-1][0] == at:
-            places.pop()
-        if not places or places[-1][1:] != (line, column):
-            places.append((at, line, column))
-    return places
-
-
-def _rows(program: LineProgram, sequence_idx: int) -> slice:
-    return slice(int(program.sequences.row_start[sequence_idx]), int(program.sequences.row_end[sequence_idx]))
 
 
 def _starts_with_head(program: LineProgram, sequence_idx: int) -> bool:

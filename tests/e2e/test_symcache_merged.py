@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from icf.elf.image import Image
-from tests.e2e.workshop import ALL, Toolchain, Workshop
+from tests.e2e.workshop import ALL, GCC_MOLD, LLD_ALONE, MOLD, Toolchain, Workshop
 from tests.support.symcaches import cache_of, differences, packed
+from tests.truth.lines import compare
 from unwind.symcache.build import build_sections
 from unwind.symcache.symcache import SymCache
 
@@ -95,6 +97,55 @@ def test_name_and_line_are_of_one_function(tmp_path: Path, toolchain: Toolchain,
     if toolchain.linker == "gold" or "--emit-relocs" in " ".join(toolchain.link_flags):
         assert known > unknown  # their debug information still says where folded functions are
     assert differences(program.folded, cache, code) == []
+
+
+# what is inlined in one is a function of its own in another, and text that differs in where it stands
+WRAPPED = """
+struct List { int *first, *last; inline int size() const { return int(last - first); }
+    inline int at(int place) const { return first[place]; } };
+struct Other { int *first, *last; inline int size() const { return int(last - first); }
+    inline int at(int place) const { return first[place]; } };
+template <class T> inline int sum(const T &of) {
+    int total = 0;
+    for (int place = 0; place < of.size(); ++place)
+        total += of.at(place) ^ place;
+    return total;
+}
+__attribute__((noinline)) int sum_of_list(const List &of) { return sum(of); }
+__attribute__((noinline)) int sum_of_other(const Other &of) { return sum(of); }
+__attribute__((noinline)) int directly(const List &of) {
+    int total = 0;
+    for (int place = 0; place < of.size(); ++place)
+        total += of.at(place) ^ place;
+    return total;
+}
+"""
+WRAPPED_MAIN = """
+int main(int argc, char **) {
+    int numbers[] = {1, argc, 3};
+    List list{numbers, numbers + 3}; Other other{numbers, numbers + 2};
+    static BoxA<int> a; static BoxB<int> b; static BoxC<unsigned> c;
+    return sum_of_list(list) + sum_of_other(other) + directly(list) + a.get(argc) + b.get(argc) + c.get(argc)
+        + a.forward(argc) + b.forward(argc) + c.forward(argc);
+}
+"""
+
+
+@pytest.mark.parametrize("has_tables", [True, False], ids=["tables", "no tables"])
+@pytest.mark.parametrize("toolchain", [LLD_ALONE, replace(LLD_ALONE, compiler="gcc"), MOLD, GCC_MOLD], ids=str)
+def test_each_member_has_the_lines_it_has_without_folding(
+    tmp_path: Path, toolchain: Toolchain, has_tables: bool
+) -> None:
+    workshop = Workshop(tmp_path, toolchain)
+    source = PARTS + WRAPPED + WRAPPED_MAIN
+    program = workshop.build_with_tables(source) if has_tables else workshop.build(source)
+    report = compare(program.folded, program.unfolded, 64)
+    assert report.findings == []
+    assert report.points["wrong"] == 0 and report.not_found == 0
+    if has_tables or toolchain.linker == "lld":  # mold drops the names of what it folds
+        assert report.members >= 6 and report.inlining >= 2
+        # `directly` has its own text, which is not always enough to place what it inlines
+        assert report.with_lines >= report.members - 1 and report.with_chain >= report.inlining - 1
 
 
 def test_partial(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ except ImportError:
 
 DEPTH_LIMIT = 1024
 SELF = 0xFFFFFFFF
-MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def encode(
@@ -21,9 +20,7 @@ def encode(
 ):  # fmt: skip
     """Write the payload of each of `pieces` to `out`; how many bytes that are. `ends`: payload, its columns' start.
 
-    pieces      u64[n, 12]: start, end, first and last + 1 of its ranges, of its nodes, of its rows, what is added to
-                the addresses of its rows; unless the last is 0, only rows of this file (as `file_map` has it) from
-                this line up to that line tell anything
+    pieces      u64[n, 8]: start, end, first and last + 1 of its ranges, of its nodes, of its rows
     range_*     ranges of inlined calls: low, high, node (from the first of the piece); a piece's by low, then node
     node_*      columns of nodes: what `icf.dwarf.inlines.Nodes` has; `node_name` instead of the origin
     address...  columns of line rows, those of a piece one sequence, the last its end
@@ -40,10 +37,6 @@ def encode(
             start = pieces[piece, 0]
             end = pieces[piece, 1]
             base = pieces[piece, 4]
-            shift = pieces[piece, 8]
-            own_file = pieces[piece, 9]
-            own_line = pieces[piece, 10]
-            limit = pieces[piece, 11]
             segment_count = _paint(
                 range_low, range_high, range_node, pieces[piece, 2], pieces[piece, 3], start, end, segments, scratch
             )
@@ -95,7 +88,7 @@ def encode(
                 i = last_row
                 while row < i:
                     middle = (row + i) >> 1
-                    if (address[middle] + shift) & MASK <= start:
+                    if address[middle] <= start:
                         row = middle + 1
                     else:
                         i = middle
@@ -118,7 +111,7 @@ def encode(
             old_line = SELF
             seen = 0
             while now < end:
-                while row < last_row and (address[row] + shift) & MASK <= now:
+                while row < last_row and address[row] <= now:
                     row += 1
                 while segment < segment_count and segments[0, segment] <= now:
                     segment += 1
@@ -130,9 +123,6 @@ def encode(
                 if row > pieces[piece, 6] and row < last_row:
                     file = file_map[file_idx[row - 1]] if file_idx[row - 1] < file_map.shape[0] else 0
                     number = line[row - 1]
-                    if limit != 0 and (file != own_file or number < own_line or number >= limit):
-                        file = 0
-                        number = 0
                 if node != old_node or file != old_file or number != old_line:
                     head = (now - written) << 2
                     written = now
@@ -167,8 +157,8 @@ def encode(
                     old_file = file
                     old_line = number
                 now = end
-                if row < last_row and (address[row] + shift) & MASK < now:
-                    now = (address[row] + shift) & MASK
+                if row < last_row and address[row] < now:
+                    now = address[row]
                 if segment < segment_count and segments[0, segment] < now:
                     now = segments[0, segment]
             out[at] = 0
@@ -193,23 +183,19 @@ def encode(
             written = start
             old_line = 0
             while now < end:
-                while row < last_row and (address[row] + shift) & MASK <= now:
+                while row < last_row and address[row] <= now:
                     row += 1
                 number = 0
                 if row > pieces[piece, 6] and row < last_row:
                     number = column[row - 1]
-                    if limit != 0:
-                        file = file_map[file_idx[row - 1]] if file_idx[row - 1] < file_map.shape[0] else 0
-                        if file != own_file or line[row - 1] < own_line or line[row - 1] >= limit:
-                            number = 0
                 if number != old_line:
                     at = _uleb(out, at, now - written)
                     at = _uleb(out, at, number)
                     written = now
                     old_line = number
                 now = end
-                if row < last_row and (address[row] + shift) & MASK < now:
-                    now = (address[row] + shift) & MASK
+                if row < last_row and address[row] < now:
+                    now = address[row]
             if too_deep != 0:
                 at = begin
                 ends[piece, 1] = at

@@ -21,13 +21,14 @@ from icf.dwarf.units import LANGUAGE, DebugInfo
 from icf.elf.image import Image
 from icf.folds.aliases import kin
 from icf.model import FoldClass, Member, MemberFlag
-from icf.strings import hash_table
+from icf.strings import hash_names, hash_table
 from unwind.symcache.bodies import Bodies
 from unwind.symcache.names import Names
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 _STB_LOCAL = 0
+_HIGHEST = np.uint64(0xFFFFFFFFFFFFFFFE)  # addresses from here, or up to 1, are tombstones
 
 
 class Claims(NamedTuple):
@@ -83,6 +84,13 @@ class _Functions:
         at = order[np.minimum(np.searchsorted(self.die, dies, sorter=order), len(order) - 1)]
         return np.where((dies != 0) & (self.die[at] == dies), at, -1)
 
+    def lost_by_name(self, names: list[str]) -> I64:
+        """For each linkage name the first function that has no address, but has the name; -1 for none."""
+        rows = np.unique(self.owner[(self.low <= 1) | (self.low >= _HIGHEST)])
+        hashes = self._debug.string_hashes(self.names(rows))
+        by_hash = dict(zip(hashes[::-1].tolist(), rows[::-1].tolist(), strict=True))
+        return np.array([by_hash.get(value, -1) for value in hash_names(names).tolist()], np.int64)
+
     def split_externals(self) -> dict[str, int]:
         """The functions with external linkage that other files describe (.dwo), by linkage name."""
         rows = np.flatnonzero(self.die >= np.uint64(len(self._debug.info)))
@@ -134,6 +142,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
         dies = [member.die * (not member.flags & MemberFlag.SYNTHETIC) for _, fold in folds for member in fold.members]
         described = functions.of_dies(np.array(dies, np.uint64))
         _claim_split(functions, folds, described)
+        _claim_lost(functions, folds, function[: len(body)], described)
         lost[: len(body)] = np.where(function[: len(body)] < 0, described, -1)
         function[len(body) + len(only) :] = scan.function_ranges.owner[bodies.function[unnamed]]
         owner = scan.function_ranges.owner[bodies.function[unnamed]]
@@ -202,6 +211,22 @@ def _claim_split(functions: _Functions, folds: list[tuple[int, FoldClass]], desc
                 described[row] = by_name.get(members[row].name, -1)
 
 
+def _claim_lost(functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64, described: I64) -> None:
+    """Fill in the descriptions of members that no table names: those of their name that have lost their address.
+
+    Of copies in many units the first is the one that was linked.
+    """
+    members = [(fold, member) for _, fold in folds for member in fold.members]
+    rows = [
+        row
+        for row, (fold, member) in enumerate(members)
+        if fold.merged and not member.die and not member.flags & MemberFlag.LOCAL and function[row] < 0
+    ]
+    if rows:
+        first = functions.lost_by_name([members[row][1].name for row in rows])
+        described[rows] = np.where(described[rows] < 0, first, described[rows])
+
+
 class _Described:
     """The functions that are described at one body; a body may have thousands."""
 
@@ -227,8 +252,9 @@ class _Described:
 
     def choose(self, member: Member, *, is_alone: bool) -> int:
         """That of a member, -1 where none or not exactly one is it."""
-        if member.die and not member.flags & MemberFlag.SYNTHETIC and member.die in self._by_die:
-            return self._by_die[member.die]
+        if member.die and not member.flags & MemberFlag.SYNTHETIC:
+            if member.die in self._by_die or member.flags & MemberFlag.LOCAL:  # another file may have its like here
+                return self._by_die.get(member.die, -1)
         known = {member.name, *member.aliases}
         named = [(owner, name) for name in known for owner in self._by_name.get(name, ())]
         akin = [each for kind in set(map(kin, known)) for each in self._by_kin.get(kind, ())]

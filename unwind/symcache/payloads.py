@@ -16,7 +16,9 @@ from unwind.symcache.bodies import Bodies
 from unwind.symcache.claims import Claims
 from unwind.symcache.lines import Choices, Lines
 from unwind.symcache.names import Names
+from unwind.symcache.sequences import Chooser
 from unwind.symcache.trees import Trees
+from unwind.symcache.twins import find_twins
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -44,16 +46,19 @@ def encode_payloads(
     if debug is None or scan is None:
         final, texts = names.finish(np.bincount(claims.name, minlength=names.count))
         return Encoded(payloads, 0, final, texts, [""])
-    claims = claims._replace(function=_affordable(scan, claims.function))
-    described = np.maximum(claims.function, claims.lost)
+    described = _affordable(scan, np.maximum(claims.function, claims.lost))
+    claims = claims._replace(function=np.minimum(claims.function, described), lost=np.minimum(claims.lost, described))
     units = np.unique(scan.functions.unit[described]) if (described >= 0).all() else None
     lines = Lines(image, debug, units)
-    trees = Trees(debug, scan, np.unique(claims.function[claims.function >= 0]), names)
+    chooser = Chooser(debug, scan)
+    choices = lines.choose(chooser, scan, bodies, claims)
+    tree, placed = find_twins(debug, scan, bodies, claims, lines, chooser, choices)
+    choices.last_row[(tree < 0) & (claims.lost >= 0)] = 0  # without the calls nothing says whose a line is
+    trees = Trees(debug, scan, np.unique(described[tree >= 0]), names, placed)
     uses = np.bincount(claims.name, minlength=names.count) + np.bincount(trees.name, minlength=names.count)
     final, texts = names.finish(uses)
     trees.name = final[trees.name]
-    choices = lines.choose(debug, scan, bodies, claims)
-    job = _Job(bodies, claims, trees, lines, choices)
+    job = _Job(bodies, claims, described, tree, trees, lines, choices)
     jobs = list(job.parts())
     workers = min(thread_count(), len(jobs))
     if workers > 1:
@@ -87,13 +92,15 @@ class _Job(NamedTuple):
 
     bodies: Bodies
     claims: Claims
+    described: I64  # the function that each claim's inlined calls are of
+    tree: I64  # the one whose ranges they have
     trees: Trees
     lines: Lines
     choices: Choices
 
     def parts(self) -> list[I64]:
         """Claims that know something, in groups of one line table each."""
-        rows = np.flatnonzero((self.claims.function >= 0) | (self.choices.last_row > self.choices.first_row))
+        rows = np.flatnonzero((self.tree >= 0) | (self.choices.last_row > self.choices.first_row))
         rows = rows[np.argsort(self.choices.table[rows], kind="stable")]
         cuts = np.flatnonzero(np.diff(self.choices.table[rows])) + 1
         parts = np.split(rows, cuts) if len(rows) else []
@@ -102,14 +109,14 @@ class _Job(NamedTuple):
     def run(self, rows: I64) -> tuple[list[bytes], int]:
         """The payloads of claims of one table, and how many bytes of them are columns."""
         trees, nodes = self.trees, self.trees.nodes
-        body, function = self.claims.body[rows], self.claims.function[rows]
-        pieces = np.zeros((len(rows), 12), np.uint64)
+        body = self.claims.body[rows]
+        pieces = np.zeros((len(rows), 8), np.uint64)
         pieces[:, 0], pieces[:, 1] = self.bodies.start[body], self.bodies.end[body]
-        described = function >= 0
-        for i, edge in enumerate((trees.first_range, trees.last_range, trees.first_node, trees.last_node)):
-            pieces[described, 2 + i] = edge[function[described]]
+        has = self.tree[rows] >= 0
+        tree, described = self.tree[rows[has]], self.described[rows[has]]
+        pieces[has, 2], pieces[has, 3] = trees.first_range[tree], trees.last_range[tree]
+        pieces[has, 4], pieces[has, 5] = trees.first_node[described], trees.last_node[described]
         pieces[:, 6], pieces[:, 7] = self.choices.first_row[rows], self.choices.last_row[rows]
-        pieces[:, 8], pieces[:, 9:] = self.choices.shift[rows], self.choices.own[rows]
         table = int(self.choices.table[rows[0]])
         program = self.lines.tables[table] if table >= 0 else None
         (address, file_idx, line, column), file_map = _NO_ROWS, np.empty(0, np.uint32)
@@ -141,7 +148,7 @@ def _row_counts(pieces: U64, address: U64) -> U64:
     for group in np.split(order, np.flatnonzero(np.diff(pieces[order, 6])) + 1):
         if len(group) > 1:
             part = address[int(pieces[group[0], 6]) : int(pieces[group[0], 7])]
-            low = np.searchsorted(part, pieces[group, 0] - pieces[group, 8], side="right")
-            high = np.searchsorted(part, pieces[group, 1] - pieces[group, 8], side="left")
+            low = np.searchsorted(part, pieces[group, 0], side="right")
+            high = np.searchsorted(part, pieces[group, 1], side="left")
             counts[group] = np.maximum(high - low, 0) + 2
     return counts

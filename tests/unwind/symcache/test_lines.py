@@ -21,7 +21,7 @@ from tests.support.dwarf_units import (
 )
 from tests.support.line_tables import function
 from tests.support.line_tables import unit as line_unit
-from unwind.symcache.lines import _covering, _stated
+from unwind.symcache.sequences import covering, stated
 
 STMT_SEQUENCE = 0x3E0C
 FOLDED = function(0x1000, [(0, 1, 10), (4, 1, 12)])
@@ -53,12 +53,12 @@ def test_stated() -> None:
     rows = np.arange(-1, 7)
     start = np.array([0x1000, 0x1000, 0x1000, 0x1000, 0x2001, 0x1000, 0x1000, 0x1000], np.uint64)
     # none: no function; within a sequence; of other code; its code is not in the image; no such; not stated
-    assert _stated(program, scan, rows, start).tolist() == [-1, 1, 0, -1, -1, -1, -1, -1]
+    assert stated(program, scan, rows, start).tolist() == [-1, 1, 0, -1, -1, -1, -1, -1]
 
 
 def test_covering() -> None:
     program = read_line_program(LineSections(LINE, b"", b"", "a.out"), 0)
     start = np.array([0x0FFF, 0x1004, 0x1010, 0x2000, 0x2001, 0x2011, 0x0], np.uint64)
     end = np.array([0x1000, 0x1010, 0x1020, 0x2010, 0x2011, 0x2020, 0x10], np.uint64)
-    found = _covering(program, start, end).tolist()
+    found = covering(program, start, end).tolist()
     assert [number if number != 0 else 1 for number in found] == [-1, 1, -1, 2, 2, -1, -1]

@@ -1,0 +1,133 @@
+"""Which sequence of a line table is that of a function.
+
+By what is certain, first of all:
+
+    stated      DW_AT_LLVM_stmt_sequence says it
+    order       LLVM writes functions and sequences in one order (`icf.dwarf.line_order`)
+    alone       of its unit no other function, and one sequence, is at the body
+    own lines   which of the sequences there have rows of the function's own lines (`icf.dwarf.line_choice`)
+
+A body that belongs to one function has the sequence that covers it. lld and mold tombstone the descriptions of folded
+functions, not their sequences. So as many of a unit's sequences start at a body as functions of that unit, lost or
+not, are there; where there are fewer, some of these are copies of functions that the linker took from another unit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.dies import defined_subprograms, resolve
+from icf.dwarf.inlines import InlineScan
+from icf.dwarf.line import LineProgram, choose_sequence
+from icf.dwarf.line_order import sequences_in_order
+from icf.dwarf.units import DebugInfo
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+
+
+def stated(program: LineProgram, scan: InlineScan, function: I64, start: U64) -> I64:
+    """The sequences that functions name themselves, by DW_AT_LLVM_stmt_sequence, if they cover their code; else -1."""
+    sequence_at = np.zeros(len(function), np.uint64)
+    sequence_at[function >= 0] = scan.functions.sequence_at[function[function >= 0]]
+    if not sequence_at.any() or not len(program.sequences):
+        return np.full(len(function), -1, np.int64)
+    sequences = program.sequences  # in the order of their offsets
+    at = np.minimum(np.searchsorted(sequences.offset, sequence_at - np.uint64(1)), len(sequences) - 1)
+    is_it = (sequence_at != 0) & (sequences.offset[at] == sequence_at - np.uint64(1)) & ~sequences.dead[at]
+    is_it &= (sequences.start[at] <= start) & (start < sequences.end[at])
+    return np.where(is_it, at, -1)
+
+
+def covering(program: LineProgram, start: U64, end: U64) -> I64:
+    """For each stretch of code the sequence that covers its start, or else the first that begins in it; -1 for none.
+
+    gold lets a few sequences begin a byte late.
+    """
+    sequences = program.sequences
+    live = np.flatnonzero(~sequences.dead)
+    order = live[np.argsort(sequences.start[live], kind="stable")]
+    if not len(order):
+        return np.full(len(start), -1, np.int64)
+    last = np.searchsorted(sequences.start[order], start, side="right") - 1
+    before, after = order[np.maximum(last, 0)], order[np.minimum(last + 1, len(order) - 1)]
+    covers = (last >= 0) & (sequences.end[before] > start)
+    within = (last + 1 < len(order)) & (sequences.start[after] < end)
+    return np.where(covers, before, np.where(within, after, -1))
+
+
+class Chooser:
+    """Chooses sequences for functions that share their bodies with others, or that are described without an address."""
+
+    def __init__(self, debug: DebugInfo, scan: InlineScan) -> None:
+        self._debug, self._functions, self._ranges = debug, scan.functions, scan.function_ranges
+        self._units: dict[int, tuple[dict[int, tuple[int, int]], dict[str, list[int]]]] = {}
+        self._chosen: dict[tuple[int, int, str, int, bool], int] = {}
+
+    def choose(self, program: LineProgram, function: I64, start: U64) -> I64:
+        """The sequences of functions, rows of the scan, whose bodies start there; -1 where it is not certain."""
+        found = np.full(len(function), -1, np.int64)
+        unit = self._functions.unit[function]
+        for unit_idx in np.unique(unit).tolist():
+            rows = np.flatnonzero(unit == unit_idx)
+            found[rows] = self._choose_of_unit(program, unit_idx, function[rows], start[rows])
+        return found
+
+    def function_lines(self, program: LineProgram, function: int) -> dict[str, list[int]]:
+        """The lines of each file where the unit of a function declares functions, ascending."""
+        return self._declared(program, int(self._functions.unit[function]))[1]
+
+    def _choose_of_unit(self, program: LineProgram, unit: int, function: I64, start: U64) -> I64:
+        functions, ranges, sequences = self._functions, self._ranges, program.sequences
+        edges = np.searchsorted(functions.unit, [unit, unit + 1])
+        first, last = np.searchsorted(ranges.owner, edges).tolist()
+        owner, low = ranges.owner[first:last], ranges.low[first:last]
+        ordered = sequences_in_order(program, functions.address_idx[owner], low, ranges.high[first:last])
+        at = np.searchsorted(owner, function)
+        is_known = (at < len(owner)) & (owner[np.minimum(at, len(owner) - 1)] == function)
+        found = np.where(is_known, ordered[np.minimum(at, len(owner) - 1)], -1)
+        is_it = (found >= 0) & ~sequences.dead[found] & (sequences.start[found] == start)
+        here = {*zip(low.tolist(), owner.tolist(), strict=True), *zip(start.tolist(), function.tolist(), strict=True)}
+        counts = Counter(vaddr for vaddr, _ in here)
+        for i in np.flatnonzero(~is_it).tolist():
+            vaddr = int(start[i])
+            starting = program.sequences_at(vaddr)
+            starting = starting[sequences.start[starting] == start[i]]
+            if counts[vaddr] == len(starting) == 1:
+                found[i] = starting[0]
+            else:
+                found[i] = self._by_lines(program, int(function[i]), vaddr, counts[vaddr] <= len(starting))
+        return found
+
+    def _by_lines(self, program: LineProgram, function: int, vaddr: int, is_here: bool) -> int:
+        """That with the function's own lines; `is_here`: the unit's copy of the function is the one at the body."""
+        places, lines = self._declared(program, int(self._functions.unit[function]))
+        file_idx, line = places.get(int(self._functions.die[function]), (0, 0))
+        if not line:
+            return -1
+        key = (program.offset, vaddr, program.files[file_idx], line, is_here)
+        if key not in self._chosen:  # instances of a template ask the same
+            found = choose_sequence(program, vaddr, file_idx, line, lines[program.files[file_idx]], is_here=is_here)
+            self._chosen[key] = -1 if found is None else found
+        return self._chosen[key]
+
+    def _declared(self, program: LineProgram, unit: int) -> tuple[dict[int, tuple[int, int]], dict[str, list[int]]]:
+        """File number and line of each function the unit defines, inlined ones too; and the lines by file."""
+        if unit in self._units:
+            return self._units[unit]
+        dies = defined_subprograms(self._debug, unit).offset.copy()
+        identity = resolve(self._debug, dies)
+        # a file number is one of the table of the unit that holds the declaration
+        here = self._debug.unit_of(identity.declared) == unit
+        columns = dies[here], identity.decl_file[here], identity.decl_line[here]
+        places: dict[int, tuple[int, int]] = {}
+        lines: dict[str, set[int]] = {}
+        for die, file_idx, line in zip(*(column.tolist() for column in columns), strict=True):
+            if path := program.file(file_idx):
+                places[die] = file_idx, line
+                lines.setdefault(path, set()).add(line)
+        self._units[unit] = places, {path: sorted(found) for path, found in lines.items()}
+        return self._units[unit]
