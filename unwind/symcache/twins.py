@@ -36,6 +36,7 @@ I64 = NDArray[np.int64]
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 _MAX_BYTES, _MAX_CALLS, _MAX_KNOWN = 1 << 14, 1 << 10, 8  # of what is placed call by call
+_ALL_BYTES = 1 << 24  # of bodies that are compared so, together
 
 
 class Placed(NamedTuple):
@@ -81,16 +82,16 @@ def find_twins(
     placer = _Placer(bodies, claims, lines, chooser, choices, columns, rows)
     placed: list[Placed] = []
     answers: dict[tuple[int, int, int], int] = {}
+    left_bytes = _ALL_BYTES
     for i, key in enumerate(keys[len(known) :], len(known)):
         if key not in answers:
             alike = by_body.get(key[0], {})
-            if key in alike:
-                answers[key] = int(tree[rows[alike[key]]])
-            elif (ranges := placer.place(i, [*alike.values()])) is not None:
+            answers[key] = int(tree[rows[alike[key]]]) if key in alike else -1
+            if key not in alike:
+                left_bytes -= int(bodies.end[key[0]] - bodies.start[key[0]]) * min(len(alike), _MAX_KNOWN)
+            if key not in alike and left_bytes > 0 and (ranges := placer.place(i, [*alike.values()])):
                 answers[key] = len(scan.functions.die) + len(placed)
                 placed.append(ranges)
-            else:
-                answers[key] = -1
         tree[rows[i]] = answers[key]
     return Found(tree, placed)
 
