@@ -12,7 +12,7 @@ from unwind.resolve.resolver import Resolver
 from unwind.stacks.stack import Stack
 from unwind.stacks.write_json import JsonWriter
 from unwind.stacks.write_text import TextWriter
-from unwind.symcache.symcache import CachedFrame
+from unwind.symcache.found import CachedFrame
 
 CLASSES = [
     FoldClass(Vaddr(0x1000), 0x1000, tuple(map(Member, ("_ZN3fir4leftEv", "_ZN3fir5rightEv"))), ClassFlag(1)),

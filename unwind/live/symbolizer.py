@@ -30,7 +30,7 @@ from unwind.live.jitcode import JitCode
 from unwind.live.modulefile import is_read_back
 from unwind.live.process import LiveModule, LiveProcess, Place
 from unwind.symbolize.symbolizer import Candidate, Frames, Symbolized, Symbolizer, agreed
-from unwind.symcache.symcache import CachedFrame
+from unwind.symcache.found import CachedFrame
 
 if TYPE_CHECKING:
     from icf.elf.image import Image

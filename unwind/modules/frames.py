@@ -11,7 +11,8 @@ from typing import Protocol
 
 from unwind.programs.program import Body, Program
 from unwind.resolve.answer import FrameAnswer
-from unwind.symcache.symcache import CachedFrame, SymCache
+from unwind.symcache.found import CachedFrame
+from unwind.symcache.symcache import SymCache
 
 _KEPT_ANSWERS = 1 << 18
 

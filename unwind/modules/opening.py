@@ -26,9 +26,10 @@ from unwind.programs.load import load_program
 from unwind.programs.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
+from unwind.symcache.found import CachedFrame
 from unwind.symcache.program import has_program, load_cached
 from unwind.symcache.store import open_or_build
-from unwind.symcache.symcache import CachedFrame, SymCache
+from unwind.symcache.symcache import SymCache
 
 _Opened = Iterator[tuple[Resolver, Frames]]
 

@@ -23,7 +23,7 @@ from icf.demangle import demangle
 from icf.model import Verdict
 from unwind.resolve.answer import Facts, FrameAnswer
 from unwind.stacks.stack import Stack
-from unwind.symcache.symcache import CachedFrame
+from unwind.symcache.found import CachedFrame
 
 FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]  # innermost inlined function first, the function itself last
 _KEPT_FRAMES = 1 << 18

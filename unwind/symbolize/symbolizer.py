@@ -25,7 +25,8 @@ import os
 
 from icf.demangle import demangle
 from icf.typed import TYPE_CHECKING, NamedTuple
-from unwind.symcache.symcache import MANY, CachedFrame, Frames, SymCache
+from unwind.symcache.found import CachedFrame, Frames
+from unwind.symcache.symcache import MANY, SymCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

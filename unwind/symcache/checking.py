@@ -11,11 +11,12 @@ from icf.errors import FormatError, IcfError
 from icf.model import MemberFlag
 from unwind.symcache.container import Container
 from unwind.symcache.folder import COMPLETE, Folder
+from unwind.symcache.found import Located
 from unwind.symcache.partial import PartialFile
 from unwind.symcache.records import META
 from unwind.symcache.room import Entry
 from unwind.symcache.sources import SECTION, Sources
-from unwind.symcache.symcache import Located, SymCache
+from unwind.symcache.symcache import SymCache
 
 
 class Finding(NamedTuple):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Self
 
-VERSION = 1
+VERSION = 2
 COMPLETE = 1  # a flag: the file knows of everything in the image, so what is not in it is not there
 BLOCK_BYTES = 1 << 14
 _MAGIC = b"ICFSYMC\0"

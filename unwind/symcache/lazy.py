@@ -25,12 +25,13 @@ from typing import Self
 from icf.errors import FormatError, IcfError
 from unwind.symcache.container import Identity, pack
 from unwind.symcache.folder import PARTIAL, Folder, complain
+from unwind.symcache.found import CachedFrame, Located
 from unwind.symcache.identity import Recognized
 from unwind.symcache.locks import locked
 from unwind.symcache.making import Made, make
 from unwind.symcache.partial import NOTHING, Answer, Entries, PartialFile, answer_of
 from unwind.symcache.sources import SECTION, Sought, Sources
-from unwind.symcache.symcache import CachedFrame, Located, NotCached, SymCache
+from unwind.symcache.symcache import NotCached, SymCache
 
 WRITTEN_AFTER = 256  # new answers, or half of what is on disk
 WRITTEN_AFTER_S = 5.0

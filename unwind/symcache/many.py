@@ -12,7 +12,7 @@ from array import array
 
 from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symcache._look_up import look_up
-from unwind.symcache.symcache import CachedFrame
+from unwind.symcache.found import CachedFrame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

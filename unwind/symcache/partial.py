@@ -26,7 +26,8 @@ from typing import Any, Literal, NamedTuple
 from icf.errors import FormatError
 from icf.model import MemberFlag
 from unwind.symcache.container import Container
-from unwind.symcache.symcache import CachedFrame, CachedMember, Located, SymCache
+from unwind.symcache.found import CachedFrame, CachedMember, Located
+from unwind.symcache.symcache import SymCache
 
 
 class Answer(NamedTuple):

@@ -18,11 +18,11 @@ import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 
-from icf.demangle import demangle
 from icf.errors import FormatError, IcfError
-from icf.typed import TYPE_CHECKING, NamedTuple
+from icf.typed import TYPE_CHECKING
 from unwind.symcache._decode import decode, read_members
 from unwind.symcache.container import COMPLETE, Container, Head, Identity
+from unwind.symcache.found import CachedFrame, CachedMember, Frames, Located, Record
 from unwind.symcache.records import ALL_KNOWN, META, SIZED
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from icf.model import MemberFlag
 
 _STR = "surrogateescape"
 _MIN_NODES = 64
@@ -41,57 +40,11 @@ MANY = 1000  # addresses for which it pays to check all records and names at onc
 _SPARE = 8  # numbers more than `decode` finds in a payload
 _FAULT = 1  # where the kernels say where bytes break a rule, 1 + that
 
-
-class NotCached(IcfError):
-    """A partial symcache does not know: this was never asked when it was made."""
-
-
-class CachedFrame(NamedTuple):
-    """One function at an address; "" and 0 where something is not known."""
-
-    linkage_name: str
-    file: str
-    line: int
-    column: int
-    is_inlined: bool
-
-    @property
-    def name(self) -> str:
-        """The demangled name."""
-        return demangle(self.linkage_name)
-
-
-Frames = tuple[CachedFrame, ...]  # innermost first, the function that has the machine code last
-
 _new: Callable[[type[CachedFrame], tuple[str | int, ...]], CachedFrame] = tuple.__new__  # twice as fast as the class
 
 
-class CachedMember(NamedTuple):
-    """Who may be at a body."""
-
-    name: str  # linkage name, as in the symbol table
-    flags: MemberFlag
-    aliases: tuple[str, ...]
-
-
-class Located(NamedTuple):
-    """A body and its members; merged if there are two or more."""
-
-    start: int
-    size_bytes: int
-    members: tuple[CachedMember, ...]
-    is_complete: bool  # there are no other members
-
-
-class Record(NamedTuple):
-    """A body as the file has it."""
-
-    start: int
-    size_bytes: int
-    is_complete: bool
-    names: tuple[tuple[int, ...], ...]  # of each member: name, aliases
-    flags: tuple[int, ...]
-    payloads: tuple[tuple[int, int], ...]  # of each member: where in `records`
+class NotCached(IcfError):
+    """A partial symcache does not know: this was never asked when it was made."""
 
 
 class _Room:

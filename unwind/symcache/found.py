@@ -1,0 +1,55 @@
+"""What a symcache answers, and what of it is as the file has it."""
+
+from __future__ import annotations
+
+from icf.demangle import demangle
+from icf.typed import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from icf.model import MemberFlag
+
+
+class CachedFrame(NamedTuple):
+    """One function at an address; "" and 0 where something is not known."""
+
+    linkage_name: str
+    file: str
+    line: int
+    column: int
+    is_inlined: bool
+
+    @property
+    def name(self) -> str:
+        """The demangled name."""
+        return demangle(self.linkage_name)
+
+
+Frames = tuple[CachedFrame, ...]  # innermost first, the function that has the machine code last
+
+
+class CachedMember(NamedTuple):
+    """Who may be at a body."""
+
+    name: str  # linkage name, as in the symbol table
+    flags: MemberFlag
+    aliases: tuple[str, ...]
+
+
+class Located(NamedTuple):
+    """A body and its members; merged if there are two or more."""
+
+    start: int
+    size_bytes: int
+    members: tuple[CachedMember, ...]
+    is_complete: bool  # there are no other members
+
+
+class Record(NamedTuple):
+    """A body as the file has it."""
+
+    start: int
+    size_bytes: int
+    is_complete: bool
+    names: tuple[tuple[int, ...], ...]  # of each member: name, aliases
+    flags: tuple[int, ...]
+    payloads: tuple[tuple[int, int], ...]  # of each member: where in `records`
