@@ -140,12 +140,10 @@ class LineProgram:
     def rows_of_lines(self, path: str, first: int, limit: int) -> NDArray[np.int64]:
         """The rows of code from line `first` to before `limit` of a file."""
         places, rows = self._by_place
-        found = [np.empty(0, np.int64)]
-        for number in self.numbers(path):
-            low, high = (number << 32 | min(line, (1 << 32) - 1) for line in (first, limit))
-            start, end = np.searchsorted(places, np.array([low, high], np.uint64)).tolist()
-            found.append(rows[start:end])
-        return np.concatenate(found)
+        numbers = np.array([number << 32 for number in self.numbers(path)], np.uint64)
+        edges = [numbers | np.uint64(min(line, (1 << 32) - 1)) for line in (first, limit)]
+        pieces = [rows[start:end] for start, end in np.searchsorted(places, np.stack(edges)).T.tolist()]
+        return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.int64), *pieces])
 
     @cached_property
     def _by_place(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -188,6 +186,11 @@ class LineProgram:
         return self.sequences.dead
 
     @cached_property
+    def has_dead(self) -> bool:
+        """Whether any is."""
+        return bool(self.is_dead.any())
+
+    @cached_property
     def sequence_idx(self) -> NDArray[np.uint32]:
         """The sequence of each row."""
         row_counts = (self.sequences.row_end - self.sequences.row_start).astype(np.int64)
@@ -209,6 +212,18 @@ class LineProgram:
         begin = int(np.searchsorted(reach[:end], np.uint64(vaddr), side="right"))
         found = order[begin:end]
         return np.sort(found[self.sequences.end[found] > vaddr])
+
+    def sequences_from(self, vaddr: int) -> list[int]:
+        """All live sequences that start at `vaddr`; kept, as folded functions of a unit ask one after the other."""
+        known = self._from.get(vaddr)
+        if known is None:
+            covering = self.sequences_at(vaddr)
+            known = self._from[vaddr] = covering[self.sequences.start[covering] == vaddr].tolist()
+        return known
+
+    @cached_property
+    def _from(self) -> dict[int, list[int]]:
+        return {}
 
     def row_at(self, vaddr: int, sequence_idx: int) -> int | None:
         """The row of a sequence that holds for `vaddr`: the last at or before it."""

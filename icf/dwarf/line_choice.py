@@ -26,12 +26,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from icf.dwarf.line import LineProgram
-
-_PROLOGUE_END = 8
 
 
 def choose_sequence(
@@ -39,7 +35,7 @@ def choose_sequence(
     vaddr_of_body: int,
     decl_file: int,
     decl_line: int,
-    function_lines: Sequence[int] | None = None,
+    function_lines: Sequence[int],
     *,
     is_here: bool = False,
 ) -> int | None:
@@ -55,41 +51,27 @@ def choose_sequence(
       - it cannot be told whether the member's is live: some sequence of the unit is dead, and the member has no
         declared line, or the body is in the middle of a sequence (no -ffunction-sections);
       - no live sequence there has a row of the member's own lines;
-      - several have, or a dead one too, of the same rank, and their rows differ;
-      - without `function_lines`: a sequence that might be the member's does not start with a row for its own head
-        (clang, no prologue), and there is more than one to choose from.
+      - several have, or a dead one too, of the same rank, and their rows differ.
     """
     sequences, is_dead = program.sequences, program.is_dead
-    covering = program.sequences_at(vaddr_of_body)
-    starting = covering[sequences.start[covering] == vaddr_of_body]
-    if len(covering) == 1 and not is_dead.any():
-        return int(covering[0])
+    if not program.has_dead:
+        covering: list[int] = program.sequences_at(vaddr_of_body).tolist()
+        if len(covering) == 1:
+            return covering[0]
+    starting = program.sequences_from(vaddr_of_body)
     path = program.file(decl_file)
-    if not len(starting) or decl_line <= 0 or not path:
+    if not starting or decl_line <= 0 or not path:
         return None
-    if function_lines is not None:
-        after = bisect_right(function_lines, decl_line)
-        limit = function_lines[after] if after < len(function_lines) else 1 << 32
-    else:
-        if not all(_starts_with_head(program, i) for i in [*starting.tolist(), *np.flatnonzero(is_dead).tolist()]):
-            return None
-        first_rows = sequences.row_start.astype(np.int64)
-        heads = program.line[first_rows][np.isin(program.file_idx[first_rows], program.numbers(path))]
-        heads = heads[heads >= decl_line]
-        if not len(heads):
-            return None
-        limit = int(heads.min()) + 1
+    after = bisect_right(function_lines, decl_line)
+    limit = function_lines[after] if after < len(function_lines) else 1 << 32
     own = program.rows_of_lines(path, decl_line, limit)
-    with_own = np.unique(program.sequence_idx[own])
-    rivals = with_own[(is_dead[with_own] & (not is_here)) | np.isin(with_own, starting)]
-    starts_so = np.isin(sequences.row_start[rivals].astype(np.int64), own)
-    rivals = rivals[starts_so] if starts_so.any() else rivals
-    chosen = rivals[~is_dead[rivals]].tolist()
-    if not chosen or len(set(map(program.rows_digest, rivals.tolist()))) > 1:
+    with_own = set(program.sequence_idx[own].tolist())
+    rivals = [i for i in starting if i in with_own]
+    if not is_here and program.has_dead:
+        rivals += sorted(i for i in with_own if is_dead[i])
+    own_rows = set(own.tolist())
+    rivals = [i for i in rivals if int(sequences.row_start[i]) in own_rows] or rivals
+    chosen: list[int] = [i for i in rivals if not is_dead[i]]
+    if not chosen or len({program.rows_digest(i) for i in rivals}) > 1:
         return None
-    return int(chosen[0])
-
-
-def _starts_with_head(program: LineProgram, sequence_idx: int) -> bool:
-    """Whether the first row is for the head of the function, not for what happens to be its first instruction."""
-    return not int(program.flags[int(program.sequences.row_start[sequence_idx])]) & _PROLOGUE_END
+    return chosen[0]

@@ -15,6 +15,8 @@ not, are there; where there are fewer, some of these are copies of functions tha
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +66,7 @@ class Chooser:
 
     def __init__(self, debug: DebugInfo, scan: InlineScan) -> None:
         self._debug, self._functions, self._ranges = debug, scan.functions, scan.function_ranges
-        self._units: dict[int, tuple[dict[int, tuple[int, int]], dict[str, list[int]]]] = {}
+        self._units: dict[int, _Declared] = {}
         self._chosen: dict[tuple[int, int, str, int, bool], int] = {}
 
     def choose(self, program: LineProgram, function: I64, start: U64) -> I64:
@@ -78,7 +80,7 @@ class Chooser:
 
     def function_lines(self, program: LineProgram, function: int) -> dict[str, list[int]]:
         """The lines of each file where the unit of a function declares functions, ascending."""
-        return self._declared(program, int(self._functions.unit[function]))[1]
+        return self._declared(program, int(self._functions.unit[function])).lines
 
     def _choose_of_unit(self, program: LineProgram, unit: int, function: I64, start: U64) -> I64:
         functions, ranges, sequences = self._functions, self._ranges, program.sequences
@@ -94,8 +96,7 @@ class Chooser:
         counts = Counter(vaddr for vaddr, _ in here)
         for i in np.flatnonzero(~is_it).tolist():
             vaddr = int(start[i])
-            starting = program.sequences_at(vaddr)
-            starting = starting[sequences.start[starting] == start[i]]
+            starting = program.sequences_from(vaddr)
             if counts[vaddr] == len(starting) == 1:
                 found[i] = starting[0]
             else:
@@ -104,30 +105,47 @@ class Chooser:
 
     def _by_lines(self, program: LineProgram, function: int, vaddr: int, is_here: bool) -> int:
         """That with the function's own lines; `is_here`: the unit's copy of the function is the one at the body."""
-        places, lines = self._declared(program, int(self._functions.unit[function]))
-        file_idx, line = places.get(int(self._functions.die[function]), (0, 0))
-        if not line:
+        declared = self._declared(program, int(self._functions.unit[function]))
+        file_idx, line = declared.place(int(self._functions.die[function]))
+        path = program.file(file_idx)
+        if not line or not path:
             return -1
-        key = (program.offset, vaddr, program.files[file_idx], line, is_here)
+        key = (program.offset, vaddr, path, line, is_here)
         if key not in self._chosen:  # instances of a template ask the same
-            found = choose_sequence(program, vaddr, file_idx, line, lines[program.files[file_idx]], is_here=is_here)
+            found = choose_sequence(program, vaddr, file_idx, line, declared.lines[path], is_here=is_here)
             self._chosen[key] = -1 if found is None else found
         return self._chosen[key]
 
-    def _declared(self, program: LineProgram, unit: int) -> tuple[dict[int, tuple[int, int]], dict[str, list[int]]]:
-        """File number and line of each function the unit defines, inlined ones too; and the lines by file."""
-        if unit in self._units:
-            return self._units[unit]
-        dies = defined_subprograms(self._debug, unit).offset.copy()
-        identity = resolve(self._debug, dies)
-        # a file number is one of the table of the unit that holds the declaration
-        here = self._debug.unit_of(identity.declared) == unit
-        columns = dies[here], identity.decl_file[here], identity.decl_line[here]
-        places: dict[int, tuple[int, int]] = {}
-        lines: dict[str, set[int]] = {}
-        for die, file_idx, line in zip(*(column.tolist() for column in columns), strict=True):
-            if path := program.file(file_idx):
-                places[die] = file_idx, line
-                lines.setdefault(path, set()).add(line)
-        self._units[unit] = places, {path: sorted(found) for path, found in lines.items()}
+    def _declared(self, program: LineProgram, unit: int) -> _Declared:
+        if unit not in self._units:
+            self._units[unit] = _Declared.read(self._debug, program, unit)
         return self._units[unit]
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """Where the functions that a unit defines are declared, inlined ones too."""
+
+    die: U64  # ascending
+    file_idx: U64
+    line: U64
+    lines: dict[str, list[int]]  # of each file, ascending
+
+    @classmethod
+    def read(cls, debug: DebugInfo, program: LineProgram, unit: int) -> Self:
+        dies = defined_subprograms(debug, unit).offset.copy()
+        identity = resolve(debug, dies)
+        # a file number is one of the table of the unit that holds the declaration
+        here = debug.unit_of(identity.declared) == unit
+        die, file_idx, line = dies[here], identity.decl_file[here], identity.decl_line[here]
+        lines: dict[str, set[int]] = {}
+        for each in np.unique(file_idx).tolist():
+            lines.setdefault(program.file(each), set()).update(np.unique(line[file_idx == each]).tolist())
+        return cls(die, file_idx, line, {path: sorted(found) for path, found in lines.items()})
+
+    def place(self, die: int) -> tuple[int, int]:
+        """File number and line; (0, 0) where they are not known."""
+        at = int(np.searchsorted(self.die, np.uint64(die)))
+        if at == len(self.die) or int(self.die[at]) != die:
+            return 0, 0
+        return int(self.file_idx[at]), int(self.line[at])

@@ -33,7 +33,6 @@ def test_each_member_gets_the_sequence_with_its_lines(decl_line: int, chosen: in
     folded = program(own(10, flags=flags), own(15, flags=flags), own(20, flags=flags), own(30, vaddr=0x2000))
     assert choose_sequence(folded, BODY, A_C, decl_line, [10, 14, 20, 30]) == chosen
     assert choose_sequence(folded, BODY, 0, decl_line, [10, 14, 20, 30]) == chosen  # the same file by another number
-    assert choose_sequence(folded, BODY, A_C, decl_line) == (None if flags else chosen)
 
 
 def test_lines_count_in_the_members_file_only() -> None:
@@ -50,9 +49,8 @@ def test_nothing_starts_at_the_address() -> None:
 
 def test_the_only_sequence_is_the_members_if_none_is_dead() -> None:
     inlined = function(BODY, [(0, B_H, 5)], flags=NO_PROLOGUE)
-    assert choose_sequence(program(inlined), BODY, A_C, 10) == 0
-    assert choose_sequence(program(inlined), BODY + 4, A_C, 0) == 0  # several functions in one section
-    assert choose_sequence(program(inlined, own(40, vaddr=0)), BODY, A_C, 10) is None
+    assert choose_sequence(program(inlined), BODY, A_C, 10, [10]) == 0
+    assert choose_sequence(program(inlined), BODY + 4, A_C, 0, [10]) == 0  # several functions in one section
     assert choose_sequence(program(inlined, own(40, vaddr=0)), BODY, A_C, 10, [10, 40]) is None
 
 
@@ -60,7 +58,6 @@ def test_a_member_without_rows_of_its_own_is_not_given_the_next_function() -> No
     forwarding = function(BODY, [(0, B_H, 5)], flags=NO_PROLOGUE)  # declared at 10, all of it inlined from b.h
     folded = program(forwarding, own(20, flags=NO_PROLOGUE))
     assert choose_sequence(folded, BODY, A_C, 10, [10, 20]) is None
-    assert choose_sequence(folded, BODY, A_C, 10) is None
     assert choose_sequence(folded, BODY, A_C, 20, [10, 20]) == 1
 
 
@@ -80,12 +77,11 @@ def test_a_discarded_copy_of_the_member_competes() -> None:
     inlining = function(BODY, [(0, A_C, 11), (4, A_C, 21)], flags=NO_PROLOGUE)
     assert choose_sequence(program(inlining, own(10, vaddr=0)), BODY, A_C, 10, [10, 20]) is None
     assert choose_sequence(program(own(20), own(10, vaddr=0)), BODY, A_C, 10, [10, 20]) is None
-    assert choose_sequence(program(own(20), own(10, vaddr=0)), BODY, A_C, 10) is None
     assert choose_sequence(program(own(10), own(10, vaddr=0)), BODY, A_C, 10, [10, 20]) == 0
 
 
 def test_without_a_declared_line_only_a_lone_sequence_will_do() -> None:
-    assert choose_sequence(program(own(10)), BODY, A_C, 0) == 0
+    assert choose_sequence(program(own(10)), BODY, A_C, 0, []) == 0
     assert choose_sequence(program(own(10), own(20)), BODY, A_C, 0, [10, 20]) is None
 
 
