@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from icf.dwarf.line_choice import choose_sequence
 from icf.dwarf.line_scan import SECTION, LineColumns, LineSections, scan_columns
 from icf.errors import FormatError
-from icf.model import Vaddr
 from icf.reader import Reader
 
 __all__ = [
-    "LineProgram", "LineRow", "LineSections", "RowFlag", "SequenceMark", "Sequences",
-    "choose_sequence", "read_line_program", "scan_all",
+    "LineProgram", "LineSections", "RowFlag", "SequenceMark", "Sequences", "choose_sequence", "scan_all",
 ]  # fmt: skip
 
 
@@ -48,17 +46,6 @@ class SequenceMark(IntFlag):
 
     DEAD = 1  # starts at a tombstone: its code is not in the image
     UNORDERED = 2  # addresses do not ascend; start and end are the lowest and the highest
-
-
-@dataclass(frozen=True, slots=True)
-class LineRow:
-    """One row; `line` 0 means that the code comes from no line."""
-
-    address: Vaddr
-    file: str
-    line: int
-    column: int
-    flags: RowFlag
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,52 +211,6 @@ class LineProgram:
     @cached_property
     def _from(self) -> dict[int, list[int]]:
         return {}
-
-    def row_at(self, vaddr: int, sequence_idx: int) -> int | None:
-        """The row of a sequence that holds for `vaddr`: the last at or before it."""
-        if not 0 <= vaddr < 1 << 64:
-            return None
-        row_start, row_end = int(self.sequences.row_start[sequence_idx]), int(self.sequences.row_end[sequence_idx])
-        address = self.address[row_start:row_end]
-        if self.sequences.marks[sequence_idx] & np.uint64(SequenceMark.UNORDERED):
-            holds = np.flatnonzero((address[:-1] <= np.uint64(vaddr)) & (np.uint64(vaddr) < address[1:]))
-            return row_start + int(holds[-1]) if len(holds) else None
-        i = int(np.searchsorted(address, np.uint64(vaddr), side="right"))
-        return row_start + i - 1 if 0 < i < len(address) else None
-
-    def lookup(self, vaddr: int, sequence_idx: int | None = None) -> LineRow | None:
-        """The row for `vaddr` in one sequence, or in the whole table.
-
-        None: no sequence covers it, or several do (identical code was folded) and disagree about file, line or column.
-        """
-        candidates = self.sequences_at(vaddr).tolist() if sequence_idx is None else [sequence_idx]
-        found: LineRow | None = None
-        for candidate in candidates:
-            row = self.row_at(vaddr, candidate)
-            if row is None:
-                continue
-            here = self.row(row)
-            if found and (found.file, found.line, found.column) != (here.file, here.line, here.column):
-                return None
-            found = found or here
-        return found
-
-    def row(self, row_idx: int) -> LineRow:
-        return LineRow(
-            Vaddr(int(self.address[row_idx])),
-            self.file(int(self.file_idx[row_idx])),
-            int(self.line[row_idx]),
-            int(self.column[row_idx]),
-            RowFlag(int(self.flags[row_idx])),
-        )
-
-
-def read_line_program(sections: LineSections, stmt_list_offset: int, comp_dir: str = "") -> LineProgram:
-    """The line table at an offset of .debug_line."""
-    (program,) = scan_all(sections, [stmt_list_offset], comp_dirs=[comp_dir])
-    if isinstance(program, FormatError):
-        raise program
-    return program
 
 
 def scan_all(

@@ -9,6 +9,7 @@ import numpy as np
 
 from icf.dwarf.line import LineProgram, LineSections, choose_sequence, scan_all
 from icf.errors import FormatError
+from tests.support.line_lookup import lookup
 from tests.support.line_tables import END, function, set_address, unit
 
 MUTATION_COUNT = 10_000
@@ -60,7 +61,7 @@ def check(program: LineProgram, data: bytes) -> None:
     bounds = [0, *sequences.row_end.tolist()]
     assert bounds[:-1] == sequences.row_start.tolist() and bounds[-1] == len(program.address)
     assert bool(np.all(sequences.start <= sequences.end))
-    program.lookup(0x1004)
+    lookup(program, 0x1004)
 
 
 def test_mutations_are_refused_or_read() -> None:

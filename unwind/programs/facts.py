@@ -1,6 +1,7 @@
 """What decoding code takes from an image besides the bytes: where code is, and which imports its calls mean.
 
-`ImageFacts` reads an image; a symcache keeps the same facts of one that may not be there (`unwind.symcache.facts`).
+`ImageFacts` reads an image; a symcache keeps the same facts of one that may not be there (`KeptFacts` in its
+`program`).
 """
 
 from __future__ import annotations

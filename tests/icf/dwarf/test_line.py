@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from icf.dwarf.line import LineProgram, LineSections, SequenceMark, read_line_program, scan_all
+from icf.dwarf.line import LineProgram, LineSections, SequenceMark, scan_all
 from icf.errors import FormatError
+from tests.support.line_lookup import lookup, read_line_program
 from tests.support.line_tables import END, STANDARD_LENGTHS, function, set_address, sleb, uleb, unit
 
 STMT, END_SEQUENCE, BLOCK, PROLOGUE_END, EPILOGUE_BEGIN = 1, 2, 4, 8, 16
@@ -205,7 +206,7 @@ def test_what_is_refused_and_why(data: bytes, problem: str) -> None:
 def test_odd_headers_are_accepted(data: bytes) -> None:
     program = read(data)
     assert len(program.address) == 0
-    assert program.lookup(0x1000) is None
+    assert lookup(program, 0x1000) is None
 
 
 def test_every_form_of_a_file_table() -> None:
@@ -255,7 +256,7 @@ def test_define_file_adds_a_file(version: int) -> None:
     define = b"\x03new.c\0\x01\x00\x00"  # DW_LNE_define_file: path, directory 1, time, size
     program = read(unit(AT + b"\0" + bytes([len(define)]) + define + b"\x04\x03\x01" + END, version))
     assert program.file(3) == ("/build/inc/new.c" if version == 4 else "/src/inc/new.c")
-    row = program.lookup(0x1000)
+    row = lookup(program, 0x1000)
     assert row is None  # the sequence is empty
     with pytest.raises(FormatError, match="string has no terminating NUL"):
         read(unit(AT + b"\0\x03\x03ab" + END, version))
@@ -275,29 +276,29 @@ def test_sequences_at_tombstones_are_dead(start: int, size_bytes: int) -> None:
 def test_addresses_of_all_sizes_are_found(vaddr: int) -> None:
     program = read(unit(function(vaddr, [(0, 1, 10), (4, 1, 11)])))
     assert program.sequences.dead.tolist() == [False]
-    assert [(row.line if (row := program.lookup(vaddr + i)) else None) for i in (0, 3, 4, 15)] == [10, 10, 11, 11]
-    assert program.lookup(vaddr + 16) is None
-    assert program.lookup(vaddr - 1) is None
-    assert program.lookup(-1) is None and program.lookup(2**64, 0) is None
+    assert [(row.line if (row := lookup(program, vaddr + i)) else None) for i in (0, 3, 4, 15)] == [10, 10, 11, 11]
+    assert lookup(program, vaddr + 16) is None
+    assert lookup(program, vaddr - 1) is None
+    assert lookup(program, -1) is None and lookup(program, 2**64, 0) is None
 
 
 def test_a_sequence_that_goes_back_is_marked_and_still_answers() -> None:
     program = read(unit(AT + b"\x01" + set_address(0x800) + b"\x03\x05\x01\x02\x08\x03\x01\x01\x02\x08" + END))
     assert program.sequences.marks.tolist() == [SequenceMark.UNORDERED]
     assert (program.sequences.start.tolist(), program.sequences.end.tolist()) == ([0x800], [0x1000])
-    assert [(row.line if (row := program.lookup(at)) else None) for at in (0x804, 0x808, 0x900)] == [6, 7, None]
+    assert [(row.line if (row := lookup(program, at)) else None) for at in (0x804, 0x808, 0x900)] == [6, 7, None]
 
 
 def test_folded_bodies_have_a_row_in_each_sequence() -> None:
     folded = function(0x1000, [(0, 1, 10), (8, 1, 12)]) + function(0x1000, [(0, 2, 30), (8, 1, 12)])
     program = read(unit(folded + function(0x2000, [(0, 1, 40)])))
     assert program.sequences_at(0x1004).tolist() == [0, 1]
-    assert program.lookup(0x1004) is None  # 10 or 30
-    row = program.lookup(0x1004, 1)
+    assert lookup(program, 0x1004) is None  # 10 or 30
+    row = lookup(program, 0x1004, 1)
     assert row is not None and (row.file, row.line) == ("/src/inc/b.h", 30)
-    agreed = program.lookup(0x1008)
+    agreed = lookup(program, 0x1008)
     assert agreed is not None and agreed.line == 12
-    assert program.lookup(0x2000, 0) is None
+    assert lookup(program, 0x2000, 0) is None
 
 
 def test_one_bad_program_does_not_end_the_others() -> None:

@@ -9,7 +9,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from icf.dwarf.line import LineProgram, LineSections, choose_sequence, read_line_program
+from icf.dwarf.line import LineProgram, LineSections, choose_sequence
+from tests.support.line_lookup import lookup, read_line_program
 from tests.support.line_tables import function, unit
 from tests.support.link import compile_object, link, run, tool
 
@@ -161,6 +162,6 @@ def test_members_of_a_real_link_get_their_own_lines(tmp_path: Path, compiler: st
         assert len(table.sequences_at(body)) == 2, f"{name} did not fold"
         chosen = choose_sequence(table, body, decl_file, decl_line, FUNCTION_LINES)
         assert chosen is not None, name
-        row = table.lookup(body, chosen)
+        row = lookup(table, body, chosen)
         own_lines = range(decl_line, decl_line + 4)
         assert row is not None and (row.line in own_lines or name == "_ZNK5Shape4sizeEv" and row.line == 8), (name, row)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from icf.dwarf.line import LineSections, read_line_program
+from icf.dwarf.line import LineSections
 from icf.dwarf.line_order import sequences_in_order
+from tests.support.line_lookup import read_line_program
 from tests.support.line_tables import function
 from tests.support.line_tables import unit as line_unit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from icf.dwarf.inlines import scan_inlines
-from icf.dwarf.line import LineSections, read_line_program
+from icf.dwarf.line import LineSections
 from icf.dwarf.units import DebugInfo
 from tests.support.dwarf_units import (
     CU,
@@ -19,6 +19,7 @@ from tests.support.dwarf_units import (
     uncompiled_kernels,
     unit,
 )
+from tests.support.line_lookup import read_line_program
 from tests.support.line_tables import function
 from tests.support.line_tables import unit as line_unit
 from unwind.symcache.sequences import covering, stated
