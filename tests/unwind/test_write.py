@@ -81,12 +81,22 @@ def test_long_lists_of_candidates_are_cut_in_text_and_whole_in_json() -> None:
     assert len(json.loads(JsonWriter(frames_of).line(stack, answers))["frames"][0]["candidates"]) == 30
 
 
+def test_json_has_candidates_by_linkage_name_and_demangled_in_one_order() -> None:
+    stack = Stack((pc(0), ret(1, 1), 0x99999999, None))
+    answers = Resolver(PROGRAM).resolve(stack.addresses)
+    frames = json.loads(JsonWriter(frames_of).line(stack, answers))["frames"]
+    assert frames[0]["candidates"] == ["_ZN3fir4leftEv", "_ZN3fir5rightEv"]
+    assert [frame["candidate_names"] for frame in frames] == [["fir::left()", "fir::right()"], [], [], []]
+
+
 def test_json_keeps_the_order_of_keys_and_has_no_spaces() -> None:
     stack = Stack((pc(2), ret(1)), 7)
     assert JsonWriter(frames_of).line(stack, Resolver(PROGRAM).resolve(stack.addresses)) == (
         '{"frames":[{"address":"0x3008","verdict":"unique","name":"b2m1","linkage_name":"b2m1","candidates":[],'
+        '"candidate_names":[],'
         '"file":null,"line":null,"column":null,"inlines":[],"evidence":"aligned"},'
         '{"address":"0x2010","verdict":"unmerged","name":"b1m0","linkage_name":"b1m0","candidates":[],'
+        '"candidate_names":[],'
         '"file":"src/main.cc","line":40,"column":5,"inlines":[],"evidence":""}],"weight":7}\n'
     )
 

@@ -1,13 +1,13 @@
 """Write resolved stacks as JSON: one object a line for each stack, in order.
 
     {"frames":[{"address":"0x401136","verdict":"unique","name":"f(int)","linkage_name":"_Z1fi","candidates":[],
-     "file":"a.cc","line":12,"column":7,"inlines":[],"evidence":"relocation"},...],"weight":1}
+     "candidate_names":[],"file":"a.cc","line":12,"column":7,"inlines":[],"evidence":"relocation"},...],"weight":1}
 
 `name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
-names still possible otherwise. `file`, `line` and `column` are a place in that very function, and null where they are
-not certain; `inlines` are the functions inlined there, innermost first, with `name`, `linkage_name`, `file`, `line`
-and `column` of their own. `address` is null for a frame outside of the image. With `icf resolve --modules` each frame
-has `"module"`, the path of its image, or null.
+names still possible otherwise, and `candidate_names` the same functions demangled, in the same order. `file`, `line` and
+`column` are a place in that very function, and null where they are not certain; `inlines` are the functions inlined
+there, innermost first, with `name`, `linkage_name`, `file`, `line` and `column` of their own. `address` is null for a
+frame outside of the image. With `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
 
 There is a frame for each address. Where tail calls have left frames out between one and its caller, it has
 `"tail_calls"`, a list of such objects, innermost first, whose `address` is that of the jump, or null if it was one of
@@ -63,12 +63,14 @@ class JsonWriter:
     def _object(self, answer: FrameAnswer, facts: Iterator[list[str]] | None) -> dict[str, object]:
         """A frame; takes from `facts` those of itself and of the frames that tail calls left out above it."""
         *inlined, own = self._frames_of(answer) or (_NO_FRAME,)
+        candidates = () if answer.verdict is Verdict.UNKNOWN else answer.candidates
         frame: dict[str, object] = {
             "address": None if answer.address is None else f"{answer.address:#x}",
             "verdict": answer.verdict.value,
             "name": answer.name,
             "linkage_name": answer.linkage_name,
-            "candidates": [] if answer.verdict is Verdict.UNKNOWN else list(answer.candidates),
+            "candidates": candidates,
+            "candidate_names": [demangle(name) for name in candidates],
             **_place(own),
             "inlines": [
                 {"name": demangle(each.linkage_name), "linkage_name": each.linkage_name, **_place(each)}
