@@ -1,4 +1,4 @@
-"""The symcache: everything that a query needs of one image, in one file that is mapped and not parsed.
+"""The symcache: everything that a query needs of one image, in one file that is not parsed.
 
 container.py   the file: header, sections, checksums          (knows nothing of what is in the sections)
 records.py     what is in them about functions, lines and inlined calls: build.py makes it,

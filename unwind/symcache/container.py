@@ -1,4 +1,4 @@
-"""The file of a symcache: named sections, mapped, and checked as far as they are read.
+"""The file of a symcache: named sections, read and checked as far as queries need them.
 
     0     magic "ICFSYMC\\0"                                        Little endian, offsets from the start of the file.
     8     version, byte-order mark, flags, machine   4 x u32
@@ -14,9 +14,10 @@
           data                                       sections, each on a multiple of 8
 
 A query reads a few KiB of a file of many MB, in a process that lives for milliseconds. So opening reads the head
-alone, and a block is checked when something in it is read for the first time: nothing is ever answered from bytes that
-were not checked, and nobody pays for those that are not read. Numbers in sections are little endian and aligned, so
-`memoryview.cast` reads them in place; where the machine has the other byte order, the mark does not fit: refused.
+alone. A block is read into the process's own memory (`icf.filebytes`) and checked when a query needs the first byte of
+it: every answer rests on checked bytes, also when the file is cut short or overwritten later, and blocks that no query
+needs cost nothing. Numbers in sections are little endian and aligned, so `memoryview.cast` reads them in place; where
+the machine has the other byte order, the mark does not fit and the file is refused.
 
 The *identity* is the key by which a file is found (build id; a digest of the content without one). One build id may
 belong to files that differ: stripped, or with other call-site tables. What must not have changed goes into the
@@ -27,13 +28,13 @@ A file that breaks a rule gives a `FormatError`; the store then makes a new one.
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 import zlib
 from struct import Struct
 
 from icf.errors import FormatError
+from icf.filebytes import FileBytes
 from icf.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -73,30 +74,34 @@ class Head(NamedTuple):
 class Container:
     """An open file. `section` checks all of a section, `piece` what it gives."""
 
-    def __init__(self, data: memoryview, path: str) -> None:
+    def __init__(self, data: memoryview | FileBytes, path: str) -> None:
         self.path = path
-        self._data = data
+        self._size_bytes = len(data)
+        if isinstance(data, FileBytes):
+            self._data, self._view = data.having(()), data.view
+        else:
+            self._data, self._view = data, lambda start, end: data[start:end]
         self.head, self._sections, self._checksums, self._first, self._origin = self._read_head()
         self._checked = bytearray(len(self._checksums))
         self.repair: Callable[[], Container | None] | None = None  # makes the file anew when it turns out damaged
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Map a file and check its head; the mapping lives as long as views of it."""
+        """Open a file and check its head."""
         name = os.fspath(path)
         fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD.size:
                 raise FormatError(name, "head", 0, f"{status.st_size} bytes are no symcache")
-            mapped = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
-        finally:
+        except BaseException:
             os.close(fd)
-        return cls(memoryview(mapped), name)
+            raise
+        return cls(FileBytes(fd, status.st_size, name), name)
 
     @property
     def size_bytes(self) -> int:
-        return len(self._data)
+        return self._size_bytes
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -160,7 +165,7 @@ class Container:
             if self._checked[block]:
                 continue
             at = self._first + block * BLOCK_BYTES
-            if zlib.crc32(self._data[at : at + BLOCK_BYTES]) != self._checksums[block]:
+            if zlib.crc32(self._view(at, at + BLOCK_BYTES)) != self._checksums[block]:
                 raise FormatError(self.path, name, at, "checksum of the block does not fit: the file is damaged")
             self._checked[block] = 1
 
@@ -170,7 +175,7 @@ class Container:
         other = repair() if repair is not None else None
         if other is None or other._content() != self._content():
             return False
-        self._data, self._sections, self._first = other._data, other._sections, other._first
+        self._data, self._view, self._sections, self._first = other._data, other._view, other._sections, other._first
         self._checked = bytearray(len(self._checked))
         return True
 
@@ -180,11 +185,12 @@ class Container:
         return self.head.identity, self.head.content_check, places, bytes(self._checksums)
 
     def _read_head(self) -> tuple[Head, dict[str, tuple[int, int]], memoryview, int, memoryview]:
-        data = self._data
+        file_bytes = self._size_bytes
 
         def fail(offset: int, problem: str) -> FormatError:
             return FormatError(self.path, "head", offset, problem)
 
+        data = self._view(0, _HEAD.size)
         if len(data) < _HEAD.size:
             raise fail(0, f"{len(data)} bytes are no symcache")
         (
@@ -197,15 +203,16 @@ class Container:
             raise fail(8, f"version is {version}, only {VERSION} is known")
         if order != _ORDER_MARK or data[:16].cast("I")[3] != _ORDER_MARK:
             raise fail(12, "byte order is not that of this machine")
-        if size_bytes != len(data):
-            raise fail(24, f"file was written with {size_bytes} bytes, it has {len(data)}")
+        if size_bytes != file_bytes:
+            raise fail(24, f"file was written with {size_bytes} bytes, it has {file_bytes}")
         if section_count > _SECTION_LIMIT or origin_bytes > _ORIGIN_LIMIT or origin_bytes % 8 or id_bytes > 62:
             raise fail(32, "counts are not those of a symcache")
         table = _HEAD.size + origin_bytes
         sums = table + section_count * _SECTION.size
         first = sums + _pad(4 * block_count)
-        if first > len(data) or block_count != -(-(len(data) - first) // BLOCK_BYTES):
+        if first > file_bytes or block_count != -(-(file_bytes - first) // BLOCK_BYTES):
             raise fail(124, f"{block_count} blocks are not what is in the file")
+        data = self._view(0, first)
         if zlib.crc32(data[_CHECKSUM_AT + 4 : first], zlib.crc32(data[:_CHECKSUM_AT])) != checksum:
             raise fail(_CHECKSUM_AT, "checksum of the head does not fit: the file is damaged")
         sections = {}

@@ -67,7 +67,7 @@ class Folder:
         path = self.path_of(name)
         try:
             container = Container.open(path)
-        except (OSError, ValueError):  # mmap's, of a file that became empty meanwhile
+        except OSError:
             return None
         head = container.head
         if f"{head.identity}-{head.content_check.hex()}" != os.path.splitext(name)[0]:

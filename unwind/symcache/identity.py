@@ -78,7 +78,7 @@ def is_settled(status: os.stat_result) -> bool:
 def _digest(image: Image) -> bytes:
     """SHA-256 of the SHA-256 of each 16 MiB, the first 16 bytes of it.
 
-    Read, not mapped: of a file that somebody cuts short meanwhile, a mapping would end the process.
+    Read in pieces, which are not kept: most of them are needed for nothing else.
     """
     from hashlib import sha256
 

@@ -1,7 +1,7 @@
 """What is in the folder of symcaches, and what goes when that is too much.
 
 When the files together have more than `limit_bytes` of the folder, those that were not used for the longest time go.
-Who has mapped one keeps it.
+Whoever has one open keeps it.
 """
 
 from __future__ import annotations

@@ -173,6 +173,18 @@ def test_a_block_is_checked_when_it_is_read() -> None:
         read.piece("records", 51_199, 1)
 
 
+@pytest.mark.parametrize("size_bytes", [0, 200, 20_000])
+def test_a_file_that_is_cut_short_while_it_is_open(size_bytes: int, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(packed())
+    read = Container.open(path)
+    before = read.piece("records", 0, 100)
+    os.truncate(path, size_bytes)
+    assert before == read.piece("records", 0, 100) == SECTIONS["records"][:100]  # what was read stays
+    with pytest.raises(FormatError, match=rf"^{path}: file\+0x[0-9a-f]+: was truncated while being read$"):
+        read.section("records")
+
+
 def test_damage_is_repaired_by_a_file_of_the_same_content() -> None:
     good = packed(origin={"path": "somewhere else, with a longer name"})
     bad = bytearray(packed())

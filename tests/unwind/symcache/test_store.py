@@ -126,6 +126,15 @@ def test_a_changed_module_invalidates(how: str, image: Path, folder: Path) -> No
         assert facts(new) != old
 
 
+@pytest.mark.parametrize("size_bytes", [0, 200, 20_000])
+def test_a_kept_file_that_is_cut_short_while_it_is_asked(size_bytes: int, image: Path, folder: Path) -> None:
+    expected = facts(open_or_build(image, cache_dir=folder))
+    cache = open_or_build(image, cache_dir=folder)
+    (path,) = kept(folder)
+    os.truncate(path, size_bytes)
+    assert facts(cache) == expected and cache.addresses("main")
+
+
 def partial_of(content: bytes) -> Iterator[bytes | memoryview]:
     """The same file, said to know only a part."""
     whole = Container(memoryview(content), "whole")

@@ -1,0 +1,119 @@
+"""The bytes of a file in the process's own memory, read as they are asked for.
+
+A mapping follows its file. Whoever cuts the file short takes the pages away, and the next access to one raises SIGBUS,
+which ends the process: `cp new shop` over an open image kills a profiler, and so does every user who may write to a
+file that the profiler has mapped. A handler for SIGBUS would need C, and a library must not take a signal of its host.
+So this project maps no image and no symcache. It reserves anonymous memory of the size of the file, and reads blocks
+of 16 KiB into it when the first byte of a block is asked for:
+
+    file       |####|####|####|####|####|###
+    memory     |    |####|####|    |    |###     two views were taken; the rest costs no memory
+    have         0    1    1    0    0    1
+
+Bytes that were read once stay as they are, whatever happens to the file: a check holds for good, and two readers see
+the same bytes. A block that can no longer be read is a `FormatError`. A large file of holes costs one byte of `have`
+for each 16 KiB, since the kernel gives memory when it is touched.
+
+A view is read-only, and keeps the memory alive after `close`.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from _thread import allocate_lock  # not `threading`, which a single query does not import
+
+from icf.errors import FormatError, IcfError
+from icf.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_BLOCK_BITS = 14
+_BLOCK_BYTES = 1 << _BLOCK_BITS
+_READ_BYTES = 1 << 30
+_MAP_NORESERVE = 0x4000  # of Linux; `mmap` has it from Python 3.13 on
+
+
+class FileBytes:
+    """A file that is open for reading, `size_bytes` long, at least 1; the descriptor is ours from here on."""
+
+    def __init__(self, fd: int, size_bytes: int, path: str) -> None:
+        self._fd = fd
+        self._size_bytes = size_bytes
+        self.path = path
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        try:
+            self._memory = mmap.mmap(-1, size_bytes, flags=flags)
+            self._have = bytearray(-(-size_bytes >> _BLOCK_BITS))
+        except (OSError, OverflowError, ValueError) as error:
+            raise IcfError(f"{path}: {size_bytes} bytes: more than there is memory for") from error
+        self._bytes = memoryview(self._memory).toreadonly()
+        self._lock = allocate_lock()
+
+    def __len__(self) -> int:
+        return self._size_bytes
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file: what was read can still be viewed, and nothing more is read."""
+        fd, self._fd = self._fd, -1  # in this order: a signal may come between them
+        if fd >= 0:
+            os.close(fd)
+
+    def fileno(self) -> int:
+        """The descriptor of the file, which may no longer be the one at the path."""
+        if self._fd < 0:
+            raise ValueError(f"{self.path}: the file is closed")
+        return self._fd
+
+    def view(self, start: int, end: int) -> memoryview:
+        """The bytes from `start` to `end`, cut off at the end of the file as a slice is."""
+        end = min(end, self._size_bytes)
+        if start >= end:
+            return self._bytes[:0]
+        self._read(start >> _BLOCK_BITS, (end - 1 >> _BLOCK_BITS) + 1)
+        return self._bytes[start:end]
+
+    def having(self, blocks: Iterable[int]) -> memoryview:
+        """The whole file, with the bytes of these blocks (`block_of`) and of earlier views; all others are zero."""
+        for block in blocks:
+            self._read(block, block + 1)
+        return self._bytes
+
+    def forget(self, start: int, end: int) -> None:
+        """Give the memory back; views of these bytes must be gone, as they would read zeros. They are read anew."""
+        first, last = -(-start >> _BLOCK_BITS), end >> _BLOCK_BITS
+        if first < last:
+            with self._lock:
+                self._have[first:last] = bytes(last - first)
+                self._memory.madvise(mmap.MADV_DONTNEED, first << _BLOCK_BITS, (last - first) << _BLOCK_BITS)
+
+    def _read(self, first: int, last: int) -> None:
+        """Have the blocks from `first` to `last`."""
+        have = self._have
+        if have.find(0, first, last) < 0:
+            return
+        with self._lock:
+            while (first := have.find(0, first, last)) >= 0:
+                end = have.find(1, first, last)
+                end = last if end < 0 else end
+                self._read_bytes(first << _BLOCK_BITS, min(end << _BLOCK_BITS, self._size_bytes))
+                have[first:end] = b"\1" * (end - first)
+                first = end
+
+    def _read_bytes(self, start: int, end: int) -> None:
+        fd = self.fileno()
+        with memoryview(self._memory) as room:
+            while start < end:
+                count = os.preadv(fd, [room[start : min(end, start + _READ_BYTES)]], start)
+                if count == 0:
+                    raise FormatError(self.path, "file", start, "was truncated while being read")
+                start += count
+
+
+def block_of(offset: int) -> int:
+    """The block that a byte lies in."""
+    return offset >> _BLOCK_BITS
