@@ -4,8 +4,8 @@
      "candidate_names":[],"file":"a.cc","line":12,"column":7,"inlines":[],"evidence":"relocation"},...],"weight":1}
 
 `name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
-names still possible otherwise, and `candidate_names` the same functions demangled, in the same order. `file`, `line` and
-`column` are a place in that very function, and null where they are not certain; `inlines` are the functions inlined
+names still possible otherwise, and `candidate_names` the same functions demangled, in the same order. `file`, `line`
+and `column` are a place in that very function, and null where they are not certain; `inlines` are the functions inlined
 there, innermost first, with `name`, `linkage_name`, `file`, `line` and `column` of their own. `address` is null for a
 frame outside of the image. With `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
 
