@@ -23,7 +23,7 @@ from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, Member, MemberFlag
 from icf.tables.load import Tables, load_tables
-from icf.tables.place import SECTIONS
+from icf.tables.place import SECTIONS, are_stale, warn_stale
 
 if TYPE_CHECKING:
     from icf.arguments import Arguments, Parser
@@ -51,7 +51,11 @@ def run(args: Arguments) -> int:
         problem = tables.check_evidence()
         if problem:
             sys.stderr.write(f"icf: warning: {image.path}: {problem}: no evidence is shown\n")
-        if not tables.present and not args.json:
+        if are_stale(image):
+            warn_stale(image.path)
+            if not args.json:
+                return 0
+        elif not tables.present and not args.json:
             print(f"{image.path}: no {', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}")
             sys.stderr.write("hint: 'icf pass' writes them\n")
             return 0

@@ -69,6 +69,13 @@ class Member(NamedTuple):
     aliases: tuple[str, ...] = ()  # further symbols of the same source function
 
 
+class ImageFlag(IntFlag):
+    """Facts about the whole image, as stored in `.debug_icf`."""
+
+    NONE = 0
+    MERGED_BY_COMPILER = 1  # compiled with function merging that leaves no trace
+
+
 class FoldClass(NamedTuple):
     """The functions that share the body at `vaddr`; merged if there are two members or more."""
 

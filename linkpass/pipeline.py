@@ -258,8 +258,8 @@ def _already_done(image: Image, outputs: Outputs, options: Options) -> Summary:
     from icf.tables.place import file_with_tables
     from linkpass.tables.verify import verify_image
 
-    tables = load_tables(image)
     problems = verify_image(image)
+    tables = load_tables(image)
     if problems:
         raise IcfError(f"{image.path}: its tables do not fit its code: {problems[0]}", hint="link the program again")
     merged = [fold for fold in tables.icf.classes if fold.merged]

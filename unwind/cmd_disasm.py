@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.demangle import demangle
+from icf.tables.place import are_stale, has_tables
 from unwind.disasm.listing import Listing
 from unwind.disasm.select import Region, Selection
 from unwind.disasm.sources import SourcePlace, Sources
 from unwind.programs.facts import ImageFacts
-from unwind.programs.load import has_only_records, has_tables
+from unwind.programs.load import has_only_records
 from unwind.programs.program import Program
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: Arguments) -> int:
     with open_image(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
-        if image.linker in _FOLDING_LINKERS and not (has_tables(image) or has_only_records(image)):
+        if image.linker in _FOLDING_LINKERS and not (has_tables(image) or has_only_records(image) or are_stale(image)):
             sys.stderr.write(
                 f"icf: {args.exe} has no call-site tables, so names are those of the symbols, folded or not\n"
                 f"hint: run 'icf pass {args.exe}'\n"

@@ -322,6 +322,13 @@ class Image:
         return notes.find_build_id(self)
 
     @cached_property
+    def code_digest(self) -> bytes:
+        """What tells other code: a digest of the sections with code; empty where there are none."""
+        from icf.elf.codedigest import find_code_digest
+
+        return find_code_digest(self)
+
+    @cached_property
     def linker(self) -> str:
         """Who linked it: "lld", "gold", "mold", "bfd", or "" if nothing tells."""
         return notes.find_linker(self) or notes.find_linker(self.debug)

@@ -24,6 +24,7 @@ from icf.model import (
     ClassFlag,
     DieOffset,
     FoldClass,
+    ImageFlag,
     Member,
     MemberFlag,
     MemberRef,
@@ -86,10 +87,14 @@ class IcfTable:
         *,
         pointer_jumps: Sequence[PointerJump] = (),
         vtables: Sequence[Vtable] = (),
+        image_flags: ImageFlag = ImageFlag.NONE,
+        code_digest: bytes = b"",
         columns: IcfColumns | None = None,
     ) -> None:
         self.evidence = evidence  # for each record of .debug_dcall that is no caller record, in section order
         self.vcall_evidence = vcall_evidence
+        self.image_flags = image_flags
+        self.code_digest = code_digest  # of the code that the table is about; empty: not known
         if columns is None:
             self.classes = tuple(classes)  # shadows the cached property: there is nothing to build
             self.tail_calls = tuple(sorted(tail_calls, key=lambda call: (call.jump, call.caller, call.callee)))
@@ -109,6 +114,7 @@ class IcfTable:
     def _parts(self) -> tuple[object, ...]:
         return (
             self.classes, self.tail_calls, self.pointer_jumps, self.vtables, self.evidence, self.vcall_evidence,
+            self.image_flags, self.code_digest,
         )  # fmt: skip
 
     __hash__ = None  # type: ignore[assignment]  # columns are arrays

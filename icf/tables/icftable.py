@@ -4,14 +4,18 @@
 is, which of its functions can be reached through a pointer, where one jumps instead of calling, and
 what each record rests on. A reader of the proposal's tables alone ignores this section and still works.
 
-Version 3, little endian, one unit that fills the section (version 2 had no vtables and no jumps through pointers). Its
-header:
+Version 4, little endian, one unit that fills the section. Its header:
 
     unit_length     4 bytes, or 0xffffffff and 8
-    version         1 byte, 3
+    version         1 byte, 4
     address_size    1 byte, 4 or 8: no address in the table needs more
+    image_flags     4 bytes, icf.model.ImageFlag
+    code_digest     16 bytes: the digest of the code that the table is about (`Image.code_digest`); zeros: not known
     counts          10 ULEB128: classes, members, aliases, tail calls, pointer jumps, vtables, slots,
                     evidence bytes, evidence bytes of .debug_vcall, pool bytes
+
+Version 3, which had neither image_flags nor code_digest, is read, too. (Version 2 had no vtables and no jumps through
+pointers.)
 
 Then one column after the other. Columns rather than records, because a run of ULEB128 numbers is
 decoded by one loop of a kernel, and because neighbours of one kind are close: most differences fit a byte.
@@ -52,6 +56,9 @@ declaration in a unit that the pass appends, and the flag SYNTHETIC: functions w
 only a .dwo file describes. Where the pass was told to leave the debug file alone (`icf pass --in-image`) that unit is
 missing: DIEs behind the end of `.debug_info` tell its functions apart and point nowhere.
 
+**The digest** is there because tools that run after the pass may move code and leave the tables as they were (BOLT).
+Where it does not fit the code of the image, the tables are about other code and count as absent (`icf.tables.place`).
+
 **Vtables** are those with a slot that leads to a merged function, or to one that jumps on to where a pointer says;
 other slots are left out. A member that is flagged VIRTUAL and is in no listed slot may be in any.
 
@@ -66,18 +73,21 @@ allocated for it. A table that breaks a rule is refused as a whole: half a class
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.model import ClassFlag, Evidence, MemberFlag
+from icf.elf.codedigest import DIGEST_BYTES
+from icf.model import ClassFlag, Evidence, ImageFlag, MemberFlag
 from icf.reader import Reader
 from icf.tables import _leb
 from icf.tables.foldtable import IcfColumns, IcfTable
 
-__all__ = ["IcfTable", "encode_icf", "parse_icf"]
+__all__ = ["IcfHeader", "IcfTable", "encode_icf", "parse_icf", "parse_icf_header"]
 
-VERSION = 3
+VERSION = 4
+_WITHOUT_DIGEST = 3  # the version before
 _U64 = NDArray[np.uint64]
 _U8 = NDArray[np.uint8]
 _U64_MAX = 0xFFFFFFFFFFFFFFFF
@@ -86,6 +96,15 @@ _SLOT_LIMIT = 1 << 32  # so that no sum of them wraps
 _EVIDENCE_MAX = int(max(Evidence))
 _ALL_CLASS_FLAGS = int(sum(ClassFlag))
 _ALL_MEMBER_FLAGS = int(sum(MemberFlag))
+_ALL_IMAGE_FLAGS = int(sum(ImageFlag))
+
+
+class IcfHeader(NamedTuple):
+    """The header of the table, without its counts."""
+
+    address_size: int
+    image_flags: ImageFlag
+    code_digest: bytes  # empty: not known
 
 
 def parse_icf(
@@ -96,6 +115,12 @@ def parse_icf(
     if not len(view):
         return IcfTable()
     return _Parser(Reader(view, path, section), view, memoryview(debug_str).cast("B")).table()
+
+
+def parse_icf_header(buffer: bytes | memoryview, path: str, section: str = ".debug_icf") -> IcfHeader | None:
+    """The header of a section; None where that is empty or absent."""
+    view = memoryview(buffer).cast("B")
+    return _read_header(Reader(view, path, section)) if len(view) else None
 
 
 def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int], *, dwarf64: bool = False) -> bytes:
@@ -121,6 +146,8 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int], *, dwarf64
     )
     body = [
         bytes([VERSION, address_size]),
+        int(table.image_flags).to_bytes(4, "little"),
+        table.code_digest.ljust(DIGEST_BYTES, b"\0"),
         _ulebs(counts),
         _ulebs(_differences(columns.class_vaddr)),
         _ulebs(columns.class_size),
@@ -165,7 +192,8 @@ class _Parser:
 
     def table(self) -> IcfTable:
         reader = self._reader
-        address_max = self._header()
+        header = _read_header(reader)
+        address_max = (1 << (8 * header.address_size)) - 1
         class_count, member_count, alias_count, tail_count = map(
             self._count, ("classes", "members", "aliases", "tail calls")
         )
@@ -225,23 +253,13 @@ class _Parser:
             alias_member, alias_name, tail_jump, tail_caller, tail_callee, pointer_jump, pointer_slot,
             vtable_vaddr, vtable_vaddr - before, vtable_die, slot_start, slot, slot_function, pool, self._debug_str,
         )  # fmt: skip
-        return IcfTable(evidence=evidence, vcall_evidence=vcall_evidence, columns=columns)
-
-    def _header(self) -> int:
-        """Bound the reader by the unit; the highest address that its addresses can hold."""
-        reader = self._reader
-        unit_length = reader.u32()
-        if unit_length == 0xFFFFFFFF:
-            unit_length = reader.u64()
-        if unit_length != reader.remaining:
-            raise reader.error(f"unit length is {unit_length}, {reader.remaining} bytes are left", 0)
-        version = reader.u8()
-        if version != VERSION:
-            raise reader.error(f"table has version {version}, only {VERSION} is known", reader.pos - 1)
-        address_size = reader.u8()
-        if address_size not in (4, 8):
-            raise reader.error(f"address size is {address_size}, not 4 or 8", reader.pos - 1)
-        return (1 << (8 * address_size)) - 1
+        return IcfTable(
+            evidence=evidence,
+            vcall_evidence=vcall_evidence,
+            image_flags=header.image_flags,
+            code_digest=header.code_digest,
+            columns=columns,
+        )
 
     def _count(self, what: str) -> int:
         """A count of the header; each thing counted takes a byte or more."""
@@ -339,6 +357,29 @@ class _Parser:
         for _ in range(first + int(np.argmin(holds))):
             reader.uleb()
         raise reader.error(problem)
+
+
+def _read_header(reader: Reader) -> IcfHeader:
+    """Read the header up to its counts."""
+    unit_length = reader.u32()
+    if unit_length == 0xFFFFFFFF:
+        unit_length = reader.u64()
+    if unit_length != reader.remaining:
+        raise reader.error(f"unit length is {unit_length}, {reader.remaining} bytes are left", 0)
+    version = reader.u8()
+    if version not in (_WITHOUT_DIGEST, VERSION):
+        known = f"only {_WITHOUT_DIGEST} and {VERSION} are known"
+        raise reader.error(f"table has version {version}, {known}", reader.pos - 1)
+    address_size = reader.u8()
+    if address_size not in (4, 8):
+        raise reader.error(f"address size is {address_size}, not 4 or 8", reader.pos - 1)
+    if version == _WITHOUT_DIGEST:
+        return IcfHeader(address_size, ImageFlag.NONE, b"")
+    image_flags = reader.u32()
+    if image_flags & ~_ALL_IMAGE_FLAGS:
+        raise reader.error(f"image_flags has unknown bits: {image_flags:#x}", reader.pos - 4)
+    code_digest = bytes(reader.take(DIGEST_BYTES))
+    return IcfHeader(address_size, ImageFlag(image_flags), code_digest if any(code_digest) else b"")
 
 
 def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> tuple[_U64, _U64, bytes]:

@@ -15,7 +15,7 @@ from icf.errors import IcfError
 from icf.model import ClassFlag
 from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
-from icf.tables.place import SECTIONS, file_with_tables
+from icf.tables.place import SECTIONS, are_stale, file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
 
 
@@ -27,7 +27,7 @@ class Tables:
     icf: IcfTable
     direct: DirectCalls
     virtual: VirtualCalls
-    present: tuple[str, ...]  # of SECTIONS, those that the image has
+    present: tuple[str, ...]  # of SECTIONS, those that the image has; none where they are about other code
     _name_of_die: dict[int, str] = field(default_factory=dict)
 
     def die_name(self, die: int) -> str:
@@ -62,8 +62,11 @@ class Tables:
 
 
 def load_tables(image: Image) -> Tables:
-    """Parse what the image, or its debug file, has."""
+    """Parse what the image, or its debug file, has; what is about other code counts as absent."""
     file = file_with_tables(image)
+    if are_stale(image):
+        nothing = DirectCalls.of(()), VirtualCalls.of(())
+        return Tables(image, IcfTable(), *nothing, ())
     return Tables(
         image,
         parse_icf(file.contents(".debug_icf"), file.path, image.debug.contents(".debug_str")),

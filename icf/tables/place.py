@@ -1,12 +1,46 @@
-"""Which file has the tables of an image: itself, or its separate debug file."""
+"""Which file has the tables of an image, itself or its separate debug file, and whether they are about its code."""
 
 from __future__ import annotations
 
-from icf.elf.image import Image
+import sys
 
-SECTIONS = (".debug_icf", ".debug_dcall", ".debug_vcall")
+from icf.elf.image import Image
+from icf.tables.icftable import parse_icf_header
+
+ICF = ".debug_icf"
+SECTIONS = (ICF, ".debug_dcall", ".debug_vcall")
+_said: set[str] = set()  # paths of images of which stderr has the line
 
 
 def file_with_tables(image: Image) -> Image:
     """The image if it has any of the tables, else the file with its debug information, where they would be."""
     return image if any(image.section(name) is not None for name in SECTIONS) else image.debug
+
+
+def are_stale(image: Image) -> bool:
+    """Whether the code of an image is not that which its tables were made for, so that they count as absent."""
+    file = file_with_tables(image)
+    header = parse_icf_header(file.contents(ICF), file.path)
+    return header is not None and header.code_digest not in (b"", image.code_digest or header.code_digest)
+
+
+def has_tables(image: Image) -> bool:
+    """Whether the link pass has been over the image, and its code is still the same; says on stderr where it is not."""
+    if file_with_tables(image).section(ICF) is None:
+        return False
+    if not are_stale(image):
+        return True
+    warn_stale(image.path)
+    return False
+
+
+def warn_stale(path: str) -> None:
+    """Say on stderr, once for each image, that its tables are not used."""
+    if path not in _said:
+        _said.add(path)
+        sys.stderr.write(f"icf: warning: {stale_line(path)}: they are not used\n")
+
+
+def stale_line(path: str) -> str:
+    """What is wrong with an image whose tables are about other code."""
+    return f"{path}: its code has changed since its call-site tables were written"

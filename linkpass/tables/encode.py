@@ -177,7 +177,15 @@ def build_tables(
     vcalls = VirtualCalls.of([row[:2] for row in virtual.calls])
     vcall_bytes, vcall_order = encode_vcall(vcalls)
     vcall_evidence = bytes(int(virtual.calls[row][2]) for row in vcall_order.tolist())
-    table = IcfTable(classes, tail_calls, evidence, vcall_evidence, pointer_jumps=pointer_jumps, vtables=vtable_rows)
+    table = IcfTable(
+        classes,
+        tail_calls,
+        evidence,
+        vcall_evidence,
+        pointer_jumps=pointer_jumps,
+        vtables=vtable_rows,
+        code_digest=linked.image.code_digest,
+    )
     icf_bytes = encode_icf(table, {} if apart else linked.finder.str_offsets)
     written = DirectCalls(calls.call_site[order], calls.callee_die[order], calls.caller_die[order])
     written_vcalls = VirtualCalls(vcalls.call_site[vcall_order], vcalls.vtable_slot[vcall_order])

@@ -21,6 +21,7 @@ from icf.errors import IcfError
 from icf.model import ClassFlag, FoldClass
 from icf.tables.dcall import DirectCalls
 from icf.tables.icftable import IcfTable
+from icf.tables.place import are_stale, stale_line
 from icf.tables.vcall import VirtualCalls
 from linkpass.tables.verify_virtual import check_slots, check_virtual
 
@@ -31,6 +32,8 @@ def verify_image(image: Image) -> list[str]:
     """What is wrong with the tables of an image, a line each; empty if nothing is."""
     from icf.tables.load import load_tables
 
+    if are_stale(image):
+        raise IcfError(stale_line(image.path), hint="link the program again")
     tables = load_tables(image)
     if not tables.present:
         raise IcfError(f"{image.path}: has no .debug_icf, .debug_dcall or .debug_vcall", hint="run icf pass first")

@@ -40,12 +40,14 @@ def problems(path: Path) -> list[str]:
 
 
 def change_code(path: Path, vaddr: int, change: Callable[[int], int]) -> None:
-    """Change the byte of the code at an address."""
+    """Change the byte of the code at an address; the tables no longer say of which code they are."""
     with Image.open(path) as image:
         offset = next(at + vaddr - start for start, end, at in image.backed if start <= vaddr < end)
-    data = bytearray(path.read_bytes())
-    data[offset] = change(data[offset])
-    path.write_bytes(data)
+        digest = image.code_digest
+    data = path.read_bytes()
+    changed = bytearray(data.replace(digest, bytes(len(digest))))
+    changed[offset] = change(changed[offset])
+    path.write_bytes(changed)
 
 
 def rewrite_tables(path: Path, change: Callable[[Tables], tuple[DirectCalls, list[FoldClass], list[TailCall]]]) -> None:

@@ -26,6 +26,7 @@ from unwind.programs.load import load_program
 from unwind.programs.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
+from unwind.symcache.container import STALE_TABLES
 from unwind.symcache.found import CachedFrame
 from unwind.symcache.program import has_program, load_cached
 from unwind.symcache.store import open_or_build
@@ -79,7 +80,7 @@ def open_alone(path: str, places: Places, *, no_lines: bool) -> _Opened:
                 f" information\nhint: 'icf pass {path}' knows more",
                 file=sys.stderr,
             )
-        elif "icf" not in cache.container:
+        elif "icf" not in cache.container and not cache.head.flags & STALE_TABLES:
             print(
                 f"icf: {path} has no call-site tables, so folded functions cannot be told apart\n"
                 f"hint: run 'icf pass {path}'",

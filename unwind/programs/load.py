@@ -19,7 +19,7 @@ from icf.elf.image import Image
 from icf.model import Evidence
 from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
-from icf.tables.place import file_with_tables
+from icf.tables.place import ICF, file_with_tables, has_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
 from unwind.modules.exports import Exports, ImageExports
 from unwind.programs.code import DecodedCode
@@ -27,7 +27,7 @@ from unwind.programs.facts import CodeFacts, ImageFacts
 from unwind.programs.functions import SymbolFunctions
 from unwind.programs.program import Body, CallRecord, Functions, Program, SlotCall
 
-DCALL, VCALL, ICF = ".debug_dcall", ".debug_vcall", ".debug_icf"
+DCALL, VCALL = ".debug_dcall", ".debug_vcall"
 _EVIDENCE = {int(evidence): evidence for evidence in Evidence}
 
 
@@ -80,11 +80,6 @@ class ColumnSlotCalls:
         return SlotCall(slots.pop(), evidence)
 
 
-def has_tables(image: Image) -> bool:
-    """Whether the link pass has been over the image."""
-    return file_with_tables(image).section(ICF) is not None
-
-
 def has_only_records(image: Image) -> bool:
     """Whether the image has the proposal's table and not ours: what another tool or a compiler wrote."""
     file = file_with_tables(image)
@@ -100,7 +95,7 @@ class Tables(NamedTuple):
 
 
 def read_tables(image: Image) -> Tables | None:
-    """The tables that the link pass wrote, if it has been over the image."""
+    """The tables that the link pass wrote for this code, if it has been over the image."""
     if not has_tables(image):
         return None
     file = file_with_tables(image)

@@ -20,12 +20,11 @@ from icf.elf.image import Image
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR
 from icf.model import FoldClass
 from icf.tables.icftable import parse_icf
-from icf.tables.place import file_with_tables
+from icf.tables.place import ICF, file_with_tables, has_tables
 from unwind.programs.functions import SymbolFunctions
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
-_ICF = ".debug_icf"
 _OVERLAP_FACTOR = 4  # bytes of bodies at most, in bytes from the first to the last
 
 
@@ -78,10 +77,10 @@ def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
 
 def _classes(image: Image) -> list[FoldClass] | None:
     """The fold classes of the tables; None without tables."""
-    file = file_with_tables(image)
-    if file.section(_ICF) is None:
+    if not has_tables(image):
         return None
-    table = parse_icf(file.contents(_ICF), file.path, image.debug.contents(".debug_str"))
+    file = file_with_tables(image)
+    table = parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str"))
     return [fold for fold in table.classes if fold.size_bytes and fold.members]
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 COMPLETE = 1  # a flag: the file knows of everything in the image, so what is not in it is not there
+STALE_TABLES = 2  # a flag: the image has call-site tables of other code, which are left out
 BLOCK_BYTES = 1 << 14
 _MAGIC = b"ICFSYMC\0"
 _HEAD = Struct("<8s4IQ2I16sBB62s2I")

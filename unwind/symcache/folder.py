@@ -21,7 +21,7 @@ import time
 
 from icf.errors import IcfError
 from icf.typed import TYPE_CHECKING
-from unwind.symcache.container import Container
+from unwind.symcache.container import STALE_TABLES, Container
 from unwind.symcache.identity import Recognized, is_settled, recognize, stamp_of
 
 if TYPE_CHECKING:
@@ -168,6 +168,14 @@ def parse_size(text: str, what: str) -> int:
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 15:
         raise IcfError(f"{what}: {text!r} is no size, must be as 500M or 4G")
     return int(digits) * _UNITS[unit]
+
+
+def warn_if_stale(kept: Container, image_path: str) -> None:
+    """Say what `icf.tables.place` says when it reads such an image: its tables are of other code."""
+    if kept.head.flags & STALE_TABLES:
+        from icf.tables.place import warn_stale
+
+        warn_stale(image_path)
 
 
 _complained: set[str] = set()

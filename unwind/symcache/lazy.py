@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from icf.errors import FormatError, IcfError
-from unwind.symcache.container import Identity, pack
-from unwind.symcache.folder import PARTIAL, Folder, complain
+from unwind.symcache.container import STALE_TABLES, Identity, pack
+from unwind.symcache.folder import PARTIAL, Folder, complain, warn_if_stale
 from unwind.symcache.found import CachedFrame, Located
 from unwind.symcache.identity import Recognized
 from unwind.symcache.locks import locked
@@ -146,6 +146,7 @@ class _Answers:
             sources = Sources.parse(kept.section(SECTION), kept.path)
             if sources.problem(self._sought.path, self._sought.debug_file, self._sought.debug_roots):
                 return None
+            warn_if_stale(kept, self._sought.path)
             return PartialFile(kept)
         except FormatError:
             self._folder.remove(self._name)
@@ -188,7 +189,9 @@ class _Answers:
         entries.add({vaddr: self._known[vaddr] for vaddr in self._new}, new_names)
         sections = entries.pack()
         sections[SECTION] = made.sections[SECTION]
-        self._folder.write(self._name, pack(made.head._replace(flags=0), sections, made.origin))
+        self._folder.write(
+            self._name, pack(made.head._replace(flags=made.head.flags & STALE_TABLES), sections, made.origin)
+        )
         self._file = self._read()
 
 

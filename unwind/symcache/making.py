@@ -58,13 +58,14 @@ def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) 
 
 def make_of(image: Image, recognized: Recognized, wanted: Collection[int] | None = None) -> Made:
     """The same of an image that is open, for a symcache that is not kept."""
+    from icf.tables.place import are_stale
     from unwind.symcache.build import build_sections
     from unwind.symcache.program import pack_program
 
     sections = build_sections(image, wanted)
     if wanted is None:
         sections |= pack_program(image)
-    flags = container.COMPLETE if wanted is None else 0
+    flags = (container.COMPLETE if wanted is None else 0) | (container.STALE_TABLES if are_stale(image) else 0)
     head = Head(recognized.identity, recognized.digest, int(image.machine), flags)
     origin = {"path": os.path.realpath(image.path), "debug": os.path.realpath(image.debug.path)}
     return Made(recognized, head, sections, origin)

@@ -19,7 +19,7 @@ import os
 from icf.errors import FormatError, IcfError
 from icf.typed import TYPE_CHECKING
 from unwind.symcache.container import Container
-from unwind.symcache.folder import COMPLETE, PARTIAL, Folder, complain
+from unwind.symcache.folder import COMPLETE, PARTIAL, Folder, complain, warn_if_stale
 from unwind.symcache.identity import Recognized
 from unwind.symcache.sources import SECTION, Sought, Sources
 
@@ -160,6 +160,7 @@ class _Store:
         except FormatError:
             self._folder.remove(name)
             return None, ()
+        warn_if_stale(kept, sought.path)
         kept.repair = lambda: self._repaired(name, sought._replace(debug_roots=sources.roots))
         return cache, ()
 

@@ -14,6 +14,7 @@ from icf.model import (
     DieOffset,
     Evidence,
     FoldClass,
+    ImageFlag,
     Member,
     MemberFlag,
     MemberRef,
@@ -29,7 +30,9 @@ DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
 
 # name, bytes: the columns in file order, joined by `table`
 COLUMNS = {
-    "header": "03 08",  # version, address_size
+    "header": "04 08",  # version, address_size
+    "image_flags": "01 00 00 00",  # MERGED_BY_COMPILER
+    "code_digest": "000102030405060708090a0b0c0d0e0f",
     "counts": "02 03 01 01 02 02 03 02 01 09",  # 2 classes, 3 members, an alias, a tail call, 2 pointer jumps ...
     "class_vaddr": "a0a28002 20",  # 0x401120, then 0x20 more
     "class_size": "0f 8001",  # 15, 128 bytes
@@ -82,6 +85,8 @@ TABLE = IcfTable(
             DieOffset(0x180),
         ),
     ),
+    image_flags=ImageFlag.MERGED_BY_COMPILER,
+    code_digest=bytes(range(16)),
 )
 
 
@@ -108,6 +113,8 @@ def test_a_tail_call_of_every_member_to_any_member_takes_one_entry() -> None:
         TABLE.vcall_evidence,
         pointer_jumps=TABLE.pointer_jumps,
         vtables=TABLE.vtables,
+        image_flags=TABLE.image_flags,
+        code_digest=TABLE.code_digest,
     )
     assert encode_icf(changed, NAMES) == table(tail_caller="00", tail_callee="03")
     assert parse_icf(table(tail_caller="00", tail_callee="03"), "a.out", DEBUG_STR).tail_calls == (call,)
@@ -139,12 +146,12 @@ def test_64_bit_dwarf_differs_in_the_length_only() -> None:
 def test_no_section_is_an_empty_table() -> None:
     assert parse_icf(b"", "a.out", b"") == IcfTable()
     assert parse_icf(encode_icf(IcfTable(), {}), "a.out", b"") == IcfTable()
-    assert len(encode_icf(IcfTable(), {})) == 16
+    assert len(encode_icf(IcfTable(), {})) == 36
 
 
 @pytest.mark.parametrize("size_bytes", range(1, len(table())))
 def test_every_truncation_is_refused(size_bytes: int) -> None:
-    problem = r"(needs \d bytes, \d are left|unit length is \d+, \d+ bytes are left)"
+    problem = r"(needs \d+ bytes, \d are left|unit length is \d+, \d+ bytes are left)"
     with pytest.raises(FormatError, match=rf"a\.out: \.debug_icf\+0x0: {problem}$"):
         parse_icf(table()[:size_bytes], "a.out", DEBUG_STR)
 
@@ -152,15 +159,16 @@ def test_every_truncation_is_refused(size_bytes: int) -> None:
 @pytest.mark.parametrize("size_bytes", range(len(table()) - 4))
 def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int) -> None:
     data = size_bytes.to_bytes(4, "little") + table()[4 : 4 + size_bytes]
-    with pytest.raises(FormatError, match=r"a\.out: \.debug_icf\+0x[0-9a-f]+: .*(needs \d bytes|bytes are left)"):
+    with pytest.raises(FormatError, match=r"a\.out: \.debug_icf\+0x[0-9a-f]+: .*(needs \d+ bytes|bytes are left)"):
         parse_icf(data, "a.out", DEBUG_STR)
 
 
 @pytest.mark.parametrize(
     ("column", "text", "row_offset", "problem"),
     [
-        ("header", "02 08", 0, "table has version 2, only 3 is known"),
-        ("header", "03 07", 1, "address size is 7, not 4 or 8"),
+        ("header", "02 08", 0, "table has version 2, only 3 and 4 are known"),
+        ("header", "04 07", 1, "address size is 7, not 4 or 8"),
+        ("image_flags", "02 00 00 00", 0, "image_flags has unknown bits: 0x2"),
         (
             "counts",
             "02 03 01 01 02 02 03 02 01 ffffffffffffffffff01",
@@ -217,9 +225,20 @@ def test_broken_rules_are_named(column: str, text: str, row_offset: int | None, 
 
 
 def test_addresses_of_four_bytes_are_checked_as_such() -> None:
-    assert parse_icf(table(header="03 04"), "a.out", DEBUG_STR) == TABLE
+    assert parse_icf(table(header="04 04"), "a.out", DEBUG_STR) == TABLE
     with pytest.raises(FormatError, match=r"class_vaddr is above 0xffffffff$"):
-        parse_icf(table(header="03 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
+        parse_icf(table(header="04 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
+
+
+def test_version_3_has_neither_flags_nor_digest() -> None:
+    again = parse_icf(table(header="03 08", image_flags="", code_digest=""), "a.out", DEBUG_STR)
+    assert (again.image_flags, again.code_digest) == (ImageFlag.NONE, b"")
+    assert (again.classes, again.vtables) == (TABLE.classes, TABLE.vtables)
+    assert encode_icf(again, NAMES) == table(image_flags="00 00 00 00", code_digest="00" * 16)
+
+
+def test_a_digest_of_zeros_is_none() -> None:
+    assert parse_icf(table(code_digest="00" * 16), "a.out", DEBUG_STR).code_digest == b""
 
 
 def test_names_need_a_debug_str_that_ends() -> None:
@@ -249,7 +268,7 @@ def test_highest_values() -> None:
 def test_runs_of_evidence_are_split_at_32(length: int) -> None:
     evidence = bytes([Evidence.TABLE] * length + [Evidence.ALIGNED])
     section = encode_icf(IcfTable(evidence=evidence), {})
-    assert len(section) - 16 == (length + 31) // 32 + 1
+    assert len(section) - 36 == (length + 31) // 32 + 1
     assert parse_icf(section, "a.out", b"").evidence == evidence
 
 

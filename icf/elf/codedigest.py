@@ -1,0 +1,40 @@
+"""The digest of the code of an image: by it, tables show that they are about this code.
+
+It is the SHA-256, cut to 16 bytes, of what follows for each executable section that is loaded, by address:
+
+    address         u64, little endian
+    size            u64
+    contents        as in the file
+
+Names, indices and offsets of sections are left out, and so is all that is not code: `strip`, `objcopy
+--only-keep-debug`, `gdb-add-index`, `patchelf` and whoever compresses debug information change nothing here. A tool
+that moves or edits code does (BOLT), though it may keep the build id. 50 MB of code take 0.03 s where the processor has
+instructions for SHA-256, else 0.2 s.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
+DIGEST_BYTES = 16
+_PLACE = Struct("<2Q")
+
+
+def find_code_digest(image: Image) -> bytes:
+    """The digest; empty where the file has no section with code, as a separate debug file."""
+    is_code = SHF_ALLOC | SHF_EXECINSTR
+    code = [each for each in image.sections if each.flags & is_code == is_code and each.type != SHT_NOBITS]
+    if not code or image.is_debug_file:
+        return b""
+    state = sha256()
+    for section in sorted(code, key=lambda each: (each.vaddr, each.size_bytes)):
+        state.update(_PLACE.pack(section.vaddr, section.size_bytes))
+        state.update(image.stored(section))
+    return state.digest()[:DIGEST_BYTES]
