@@ -23,6 +23,7 @@ from io import TextIOWrapper
 
 from icf.arguments import Arguments, NotPlain, PlainParser
 from icf.errors import IcfError
+from icf.printable import say
 from icf.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -176,17 +177,8 @@ def _guarded(call: Callable[[], int]) -> int:
 
 
 def _fail(problem: str, hint: str | None = None) -> int:
-    sys.stderr.write(f"icf: error: {_line(problem)}\n")
-    if hint is not None:
-        sys.stderr.write(f"hint: {_line(hint)}\n")
+    say(f"icf: error: {problem}", *([f"hint: {hint}"] if hint is not None else []))
     return EXIT_FAILED
-
-
-def _line(text: str) -> str:
-    """The text as one line, whatever characters names in it have."""
-    return "".join(
-        c if c.isprintable() or "\udc80" <= c <= "\udcff" else c.encode("unicode_escape").decode() for c in text
-    )
 
 
 def _unknown_verb(name: str) -> int:

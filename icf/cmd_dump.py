@@ -22,6 +22,7 @@ from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, Member, MemberFlag
+from icf.printable import printable, say
 from icf.tables.load import Tables, load_tables
 from icf.tables.place import SECTIONS, are_stale, warn_stale
 
@@ -50,14 +51,14 @@ def run(args: Arguments) -> int:
         tables = load_tables(image)
         problem = tables.check_evidence()
         if problem:
-            sys.stderr.write(f"icf: warning: {image.path}: {problem}: no evidence is shown\n")
+            say(f"icf: warning: {image.path}: {problem}: no evidence is shown")
         if are_stale(image):
             warn_stale(image.path)
             if not args.json:
                 return 0
         elif not tables.present and not args.json:
-            print(f"{image.path}: no {', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}")
-            sys.stderr.write("hint: 'icf pass' writes them\n")
+            print(f"{printable(image.path)}: no {', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}")
+            say("hint: 'icf pass' writes them")
             return 0
         names = _Names(plain=args.no_demangle)
         document: _Json = {"image": image.path, "build_id": image.build_id.hex()}
@@ -298,17 +299,17 @@ def _text_classes(classes: list[_Json]) -> Iterator[str]:
             f"{entry['address']}, {_count(entry['size_bytes'], 'byte')}, "
             f"{_count(len(entry['members']), 'function')}{flags}"
         )
-        names = [_shown(member["name"]) for member in entry["members"]]
+        names = [printable(member["name"]) for member in entry["members"]]
         width = _width(names)
         for member, name in zip(entry["members"], names, strict=True):
             facts = [flag for flag in member["flags"] if flag != "kept"]
             mark = "kept" if "kept" in member["flags"] else ""
             yield f"  {mark:4}  {member['die'] or '-':10}  {name:{width}}  {', '.join(facts)}".rstrip()
             for alias in member["aliases"]:
-                yield f"  {'':4}  {'':10}  = {_shown(alias)}"
+                yield f"  {'':4}  {'':10}  = {printable(alias)}"
         for call in entry["tail_calls"]:
-            caller = _shown(call["caller_name"]) if call["caller_name"] else "each of them"
-            callee = _shown(call["callee_name"]) if call["callee_name"] else f"any function at {call['target']}"
+            caller = printable(call["caller_name"]) if call["caller_name"] else "each of them"
+            callee = printable(call["callee_name"]) if call["callee_name"] else f"any function at {call['target']}"
             yield f"  jump  {call['jump']}  {caller} -> {callee}"
 
 
@@ -319,8 +320,8 @@ def _text_direct_calls(records: list[_Json]) -> Iterator[str]:
     yield f".debug_dcall: {_count(len(records), 'direct call')} of {_count(len(callers), 'caller')}"
     for (die, name), calls in callers.items():
         yield ""
-        yield _shown(name) if name else f"DIE {die}" if die else "caller not recorded"
-        callees = [_shown(call["callee_name"] or f"DIE {call['callee_die']}") for call in calls]
+        yield printable(name) if name else f"DIE {die}" if die else "caller not recorded"
+        callees = [printable(call["callee_name"] or f"DIE {call['callee_die']}") for call in calls]
         width = _width(callees)
         for call, callee in zip(calls, callees, strict=True):
             yield f"  {call['call_site']}  {callee:{width}}  {call['evidence'] or ''}".rstrip()
@@ -339,10 +340,10 @@ def _text_vtables(vtables: list[_Json]) -> Iterator[str]:
     yield f".debug_icf: {_count(len(vtables), 'vtable')} with {_count(slot_count, 'slot')}"
     for vtable in vtables:
         yield ""
-        yield f"{vtable['address']}  {_shown(vtable['name'] or 'vtable without a symbol')}"
+        yield f"{vtable['address']}  {printable(vtable['name'] or 'vtable without a symbol')}"
         for slot in vtable["slots"]:
             name = slot["name"] or f"any function at {slot['address']}"
-            yield f"  slot {slot['slot']:<4}  {_shown(name)}"
+            yield f"  slot {slot['slot']:<4}  {printable(name)}"
 
 
 def _text_address_taken(records: list[_Json]) -> Iterator[str]:
@@ -350,19 +351,12 @@ def _text_address_taken(records: list[_Json]) -> Iterator[str]:
     if records:
         yield ""
     for record in records:
-        yield f"  {record['address']}  {_shown(record['name'])}{'  (merged)' if record['merged'] else ''}"
+        yield f"  {record['address']}  {printable(record['name'])}{'  (merged)' if record['merged'] else ''}"
 
 
 def _width(names: list[str]) -> int:
     """The column width for `names`; a few very long ones do not push the rest out of sight."""
     return min(max(map(len, names), default=0), _NAME_WIDTH_MAX)
-
-
-def _shown(name: str) -> str:
-    """`name` without anything that a terminal would act on."""
-    if name.isprintable():
-        return name
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
 
 
 def _count(count: int, noun: str, plural: str = "") -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
+from icf.printable import say
 from linkpass.annotate import annotate
 
 
@@ -16,5 +16,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     for path in args.objects:
         if not annotate(path) and not args.quiet:
-            sys.stderr.write(f"icf: {path}: has no function whose calls could be recorded, left as it is\n")
+            say(f"icf: {path}: has no function whose calls could be recorded, left as it is")
     return 0

@@ -10,12 +10,12 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 
 from icf.errors import IcfError
 from icf.linkinputs.responsefile import expand
+from icf.printable import say
 
 _NO_OBJECTS = frozenset({"-E", "-S", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
 _CLOCK_STEP_NS = 20_000_000  # file times may lag behind the clock by that much
@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
         try:
             annotate(path)
         except (IcfError, OSError) as error:
-            sys.stderr.write(f"icf cc: {'error' if args.strict else 'warning'}: {error}\n")
-            sys.stderr.write(f"icf cc: {path} is as it was compiled, not annotated\n")
+            say(f"icf cc: {'error' if args.strict else 'warning'}: {error}")
+            say(f"icf cc: {path} is as it was compiled, not annotated")
             status = 1 if args.strict else 0
     return status if status >= 0 else 128 - status
 

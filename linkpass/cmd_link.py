@@ -23,6 +23,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
+from icf.printable import say
 from linkpass.link.command import LinkCommand, parse_link_command
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ def _link_and_pass(command: LinkCommand, added: list[str], args: argparse.Namesp
             raise problem
         _pass(command.output, link, objects, made, summary=args.summary)
     except Exception as error:  # a build must not break because of us
-        sys.stderr.write(f"icf link: {'error' if args.strict else 'warning'}: the pass failed: {_described(error)}\n")
-        sys.stderr.write(f"icf link: {command.output} is as it was linked, without tables\n")
+        say(f"icf link: {'error' if args.strict else 'warning'}: the pass failed: {_described(error)}")
+        say(f"icf link: {command.output} is as it was linked, without tables")
         return 1 if args.strict else 0
     return 0
 

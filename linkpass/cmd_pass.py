@@ -7,6 +7,7 @@ import gc
 import sys
 
 from icf.debugfiles.options import add_debug_arguments
+from icf.printable import printable, say
 from linkpass.pipeline import SWITCH_INTERVAL_S, Options, Summary, run_pass
 
 
@@ -59,18 +60,23 @@ def run(args: argparse.Namespace) -> int:
     )
     summary = run_pass(args.image, options)
     for error in summary.unread_units:
-        sys.stderr.write(f"icf: warning: {error}: this unit gives no evidence\n")
+        say(f"icf: warning: {error}: this unit gives no evidence")
     if summary.missing_debug_files:
         count, first = len(summary.missing_debug_files), summary.missing_debug_files[0]
         others = f" (and {count - 1} more files)" if count > 1 else ""
-        sys.stderr.write(f"icf: warning: {first}{others}: what it describes is known by symbols alone\n")
+        say(f"icf: warning: {first}{others}: what it describes is known by symbols alone")
     if summary.undescribed:
-        sys.stderr.write(
+        say(
             f"icf: warning: {summary.image}: {summary.undescribed} functions may share a body with folded ones of which"
-            " the linker leaves no trace: only all --objects name them, or with gold --icf-report\n"
+            " the linker leaves no trace: only all --objects name them, or with gold --icf-report"
         )
     if summary.keep_unique is not None and summary.keep_unique.linker == "mold":
-        sys.stderr.write(f"icf: warning: {args.keep_unique_out}: mold has no --keep-unique, lld and gold have it\n")
+        say(f"icf: warning: {args.keep_unique_out}: mold has no --keep-unique, lld and gold have it")
+    if summary.keep_unique is not None and (names := summary.keep_unique.unwritable):
+        say(
+            f"icf: warning: {args.keep_unique_out}: left out, as an option cannot name them safely:"
+            f" {', '.join(name or '(no name)' for name in names)}"
+        )
     if args.json:
         import json
         from dataclasses import asdict
@@ -87,7 +93,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """What a run found, for people."""
+    """Return what a run found, for people; names in it are escaped as terminals need it."""
+    return [printable(line) for line in _lines(summary)]
+
+
+def _lines(summary: Summary) -> list[str]:
     if summary.already_done:
         counts = f"{summary.records} call sites, {summary.merged_bodies} merged bodies"
         return [f"{summary.tables_file}: has its tables already: {counts}", *_keep_unique_lines(summary)]

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments, open_image
+from icf.printable import printable
 from icf.tables.load import load_tables
 from linkpass.tables.verify import verify_image
 
@@ -28,10 +29,11 @@ def run(args: Arguments) -> int:
         print(json.dumps({"image": args.image, **sizes, "problems": problems}))
     else:
         for problem in problems:
-            print(f"{args.image}: {problem}")
+            print(printable(f"{args.image}: {problem}"))
         counts = (
             f"{len(tables.direct)} call sites, {len(tables.icf.tail_calls)} tail calls, "
             f"{len(tables.virtual)} virtual calls, {len(tables.icf.vtables)} vtables"
         )
-        print(f"{args.image}: {counts}: {f'{len(problems)} problems' if problems else 'all agree with the code'}")
+        outcome = f"{len(problems)} problems" if problems else "all agree with the code"
+        print(printable(f"{args.image}: {counts}: {outcome}"))
     return 1 if problems else 0

@@ -15,7 +15,9 @@ gold folds first, and then takes what is to be kept out again. So there callers 
 has folded the others into stays with them, named or not. Where it is not known which one that is, all are named.
 
 gold and lld know the option, for symbols that are global in the objects; mold does not. A response file has no
-comments.
+comments. Both split it as GNU does (`icf.linkinputs.responsefile`), so quotes, backslashes and blanks are escaped. A
+name with a control character is left out: a newline that one reader takes as the end of an option would let a name in
+an object give the linker options of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from icf.linkinputs.responsefile import escaped
 from icf.model import ALL_MEMBERS, ClassFlag, FoldClass, Member, MemberFlag, TailCall
 from icf.tables.dcall import DirectCalls
 from icf.tables.pointed import pointed_at
@@ -47,6 +50,7 @@ class KeepUnique(NamedTuple):
     impossible: list[str]  # local functions, which linkers do not let one name: their frames stay ambiguous
     linker: str
     unlisted: int  # bodies that functions may share which nothing names: likewise
+    unwritable: list[str]  # symbols that have a control character, or no name: the response file leaves them out
 
     @property
     def size_bytes(self) -> int:
@@ -54,9 +58,9 @@ class KeepUnique(NamedTuple):
         return self.caller_bytes + sum(kept.size_bytes for kept in self.functions)
 
     def response_file(self) -> str:
-        """The linker's options, one a line."""
-        symbols = [symbol for kept in self.functions for symbol in kept.symbols]
-        return "".join(f"--keep-unique={symbol}\n" for symbol in symbols)
+        """Return the linker's options, one a line."""
+        symbols = [symbol for kept in self.functions for symbol in kept.symbols if _is_writable(symbol)]
+        return "".join(f"--keep-unique={escaped(symbol)}\n" for symbol in symbols)
 
 
 def find_keep_unique(
@@ -79,7 +83,7 @@ class _Planner:
         self._group: dict[_Node, int] = {}  # members of a class that have one group are identical
 
     def plan(self) -> KeepUnique:
-        found = KeepUnique([], 0, [], self._linker, 0)
+        found = KeepUnique([], 0, [], self._linker, 0, [])
         caller_bytes = unlisted = 0
         for class_idx in self._callees_first():
             fold = self._classes[class_idx]
@@ -111,7 +115,9 @@ class _Planner:
             member = fold.members[idx]
             self._group[class_idx, idx] = -1 - idx
             symbols = [name for name in (member.name, *member.aliases) if "." not in name]  # foo.localalias
-            found.functions.append(Kept(member.name, tuple(symbols) or (member.name,), fold.size_bytes))
+            kept = Kept(member.name, tuple(symbols) or (member.name,), fold.size_bytes)
+            found.functions.append(kept)
+            found.unwritable.extend(symbol for symbol in kept.symbols if not _is_writable(symbol))
 
     def _staying(self, fold: FoldClass, doubtful: list[int]) -> list[int]:
         """The members that stay together: those that cannot be named, or one."""
@@ -149,6 +155,10 @@ class _Planner:
                 called = {callee for callees in self._callees.get(class_idx, ()) for callee, _ in callees.values()}
                 stack += [(idx, False) for idx in sorted(called, reverse=True) if self._classes[idx].merged]
         return order
+
+
+def _is_writable(symbol: str) -> bool:
+    return bool(symbol) and not any(character < " " or character == "\x7f" for character in symbol)
 
 
 def _kept(fold: FoldClass) -> list[int]:

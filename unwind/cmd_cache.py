@@ -26,6 +26,7 @@ from typing import Any
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
+from icf.printable import printable, say
 from unwind.symcache.checking import Finding, check_content, check_file, json_lines
 from unwind.symcache.container import COMPLETE as IS_COMPLETE
 from unwind.symcache.container import Container
@@ -101,9 +102,9 @@ def _build(folder: Folder, args: argparse.Namespace) -> int:
             start_s = time.monotonic()
             kept, is_new = ensure(sought, folder, force=args.force)
             took = f"made in {time.monotonic() - start_s:.1f} s" if is_new else "is there already"
-            print(f"{path}: {took}, {_size(os.path.getsize(kept))}: {kept}")
+            print(printable(f"{path}: {took}, {_size(os.path.getsize(kept))}: {kept}"))
         except IcfError as error:
-            sys.stderr.write(f"icf: error: {error}\n")
+            say(f"icf: error: {error}")
             failed += 1
     return 1 if failed else 0
 
@@ -118,10 +119,11 @@ def _list(folder: Folder, args: argparse.Namespace) -> int:
     for row in rows:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["last_used"]))
         state = row.get("damage") and "damaged" or ("complete" if row["is_complete"] else "partial")
-        print(f"{_size(row['size_bytes']):>9}  {used}  {state:8}  {row['identity']}  {row['path']}")
+        place = printable(row["path"])
+        print(f"{_size(row['size_bytes']):>9}  {used}  {state:8}  {row['identity']}  {place}")
     total_bytes = sum(row["size_bytes"] for row in rows)
     count = f"{len(rows)} file{'' if len(rows) == 1 else 's'}"
-    print(f"{_size(total_bytes):>9}  {count} in {folder.path}, which may have {_size(folder.limit_bytes)}")
+    print(f"{_size(total_bytes):>9}  {count} in {printable(folder.path)}, which may have {_size(folder.limit_bytes)}")
     return 0
 
 
@@ -151,7 +153,8 @@ def _verify(folder: Folder, args: argparse.Namespace) -> int:
         finding = check_file(entry, folder)
         findings.append(finding)
         if not args.json:
-            print(f"{finding.state}: {entry.path}" + (f": {finding.problem}" if finding.problem else ""))
+            problem = f": {finding.problem}" if finding.problem else ""
+            print(printable(f"{finding.state}: {entry.path}{problem}"))
         if args.remove and finding.state == "damaged":
             folder.remove(entry.name)
     if args.json:
@@ -175,7 +178,7 @@ def _prune(folder: Folder, args: argparse.Namespace) -> int:
         gone += shrink(folder, limit_bytes=parse_size(args.max_size, "--max-size") if args.max_size else None)
     tidy(folder)
     for each in gone:
-        print(f"removed {each.path}")
+        print(f"removed {printable(each.path)}")
     return _told(gone)
 
 
@@ -224,7 +227,7 @@ def _import(folder: Folder, args: argparse.Namespace) -> int:
         name = f"{given.head.identity}-{given.head.content_check.hex()}{COMPLETE}"
         with open(path, "rb") as file:
             folder.write(name, iter(partial(file.read, 1 << 20), b""))
-        print(folder.path_of(name))
+        print(printable(folder.path_of(name)))
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.demangle import demangle
+from icf.printable import say
 from icf.tables.place import are_stale, has_tables
 from unwind.disasm.listing import Listing
 from unwind.disasm.select import Region, Selection
@@ -61,9 +62,9 @@ def add_arguments(parser: Parser) -> None:
 def run(args: Arguments) -> int:
     with open_image(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
         if image.linker in _FOLDING_LINKERS and not (has_tables(image) or has_only_records(image) or are_stale(image)):
-            sys.stderr.write(
-                f"icf: {args.exe} has no call-site tables, so names are those of the symbols, folded or not\n"
-                f"hint: run 'icf pass {args.exe}'\n"
+            say(
+                f"icf: {args.exe} has no call-site tables, so names are those of the symbols, folded or not",
+                f"hint: run 'icf pass {args.exe}'",
             )
         program, facts = Program.from_image(image), ImageFacts(image)
         selection, listing = Selection(image, program, facts), Listing(image, program, facts)

@@ -16,6 +16,7 @@ from operator import itemgetter
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
+from icf.printable import say
 from icf.typed import TYPE_CHECKING
 from unwind.symbolize.flags import add_spellings
 from unwind.symbolize.requests import Request, read_addresses, read_hexadecimal, read_request
@@ -139,6 +140,7 @@ def _options(args: Arguments) -> Options:
         addresses=args.show,
         basenames=args.basenames,
         candidates=args.candidates,
+        escaped=form != "json" and sys.stdout.isatty(),
     )
 
 
@@ -201,7 +203,7 @@ class _Images:
                     raise
                 self._known[key] = None
                 self.problems[key] = str(error)
-                sys.stderr.write(f"icf: error: {error}\n")
+                say(f"icf: error: {error}")
         return self._known[key]
 
     def data_of(self, image: str) -> DataSymbols:
@@ -214,7 +216,7 @@ class _Images:
             try:
                 self._data[image] = DataSymbols(path, args.debug_file, args.debug_root)
             except IcfError as error:
-                sys.stderr.write(f"icf: error: {error}\n")
+                say(f"icf: error: {error}")
                 self._data[image] = DataSymbols(None, problem=str(error))
         return self._data[image]
 
@@ -269,7 +271,7 @@ class _Asker:
     def _read(self, line: str) -> Request:
         request = read_hexadecimal(line) if self._is_gnu else read_request(line, self._exe is not None)
         if request.problem:
-            sys.stderr.write(f"icf: error: {request.problem}\n")
+            say(f"icf: error: {request.problem}")
         return request
 
     def _placed(self, symbolizer: Symbolizer | LiveSymbolizer, request: Request) -> Request:

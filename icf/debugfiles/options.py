@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from icf.errors import IcfError
+from icf.printable import say
 from icf.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,4 +71,4 @@ def attach_debug(image: Image, roots: Sequence[str], *, strict: bool = False) ->
     elif refused and strict:
         raise IcfError(refused[0], hint="name the right file with --debug-file, or remove this one")
     for line in refused:
-        sys.stderr.write(f"icf: warning: {line}: not used\n")
+        say(f"icf: warning: {line}: not used")

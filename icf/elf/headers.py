@@ -141,7 +141,7 @@ def _parse_sections(data: memoryview, path: str, shoff: int, shnum: int, shstrnd
                     f"name of section {index} at {name_offset:#x} has no end in the name table of {len(names)} bytes",
                     shoff + index * SHDR.size,
                 )
-            name = names[name_offset:nul].decode("utf-8", "backslashreplace")
+            name = names[name_offset:nul].decode("utf-8", "surrogateescape")
         section = Section(index, name, *fields)
         if section.is_alloc and section.vaddr + section.size_bytes > 1 << 64:
             raise reader.error(

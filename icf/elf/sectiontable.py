@@ -144,7 +144,7 @@ class SectionTable:
                 f"name of section {section} at {name_offset:#x} has no end "
                 f"in the name table of {len(self.names)} bytes",
             )
-        return self.names[name_offset:end].decode("utf-8", "backslashreplace")
+        return self.names[name_offset:end].decode("utf-8", "surrogateescape")
 
     def named(self, name: str) -> Rows:
         """The sections of exactly that name, ascending: none, one, or as many as have no name of their own."""

@@ -167,7 +167,7 @@ class Symbols:
             return ""
         end = self._text.find(b"\0", name_offset)
         if end >= 0:
-            return str(self._text[name_offset:end], "utf-8", "backslashreplace")
+            return str(self._text[name_offset:end], "utf-8", "surrogateescape")
         raise FormatError(
             self.path,
             self.section,

@@ -108,4 +108,4 @@ def _string(image: Image, section: Section, offset: int) -> str:
     if section.link >= len(image.sections):
         return ""
     strings = Reader(image.contents(image.sections[section.link]), image.path, section.name, offset)
-    return strings.cstring().decode("utf-8", "backslashreplace")
+    return strings.cstring().decode("utf-8", "surrogateescape")

@@ -21,6 +21,7 @@ _PLACE = "response file"
 _BLANKS = " \t\n\r\v\f"
 _PLAIN_WORD = re.compile(f"[^{_BLANKS}]+")
 _QUOTES = re.compile(r"[\\\"']")
+_SPECIAL = re.compile(f"[{_BLANKS}\\\\\"']")
 
 
 def expand(words: Sequence[str], directory: str = "") -> list[str]:
@@ -59,6 +60,11 @@ def split_words(text: str, path: str) -> list[str]:
     if is_word:
         words.append("".join(word))
     return words
+
+
+def escaped(word: str) -> str:
+    """Return `word` so that a response file stands for exactly that word."""
+    return _SPECIAL.sub(r"\\\g<0>", word)
 
 
 def _expand(words: Sequence[str], directory: str, parents: tuple[str, ...], files: Iterator[int]) -> Iterator[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from icf.elf.image import Image
+from icf.printable import say
 from icf.tables.icftable import parse_icf_header
 
 ICF = ".debug_icf"
@@ -38,7 +37,7 @@ def warn_stale(path: str) -> None:
     """Say on stderr, once for each image, that its tables are not used."""
     if path not in _said:
         _said.add(path)
-        sys.stderr.write(f"icf: warning: {stale_line(path)}: they are not used\n")
+        say(f"icf: warning: {stale_line(path)}: they are not used")
 
 
 def stale_line(path: str) -> str:

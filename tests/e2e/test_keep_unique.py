@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from icf.elf.image import Image
+from icf.linkinputs.responsefile import split_words
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, Workshop
 
@@ -89,6 +94,49 @@ def test_local_functions_cannot_be_kept(workshop: Workshop) -> None:
     text = icf("pass", program.folded, "--keep-unique-out", response)
     assert response.read_text() == "--keep-unique=_Z4souri\n"
     assert "not unique  2 local functions" in text
+
+
+ODD_NAMES = ["two words", "quote\"'d\\", "-odash", "at@@sign", "back`id`$(id)", "caf\u00e9s"]
+UNSAFE_NAMES = ["line\n--plugin=evil.so\nz", "cr\rOVER", "esc\x1b[31m"]
+NO_UTF8 = "inv\udcff\udcfe"
+
+
+@toolchains
+def test_odd_names_are_one_option_each(workshop: Workshop) -> None:
+    names = [*ODD_NAMES, *UNSAFE_NAMES, NO_UTF8]
+    encoded = [name.encode("utf-8", "surrogateescape") for name in names]
+    stand_ins = [f"{idx:_<{len(name) - 1}}".encode() for idx, name in enumerate(encoded)]
+    main, *_ = workshop.compile(
+        "int total;"
+        + "".join(f'extern "C" NOINLINE int f{name.decode()}(int n) {{ return total += n; }}' for name in stand_ins)
+        + f"int (*chosen[])(int) = {{{', '.join(f'f{name.decode()}' for name in stand_ins)}}};"
+        + "int main() { for (auto function : chosen) function(3); return 0; }"
+    )
+    content = main.read_bytes()
+    for stand_in, name in zip(stand_ins, encoded, strict=True):
+        content = content.replace(b"f" + stand_in + b"\0", name + b"\0")
+    main.write_bytes(content)
+    folded, _ = workshop.link("program", [main], "all")
+    response = workshop.folder / "keep"
+    done = subprocess.run(
+        [sys.executable, "-m", "icf", "pass", str(folded), "--keep-unique-out", str(response)], capture_output=True
+    )
+    assert done.returncode == 0 and b"\x1b" not in done.stdout + done.stderr
+    line = next(line for line in done.stderr.splitlines() if b"left out" in line)
+    assert b"line\\n--plugin=evil.so\\nz" in line or b"cr\\rOVER" in line
+
+    options = split_words(response.read_text("utf-8", "surrogateescape"), str(response))
+    kept_names = [option.removeprefix("--keep-unique=") for option in options]
+    assert set(kept_names) <= {*ODD_NAMES, "at", NO_UTF8} and len(kept_names) >= len(ODD_NAMES) - 2
+    kept_image, _ = workshop.link("program.kept", [main], "all", [f"-Wl,@{response}"])
+    with Image.open(kept_image) as image:
+        symbols = image.symbols
+        places = {symbols.name(row): int(symbols.value[row]) for row in symbols.functions.tolist()}
+        counts = Counter(places.values())
+    folded_still = [name for name in kept_names if name in places and counts[places[name]] > 1]
+    # gold folds into the first, which thus stays with those that were left out
+    assert folded_still == ([names[0]] if workshop.toolchain == GOLD else [])
+    assert all(name in places for name in kept_names if "@" not in name and name != "at")
 
 
 def test_a_file_that_cannot_be_written(workshop: Workshop) -> None:

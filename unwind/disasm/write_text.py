@@ -22,6 +22,7 @@ from linecache import getline
 
 from icf.demangle import demangle
 from icf.model import ClassFlag, MemberFlag
+from icf.printable import printable
 from unwind.disasm.instructions import Instruction, Kind
 from unwind.disasm.listing import Line
 from unwind.disasm.notes import Data, Function, Import, JumpTable, Likely, Meaning, Note, Pointer, VirtualCall
@@ -66,7 +67,7 @@ class TextWriter:
         body = region.body
         if body is None:
             what = f": {region.stub} (procedure linkage table)" if region.stub else ": in no function"
-            yield self._colored(_BOLD, bounds + _printable(what))
+            yield self._colored(_BOLD, bounds + printable(what))
             return
         if (region.start, region.end) != (body.start, body.end):
             bounds += f" of {body.start:#x}..{body.end:#x}"
@@ -100,7 +101,7 @@ class TextWriter:
         for instruction, notes in instructions:
             place = self._place(region, instruction.vaddr) if self._place is not None else None
             if place is not None and place != last:
-                yield self._colored(_GREY, _printable(self._source(place)))
+                yield self._colored(_GREY, printable(self._source(place)))
                 last = place
             lead = f"  {instruction.vaddr:{width}x}:  " if self._with_addresses else "  "
             if self._with_bytes:
@@ -139,7 +140,7 @@ class TextWriter:
         if not texts and instruction.target is not None:
             inside = _inside(region, instruction.target)
             texts = [inside] if inside is not None and self._with_addresses else []
-        return [_printable(text) for text in texts]
+        return [printable(text) for text in texts]
 
     def _note(self, note: Note, region: Region) -> list[str]:
         match note:
@@ -248,13 +249,6 @@ def _quoted(text: str) -> str:
 
 
 _ESCAPES = {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r", ord("\x1b"): "\\e"}
-
-
-def _printable(text: str) -> str:
-    """Text without anything that a terminal would act on; a name is whatever bytes the image has."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _words(flag_name: str | None) -> str:

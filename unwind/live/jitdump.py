@@ -205,7 +205,7 @@ class JitDump:
         assert self._forms is not None
         _, _, _, start, size_bytes, index = self._forms.load.unpack_from(record, _RECORD_BYTES)
         name_at = _RECORD_BYTES + self._forms.load.size
-        name = record[name_at : record.index(0, name_at)].decode("utf-8", "backslashreplace")
+        name = record[name_at : record.index(0, name_at)].decode("utf-8", "surrogateescape")
         self._check(offset, start, size_bytes)
         lines = self._lines_ahead.pop(start, None)
         if lines is not None and lines.offsets[-1] > size_bytes + _ELF_HEADER_BYTES:

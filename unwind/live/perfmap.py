@@ -67,5 +67,5 @@ class PerfMap:
             return
         start, size_bytes = int(match[1], 16), int(match[2], 16)
         if start + size_bytes <= 1 << 64:
-            code = JitCode(str(match[3], "utf-8", "backslashreplace"), start, size_bytes)
+            code = JitCode(str(match[3], "utf-8", "surrogateescape"), start, size_bytes)
             added.append((start, start + size_bytes, code))

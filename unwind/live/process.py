@@ -13,7 +13,6 @@ are the same.
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Literal, NamedTuple
 from icf.elf.image import Image
 from icf.elf.types import PF_X, PT_LOAD
 from icf.errors import IcfError
+from icf.printable import say
 from unwind.live.jitcode import JitCode
 from unwind.live.jitfiles import JitFiles
 from unwind.live.maps import VDSO, Mapping, parse_maps
@@ -236,4 +236,4 @@ class LiveProcess:
         """Say it on stderr, once."""
         if problem not in self._warned:
             self._warned.add(problem)
-            sys.stderr.write(f"icf: warning: {problem}\n")
+            say(f"icf: warning: {problem}")

@@ -17,7 +17,6 @@ looked up once in an image is there at once in the next process.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 from icf.demangle import demangle
 from icf.errors import IcfError
 from icf.model import Verdict
+from icf.printable import say
 from unwind.live.jitcode import JitCode
 from unwind.live.modulefile import is_read_back
 from unwind.live.process import LiveModule, LiveProcess, Place
@@ -258,7 +258,7 @@ class LiveSymbolizer:
                 self._caches[image] = self._open_cache(image)
             except IcfError as error:
                 self._caches[image] = None
-                sys.stderr.write(f"icf: warning: {error}: its frames are unknown\n")
+                say(f"icf: warning: {error}: its frames are unknown")
         return self._caches[image]
 
     def _open_cache(self, image: Image) -> SymCache:

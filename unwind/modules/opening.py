@@ -10,7 +10,6 @@ An image with the proposal's tables alone (`unwind.programs.foreign`) is read it
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 from icf.debugfiles.options import open_image
 from icf.errors import IcfError
+from icf.printable import say
 from unwind.modules.exports import Exports
 from unwind.modules.frames import Frames, KeptFrames, OneByOne
 from unwind.modules.listing import Placed, find_images, read_modules
@@ -75,19 +75,18 @@ def open_alone(path: str, places: Places, *, no_lines: bool) -> _Opened:
             )
         program = places.program(cache, path, opened)
         if not has_program(cache):
-            print(
+            say(
                 f"icf: {path} has .debug_dcall alone: functions that share a body are found by symbols and debug"
-                f" information\nhint: 'icf pass {path}' knows more",
-                file=sys.stderr,
+                " information",
+                f"hint: 'icf pass {path}' knows more",
             )
         elif "icf" not in cache.container and not cache.head.flags & STALE_TABLES:
-            print(
-                f"icf: {path} has no call-site tables, so folded functions cannot be told apart\n"
+            say(
+                f"icf: {path} has no call-site tables, so folded functions cannot be told apart",
                 f"hint: run 'icf pass {path}'",
-                file=sys.stderr,
             )
         if program.dropped_records:
-            print(f"icf: {path}: {program.dropped_records} records do not fit its code, left out", file=sys.stderr)
+            say(f"icf: {path}: {program.dropped_records} records do not fit its code, left out")
         yield Resolver(program), OneByOne(_nothing) if no_lines else KeptFrames({program: cache})
 
 
@@ -99,7 +98,7 @@ def open_modules(path: str, module_roots: Sequence[str], places: Places, *, no_l
         roots = (*module_roots, *places.debug_roots)
         placed, missing = find_images(read_modules(path), roots, places.cache_dir, opened)
         for problem in missing:
-            sys.stderr.write(f"icf: warning: {problem}: its frames are unknown\n")
+            say(f"icf: warning: {problem}: its frames are unknown")
         cache_of: dict[Program, SymCache] = {}
         modules = []
         for each in placed:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from icf.demangle import demangle
 from icf.model import Verdict
+from icf.printable import printable
 from unwind.resolve.answer import Facts, FrameAnswer
 from unwind.stacks.stack import Stack
 from unwind.symcache.found import CachedFrame
@@ -81,7 +82,7 @@ class TextWriter:
             frames = self._frames_of(answer)
             words.append(answer.name + _place(frames[-1]) if frames else answer.name)
             for each in frames[:-1]:
-                inlined.append(_printable(f"{address}  {demangle(each.linkage_name)}{_place(each)}  [inlined]"))
+                inlined.append(printable(f"{address}  {demangle(each.linkage_name)}{_place(each)}  [inlined]"))
         elif answer.candidates:
             words.append(_COUNTED[answer.verdict].format(len(answer.candidates)))
         if answer.module:
@@ -93,25 +94,19 @@ class TextWriter:
         if remarks:
             reason = f": {answer.reason}" if answer.reason else ""
             words.append(f"[{', '.join(remarks)}{reason}]")
-        shown = [demangle(name) for name in answer.candidates[:_SHOWN_CANDIDATES]]
+        shown = [printable(demangle(name)) for name in answer.candidates[:_SHOWN_CANDIDATES]]
         more = len(answer.candidates) - len(shown)
         if more > 0:
             shown.append(f"and {more} more")
-        text = "\n        ".join(["  ".join(words), *shown])
-        return [*inlined, _printable(text)]
+        return [*inlined, "\n        ".join([printable("  ".join(words)), *shown])]
 
 
 def _facts(explained: Iterator[list[str]]) -> list[str]:
-    return [_printable(f"        - {fact}\n") for fact in next(explained, ())]
+    return [f"        - {printable(fact)}\n" for fact in next(explained, ())]
 
 
 def _place(frame: CachedFrame) -> str:
     return f" ({frame.file}:{frame.line})" if frame.file and frame.line else ""
-
-
-def _printable(text: str) -> str:
-    """A name is whatever bytes the image has."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 _COUNTED = {

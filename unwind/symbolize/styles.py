@@ -14,7 +14,8 @@ and `--pretty-print`ed `fir::taps(int) at src/fir.cc:12`, then ` (inlined by) ma
 Scripts expect one name and one line, and a folded function has several of each. The name is then all of them,
 `List<Order>::grow() | List<Payment>::grow()`, or the first four and how many more there are; ` | ?` if there may be
 others. Line and inlined functions are those that all of them have in common, else unknown. With `--candidates` each
-has its own lines, below a line that says which of how many it is.
+has its own lines, below a line that says which of how many it is. On a terminal names and paths are escaped; a program
+that reads them gets them as they are.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 from itertools import repeat
 
 from icf.demangle import demangle, short_name
+from icf.printable import printable
 from icf.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Options(NamedTuple):
     addresses: bool = False
     basenames: bool = False
     candidates: bool = False
+    escaped: bool = False  # for a terminal
 
 
 class TextWriter:
@@ -88,9 +91,6 @@ class TextWriter:
         head = (many.LONG_ADDRESS if self._is_addr2line else many.ADDRESS) if options.addresses else ""
         before = (": " if options.pretty else "\n") if options.addresses else ""
 
-        def path(file: str) -> str:
-            return (basename(file) if options.basenames else file) or "??"
-
         def several(names: list[str], is_complete: bool) -> list[str]:
             if not options.candidates:
                 return [joined(names, is_complete, self._name), before, self._end]
@@ -106,7 +106,7 @@ class TextWriter:
             shown=shown,
             wanted=EACH if options.candidates else AGREED,
             name=self._name,
-            path=path,
+            path=self._path,
             nothing=before + self._unknown() + self._end,
             one=(before, self._end),
             one_or_more=(before, self._end),
@@ -147,12 +147,13 @@ class TextWriter:
             names = [*map(self._name, names)]
         if not self._options.inlines:
             # in llvm's own form that function which has the code, in the others the innermost
-            return self._text(names[-1 if self._has_columns else 0], *frames[0][1:4])
-        return self._link.join([self._text(name, *frame[1:4]) for name, frame in zip(names, frames, strict=True)])
+            _, file, line, column, *_ = frames[0]
+            return self._text(names[-1 if self._has_columns else 0], self._path(file), line, column)
+        places = [(self._path(file), line, column) for _, file, line, column, *_ in frames]
+        return self._link.join([self._text(name, *place) for name, place in zip(names, places, strict=True)])
 
-    def _text(self, name: str, file: str, line: int | str, column: int | str) -> str:
+    def _text(self, name: str, path: str, line: int | str, column: int | str) -> str:
         """The text of one frame."""
-        path = (basename(file) if self._options.basenames else file) or "??"
         if self._has_columns:
             place = f"{path}:{line}:{column}\n"
         else:
@@ -160,6 +161,10 @@ class TextWriter:
         if self._options.functions == "none":
             return place
         return f"{name} at {place}" if self._options.pretty else f"{name}\n{place}"
+
+    def _path(self, file: str) -> str:
+        path = (basename(file) if self._options.basenames else file) or "??"
+        return printable(path) if self._options.escaped else path
 
     def _unknown(self) -> str:
         place = "??:0:0\n" if self._has_columns else "??:0\n"
@@ -190,6 +195,8 @@ class _Names(dict[str, str]):
             text = short_name(linkage_name)
         elif self._options.demangle:
             text = demangle(linkage_name)
+        if self._options.escaped:
+            text = printable(text)
         self[linkage_name] = text = text or "??"
         return text
 

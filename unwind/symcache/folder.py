@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import time
 
 from icf.errors import IcfError
+from icf.printable import say
 from icf.typed import TYPE_CHECKING
 from unwind.symcache.container import STALE_TABLES, Container
 from unwind.symcache.identity import Recognized, is_settled, recognize, stamp_of
@@ -186,4 +186,4 @@ def complain(folder: Folder, error: OSError) -> None:
     if folder.path not in _complained:
         _complained.add(folder.path)
         reason = (error.strerror or str(error)).lower()
-        sys.stderr.write(f"icf: warning: {folder.path}: {reason}: symbols are not kept for the next time\n")
+        say(f"icf: warning: {folder.path}: {reason}: symbols are not kept for the next time")

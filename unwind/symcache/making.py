@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from icf.errors import IcfError
+from icf.printable import printable
 from unwind.symcache import container
 from unwind.symcache.container import Container, Head, pack
 from unwind.symcache.folder import COMPLETE, Folder
@@ -76,7 +77,7 @@ def _shown(image: Image) -> Iterator[None]:
     """A line on the terminal, if there is one, while an image is read that takes longer than a moment."""
     is_shown = sys.stderr.isatty() and len(image.debug.data) > _MOMENT_BYTES
     if is_shown:
-        sys.stderr.write(f"reading {os.path.basename(image.path)}, once")
+        sys.stderr.write(f"reading {printable(os.path.basename(image.path))}, once")
         sys.stderr.flush()
     try:
         yield

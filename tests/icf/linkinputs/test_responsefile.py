@@ -9,7 +9,7 @@ import pytest
 
 from icf.errors import FormatError, IcfError
 from icf.linkinputs.commandline import input_words
-from icf.linkinputs.responsefile import DEPTH_LIMIT, expand, split_words
+from icf.linkinputs.responsefile import DEPTH_LIMIT, escaped, expand, split_words
 from tests.support.link import run, tool
 
 CASES = [
@@ -38,6 +38,11 @@ def test_words_are_those_that_a_linker_sees(text: str, words: list[str], tmp_pat
     result = run(tool("ld.bfd"), f"@{tmp_path}/x.rsp", "last.o", check=False)
     seen = re.findall(r"cannot find (.*): No such file", result.stderr)
     assert seen == [*words, "last.o"]
+
+
+@pytest.mark.parametrize("word", ["a b", "it's", 'x"y', "back\\slash\\", " ", "new\nline", "plain", "@x"])
+def test_an_escaped_word_is_read_as_it_was(word: str) -> None:
+    assert split_words(f"{escaped(word)}\nlast", "x.rsp") == [word, "last"]
 
 
 def test_an_open_quote_is_refused() -> None:

@@ -87,7 +87,7 @@ def test_what_is_no_entry_is_left_out(opened: Opened) -> None:
         long,
     ]
     opened.append(b"\n".join([*lines, b"4000 10 \xff\n"]))
-    assert opened.name(0x1000) == "ok" and opened.name(0x4000) == "\\xff"
+    assert opened.name(0x1000) == "ok" and opened.name(0x4000) == "\udcff"
     assert not any(opened.name(address) for address in (0, 0x2000, 0x5000, 2**64 - 1))
 
 
