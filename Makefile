@@ -36,6 +36,7 @@ bench: setup ## how fast: kernels, pass and resolver
 accuracy: setup ## how right: frames of real programs against their links without folding
 	@$(RUN) -m tests.truth
 	@$(RUN) -m tests.truth.modules
+	@$(RUN) -m tests.truth.stepped
 
 build: setup-demo ## a wheel in dist/
 	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -1,0 +1,132 @@
+"""A theme compiled once and linked twice.
+
+    CACHE/stepped/THEME-DIGEST/COMPILER/*.o
+    CACHE/stepped/THEME-DIGEST/COMPILER/LINKER/THEME.none, THEME.all_, THEME.icf
+
+The digest is of sources and flags, so what is there is used as it is. The unfolded link keeps its relocations: they
+name what each call means where the compiler itself has merged functions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.truth.builds import LINKERS
+from tests.truth.programs import CACHE, Unavailable, find
+from tests.truth.stepped.themes import Theme
+
+EVIDENCE = {
+    "gold": ("image", "objects", "link"),
+    "lld": ("image", "objects", "link"),
+    "lldr": ("image",),
+    "mold": ("report", "objects", "link"),
+}
+USUAL = ("gold", "lld", "lldr", "mold")
+COMPILE_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Drivers by language, flags, and the linkers that it is tried with."""
+
+    drivers: dict[str, str]
+    flags: tuple[str, ...]
+    linkers: tuple[str, ...] = USUAL
+
+    @property
+    def is_clang(self) -> bool:
+        return "clang-19" in self.drivers.values()
+
+
+_GCC = {"c": "gcc", "cpp": "g++"}
+_CLANG = {"c": "clang-19", "cpp": "clang++-19"}
+COMPILERS = {
+    "gcc-O2": Compiler(_GCC, ("-O2", "-g")),
+    "clang-O2": Compiler(_CLANG, ("-O2", "-g")),
+    "gcc-O0": Compiler(_GCC, ("-O0", "-g"), ("gold", "lldr")),
+    "clang-O0": Compiler(_CLANG, ("-O0", "-g"), ("gold", "lldr")),
+    "gcc-O2-g0": Compiler(_GCC, ("-O2", "-g0"), ("lld", "lldr")),
+    "clang-O2-g0": Compiler(_CLANG, ("-O2", "-g0"), ("lld", "lldr")),
+}
+
+
+@dataclass(frozen=True)
+class Build:
+    theme: Theme
+    compiler: str
+    linker: str
+    folder: Path
+    objects: tuple[Path, ...]
+
+    def image(self, folding: str) -> Path:
+        return self.folder / f"{self.theme.name}.{folding}"
+
+    @property
+    def unfolded(self) -> Path:
+        return self.image("none")
+
+    @property
+    def folded(self) -> Path:
+        return self.image("all_")
+
+    @property
+    def report(self) -> Path:
+        return self.image("icf")
+
+    def link_command(self, folding: str, out: Path, *options: str) -> list[str]:
+        """The link, to be run in `folder`."""
+        compiler = COMPILERS[self.compiler]
+        words = [f"-Wl,{option}" for option in (f"--icf={folding}", "--build-id=sha1", *options)]
+        command = [find(compiler.drivers[self.theme.language]), *_linker(compiler, self.linker, self.folder), *words]
+        return [*command, *self.theme.link_flags, *map(str, self.objects), "-o", str(out)]
+
+
+def _linker(compiler: Compiler, linker: str, folder: Path) -> list[str]:
+    """gcc looks for `ld.NAME` in a folder, which is made below the given one; clang takes a path."""
+    path = find(LINKERS[linker])
+    if compiler.is_clang:
+        return [f"--ld-path={path}"]
+    name = {"lldr": "lld"}.get(linker, linker)
+    link = folder / "tools" / f"ld.{name}"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(path)
+    return [f"-B{link.parent}", f"-fuse-ld={name}"]
+
+
+def build(theme: Theme, compiler_name: str, linker: str, cache: Path = CACHE) -> Build:
+    """Compile and link what does not exist. Raises Unavailable."""
+    compiler = COMPILERS[compiler_name]
+    own = theme.clang_flags if compiler.is_clang else theme.gcc_flags
+    flags = ["-ffunction-sections", "-fdata-sections", "-w", *compiler.flags, *theme.flags, *own]
+    digest = hashlib.sha256(repr((flags, theme)).encode())
+    for source in theme.sources:
+        digest.update(source.read_bytes())
+    objects_folder = (cache / "stepped" / f"{theme.name}-{digest.hexdigest()[:12]}" / compiler_name).resolve()
+    folder = objects_folder / linker
+    folder.mkdir(parents=True, exist_ok=True)
+    objects = tuple(objects_folder / f"{source.stem}.o" for source in theme.sources)
+    for source, target in zip(theme.sources, objects, strict=True):
+        if not target.exists():
+            driver = find(compiler.drivers[source.suffix[1:]])
+            partial = target.with_suffix(".partial")
+            _run([driver, *flags, "-c", source.name, "-o", str(partial)], source.parent)
+            partial.rename(target)
+    done = Build(theme, compiler_name, linker, folder, objects)
+    if not done.report.exists():
+        kept = ["--emit-relocs"] if linker == "lldr" else []
+        _run(done.link_command("none", done.unfolded, "--emit-relocs"), folder)
+        report = _run(done.link_command("all", done.folded, "--print-icf-sections", *kept), folder)
+        done.report.write_text(report)
+    return done
+
+
+def _run(command: Sequence[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
+    if done.returncode:
+        raise Unavailable(f"{' '.join(command)}: {done.stderr.strip()[:300]}")
+    return done.stdout + done.stderr

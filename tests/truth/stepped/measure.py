@@ -1,0 +1,62 @@
+"""One theme in one build, by every evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.truth.folding import Folding, match_images
+from tests.truth.stepped.align import Alignment, align
+from tests.truth.stepped.ask import add_tables, incomplete_bodies, resolve, stack_line
+from tests.truth.stepped.builds import Build
+from tests.truth.stepped.relocations import read_references
+from tests.truth.stepped.score import Score, score_answers
+from tests.truth.stepped.stepper import Recording, build_stepper, record
+from tests.truth.tool import ToolError
+
+
+@dataclass
+class Result:
+    build: Build
+    alignment: Alignment
+    scores: dict[str, Score] = field(default_factory=dict)  # by evidence
+    problems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_bad(self) -> bool:
+        return bool(self.problems) or any(score.wrong_count for score in self.scores.values())
+
+
+def prepare(build: Build) -> Folding:
+    """What the symbols and the linker's report say of the folding."""
+    return match_images(build.unfolded, build.folded, build.report.read_text(), build.folder)
+
+
+def run_both(build: Build, folding: Folding, work: Path) -> tuple[Recording, Recording]:
+    """Step the unfolded and the folded program. Raises Unavailable, RunError."""
+    stepper = build_stepper(work)
+    every = build.theme.signal_every
+    return (
+        record(stepper, build.unfolded, folding.originals, work, every),
+        record(stepper, build.folded, folding.bodies, work, every),
+    )
+
+
+def measure(build: Build, evidences: Sequence[str], command: Sequence[str], work: Path) -> Result:
+    """Step, ask, score. Raises Unavailable, RunError, Diverged."""
+    folding = prepare(build)
+    alignment = align(folding, read_references(build.unfolded), *run_both(build, folding, work))
+    result = Result(build, alignment)
+    lines = {stack: stack_line(stack) for stack in result.alignment.stacks}
+    for evidence in evidences:
+        image = work / build.folded.name
+        try:
+            add_tables(command, build, evidence, image)
+            answers = resolve(command, image, lines.values(), work)
+            incomplete = incomplete_bodies(command, image)
+        except ToolError as error:
+            result.problems[evidence] = str(error)
+            continue
+        result.scores[evidence] = score_answers(lines, answers, incomplete, result.alignment.body_of)
+    return result
