@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.truth.programs import CACHE, Unavailable
 from tests.truth.stepped.align import Diverged
-from tests.truth.stepped.builds import COMPILERS, EVIDENCE, build
+from tests.truth.stepped.builds import COMPILERS, EVIDENCE, FEW, build
 from tests.truth.stepped.measure import Result, measure
 from tests.truth.stepped.score import OUTCOMES, Score, share
 from tests.truth.stepped.stepper import RunError
@@ -93,6 +93,7 @@ def _builds(theme: Theme, args: argparse.Namespace) -> list[tuple[str, str]]:
         for name, compiler in COMPILERS.items()
         if theme.language in compiler.drivers
         if not theme.compilers or name.startswith(theme.compilers)
+        if theme.extent == "all" or name in FEW
         if not args.compiler or name.startswith(tuple(args.compiler))
         for linker in compiler.linkers
         if not args.linker or linker in args.linker

@@ -7,12 +7,13 @@ frame's address in the unfolded link. What does not fit is an error of this harn
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tests.truth.folding import Folding
+from tests.truth.reached import Reached
 from tests.truth.stepped.identity import functions_of
 from tests.truth.stepped.relocations import named_by_branch
 from tests.truth.stepped.stepper import EXACT, Recording
@@ -34,6 +35,7 @@ class Frame:
     is_exact: bool
     truth: tuple[str, ...]  # functions that it may be: more than one where the compiler merged them without a trace
     members: tuple[str, ...]  # functions of that body
+    is_virtual: bool = False  # it is in a vtable, so its first argument is an object
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,13 @@ class Stack:
     """Innermost first; None is a frame outside of the image."""
 
     frames: tuple[Frame | None, ...]
+    vptrs: tuple[tuple[int, int], ...] = ()  # row, link-time vtable pointer of the object there
 
 
 @dataclass(frozen=True)
 class Alignment:
     stacks: dict[Stack, int]  # with the first step that had it
+    entries: dict[Stack, int]  # the same, at entries of functions, with vtable pointers
     step_count: int
     merged_bodies: int
     body_of: dict[int, int]  # of each address in the stacks, in the folded image
@@ -62,10 +66,14 @@ def align(folding: Folding, references: dict[int, str], unfolded: Recording, fol
     projector = _Projector(folding, references, unfolded, folded)
     stacks: dict[Stack, int] = {}
     for pair, step in zip(distinct.tolist(), first_steps.tolist(), strict=True):
-        stack = projector.stack(pair >> 32, pair & 0xFFFFFFFF, step)
-        stacks.setdefault(stack, step)
+        stacks.setdefault(Stack(projector.frames(pair >> 32, pair & 0xFFFFFFFF, step)), step)
+    entries: dict[Stack, int] = {}
+    for step, words in folded.entries:
+        frames = projector.frames(int(unfolded.steps[step]), int(folded.steps[step]), step)
+        if vptrs := projector.vptrs(frames, words):
+            entries.setdefault(Stack(frames, vptrs), step)
     merged = {body for body, members in projector.members.items() if len(members) > 1}
-    return Alignment(stacks, len(folded.steps), len(merged), projector.body_at)
+    return Alignment(stacks, entries, len(folded.steps), len(merged), projector.body_at)
 
 
 def _first(unfolded: Recording, folded: Recording) -> str:
@@ -99,8 +107,9 @@ class _Projector:
         self.body_of: dict[int, int] = {}
         self.members: dict[int, tuple[str, ...]] = {}
         self.body_at: dict[int, int] = {}
+        self.virtuals = Reached(folding.originals).virtuals
 
-    def stack(self, original_node: int, node: int, step: int) -> Stack:
+    def frames(self, original_node: int, node: int, step: int) -> tuple[Frame | None, ...]:
         originals, rows = list(_rows(self.unfolded, original_node)), list(_rows(self.folded, node))
         if len(originals) != len(rows):
             raise Diverged(f"step {step}: {len(originals)} frames without folding, {len(rows)} with")
@@ -115,7 +124,16 @@ class _Projector:
             is_thunk = depth > 0 and frame is not None and frame.truth and frame.truth[0].startswith(THUNKS)
             if not is_thunk:  # it replaces its return address
                 frames.append(frame)
-        return Stack(tuple(frames))
+        return tuple(frames)
+
+    def vptrs(self, frames: Sequence[Frame | None], words: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """The vtable pointers among what the first arguments of frames point to."""
+        bodies = self.folding.bodies
+        return tuple(
+            (row, word - self.folded.bias)
+            for row, (frame, word) in enumerate(zip(frames, words, strict=False))
+            if frame and frame.is_virtual and bodies.section_at(word - self.folded.bias) is not None
+        )
 
     def _frame(self, original: Row, row: Row, step: int) -> Frame | None:
         if not self.folded.is_inside(row[0]):
@@ -140,7 +158,7 @@ class _Projector:
             named = named_by_branch(self.references, branch, originals.read(branch, 16))
             if named and named in originals.keys_at[start]:
                 truth = functions_of([named])
-        return Frame(pc, original_pc, is_exact, truth, self._members_of(body, start))
+        return Frame(pc, original_pc, is_exact, truth, self._members_of(body, start), start in self.virtuals)
 
     def _members_of(self, body: int, start: int) -> tuple[str, ...]:
         if body not in self.members:

@@ -41,14 +41,18 @@ def incomplete_bodies(command: Sequence[str], image: Path) -> frozenset[int]:
     )
 
 
-def stack_line(stack: Stack) -> str:
-    return " ".join(_word(frame, depth) for depth, frame in enumerate(stack.frames))
+def stack_line(stack: Stack, less: int = 0) -> str:
+    """The stack in `--format pcs`, return addresses less `less`."""
+    words = [_word(frame, depth, less) for depth, frame in enumerate(stack.frames)]
+    for row, vptr in stack.vptrs:
+        words[row] += f"@vptr={vptr:#x}"
+    return " ".join(words)
 
 
-def _word(frame: Frame | None, depth: int) -> str:
+def _word(frame: Frame | None, depth: int, less: int) -> str:
     if frame is None or (depth and frame.is_exact):
         return "?"
-    return f"{frame.pc:#x}"
+    return f"{frame.pc - (less if depth else 0):#x}"
 
 
 def resolve(command: Sequence[str], image: Path, lines: Iterable[str], work: Path) -> dict[str, list[Answer]]:

@@ -52,6 +52,7 @@ COMPILERS = {
     "gcc-O2-g0": Compiler(_GCC, ("-O2", "-g0"), ("lld", "lldr")),
     "clang-O2-g0": Compiler(_CLANG, ("-O2", "-g0"), ("lld", "lldr")),
 }
+FEW = ("gcc-O2", "clang-O2")
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from tests.truth.folding import Folding, match_images
-from tests.truth.stepped.align import Alignment, align
+from tests.truth.stepped.align import Alignment, Stack, align
 from tests.truth.stepped.ask import add_tables, incomplete_bodies, resolve, stack_line
 from tests.truth.stepped.builds import Build
 from tests.truth.stepped.relocations import read_references
@@ -48,15 +49,25 @@ def measure(build: Build, evidences: Sequence[str], command: Sequence[str], work
     folding = prepare(build)
     alignment = align(folding, read_references(build.unfolded), *run_both(build, folding, work))
     result = Result(build, alignment)
-    lines = {stack: stack_line(stack) for stack in result.alignment.stacks}
+    forms = {form: {stack: stack_line(stack, less) for stack in stacks} for form, stacks, less in _forms(alignment)}
     for evidence in evidences:
         image = work / build.folded.name
         try:
             add_tables(command, build, evidence, image)
-            answers = resolve(command, image, lines.values(), work)
+            answers = resolve(command, image, chain(*(lines.values() for lines in forms.values())), work)
             incomplete = incomplete_bodies(command, image)
         except ToolError as error:
             result.problems[evidence] = str(error)
             continue
-        result.scores[evidence] = score_answers(lines, answers, incomplete, result.alignment.body_of)
+        for form, lines in forms.items():
+            result.scores[evidence + form] = score_answers(lines, answers, incomplete, alignment.body_of)
     return result
+
+
+def _forms(alignment: Alignment) -> list[tuple[str, Iterable[Stack], int]]:
+    """How stacks are asked: label, stacks, what is taken off return addresses."""
+    return [
+        ("", alignment.stacks, 0),
+        (" less one", alignment.stacks, 1),
+        (" with vptr", alignment.entries, 0),
+    ]

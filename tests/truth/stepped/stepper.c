@@ -259,8 +259,9 @@ static void on_fault(int number, siginfo_t *info, void *raw_context) {
   pop(stack_pointer);
   int is_callback = region->depth == region->depth_left;
   if (is_callback) {
+    int was_jumped_to = region->depth && region->entries[region->depth - 1].slot == stack_pointer; /* it returns to ours */
     entered_from = argument = 0;
-    if (header->step_count) push_return(stack_pointer);
+    if (header->step_count && !was_jumped_to) push_return(stack_pointer);
     argument = registers[REG_RDI];
   }
   arrive(registers, is_callback);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +50,16 @@ class Recording:
     def frames(self) -> list[tuple[int, int, int, int]]:
         """Address, address of the call or jump that entered its function, parent, kind: by node."""
         return [(int(a), int(b), int(c), int(d)) for a, b, c, d in self.nodes.tolist()]
+
+    @property
+    def entries(self) -> Iterator[tuple[int, list[int]]]:
+        """Steps at entries of functions, and what the first arguments of the frames' functions point to then."""
+        words = self.objects.tolist()
+        at = 0
+        while at < len(words):
+            step, count = words[at] >> 16, words[at] & 0xFFFF
+            yield step, words[at + 1 : at + 1 + count]
+            at += 1 + count
 
 
 def build_stepper(folder: Path) -> Path:

@@ -19,6 +19,7 @@ class Theme:
     clang_flags: tuple[str, ...] = ()
     gcc_flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
+    extent: str = "all"  # of the builds: "few" are enough for what others have in other words
     signal_every: int = 0  # steps between signals, for programs that ask for them
 
     @property
@@ -30,6 +31,7 @@ class Theme:
         return self.sources[0].suffix[1:]
 
 
+_RETPOLINES = ("-mretpoline",)
 _ALL = [
     Theme("inheritance", ("inheritance.cpp",)),
     Theme("aliases", ("aliases.cpp",)),
@@ -37,5 +39,19 @@ _ALL = [
     Theme("exceptions", ("exceptions.cpp",)),
     Theme("signals", ("signals.cpp",), signal_every=13),
     Theme("callbacks", ("callbacks.c",)),
+    Theme("coroutines", ("coroutines.cpp",), flags=("-std=c++20",)),
+    Theme("fibres", ("fibres.cpp",)),
+    Theme("pointers", ("pointers.cpp",), flags=("-std=c++17",)),
+    Theme("replaced", ("replaced.cpp",)),
+    Theme("statics", ("statics.c", "statics_one.c")),
+    Theme(
+        "retpolines",
+        ("inheritance.cpp",),
+        clang_flags=_RETPOLINES,
+        gcc_flags=("-mindirect-branch=thunk",),
+        extent="few",
+    ),
+    Theme("profiled", ("tails.cpp",), flags=("-pg",), extent="few"),
+    Theme("packed", ("exceptions.cpp",), flags=("-Os", "-fno-align-functions"), extent="few"),
 ]
 THEMES = {theme.name: theme for theme in _ALL}
