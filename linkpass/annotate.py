@@ -16,6 +16,7 @@ import numpy as np
 from icf.elf.image import Image
 from icf.elf.objectfile import Entries, ObjectFile, is_bitcode
 from icf.elf.types import SHF_INFO_LINK, SHT_RELA, STB_LOCAL, STT_FUNC, Machine
+from icf.folds.aliases import same_function
 from icf.tables import ANNOTATION_SECTION as SECTION
 from icf.tables.annotation import (
     ADDRESSES_AT,
@@ -134,5 +135,7 @@ def _callee(object_file: ObjectFile, symbols: dict[_Place, list[_Symbol]], row: 
     section = int(table.shndx[row])
     if int(table.bind[row]) != STB_LOCAL:
         return ("" if addend else table.name(row)), False
-    named = symbols.get((section, int(table.value[row]) + addend))
+    named = symbols.get((section, int(table.value[row]) + addend), [])
+    if any(not same_function(named[0].name, symbol.name) for symbol in named[1:]):
+        return "", False  # the compiler has merged functions, and the place does not tell which of them is called
     return (named[0].name, named[0].is_local) if named else ("", False)

@@ -93,12 +93,11 @@ def prepare() -> None:
     import pycxxfilt
 
     from linkpass.evidence import object as evidence_object
-    from linkpass.objects import aliases
     from linkpass.pointers import slots_by_object, taken_by_object
     from linkpass.rewrite import check
 
     _ = concurrent.futures.thread, numpy.ma, pycxxfilt
-    _ = evidence_object, aliases, check, slots_by_object, taken_by_object
+    _ = evidence_object, check, slots_by_object, taken_by_object
 
 
 def run_pass(

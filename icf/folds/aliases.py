@@ -19,6 +19,12 @@ _APPENDED = re.compile(
     r"\.(?:cold|constprop|isra|part|__part|lto_priv|localalias|llvm|__uniq|specialized|argprom|argelim|retelim|memprof"
     r"|actor|resume|destroy|cleanup|warm|hot)(?![^.])"
 )
+# of these what is a part or a clone of the function, at the end of its symbol
+_CLONE = re.compile(
+    r"(?<!^)(?:\.(?:cold|constprop|isra|part|__part|localalias|specialized|argprom|argelim|retelim|memprof"
+    r"|actor|resume|destroy|cleanup|warm|hot)(?:\.\d+)*)+$"
+)
+_LOCAL_ALIAS = re.compile(r"\.localalias(?:\.\d+)?$")  # gcc's second symbol of a function that others may replace
 _COLD = re.compile(r"\.cold(?![^.])")
 WRAP, REAL = "__wrap_", "__real_"  # with --wrap=f the linker makes __wrap_f of f, f of __real_f, and tells nobody
 _VARIANT = re.compile("(CI?(?=[1-5])|D(?=[1245])).")
@@ -26,11 +32,13 @@ _VARIANTS = {"C": "12345", "D": "1245"}
 
 
 def same_function(first: str, second: str) -> bool:
-    """Whether two linkage names are variants of one constructor or destructor.
+    """Whether two linkage names are variants of one constructor or destructor, or gcc's local alias and its function.
 
     >>> same_function("_ZN3FooC1Ev", "_ZN3FooC2Ev"), same_function("_Z5fooC1v", "_Z5fooC2v")
     (True, False)
     """
+    if ".localalias" in first or ".localalias" in second:
+        first, second = _LOCAL_ALIAS.sub("", first), _LOCAL_ALIAS.sub("", second)
     if first == second:
         return True
     if len(first) != len(second) or not first.startswith("_Z"):
@@ -97,6 +105,17 @@ def base_name(symbol: str) -> str:
     """
     appended = _APPENDED.search(symbol, 1) if "." in symbol else None
     return symbol if appended is None else symbol[: appended.start()]
+
+
+def function_name(symbol: str) -> str:
+    """The linkage name of the function that a symbol is a part or a clone of.
+
+    What tells local functions of one name apart stays: `init` of two files is init.llvm.1 and init.llvm.2.
+
+    >>> function_name("_Z3foov.isra.0.cold"), function_name("init.llvm.1"), function_name("init.lto_priv.0.part.0")
+    ('_Z3foov', 'init.llvm.1', 'init.lto_priv.0')
+    """
+    return _CLONE.sub("", symbol, count=1) if "." in symbol else symbol
 
 
 def is_cold_part(symbol: str) -> bool:

@@ -179,8 +179,6 @@ class FoldFinder:
         drops_names = self.image.linker in ("gold", "mold")
         members = match(self.identities, groups, named, told, self._knows_kept, drops_names, plain)
         self.reported.mark_kept(vaddr, members)
-        if len(members) > 1 and self._tombstoned is not None and not told and self.reported.excludes(members):
-            members = self._tombstoned.join_aliases(members)
         members.sort(key=lambda member: (member.name, sorted(member.files), member.die))
         names = [*(member.name for member in plain), *(entry.name for entry in named)]
         fragment = bool(names) and all(map(is_cold_part, names))

@@ -1,9 +1,8 @@
 """What is known of the functions at an address beside the image: by the linker's report, or by the objects.
 
 With `-ffunction-sections` a section is named after its function, so a report names the members of each class
-even where the image has lost their symbols (mold). It also settles what is no fold: symbols that share an
-address of which the report says nothing are aliases of one function. Neither holds once a section was folded that names
-no function: `.text` of code compiled without that option, or `.text.hot`, which may be of a function called `hot`.
+even where the image has lost their symbols (mold). That ends with the first folded section that names no
+function: `.text` of code compiled without that option, or `.text.hot`, which may be of a function called `hot`.
 
 A report gives no addresses; those are found by the symbol of the section that was kept. A local function may have
 namesakes in other files. Then the class is left to the other witnesses; or, where there are none, it counts for all
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.elf.image import Image
-from icf.folds.aliases import base_name, is_cold_part
+from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
 from icf.folds.members import FoldMember, Told
 from icf.folds.report import FoldedSections, SectionRef
@@ -35,17 +34,11 @@ class Reported(NamedTuple):
     told: dict[int, list[Told]] = {}
     given: bool = False  # all folded functions are told
     kept: frozenset[int] = frozenset()  # addresses where the first one was kept
-    mentioned: frozenset[str] | None = None  # every function that was folded, without what compilers append
 
     @property
     def vaddrs(self) -> NDArray[np.uint64]:
         """Addresses of which something is told."""
         return np.array(sorted(self.told), np.uint64)
-
-    def excludes(self, members: list[FoldMember]) -> bool:
-        """Whether the linker said nothing of any of these functions: then it did not fold them."""
-        names = {base_name(name) for member in members for name in (member.name, *member.aliases)}
-        return self.mentioned is not None and not names & self.mentioned
 
     def at(self, vaddr: int) -> list[Told]:
         """Functions at the address: all of a class, or those whose symbols are gone."""
@@ -70,10 +63,8 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
     by_name = _addresses_of(image, bodies, wanted) if classes else {}
     told: dict[int, list[Told]] = {}
     kept: set[int] = set()
-    mentioned: set[str] = set()
     for folded in classes:
         refs = [ref for ref in (folded.kept, *folded.removed) if ref.has_function_name]
-        mentioned.update(base_name(ref.function_name) for ref in refs)
         choices = [(name, by_name[name]) for name in _symbols_of(folded.kept) if name in by_name]
         if not choices:
             continue  # its symbol is gone
@@ -88,7 +79,7 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
         for vaddr in vaddrs:
             told.setdefault(vaddr, []).extend(Told(ref.function_name + (".cold" if cold else "")) for ref in refs)
     _tell_thunks(image, bodies, classes, told)
-    return Reported(told, names_all, frozenset(kept), frozenset(mentioned) if names_all else None)
+    return Reported(told, names_all, frozenset(kept))
 
 
 def _tell_thunks(image: Image, bodies: Bodies, classes: list[FoldedSections], told: dict[int, list[Told]]) -> None:

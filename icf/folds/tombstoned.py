@@ -1,8 +1,6 @@
 """Functions that DWARF describes but whose address the linker has overwritten (lld and mold without relocations).
 
-Their DIEs have names, by which a folded symbol finds its DIE. Where the linker says that it folded nothing, a symbol
-without one is found to be no function of its own but an alias (attribute `alias`): neither gcc nor clang describes
-those. Nothing else tells it from a function without debug information that was folded.
+Their DIEs have names, by which a folded symbol finds its DIE.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.demangle import demangle
-from icf.dwarf.dies import defined_subprograms, resolve
+from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.folds.aliases import base_name, kin
@@ -40,7 +38,6 @@ class Tombstoned:
         self._identities = identities
         self._functions = functions
         self._bodies = bodies
-        self._defined: dict[int, U64] = {}  # by unit
 
     def describe(self, members: Sequence[tuple[FoldMember, int]]) -> None:
         """Give members, each with the size of its body, the DIEs of their name whose addresses are lost.
@@ -129,35 +126,6 @@ class Tombstoned:
         lost &= ~np.isin(dies, self._functions.die[self._bodies.dwarf_rows])
         rows = np.isin(self._functions.die, dies[lost])
         return np.unique(self._functions.high[rows] - self._functions.low[rows])
-
-    def join_aliases(self, members: list[FoldMember]) -> list[FoldMember]:
-        """Make symbols that are no functions of their own, where nothing was folded, aliases of the one that is.
-
-        gcc folds, too (-fipa-icf), within a unit, and turns one function into an alias of the other; then the unit
-        still defines both, one without code.
-        """
-        described = [member for member in members if member.dies]
-        suspects = [member for member in members if not member.dies and not member.nameless]
-        if len(described) != 1 or len(suspects) != len(members) - 1:
-            return members
-        if np.isin(hash_names([member.name for member in suspects]), self._defined_beside(described[0])).any():
-            return members
-        target = described[0]
-        names = {name for member in suspects for name in (member.name, *member.aliases)}
-        target.aliases = sorted({*target.aliases, *names} - {target.name})
-        target.symbols += [row for member in suspects for row in member.symbols]
-        return [target]
-
-    def _defined_beside(self, member: FoldMember) -> U64:
-        """Hashes of the names of all functions that the units of a member define."""
-        debug = self._identities.debug
-        hashes = [np.empty(0, np.uint64)]
-        for unit in set(debug.unit_of(np.array(member.dies, np.uint64)).tolist()):
-            if unit not in self._defined:
-                identity = resolve(debug, defined_subprograms(debug, unit).offset)
-                self._defined[unit] = self._identities.hashes(np.concatenate([identity.linkage_name, identity.name]))
-            hashes.append(self._defined[unit])
-        return np.concatenate(hashes)
 
     @cached_property
     def _by_name(self) -> tuple[U64, U64, U64, NDArray[np.bool_]]:

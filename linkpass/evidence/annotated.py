@@ -20,7 +20,7 @@ import numpy as np
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FILE, Machine
 from icf.folds.classes import Fold
-from icf.folds.members import FoldMember, Told
+from icf.folds.members import Told
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
 from icf.model import Evidence
@@ -105,12 +105,12 @@ class Annotations:
             if len(entries) == 1 and any((vaddr, *name) in known for name in names):
                 continue  # the usual case: nothing was folded
             for placed in self.at(vaddr):
-                name = placed.function.name
-                keys = [key for local in (placed.function.is_local, True) if known[key := (vaddr, name, local)]]
-                if keys:  # mold makes global symbols local
-                    known[keys[0]] -= 1
-                else:
-                    told.setdefault(vaddr, []).append(Told(name, placed.source))
+                for name in placed.names:
+                    keys = [key for local in (placed.function.is_local, True) if known[key := (vaddr, name, local)]]
+                    if keys:  # mold makes global symbols local
+                        known[keys[0]] -= 1
+                    else:
+                        told.setdefault(vaddr, []).append(Told(name, placed.source))
         return told
 
     def reported(self) -> Reported:
@@ -133,24 +133,6 @@ class Annotations:
         """The sections that the pass takes out, but for those that are `removed` anyway."""
         names = (SECTION, RELA_SECTION)
         return [name for name in names if self._image.named(name) is not None and name not in removed]
-
-    def join_aliases(self, linked: Linked) -> None:
-        """Unite members of merged bodies that are symbols of one function."""
-        changed = False
-        for fold in linked.folds.values():
-            for placed in self.at(fold.vaddr):
-                own = (
-                    [member for member in fold.members if _is_placed(member, placed)] if placed.function.aliases else []
-                )
-                own.sort(key=lambda member: not member.dies)
-                for other in own[1:]:
-                    if not other.dies and other.name != own[0].name:
-                        own[0].aliases = sorted({*own[0].aliases, other.name, *other.aliases} - {own[0].name})
-                        own[0].symbols = own[0].symbols + other.symbols
-                        fold.members.remove(other)
-                        changed = True
-        if changed:
-            linked.index()
 
     def statements(self, linked: Linked, reach: Reach) -> Statements:
         """What annotated functions say of their calls and jumps into merged bodies."""
@@ -177,10 +159,7 @@ class _Reader:
     def read(self, source: int, placed: Placed, branches: Iterable[tuple[int, int, bool]]) -> None:
         """What one function says of the branches in its body: (end, target, is a jump)."""
         linked, statements = self._linked, self._statements
-        callers = _members(linked.folds.get(source), placed)
-        if len(callers) != 1:
-            return
-        caller = Place(source, callers[0])
+        callers = _callers(linked, source, placed)
         operands = {operand.offset: operand for operand in placed.function.operands}
         for end, target, is_jump in branches:
             # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
@@ -189,16 +168,17 @@ class _Reader:
             if operand is not None:
                 callee = _called(operand.callee, self._source(placed) if operand.is_local else "")
             elif is_jump and target == source:
-                statements.not_calls.add((end, caller))
+                statements.not_calls.update((end, caller) for caller in callers)
                 continue
             else:  # the assembler has resolved it
                 callee = self._annotations.beside(placed, target - source)
             if callee is None:
                 continue
-            found = _members(linked.folds[target], callee)
+            found = _members(linked.folds[target], callee, callee.names)
             if len(found) == 1:
                 out = statements.jumps if is_jump else statements.calls
-                out.setdefault((end, caller), set()).add(Place(target, found[0]))
+                for caller in callers:
+                    out.setdefault((end, caller), set()).add(Place(target, found[0]))
             else:
                 which = "several" if found else "none"
                 statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
@@ -212,14 +192,20 @@ def _called(name: str, source: str) -> Placed | None:
     return Placed(Function(name, (), bool(source), 0, 0, 0, 0, ()), -1, source) if name else None
 
 
-def _members(fold: Fold | None, placed: Placed) -> list[int]:
-    """The members that a function can be."""
+def _callers(linked: Linked, source: int, placed: Placed) -> list[Place]:
+    """The members that the symbols of a function mean: several where the compiler has merged functions."""
+    fold = linked.folds.get(source)
     if fold is None:
-        return [0]
-    return [idx for idx, member in enumerate(fold.members) if _is_placed(member, placed)]
+        return [Place(source, 0)]
+    found = [_members(fold, placed, (name,)) for name in placed.names]
+    return [Place(source, idx) for idx in sorted({own[0] for own in found if len(own) == 1})]
 
 
-def _is_placed(member: FoldMember, placed: Placed) -> bool:
-    if placed.source and member.files and placed.source not in member.files:
-        return False
-    return any(member.is_named(name) for name in placed.names)
+def _members(fold: Fold, placed: Placed, names: tuple[str, ...]) -> list[int]:
+    """The members that a function of one of these names can be."""
+    return [
+        idx
+        for idx, member in enumerate(fold.members)
+        if not (placed.source and member.files and placed.source not in member.files)
+        and any(member.is_named(name) for name in names)
+    ]

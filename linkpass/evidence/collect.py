@@ -46,12 +46,6 @@ class Collected:
 
 def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Annotations | None = None) -> Collected:
     """Ask every kind of evidence about every branch into the reach of a merged body."""
-    if objects is not None:
-        from linkpass.objects.aliases import join_aliases
-
-        join_aliases(linked, objects)
-    if annotations is not None:
-        annotations.join_aliases(linked)
     reach = find_reach(linked)
     _outlined_functions(linked, reach)
     bodies = np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target])

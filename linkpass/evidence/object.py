@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from icf.demangle import demangle
 from icf.elf.types import Machine
-from icf.folds.aliases import REAL, WRAP, base_name
+from icf.folds.aliases import REAL, WRAP, base_name, same_function
 from icf.folds.classes import Fold
 from icf.folds.members import FoldMember
 from icf.folds.nameless import identifiers, identifiers_of
@@ -132,7 +132,7 @@ class _Callees:
             wrapped = [name.removeprefix(REAL) for name in names] + [f"{WRAP}{name}" for name in names]
             found = self._members(fold, names + wrapped, file) or self._members(fold, self._variants(relocation), file)
             if not found:
-                found = _learned(fold, names, file)
+                found = sorted({idx for own in _by_function(names) for idx in _learned(fold, own, file)})
                 self._named.pop(target, None)
             self._known[key] = found
         return found
@@ -158,9 +158,9 @@ class _Callees:
         """Other names of the constructor or destructor that is called: C1 may be an alias of C2."""
         symbols, symbol = self._objects.objects[relocation.object_idx].symbols, relocation.symbol
         place = (int(symbols.shndx[symbol]), int(symbols.value[symbol]))
-        source_name = demangle(symbols.name(symbol))
+        called = symbols.name(symbol)
         names = self._objects.names_at(relocation.object_idx, *place)
-        return [name for name in names if demangle(name) == source_name]
+        return [name for name in names if same_function(name, called)]
 
     def _members(self, fold: Fold, names: list[str], file: str) -> list[int]:
         """Members with one of these names; with a file, local ones that may stem from it."""
@@ -174,14 +174,24 @@ class _Callees:
         return [idx for idx in found if not file or not fold.members[idx].files or file in fold.members[idx].files]
 
 
+def _by_function(names: list[str]) -> list[list[str]]:
+    """The names of one place, those of one function together."""
+    functions: list[list[str]] = []
+    for name in names:
+        own = next((known for known in functions if same_function(known[0], name)), None)
+        if own is None:
+            functions.append([name])
+        else:
+            own.append(name)
+    return functions
+
+
 def _learned(fold: Fold, names: list[str], file: str) -> list[int]:
     """A member of which the image has no linkage name (gold, mold): the code calls its body, so it is one.
 
     A member that DWARF names without linkage name gets it, if it is the only function of the file that
     the name fits; else the function is a member that nothing else has told of.
     """
-    if not names:
-        return []
     fitting = [idx for idx, member in enumerate(fold.members) if _may_be(member, names[0], file)]
     if len(fitting) > 1:
         return fitting

@@ -16,7 +16,6 @@ from icf.linkinputs.inputs import open_inputs
 from icf.model import ALL_MEMBERS
 from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
-from linkpass.objects.aliases import join_aliases
 from linkpass.objects.functions import LinkObjects
 from linkpass.objects.placed_functions import tell
 from linkpass.pointers.slots_by_object import SlotsByObject
@@ -170,8 +169,6 @@ def compare(built: Built, *, with_objects: bool = False, with_report: bool = Fal
     with Image.open(built.image) as image:
         told = tell(image, report, objects) if with_report and image.linker in ("gold", "mold") else report
         linked = Linked.read(image, told)
-        if objects is not None:
-            join_aliases(linked, objects)
         vtables = Vtables(image)
         found = find_slots(linked, vtables, None if objects is None else SlotsByObject(linked, vtables, objects))
         at = places(vtables, image)
@@ -202,7 +199,7 @@ def check(score: Counter[str], share: float) -> None:
 
 @pytest.mark.parametrize("toolchain", (*HERE, *ABROAD), ids=str)
 def test_objects_name_all(toolchain: Toolchain) -> None:
-    # all but functions of which gcc's .localalias is taken for another one, and folded vtables
+    # all but folded vtables
     check(compare(build(toolchain), with_objects=True, with_report=True), 0.9)
 
 

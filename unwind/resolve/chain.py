@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from icf.folds.aliases import base_name, same_function
+from icf.folds.aliases import function_name, same_function
 from icf.model import Evidence, Member, MemberFlag, Verdict
 from unwind.modules.process import Process
 from unwind.programs.program import Body, SiteKind
@@ -231,13 +231,16 @@ def _common_name(members: list[Member]) -> str:
 
     Which one it is stays open, but not what it is called; "" if that does, too.
     """
-    source = base_name(members[0].name)
+    source = function_name(members[0].name)
     if not all(
-        same_function(source, base_name(member.name)) and not member.flags & MemberFlag.NAMELESS for member in members
+        same_function(source, function_name(member.name)) and not member.flags & MemberFlag.NAMELESS
+        for member in members
     ):
         return ""
     names = {member.name for member in members}
-    return min((name for name in names if base_name(name) == name), default=source) if len(names) > 1 else names.pop()
+    if len(names) == 1:
+        return names.pop()
+    return min((name for name in names if function_name(name) == name), default=source)
 
 
 def _missing_answer(frame: MissingFrame) -> FrameAnswer:

@@ -7,7 +7,7 @@ import doctest
 import pytest
 
 from icf.folds import aliases
-from icf.folds.aliases import base_name, is_abstract, is_clone, is_cold_part, same_function
+from icf.folds.aliases import base_name, function_name, is_abstract, is_clone, is_cold_part, same_function
 
 SAME = [
     ("main", "main"),
@@ -28,6 +28,8 @@ SAME = [
     ("_ZZN3FooC4EvENKUlvE_clEv", "_ZZN3FooC2EvENKUlvE_clEv"),
     ("_ZZN3FooC1EvEN5LocalC1Ev", "_ZZN3FooC2EvEN5LocalC2Ev"),  # constructor of a class in a constructor
     ("_ZN3FooC1Ev.cold", "_ZN3FooC2Ev.cold"),
+    ("foo", "foo.localalias"),  # gcc's symbol for calls within the file
+    ("_ZN3FooC1Ev.localalias.2", "_ZN3FooC2Ev"),
 ]
 DIFFERENT = [
     ("main", "mean"),
@@ -49,6 +51,14 @@ DIFFERENT = [
     ("_Z1fILi1EEvv", "_Z1fILi2EEvv"),
     ("_ZZN3FooC1EvENKUlvE_clEv", "_ZZN3FooC1EvENKUlvE0_clEv"),  # two lambdas of one constructor
     ("_ZC1", "_ZC2"),  # no mangled names
+    ("_ZN1r13Pool$LT$T$GT$3add17h0123456789abcde1E", "_ZN1r13Pool$LT$T$GT$3add17h0123456789abcde2E"),  # of different T
+    ("_ZN1r4Pool3add17hC1E", "_ZN1r4Pool3add17hC2E"),
+    ("init.llvm.1", "init.llvm.2"),  # of two files
+    ("init.lto_priv.0", "init.lto_priv.1"),
+    ("init", "init.lto_priv.0"),
+    ("init.__uniq.1", "init.__uniq.2"),
+    ("init.1", "init.2"),
+    ("_ZN3FooC1Ev.llvm.1", "_ZN3FooC2Ev.llvm.2"),
     ("\udc80C1", "\udc80C2"),
     ("", "_Z"),
 ]
@@ -118,6 +128,22 @@ def test_what_compilers_append(symbol: str, base: str, kind: str) -> None:
     assert base_name(symbol) == base
     assert is_clone(symbol) is (kind == "clone")
     assert is_cold_part(symbol) is (kind == "cold")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "function"),
+    [
+        ("foo.constprop.0", "foo"),
+        ("foo.part.0.isra.0.cold", "foo"),
+        ("init.llvm.1", "init.llvm.1"),
+        ("init.lto_priv.0.isra.0", "init.lto_priv.0"),
+        ("init.__uniq.12", "init.__uniq.12"),
+        ("init.1", "init.1"),
+        (".cold", ".cold"),
+    ],
+)
+def test_what_tells_local_functions_apart_stays(symbol: str, function: str) -> None:
+    assert function_name(symbol) == function
 
 
 def test_the_examples_of_the_module() -> None:
