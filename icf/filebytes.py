@@ -27,12 +27,13 @@ from icf.errors import FormatError, IcfError
 from icf.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-_BLOCK_BITS = 14
-_BLOCK_BYTES = 1 << _BLOCK_BITS
+BLOCK_BITS = 14
+_BLOCK_BYTES = 1 << BLOCK_BITS
 _READ_BYTES = 1 << 30
 _MAP_NORESERVE = 0x4000  # of Linux; `mmap` has it from Python 3.13 on
+_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
 
 
 class FileBytes:
@@ -42,11 +43,11 @@ class FileBytes:
         self._fd = fd
         self._size_bytes = size_bytes
         self.path = path
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         try:
-            self._memory = mmap.mmap(-1, size_bytes, flags=flags)
-            self._have = bytearray(-(-size_bytes >> _BLOCK_BITS))
-        except (OSError, OverflowError, ValueError) as error:
+            self._memory = mmap.mmap(-1, size_bytes, flags=_FLAGS)
+            self._have = bytearray(-(-size_bytes >> BLOCK_BITS))
+        except (OSError, OverflowError, ValueError, MemoryError) as error:
+            self.close()
             raise IcfError(f"{path}: {size_bytes} bytes: more than there is memory for") from error
         self._bytes = memoryview(self._memory).toreadonly()
         self._lock = allocate_lock()
@@ -69,27 +70,47 @@ class FileBytes:
             raise ValueError(f"{self.path}: the file is closed")
         return self._fd
 
-    def view(self, start: int, end: int) -> memoryview:
-        """The bytes from `start` to `end`, cut off at the end of the file as a slice is."""
-        end = min(end, self._size_bytes)
+    def __getitem__(self, part: slice) -> memoryview:
+        """The bytes of a slice, read now if they were not read before."""
+        start, end, step = part.indices(self._size_bytes)
+        if step != 1:
+            raise ValueError("a slice of a file has no step")
         if start >= end:
             return self._bytes[:0]
-        self._read(start >> _BLOCK_BITS, (end - 1 >> _BLOCK_BITS) + 1)
+        self._read(start >> BLOCK_BITS, (end - 1 >> BLOCK_BITS) + 1)
         return self._bytes[start:end]
 
+    def private_copy(self, start: int, end: int) -> memoryview:
+        """A writable copy of these bytes, read from the file for this alone."""
+        with memoryview(mmap.mmap(-1, max(end - start, 1), flags=_FLAGS)) as room:
+            copy = room[: end - start]
+        self._read_bytes(copy, start)
+        return copy
+
+    def pieces(self, size_bytes: int) -> Iterator[memoryview]:
+        """The file from its beginning in pieces, none of which stays in memory when the next one is asked for."""
+        room = memoryview(bytearray(min(size_bytes, self._size_bytes)))
+        for start in range(0, self._size_bytes, size_bytes):
+            piece = room[: self._size_bytes - start]
+            self._read_bytes(piece, start)
+            yield piece
+
     def having(self, blocks: Iterable[int]) -> memoryview:
-        """The whole file, with the bytes of these blocks (`block_of`) and of earlier views; all others are zero."""
+        """The whole file, with the bytes of these blocks and of earlier slices; others may be zero.
+
+        A byte is in the block of its offset >> BLOCK_BITS.
+        """
         for block in blocks:
             self._read(block, block + 1)
         return self._bytes
 
     def forget(self, start: int, end: int) -> None:
         """Give the memory back; views of these bytes must be gone, as they would read zeros. They are read anew."""
-        first, last = -(-start >> _BLOCK_BITS), end >> _BLOCK_BITS
+        first, last = -(-start >> BLOCK_BITS), end >> BLOCK_BITS
         if first < last:
             with self._lock:
                 self._have[first:last] = bytes(last - first)
-                self._memory.madvise(mmap.MADV_DONTNEED, first << _BLOCK_BITS, (last - first) << _BLOCK_BITS)
+                self._memory.madvise(mmap.MADV_DONTNEED, first << BLOCK_BITS, (last - first) << BLOCK_BITS)
 
     def _read(self, first: int, last: int) -> None:
         """Have the blocks from `first` to `last`."""
@@ -100,20 +121,15 @@ class FileBytes:
             while (first := have.find(0, first, last)) >= 0:
                 end = have.find(1, first, last)
                 end = last if end < 0 else end
-                self._read_bytes(first << _BLOCK_BITS, min(end << _BLOCK_BITS, self._size_bytes))
+                with memoryview(self._memory) as room:
+                    self._read_bytes(room[first << BLOCK_BITS : end << BLOCK_BITS], first << BLOCK_BITS)
                 have[first:end] = b"\1" * (end - first)
                 first = end
 
-    def _read_bytes(self, start: int, end: int) -> None:
-        fd = self.fileno()
-        with memoryview(self._memory) as room:
-            while start < end:
-                count = os.preadv(fd, [room[start : min(end, start + _READ_BYTES)]], start)
-                if count == 0:
-                    raise FormatError(self.path, "file", start, "was truncated while being read")
-                start += count
-
-
-def block_of(offset: int) -> int:
-    """The block that a byte lies in."""
-    return offset >> _BLOCK_BITS
+    def _read_bytes(self, room: memoryview, start: int) -> None:
+        fd, done = self.fileno(), 0
+        while done < len(room):
+            count = os.preadv(fd, [room[done : done + _READ_BYTES]], start + done)
+            if count == 0:
+                raise FormatError(self.path, "file", start + done, "was truncated while being read")
+            done += count

@@ -57,7 +57,7 @@ def annotate(path: str) -> bool:
         if is_bitcode(memoryview(file.read(4))):
             return False
     with Image.open(path, allow_rel=True) as image:
-        object_file = ObjectFile.parse(image.data, path)
+        object_file = ObjectFile.parse(image.data[:], path)
         symbols = _functions(object_file)
         if not symbols:
             return False

@@ -130,7 +130,6 @@ def run_pass(
         problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls)
         if problems:  # a mistake of ours: every record was made from the code
             raise IcfError(f"{path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
-        image.release()  # what follows reads files, not memory
         growths, edits = tables.growths(linked) if target is image.debug else ([], [])
         edits += tables.edits()
         removals = emitted_relocations(image) if options.drop_relocations else []

@@ -15,10 +15,11 @@ import zlib
 from typing import NamedTuple
 
 from icf.elf.image import Image
+from icf.filebytes import FileBytes
 from icf.reader import Reader
 
 DEBUGLINK, ALTLINK, SUP = ".gnu_debuglink", ".gnu_debugaltlink", ".debug_sup"
-_CRC_STEP_BYTES = 1 << 24
+_CRC_STEP_BYTES = 1 << 20
 
 
 class DebugLink(NamedTuple):
@@ -91,9 +92,9 @@ def _parse_sup(reader: Reader) -> tuple[bool, bytes, bytes]:
     return bool(is_supplementary), path, bytes(reader.take(reader.uleb()))
 
 
-def crc_of(data: memoryview) -> int:
+def crc_of(data: memoryview | FileBytes) -> int:
     """The CRC-32 of a whole file, as `.gnu_debuglink` has it."""
     crc = 0
-    for start in range(0, len(data), _CRC_STEP_BYTES):
-        crc = zlib.crc32(data[start : start + _CRC_STEP_BYTES], crc)
+    for piece in data.pieces(_CRC_STEP_BYTES) if isinstance(data, FileBytes) else [data]:
+        crc = zlib.crc32(piece, crc)
     return crc

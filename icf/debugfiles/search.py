@@ -94,7 +94,6 @@ def _mismatch(image: Image, debug: Image, link: DebugLink | None) -> str:
     if link is None or (same_build and debug.section(".debug_icf") is not None):
         return ""
     crc = crc_of(debug.data)
-    debug.release()
     return "" if crc == link.crc else f"CRC {crc:#010x}, .gnu_debuglink has {link.crc:#010x}"
 
 

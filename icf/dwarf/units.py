@@ -109,12 +109,11 @@ class DebugInfo:
         `inlines`: for `icf.dwarf.inlines`; every other scan takes a third longer then.
         """
         file = image.debug
-        views = {name: file.contents(name) for name in _ADDRESS_SECTIONS}
+        views: dict[str, memoryview] = {}
         restored: dict[str, U64] = {}
-        if restore:
-            for name in _ADDRESS_SECTIONS:
-                if len(views[name]):
-                    _restore_addresses(file, name, views, restored)
+        for name in _ADDRESS_SECTIONS:
+            view = _restore_addresses(file, name, restored) if restore else None
+            views[name] = file.contents(name) if view is None else view
         info = views[".debug_info"]
         units = read_unit_headers(info)
         abbrev_offsets = units[:, TABLE].copy()
@@ -272,28 +271,36 @@ class DebugInfo:
         return out
 
 
-def _restore_addresses(image: Image, name: str, views: dict[str, memoryview], restored: dict[str, U64]) -> None:
-    """Patch one section by its relocations, a piece at a time: there may be more of them than of anything else."""
+def _restore_addresses(image: Image, name: str, restored: dict[str, U64]) -> memoryview | None:
+    """Return one section patched by its relocations; None if there is nothing to patch.
+
+    Relocations are read a piece at a time: there may be more of them than of anything else.
+    """
     relocations = image.relocations(".rela" + name)
     section, rela = image.section(name), image.section(".rela" + name)
     if relocations is None or section is None or rela is None or relocations.count == 0:
-        return
-    raw = image.contents(rela)
+        return None
+    if not image.contents_size_bytes(section):
+        return None
+    is_compressed = image.is_compressed(rela)
+    raw, base = (image.contents(rela), 0) if is_compressed else (image.data, image.extent(rela)[0])
     view = image.private_copy(section)
     values = np.ascontiguousarray(relocations.symbols.value, np.uint64)
     room = np.empty(_RESTORE_ROWS, np.uint64)
     found = []
     for first in range(0, relocations.count, _RESTORE_ROWS):
-        piece = raw[first * 24 : (first + _RESTORE_ROWS) * 24]
-        entries = np.frombuffer(piece[: len(piece) // 24 * 24], np.uint64).reshape(-1, 3)
+        start, end = base + first * 24, base + min(first + _RESTORE_ROWS, relocations.count) * 24
+        entries = np.frombuffer(raw[start:end], np.uint64).reshape(-1, 3)
         count = patch_tombstones(view, entries.data, _ABSOLUTE64[image.machine], values.data, room.data)
         found.append(room[:count].copy())
-        if not image.is_compressed(rela):
-            image.release(rela.offset + first * 24, len(piece))
+        if not is_compressed:
+            del entries
+            image.release(start, end)
     offsets = np.sort(np.concatenate(found))
-    if len(offsets):
-        views[name] = view
-        restored[name] = offsets
+    if not len(offsets):
+        return None
+    restored[name] = offsets
+    return view
 
 
 def read_unit_headers(info: memoryview) -> U64:

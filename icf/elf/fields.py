@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, Machine
+from icf.filebytes import BLOCK_BITS, FileBytes
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -72,10 +73,20 @@ class Fields:
         at = np.searchsorted(self._starts, vaddrs, side="right") - 1
         known = (at >= 0) & (vaddrs <= self._ends[at] - item.itemsize)
         places = self._offsets[at[known]] + vaddrs[known] - self._starts[at[known]]
-        data = self._image.data
+        data = self._bytes_at(places, item.itemsize)
         anywhere: NDArray[np.generic] = np.ndarray((len(data) - item.itemsize + 1,), item, data, strides=(1,))
         values[known] = anywhere[places].astype(np.int64)
         return values, known
+
+    def _bytes_at(self, places: I64, size_bytes: int) -> memoryview:
+        """The file, of which no more than these places need have been read."""
+        data = self._image.data
+        if not isinstance(data, FileBytes):
+            return data
+        is_needed = np.zeros((len(data) >> BLOCK_BITS) + 1, np.bool_)
+        is_needed[places >> BLOCK_BITS] = True
+        is_needed[places + (size_bytes - 1) >> BLOCK_BITS] = True
+        return data.having(np.flatnonzero(is_needed).tolist())
 
     def _x86_64(self, vaddrs: I64, types: NDArray[np.uint32], addends: I64) -> tuple[I64, Mask]:
         found = np.zeros(len(vaddrs), np.int64)

@@ -25,7 +25,8 @@ from icf.elf.types import (
     Section,
     Segment,
 )
-from icf.errors import UnsupportedError
+from icf.errors import FormatError, UnsupportedError
+from icf.filebytes import FileBytes
 from icf.reader import Reader
 
 HEADERS = "ELF header"
@@ -45,9 +46,9 @@ class Headers(NamedTuple):
     segments: tuple[Segment, ...]
 
 
-def parse_headers(data: memoryview, path: str, *, allow_rel: bool = False) -> Headers:
+def parse_headers(data: memoryview | FileBytes, path: str, *, allow_rel: bool = False) -> Headers:
     """Read the headers of the ELF file `data`."""
-    reader = Reader(data, path, HEADERS)
+    reader = Reader(data[: EHDR.size], path, HEADERS)
     machine, elf_type = parse_kind(reader, path, allow_rel)
     reader.pos = 0
     fields = EHDR.unpack(reader.take(EHDR.size))
@@ -104,21 +105,23 @@ def parse_kind(reader: Reader, path: str, allow_rel: bool) -> tuple[Machine, int
     return Machine(machine), elf_type
 
 
-def table_bytes(data: memoryview, path: str, what: str, offset: int, count: int, entry_size_bytes: int) -> memoryview:
+def table_bytes(
+    data: memoryview | FileBytes, path: str, what: str, offset: int, count: int, entry_size_bytes: int
+) -> memoryview:
     """The bytes of a header table, checked to lie inside of the file."""
     if count == 0:
         return data[:0]
     if offset > len(data) or count > (len(data) - offset) // entry_size_bytes:
-        reader = Reader(data, path, what)
-        raise reader.error(
-            f"{count} entries of {entry_size_bytes} bytes do not fit the file of {len(data)} bytes", offset
-        )
+        problem = f"{count} entries of {entry_size_bytes} bytes do not fit the file of {len(data)} bytes"
+        raise FormatError(path, what, offset, problem)
     return data[offset : offset + count * entry_size_bytes]
 
 
-def _parse_sections(data: memoryview, path: str, shoff: int, shnum: int, shstrndx: int) -> tuple[Section, ...]:
+def _parse_sections(
+    data: memoryview | FileBytes, path: str, shoff: int, shnum: int, shstrndx: int
+) -> tuple[Section, ...]:
     """Read the section headers and their names."""
-    reader = Reader(data, path, SECTION_HEADERS)
+    reader = Reader(data[:0], path, SECTION_HEADERS)  # for its errors
     raw = list(SHDR.iter_unpack(table_bytes(data, path, SECTION_HEADERS, shoff, shnum, SHDR.size)))
     if shstrndx >= shnum:
         raise reader.error(f"e_shstrndx is {shstrndx}, must be below the section count {shnum}", shoff)

@@ -1,12 +1,13 @@
-"""A mapped ELF image: sections and their contents, addresses, symbols, relocations.
+"""An ELF image: sections and their contents, addresses, symbols, relocations.
 
     with Image.open("a.out") as image:
-        info = image.contents(".debug_info")     # a view of the mapping, or the inflated bytes
+        info = image.contents(".debug_info")     # a view of the file's bytes, or the inflated ones
         code = image.read(vaddr, 16)
         names = [image.symbols.name(row) for row in image.symbols.functions]
 
 Opening reads the headers and nothing else, so it costs the same for 30 KB and 300 MB. Everything
-further is read when asked for, once. Views keep the mapping alive, also after `close`.
+further is read when asked for, once, into memory of this process (`icf.filebytes`): a file that is
+cut short while it is open is an error. Views keep that memory alive, also after `close`.
 
 Addresses are translated through the loadable segments, as the kernel does it. In a separate debug
 file the program headers still describe the original's layout while the bytes are gone; all its
@@ -18,7 +19,6 @@ which is the image where it has them: `icf.debugfiles` finds the file and attach
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 from bisect import bisect_right
@@ -44,6 +44,7 @@ from icf.elf.types import (
     Segment,
 )
 from icf.errors import FormatError, IcfError
+from icf.filebytes import FileBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,13 +60,12 @@ _DYNAMIC_ENTRY_SIZE_BYTES = 16
 
 
 class Image:
-    """One ELF64 little-endian file, mapped read-only; use `Image.open`."""
+    """One ELF64 little-endian file; use `Image.open`. `data`: its bytes, to be taken in slices."""
 
-    def __init__(self, path: str, fd: int, data: memoryview, *, allow_rel: bool = False) -> None:
+    def __init__(self, path: str, data: memoryview | FileBytes, *, allow_rel: bool = False) -> None:
         self.path = path
         self.data = data
         self.headers = parse_headers(data, path, allow_rel=allow_rel)
-        self._fd = fd  # ours from here on
         self.machine: Machine = self.headers.machine
         self.elf_type = self.headers.elf_type
         self.entry = self.headers.entry
@@ -85,7 +85,7 @@ class Image:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, allow_rel: bool = False) -> Self:
-        """Map the file; `allow_rel` admits relocatable objects."""
+        """Open the file; `allow_rel` admits relocatable objects."""
         path = os.fspath(path)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
@@ -97,28 +97,31 @@ class Image:
                 raise IcfError(f"{path}: is not a regular file")
             if status.st_size == 0:
                 raise FormatError(path, "ELF header", 0, "the file is empty")
-            data = memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
-            return cls(path, fd, data, allow_rel=allow_rel)
-        except (OSError, ValueError) as error:
-            os.close(fd)
-            raise IcfError(f"{path}: cannot be mapped: {error}") from error
         except BaseException:
             os.close(fd)
             raise
+        data = FileBytes(fd, status.st_size, path)
+        try:
+            return cls(path, data, allow_rel=allow_rel)
+        except OSError as error:
+            data.close()
+            raise IcfError(f"{path}: cannot be read: {error.strerror}") from error
+        except BaseException:
+            data.close()
+            raise
 
     def close(self) -> None:
-        """Close the file, and that of its debug information; the mapping goes with the last view of it.
+        """Close the file, and that of its debug information; its memory goes with the last view.
 
-        Waits for what `in_background` began: whoever closes an image may shorten its file, and then a read is SIGBUS.
+        Waits for what `in_background` began, which reads the file.
         """
         if self._background is not None:
             self._background.shutdown()
             self._background = None
         if self._debug is not None:
             self._debug.close()
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1  # in this order: a signal may come between them
-            os.close(fd)
+        if isinstance(self.data, FileBytes):
+            self.data.close()
 
     def in_background(self, work: Callable[[Self], _T]) -> Future[_T]:
         """Do `work` on this image in a thread of its own."""
@@ -129,10 +132,10 @@ class Image:
         return self._background.submit(work, self)
 
     def fileno(self) -> int:
-        """The descriptor of the mapped file, which may no longer be the one at `path`."""
-        if self._fd < 0:
-            raise ValueError("the image is closed")
-        return self._fd
+        """The descriptor of the file, which may no longer be the one at `path`."""
+        if not isinstance(self.data, FileBytes):
+            raise ValueError(f"{self.path}: is no file")
+        return self.data.fileno()
 
     def __enter__(self) -> Self:
         return self
@@ -143,10 +146,6 @@ class Image:
             # of imports, Python's own, are not safe from that.
             self._background = None
         self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
-            os.close(self._fd)
 
     # Debug information in another file
 
@@ -178,10 +177,10 @@ class Image:
             section = self._section_by_name.get(".z" + name[1:])
         return section
 
-    def stored(self, section: Section) -> memoryview:
-        """The bytes of a section as they lie in the file."""
+    def extent(self, section: Section) -> tuple[int, int]:
+        """Where the bytes of a section start and end in the file."""
         if section.type in (SHT_NOBITS, SHT_NULL):
-            return self.data[:0]
+            return 0, 0
         size_bytes = len(self.data)
         if section.offset > size_bytes or section.size_bytes > size_bytes - section.offset:
             raise FormatError(
@@ -191,7 +190,12 @@ class Image:
                 f"section {section.name or section.index} of {section.size_bytes} bytes at {section.offset:#x} "
                 f"ends outside of the file of {size_bytes} bytes",
             )
-        return self.data[section.offset : section.offset + section.size_bytes]
+        return section.offset, section.offset + section.size_bytes
+
+    def stored(self, section: Section) -> memoryview:
+        """The bytes of a section as they lie in the file."""
+        start, end = self.extent(section)
+        return self.data[start:end]
 
     def is_compressed(self, section: Section) -> bool:
         """Whether `contents` has to inflate the section."""
@@ -215,32 +219,28 @@ class Image:
             view = self._inflated[section.index] = memoryview(inflated).toreadonly()
         return view
 
+    def contents_size_bytes(self, section: Section) -> int:
+        """How many bytes `contents` has, without reading them where they are not compressed."""
+        if self.is_compressed(section):
+            return len(self.contents(section))
+        start, end = self.extent(section)
+        return end - start
+
     def private_copy(self, section: Section | str) -> memoryview:
-        """The contents as a writable view of our own; pages of the file are copied when written to."""
+        """The contents as a writable view that changes nothing else."""
         if isinstance(section, str):
             found = self.section(section)
             if found is None:
                 return memoryview(bytearray())
             section = found
-        if self.is_compressed(section):
-            return memoryview(bytearray(self.contents(section)))
-        size_bytes = len(self.stored(section))
-        if size_bytes == 0:
-            return memoryview(bytearray())
-        lead_bytes = section.offset % mmap.ALLOCATIONGRANULARITY
-        mapping = mmap.mmap(
-            self.fileno(), size_bytes + lead_bytes, access=mmap.ACCESS_COPY, offset=section.offset - lead_bytes
-        )
-        return memoryview(mapping)[lead_bytes:]
+        if isinstance(self.data, FileBytes) and not self.is_compressed(section):
+            return self.data.private_copy(*self.extent(section))
+        return memoryview(bytearray(self.contents(section)))
 
-    def release(self, start: int = 0, size_bytes: int | None = None) -> None:
-        """Give the memory of mapped pages back; the next access reads them from the file again."""
-        mapping = self.data.obj
-        if isinstance(mapping, mmap.mmap):
-            first = start // mmap.PAGESIZE * mmap.PAGESIZE
-            end = len(self.data) if size_bytes is None else min(start + size_bytes, len(self.data))
-            if end > first:
-                mapping.madvise(mmap.MADV_DONTNEED, first, end - first)
+    def release(self, start: int, end: int) -> None:
+        """Give back the memory of a part of the file, of which no view may be in use; it is read again when needed."""
+        if isinstance(self.data, FileBytes):
+            self.data.forget(start, end)
 
     # Addresses
 

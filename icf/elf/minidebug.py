@@ -38,7 +38,7 @@ def read_minidebug(image: Image) -> Symbols:
 
     packed = image.contents(SECTION)
     path = f"{image.path}({SECTION})"
-    mini = Image(path, -1, memoryview(_unpack(packed, image)))
+    mini = Image(path, memoryview(_unpack(packed, image)))
     if mini.machine is not image.machine:
         raise FormatError(image.path, SECTION, 0, f"is for {mini.machine.name}, the image for {image.machine.name}")
     table = next((section for section in mini.sections if section.type == SHT_SYMTAB), None)

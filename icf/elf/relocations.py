@@ -1,4 +1,4 @@
-"""A relocation section as columns that are views of the mapping.
+"""A relocation section as columns that are views of the image's bytes.
 
 `r_info` is two 32-bit halves on both machines, so that no column needs to be computed. Symbol
 indices are checked against their table once, when the column is first asked for: whatever indexes
@@ -27,14 +27,17 @@ RELA = np.dtype([("r_offset", "<u8"), ("r_type", "<u4"), ("r_sym", "<u4"), ("r_a
 class Relocations:
     """The relocations of one section, in file order."""
 
-    def __init__(self, image: Image, section: Section, raw: npt.NDArray[np.void]) -> None:
+    def __init__(self, image: Image, section: Section, count: int) -> None:
         self.section = section
-        self.count = len(raw)
+        self.count = count
         self._image = image
-        self._raw = raw
 
     def __len__(self) -> int:
         return self.count
+
+    @cached_property
+    def _raw(self) -> npt.NDArray[np.void]:
+        return np.frombuffer(self._image.contents(self.section), dtype=RELA)
 
     @property
     def offset(self) -> npt.NDArray[np.uint64]:
@@ -78,13 +81,13 @@ def read_relocations(image: Image, section: Section) -> Relocations:
         raise UnsupportedError(
             f"{image.path}: {section.name}: section type {section.type} is not handled, SHT_RELA (4) is"
         )
-    stored = image.contents(section)
-    if section.entsize != RELA_SIZE_BYTES or len(stored) % RELA_SIZE_BYTES:
+    size_bytes = image.contents_size_bytes(section)
+    if section.entsize != RELA_SIZE_BYTES or size_bytes % RELA_SIZE_BYTES:
         raise FormatError(
             image.path,
             SECTION_HEADERS,
             image.headers.shoff + section.index * SHDR.size,
-            f"relocation section {section.name} has {len(stored)} bytes in entries of {section.entsize}, "
+            f"relocation section {section.name} has {size_bytes} bytes in entries of {section.entsize}, "
             f"must be entries of {RELA_SIZE_BYTES}",
         )
-    return Relocations(image, section, np.frombuffer(stored, dtype=RELA))
+    return Relocations(image, section, size_bytes // RELA_SIZE_BYTES)

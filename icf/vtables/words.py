@@ -101,13 +101,17 @@ def _stored(image: Image, places: U64) -> U64:
         count = (end - start - lead) // _WORD_BYTES
         if count <= 0:
             continue
-        words = np.frombuffer(image.data, "<u8", count, offset + lead)
         if start + lead > _LAST_VADDR:
             continue
         first, last = np.searchsorted(places, np.array([start, min(end, _LAST_VADDR)], np.uint64)).tolist()
         at = ((places[first:last] - np.uint64(start + lead)) // np.uint64(_WORD_BYTES)).astype(np.int64)
         inside = at < count
-        value[first:last][inside] = words[at[inside]]
+        at = at[inside]
+        if len(at):
+            low, end_at = int(at.min()), int(at.max()) + 1
+            begin = offset + lead
+            words = np.frombuffer(image.data[begin + low * _WORD_BYTES : begin + end_at * _WORD_BYTES], "<u8")
+            value[first:last][inside] = words[at - low]
     return value
 
 

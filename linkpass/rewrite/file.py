@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
+from icf.filebytes import FileBytes
 from icf.newfile import NewFile
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _NO_KERNEL_COPY = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, er
 def replace_file(
     path: str | os.PathLike[str],
     source_fd: int,
-    source: memoryview,
+    source: memoryview | FileBytes,
     layout: Layout,
     check: Callable[[str], None] | None = None,
 ) -> None:
@@ -82,7 +83,7 @@ def same_ranges(left_fd: int, left_offset: int, right_fd: int, right_offset: int
     return True
 
 
-def _write_piece(fd: int, piece: Piece, source_fd: int, source: memoryview) -> None:
+def _write_piece(fd: int, piece: Piece, source_fd: int, source: memoryview | FileBytes) -> None:
     if piece.content is not None:
         _write(fd, memoryview(piece.content).cast("B"), piece.offset)
         return

@@ -110,7 +110,8 @@ def _tail_in_file_order(image: Image, entries: Sequence[Entry], names: Entry, ta
     tail.sort(key=lambda pair: (pair[0].offset, pair[0].index))
     previous_end, previous_name = 0, ""
     for before, _ in tail:
-        if image.stored(before):  # refuses what lies outside of the file
+        start, end = image.extent(before)  # refuses what lies outside of the file
+        if start < end:
             if before.offset < previous_end:  # copies of one range might fill the disk
                 raise UnsupportedError(f"{image.path}: sections {previous_name} and {before.name} overlap")
             previous_end, previous_name = before.end, before.name

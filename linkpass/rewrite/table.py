@@ -49,7 +49,8 @@ def build_table(
     """Entries with final sizes, indices, links and contents, the name table included."""
     _check_request(image, edits, growths, removals)
     names = bytearray(image.stored(image.sections[image.headers.shstrndx]))
-    raw = image.data[image.headers.shoff :]
+    start = image.headers.shoff
+    raw = image.data[start : start + len(image.sections) * SHDR.size]
     removed = {section.index for name in removals if (section := image.named(name)) is not None}
     entries = []
     for section in image.sections:
@@ -121,15 +122,15 @@ def _grow(image: Image, entry: Entry, growth: SectionGrowth) -> None:
     section = entry.section
     if section.type == SHT_NOBITS:
         raise IcfError(f"{image.path}: section {growth.name} is to grow, and has no contents in this file")
-    old = image.contents(section)
-    keep_bytes = len(old) if growth.keep_bytes is None else growth.keep_bytes
-    if not 0 <= keep_bytes <= len(old):
-        raise IcfError(f"{image.path}: {keep_bytes} bytes of {growth.name} are to stay, it has {len(old)}")
+    old_bytes = image.contents_size_bytes(section)
+    keep_bytes = old_bytes if growth.keep_bytes is None else growth.keep_bytes
+    if not 0 <= keep_bytes <= old_bytes:
+        raise IcfError(f"{image.path}: {keep_bytes} bytes of {growth.name} are to stay, it has {old_bytes}")
     tail = memoryview(growth.tail).cast("B")
     if image.is_compressed(section):
         gnu = not section.flags & SHF_COMPRESSED
         header = compression.parse_header(image.stored(section), image.path, section.name, gnu=gnu)
-        entry.content = compression.compress(b"".join((old[:keep_bytes], tail)), header)
+        entry.content = compression.compress(b"".join((image.contents(section)[:keep_bytes], tail)), header)
         entry.section = replace(section, size_bytes=len(entry.content))
     else:
         entry.tail = tail

@@ -159,6 +159,31 @@ def test_inputs_that_are_no_images(verb: str, tmp_path: Path, capsys: pytest.Cap
         assert capsys.readouterr().err == f"icf: error: {path}: {problem}\n"
 
 
+CUT_SHORT = """
+import os, sys
+import icf.elf.image as images
+from icf.cli import main
+from icf.filebytes import FileBytes
+class CutShort(FileBytes):
+    def __init__(self, fd, size_bytes, path):
+        super().__init__(fd, size_bytes, path)
+        os.truncate(path, 5000)
+images.FileBytes = CutShort
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "symbolize", "disasm"])
+def test_an_image_that_is_cut_short_while_it_is_read(verb: str, shop: Path, tmp_path: Path) -> None:
+    """Like `cp new shop` at a bad moment: a page of a mapping that is gone would be SIGBUS."""
+    words = asks_for(verb, shop)
+    if verb in ("symbolize", "disasm"):
+        words = (verb, "-e", shop, "main")
+    done = subprocess.run([sys.executable, "-c", CUT_SHORT, *words], capture_output=True, stdin=subprocess.DEVNULL)
+    refused(done, f"{shop}: file+0x1388: was truncated while being read")
+    assert os.listdir(tmp_path) == [shop.name]
+
+
 def test_a_program_with_a_terabyte_of_nothing_behind_it(shop: Path, whole: bytes) -> None:
     os.truncate(shop, 1 << 40)
     start_s = time.monotonic()

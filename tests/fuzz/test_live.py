@@ -131,7 +131,7 @@ def test_memory_survives_mutations(tmp_path: Path) -> None:
             return bytes(content[address - base : address - base + size_bytes]) if address >= base else b""
 
         try:
-            image = Image("memory", -1, memoryview(read_image(look, base, 0x1000, len(content), "memory")))
+            image = Image("memory", memoryview(read_image(look, base, 0x1000, len(content), "memory")))
             symbols = image.symbols
             symbols.names(symbols.functions.tolist())
             read += 1

@@ -15,7 +15,7 @@ MUTATION_COUNT = 2_000
 
 def image_with(packed: bytes) -> Image:
     text = Part(".text", flags=SHF_ALLOC | SHF_EXECINSTR, content=bytes(64), vaddr=0x1000)
-    return Image("stripped", -1, memoryview(Elf([text, Part(".gnu_debugdata", content=packed)]).build()))
+    return Image("stripped", memoryview(Elf([text, Part(".gnu_debugdata", content=packed)]).build()))
 
 
 def test_sections_survive_mutations() -> None:

@@ -80,7 +80,7 @@ def test_mutated_files(packing: str, tmp_path: Path) -> None:
     tables = {"_ZTV1A": words[:6], "_ZTI1A": words[6:]}
     with build_image(tmp_path, tables, packing=packing, imports=imports, strings=b"1A\0") as image:
         read_all(image)
-        content = bytes(image.data)
+        content = bytes(image.data[:])
     path = tmp_path / "changed"
     for changed in mutations(content, 500, random.Random(7)):
         path.write_bytes(changed)

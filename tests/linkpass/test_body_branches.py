@@ -13,7 +13,7 @@ START = 0x10000
 def image_of(code: bytes, machine: int = Machine.X86_64) -> Image:
     text = Part(".text", flags=SHF_ALLOC | SHF_EXECINSTR, vaddr=START, content=code)
     elf = Elf([text], segments=[(PT_LOAD, 5, ".text")], machine=machine)
-    return Image("a.out", -1, memoryview(elf.build()))
+    return Image("a.out", memoryview(elf.build()))
 
 
 def read(code: bytes, machine: int = Machine.X86_64) -> BodyBranches:

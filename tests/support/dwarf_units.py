@@ -82,9 +82,7 @@ def unit(
 
 def image_of(sections: Mapping[str, bytes]) -> Image:
     """An image with these sections, in memory."""
-    return Image(
-        "a.out", -1, memoryview(Elf([Part(name, content=content) for name, content in sections.items()]).build())
-    )
+    return Image("a.out", memoryview(Elf([Part(name, content=content) for name, content in sections.items()]).build()))
 
 
 def one_die(debug: DebugInfo, offset: int) -> Dies:

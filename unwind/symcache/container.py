@@ -77,11 +77,8 @@ class Container:
 
     def __init__(self, data: memoryview | FileBytes, path: str) -> None:
         self.path = path
-        self._size_bytes = len(data)
-        if isinstance(data, FileBytes):
-            self._data, self._view = data.having(()), data.view
-        else:
-            self._data, self._view = data, lambda start, end: data[start:end]
+        self._data = data
+        self._whole = data.having(()) if isinstance(data, FileBytes) else data
         self.head, self._sections, self._checksums, self._first, self._origin = self._read_head()
         self._checked = bytearray(len(self._checksums))
         self.repair: Callable[[], Container | None] | None = None  # makes the file anew when it turns out damaged
@@ -102,7 +99,7 @@ class Container:
 
     @property
     def size_bytes(self) -> int:
-        return self._size_bytes
+        return len(self._data)
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -149,12 +146,12 @@ class Container:
                 raise
             self._check_blocks(blocks, name)
             offset = self._sections[name][0]
-        return self._data[offset + start : offset + start + size_bytes]
+        return self._whole[offset + start : offset + start + size_bytes]
 
     def unchecked(self, name: str) -> memoryview:
         """All of a section, for who asks `piece` before it reads what is in it."""
         offset, size_bytes = self._sections.get(name, (0, 0))
-        return self._data[offset : offset + size_bytes]
+        return self._whole[offset : offset + size_bytes]
 
     def check_all(self) -> None:
         """Check every block."""
@@ -166,7 +163,7 @@ class Container:
             if self._checked[block]:
                 continue
             at = self._first + block * BLOCK_BYTES
-            if zlib.crc32(self._view(at, at + BLOCK_BYTES)) != self._checksums[block]:
+            if zlib.crc32(self._data[at : at + BLOCK_BYTES]) != self._checksums[block]:
                 raise FormatError(self.path, name, at, "checksum of the block does not fit: the file is damaged")
             self._checked[block] = 1
 
@@ -176,7 +173,7 @@ class Container:
         other = repair() if repair is not None else None
         if other is None or other._content() != self._content():
             return False
-        self._data, self._view, self._sections, self._first = other._data, other._view, other._sections, other._first
+        self._data, self._whole, self._sections, self._first = other._data, other._whole, other._sections, other._first
         self._checked = bytearray(len(self._checked))
         return True
 
@@ -186,12 +183,12 @@ class Container:
         return self.head.identity, self.head.content_check, places, bytes(self._checksums)
 
     def _read_head(self) -> tuple[Head, dict[str, tuple[int, int]], memoryview, int, memoryview]:
-        file_bytes = self._size_bytes
+        file_bytes = len(self._data)
 
         def fail(offset: int, problem: str) -> FormatError:
             return FormatError(self.path, "head", offset, problem)
 
-        data = self._view(0, _HEAD.size)
+        data = self._data[: _HEAD.size]
         if len(data) < _HEAD.size:
             raise fail(0, f"{len(data)} bytes are no symcache")
         (
@@ -213,7 +210,7 @@ class Container:
         first = sums + _pad(4 * block_count)
         if first > file_bytes or block_count != -(-(file_bytes - first) // BLOCK_BYTES):
             raise fail(124, f"{block_count} blocks are not what is in the file")
-        data = self._view(0, first)
+        data = self._data[:first]
         if zlib.crc32(data[_CHECKSUM_AT + 4 : first], zlib.crc32(data[:_CHECKSUM_AT])) != checksum:
             raise fail(_CHECKSUM_AT, "checksum of the head does not fit: the file is damaged")
         sections = {}

@@ -38,7 +38,7 @@ def image(text: bytes, *parts: Part, machine: int = Machine.X86_64, elf_type: in
     segments = [(PT_LOAD, 5, ".text")]
     segments += [(PT_DYNAMIC, 6, part.name) for part in parts if part.name == ".dynamic"]
     segments += [(PT_LOAD, 6, part.name) for part in parts if part.name == ".dynamic"]
-    return Image("a.out", -1, memoryview(Elf(every, segments, machine=machine, type=elf_type).build()))
+    return Image("a.out", memoryview(Elf(every, segments, machine=machine, type=elf_type).build()))
 
 
 def mentioned(

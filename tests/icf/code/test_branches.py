@@ -154,7 +154,7 @@ def test_random_code() -> None:
 def code_image(*texts: tuple[int, bytes]) -> Image:
     flags = SHF_ALLOC | SHF_EXECINSTR
     parts = [Part(f".text.{n}", SHT_PROGBITS, flags, text, vaddr=vaddr) for n, (vaddr, text) in enumerate(texts)]
-    return Image("a.out", -1, memoryview(Elf(parts).build()))
+    return Image("a.out", memoryview(Elf(parts).build()))
 
 
 def test_targets_anywhere_need_no_memory() -> None:
@@ -180,12 +180,12 @@ def test_sections_that_overlap_are_refused() -> None:
     """A file may name the same bytes as code a million times."""
     flags = SHF_ALLOC | SHF_EXECINSTR
     data = bytearray(Elf([Part(f".t{n}", SHT_PROGBITS, flags, b"\x90" * 400, vaddr=0x1000) for n in range(9)]).build())
-    image = Image("a.out", -1, memoryview(data))
+    image = Image("a.out", memoryview(data))
     shoff = image.headers.shoff
     for number in range(1, 10):
         data[shoff + 64 * number + 24 : shoff + 64 * number + 40] = bytes(8) + len(data).to_bytes(8, "little")
     with pytest.raises(FormatError, match=r"a\.out: \.t1\+0x0: sections with code overlap in the file"):
-        find_branches(Image("a.out", -1, memoryview(data)), np.array([0x1000], np.uint64), np.empty(0, np.uint64))
+        find_branches(Image("a.out", memoryview(data)), np.array([0x1000], np.uint64), np.empty(0, np.uint64))
 
 
 def check_all_found(image: Image) -> int:

@@ -22,7 +22,7 @@ def code(text: bytes, machine: int = Machine.X86_64, functions: tuple[int, ...] 
     """An image with `text` at BASE, executable, and function symbols at these addresses."""
     part = Part(".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, text, vaddr=BASE)
     symbols = symbol_parts([Sym(f"f{vaddr:x}", 2, 1, 1, vaddr, 1) for vaddr in functions], 2) if functions else []
-    return Image("a.out", -1, memoryview(Elf([part, *symbols], [(PT_LOAD, 5, ".text")], machine=machine).build()))
+    return Image("a.out", memoryview(Elf([part, *symbols], [(PT_LOAD, 5, ".text")], machine=machine).build()))
 
 
 def direct(target: int) -> CallInsn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from struct import pack
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from icf.debugfiles.links import crc_of
 from icf.elf.image import Image
 from icf.elf.types import PT_LOAD, SHF_ALLOC, SHT_NOBITS, Machine
 from icf.errors import FormatError
@@ -169,8 +171,35 @@ def test_a_broken_note_is_refused(tmp_path: Path) -> None:
         _ = image.build_id
 
 
+@pytest.mark.parametrize("size_bytes", [0, 1000, 50_000])
+def test_a_file_that_is_cut_short_while_it_is_open(size_bytes: int, tmp_path: Path) -> None:
+    path = tmp_path / "image"
+    path.write_bytes(Elf([Part(".debug_info", content=b"info" * 50_000)]).build())
+    with Image.open(path) as image:
+        first = image.data[:64]
+        before = bytes(first)
+        os.truncate(path, size_bytes)
+        assert before == bytes(first) == bytes(image.data[:64])  # what was read stays
+        for ask in (
+            lambda: image.contents(".debug_info"),
+            lambda: image.private_copy(".debug_info"),
+            lambda: crc_of(image.data),
+        ):
+            with pytest.raises(FormatError, match=rf"^{path}: file\+0x[0-9a-f]+: was truncated while being read$"):
+                ask()
+
+
+def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+    """A file of holes, larger than any memory, costs what is looked at."""
+    path = tmp_path / "sparse"
+    path.write_bytes(Elf([Part(".debug_info", content=b"info")]).build())
+    os.truncate(path, 1 << 38)
+    with Image.open(path) as image:
+        assert bytes(image.contents(".debug_info")) == b"info" and bytes(image.data[-2:]) == b"\0\0"
+
+
 def test_closing_waits_for_who_reads_in_the_background(tmp_path: Path) -> None:
-    """Whoever closes an image may write the file again; a page that is gone then is SIGBUS for a reader."""
+    """Whoever closes an image may write the file again."""
     path = tmp_path / "image"
     path.write_bytes(Elf().build())
     begun = threading.Event()

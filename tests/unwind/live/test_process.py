@@ -229,7 +229,7 @@ def test_an_image_read_back_has_the_dynamic_symbols_of_its_file(tmp_path: Path) 
             limit = sum(each.end - each.start for each in of_file)
             first = of_file[0]
             content = read_image(live.target.read, first.start, first.end - first.start, limit, "memory")
-            with Image("memory", -1, memoryview(content)) as image, Image.open(path) as file:
+            with Image("memory", memoryview(content)) as image, Image.open(path) as file:
                 names = [table.names(range(table.count)) for table in (image.symbols, file.dynamic_symbols)]
                 assert names[0] == names[1] and "apples" in names[0]
                 assert image.symbols.is_defined.tolist() == file.dynamic_symbols.is_defined.tolist()
