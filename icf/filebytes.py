@@ -11,14 +11,15 @@ of 16 KiB into it when the first byte of a block is asked for:
     have         0    1    1    0    0    1
 
 Bytes that were read once stay as they are, whatever happens to the file: a check holds for good, and two readers see
-the same bytes. A block that can no longer be read is a `FormatError`. A large file of holes costs one byte of `have`
-for each 16 KiB, since the kernel gives memory when it is touched.
+the same bytes. A block that can no longer be read is a `FormatError`. Holes are not read, so a file of holes costs one
+byte of `have` for each 16 KiB, since the kernel gives memory when it is written to.
 
 A view is read-only, and keeps the memory alive after `close`.
 """
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from _thread import allocate_lock  # not `threading`, which a single query does not import
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 BLOCK_BITS = 14
 _BLOCK_BYTES = 1 << BLOCK_BITS
 _READ_BYTES = 1 << 30
+_HOLE_BYTES = 1 << 24  # a hole is looked for in what is longer
+_LIMIT_BYTES = 1 << 42
 _MAP_NORESERVE = 0x4000  # of Linux; `mmap` has it from Python 3.13 on
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
 
@@ -43,6 +46,9 @@ class FileBytes:
         self._fd = fd
         self._size_bytes = size_bytes
         self.path = path
+        if size_bytes > _LIMIT_BYTES:
+            self.close()
+            raise IcfError(f"{path}: has {size_bytes} bytes, must have {_LIMIT_BYTES} or fewer")
         try:
             self._memory = mmap.mmap(-1, size_bytes, flags=_FLAGS)
             self._have = bytearray(-(-size_bytes >> BLOCK_BITS))
@@ -82,9 +88,8 @@ class FileBytes:
 
     def private_copy(self, start: int, end: int) -> memoryview:
         """A writable copy of these bytes, read from the file for this alone."""
-        with memoryview(mmap.mmap(-1, max(end - start, 1), flags=_FLAGS)) as room:
-            copy = room[: end - start]
-        self._read_bytes(copy, start)
+        copy = memoryview(mmap.mmap(-1, max(end - start, 1), flags=_FLAGS))[: end - start]
+        self._read_data(copy, start)
         return copy
 
     def pieces(self, size_bytes: int) -> Iterator[memoryview]:
@@ -92,7 +97,7 @@ class FileBytes:
         room = memoryview(bytearray(min(size_bytes, self._size_bytes)))
         for start in range(0, self._size_bytes, size_bytes):
             piece = room[: self._size_bytes - start]
-            self._read_bytes(piece, start)
+            self._read_all(piece, start)
             yield piece
 
     def having(self, blocks: Iterable[int]) -> memoryview:
@@ -122,11 +127,29 @@ class FileBytes:
                 end = have.find(1, first, last)
                 end = last if end < 0 else end
                 with memoryview(self._memory) as room:
-                    self._read_bytes(room[first << BLOCK_BITS : end << BLOCK_BITS], first << BLOCK_BITS)
+                    self._read_data(room[first << BLOCK_BITS : end << BLOCK_BITS], first << BLOCK_BITS)
                 have[first:end] = b"\1" * (end - first)
                 first = end
 
-    def _read_bytes(self, room: memoryview, start: int) -> None:
+    def _read_data(self, room: memoryview, start: int) -> None:
+        """Fill the room, which is zero, with the bytes from `start` on; holes are left as they are."""
+        fd, done = self.fileno(), 0
+        while len(room) - done > _HOLE_BYTES:
+            try:
+                data = os.lseek(fd, start + done, os.SEEK_DATA) - start
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # a file system that does not know of holes
+                    break
+                data = len(room) if os.fstat(fd).st_size >= self._size_bytes else done  # nothing but a hole is left
+                if data == done:
+                    break
+            done = min(max(data, done), len(room))
+            end = min(done + _HOLE_BYTES, len(room))
+            self._read_all(room[done:end], start + done)
+            done = end
+        self._read_all(room[done:], start + done)
+
+    def _read_all(self, room: memoryview, start: int) -> None:
         fd, done = self.fileno(), 0
         while done < len(room):
             count = os.preadv(fd, [room[done : done + _READ_BYTES]], start + done)

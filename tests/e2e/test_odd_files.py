@@ -192,6 +192,15 @@ def test_a_program_with_a_terabyte_of_nothing_behind_it(shop: Path, whole: bytes
     assert time.monotonic() - start_s < 20
 
 
+def test_a_symcache_of_a_program_with_a_terabyte_of_nothing_behind_it(shop: Path, tmp_path: Path) -> None:
+    """The digest of the image is of all its bytes; holes are not read for it."""
+    os.truncate(shop, 1 << 40)
+    start_s = time.monotonic()
+    done = command("symbolize", "-e", shop, "main", env={**os.environ, "ICF_CACHE_DIR": str(tmp_path / "cache")})
+    assert done.returncode == 0 and done.stdout.startswith(b"main\n")
+    assert time.monotonic() - start_s < 20
+
+
 @pytest.mark.parametrize("option", ["--icf-report", "--objects", "--link-map"])
 def test_other_inputs_that_are_no_files(option: str, shop: Path, tmp_path: Path) -> None:
     for path in (tmp_path, Path("/dev/zero")):

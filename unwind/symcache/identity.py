@@ -13,6 +13,7 @@ not used until it has aged (as git has it).
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -21,6 +22,7 @@ from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symcache.container import Identity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from icf.elf.image import Image
@@ -78,7 +80,7 @@ def is_settled(status: os.stat_result) -> bool:
 def _digest(image: Image) -> bytes:
     """SHA-256 of the SHA-256 of each 16 MiB, the first 16 bytes of it.
 
-    Read in pieces, which are not kept: most of them are needed for nothing else.
+    Read in pieces, which are not kept: most of them are needed for nothing else. A piece that is a hole is not read.
     """
     from hashlib import sha256
 
@@ -95,10 +97,31 @@ def _digest(image: Image) -> bytes:
             start += count
         return state.digest()
 
-    starts = range(0, size_bytes, _PIECE_BYTES)
-    if len(starts) == 1:
+    if size_bytes <= _PIECE_BYTES:
         return sha256(piece(0)).digest()[:16]
     from concurrent.futures import ThreadPoolExecutor
 
+    starts = list(_starts_with_data(image.fileno(), size_bytes))
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as threads:
-        return sha256(b"".join(threads.map(piece, starts))).digest()[:16]
+        found = dict(zip(starts, threads.map(piece, starts), strict=True))
+    if len(found) * _PIECE_BYTES < size_bytes:
+        last = (size_bytes - 1) // _PIECE_BYTES * _PIECE_BYTES
+        found.setdefault(last, sha256(bytes(size_bytes - last)).digest())
+    of_hole = sha256(bytes(_PIECE_BYTES)).digest() if len(found) * _PIECE_BYTES < size_bytes else b""
+    pieces = (found.get(start, of_hole) for start in range(0, size_bytes, _PIECE_BYTES))
+    return sha256(b"".join(pieces)).digest()[:16]
+
+
+def _starts_with_data(fd: int, size_bytes: int) -> Iterator[int]:
+    """The start of each piece of a file that is not a hole altogether."""
+    start = 0
+    while start < size_bytes:
+        try:
+            at = os.lseek(fd, start, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole is left
+                return
+            at = start
+        start = at // _PIECE_BYTES * _PIECE_BYTES
+        yield start
+        start += _PIECE_BYTES

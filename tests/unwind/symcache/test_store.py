@@ -17,6 +17,7 @@ from icf.elf.image import Image
 from icf.errors import IcfError
 from tests.unwind.symcache.support import OTHER, ROOT, SHOP, aged, facts, inodes, kept, many_functions
 from unwind.symcache.container import Container, pack
+from unwind.symcache.identity import recognize
 from unwind.symcache.lazy import LazySymCache
 from unwind.symcache.store import open_by_build_id, open_or_build
 from unwind.symcache.symcache import SymCache
@@ -94,6 +95,15 @@ def test_a_terminal_is_told_what_takes_so_long(image: Path, folder: Path) -> Non
     assert os.read(ours, 1000) == b"reading shop, once\r\x1b[K"
     os.close(ours)
     os.close(theirs)
+
+
+def test_holes_do_not_change_what_an_image_is_recognized_by(image: Path, tmp_path: Path) -> None:
+    size_bytes, dense = 40_000_000, tmp_path / "dense"
+    dense.write_bytes(image.read_bytes().ljust(size_bytes, b"\0"))
+    os.truncate(image, size_bytes)
+    assert image.stat().st_blocks < dense.stat().st_blocks
+    with Image.open(image) as sparse, Image.open(dense) as other:
+        assert recognize(sparse) == recognize(other)
 
 
 # Changed, damaged, stale
