@@ -70,9 +70,11 @@ def _relocated(image: Image, targets: U64) -> list[tuple[U64, U64]]:
 
 def _distances(contents: memoryview, vaddr: int, targets: U64, step: int) -> tuple[U64, U64]:
     """The places, all or those at multiples of four, where four bytes hold the distance to a target."""
-    places, values = [], []
+    places, values = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     for lead in range(4) if step == 1 else [-vaddr % 4]:
-        count = max(len(contents) - lead, 0) // 4
+        count = (len(contents) - lead) // 4
+        if count <= 0:
+            continue
         words = np.frombuffer(contents[lead : lead + 4 * count], "<i4").astype(np.int64)
         place = np.arange(count, dtype=np.uint64) * np.uint64(4) + np.uint64(vaddr + lead)
         value = place + words.view(np.uint64)

@@ -20,7 +20,7 @@ import pytest
 from icf import cli
 from icf.errors import FormatError
 from tests.unwind.symcache.support import SHOP, many_functions
-from unwind.symcache.checking import bodies
+from unwind.symcache.checking import bodies, check_content, json_lines
 from unwind.symcache.container import Container, Head, Identity, pack
 from unwind.symcache.folder import Folder
 from unwind.symcache.partial import Entries, PartialFile, answer_of
@@ -119,6 +119,11 @@ def ask(cache: SymCache, vaddrs: list[int]) -> None:
             pass
     try:
         cache.frames_many(array("Q", vaddrs))
+    except FormatError:
+        pass
+    try:
+        check_content(cache.container, is_complete=True)
+        list(json_lines(cache.container))
     except FormatError:
         pass
     try:

@@ -60,9 +60,9 @@ def find_constants(image: Image) -> tuple[U64, U64]:
     data = LoadedData(image)
     places, values = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     for section in image.sections:
-        if section.name in _CONSTANTS:
+        if section.name in _CONSTANTS and (size_bytes := len(image.stored(section))):  # the file has no more than that
             first = -(-section.vaddr // _WORD_BYTES) * _WORD_BYTES
-            end = (section.vaddr + section.size_bytes) // _WORD_BYTES * _WORD_BYTES
+            end = (section.vaddr + size_bytes) // _WORD_BYTES * _WORD_BYTES
             words = data.words(np.arange(first, end, _WORD_BYTES, dtype=np.uint64))
             is_data = words.kind == DATA
             places.append(words.place[is_data])

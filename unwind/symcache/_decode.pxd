@@ -4,7 +4,7 @@ ctypedef unsigned long long u64
 
 cdef u64 DEPTH_LIMIT, SELF
 cdef u64 SIZED, REST
-cdef size_t PLACE, FAULT, SPARE
+cdef size_t PLACE, FAULT, NEED, ROOM, SPARE
 
 @cython.locals(at=size_t, value=u64, shift=u64, byte=u64)
 cdef u64 _number(const unsigned char[::1] data, u64[::1] state, size_t end) except? 12345 nogil
@@ -23,3 +23,8 @@ cpdef long long read_members(const unsigned char[::1] data, const unsigned int[:
 cpdef long long decode(const unsigned char[::1] data, size_t at, size_t size, u64 base, const u64[::1] offsets,
                        size_t first, size_t last, u64[::1] numbers, unsigned int[:, ::1] nodes,
                        unsigned int[:, ::1] found) except? 12345 nogil
+
+@cython.locals(last=size_t, members=cython.longlong, place=size_t, i=cython.longlong, count=cython.longlong)
+cpdef size_t check_records(const unsigned char[::1] data, const unsigned int[::1] infos, size_t entry, u64 name_count,
+                           const u64[::1] offsets, u64[::1] table, u64[::1] state, u64[::1] numbers,
+                           unsigned int[:, ::1] nodes, unsigned int[:, ::1] found) except? 12345 nogil

@@ -3,8 +3,9 @@
 
     read_members    who is at an entry, and where the payload of each is
     decode          what a payload says at some addresses: a place in the tree of inlined calls, file, line, column
+    check_records   whether these two accept all records
 
-Neither calls back into Python; all that they need is in arrays that the caller made. Where something does not fit they
+None calls back into Python; all that they need is in arrays that the caller made. Where something does not fit they
 say so, and are called again with a larger one. Bytes that break a rule read as 0 from there on, which ends all loops.
 """
 
@@ -14,8 +15,9 @@ SIZED, REST = 2, 4  # as in records.py
 
 SPARE = 8  # numbers
 
-# `state` of `read_members`: where it is, and 1 + where the bytes break a rule, or 0
-PLACE, FAULT = 0, 1
+# `state` of `read_members`: where it is, and 1 + where the bytes break a rule, or 0; of `check_records`: what is too
+# small, or 0, and the size that it needs
+PLACE, FAULT, NEED, ROOM = 0, 1, 2, 3
 
 
 def _number(data, state, end):
@@ -270,3 +272,42 @@ def decode(data, at, size, base, offsets, first, last, numbers, nodes, found):
     if k > total:
         return -1
     return as_signed(count)
+
+
+def check_records(data, infos, entry, name_count, offsets, table, state, numbers, nodes, found):
+    """Find the first entry, from `entry` on, whose record its readers would refuse.
+
+    It is the number of entries where they accept all. At that entry `state` says where the bytes break a rule, or how
+    much room is lacking: in `table` (1), in `numbers` (2) or in the columns of `nodes` (3). `offsets` and `found` are
+    those of `decode`, with nothing in them.
+    """
+    last = infos.shape[0] - 1
+    while entry < last:
+        state[NEED] = 0
+        members = read_members(data, infos, entry, table, state)
+        if members < 0:
+            if members == -2:
+                state[NEED] = 1
+            return entry
+        place = 3
+        i = 0
+        while i < members:
+            if table[place] >= name_count:
+                state[FAULT] = table[place + 2] + 1
+                return entry
+            if table[place + 3] != 0 and table[0] == entry:
+                if table[place + 3] + SPARE > numbers.shape[0]:
+                    state[NEED] = 2
+                    state[ROOM] = table[place + 3] + SPARE
+                    return entry
+                count = decode(data, table[place + 2], table[place + 3], 0, offsets, 0, 0, numbers, nodes, found)
+                if count < 0:
+                    if count < -1:
+                        state[NEED] = 3
+                        state[ROOM] = -1 - count
+                    state[FAULT] = table[place + 2] + 1
+                    return entry
+            place += 5 + table[place + 4]
+            i += 1
+        entry += 1
+    return entry

@@ -1,3 +1,9 @@
+from typing import Any
+
+from numpy.typing import NDArray
+
+Buffer = memoryview | bytes | NDArray[Any]
+
 def read_members(data: memoryview, infos: memoryview, entry: int, table: memoryview, state: memoryview) -> int: ...
 def decode(
     data: memoryview,
@@ -10,4 +16,16 @@ def decode(
     numbers: memoryview,
     nodes: memoryview,
     found: memoryview,
+) -> int: ...
+def check_records(
+    data: Buffer,
+    infos: Buffer,
+    entry: int,
+    name_count: int,
+    offsets: Buffer,
+    table: Buffer,
+    state: Buffer,
+    numbers: Buffer,
+    nodes: Buffer,
+    found: Buffer,
 ) -> int: ...

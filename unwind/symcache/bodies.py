@@ -25,6 +25,7 @@ from unwind.programs.functions import SymbolFunctions
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
+_LAST_VADDR = (1 << 64) - 1
 _OVERLAP_FACTOR = 4  # bytes of bodies at most, in bytes from the first to the last
 
 
@@ -72,6 +73,7 @@ def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
     start, end = start[order], end[order]
     if len(start) and float((end - start).sum(dtype=np.float64)) > _OVERLAP_FACTOR * float(end.max() - start[0]):
         end[:-1] = np.minimum(end[:-1], np.maximum(start[1:], start[:-1]))  # sizes of a hostile symbol table
+    end = np.minimum(end, np.maximum(start, np.uint64(min(image.span[1], _LAST_VADDR))))  # no code is beyond
     return Bodies(start, end, symbol[order], function[order], by_row, functions.are_all_named)
 
 

@@ -26,6 +26,7 @@ from unwind.symcache.claims import Claims, find_claims
 from unwind.symcache.names import Names
 from unwind.symcache.payloads import Encoded, encode_payloads
 from unwind.symcache.records import ALL_KNOWN, META, REST, SIZED, put_uleb
+from unwind.symcache.selfcheck import check_sections
 
 U64 = NDArray[np.uint64]
 
@@ -44,7 +45,9 @@ def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[
     names = Names(image, debug)
     claims = find_claims(image, debug, scan, bodies, names)
     encoded = encode_payloads(image, debug, scan, bodies, claims, names)
-    return _sections(bodies, claims, encoded, nowhere)
+    sections = _sections(bodies, claims, encoded, nowhere)
+    check_sections(sections, image.path)
+    return sections
 
 
 def _open_debug(image: Image) -> DebugInfo | None:

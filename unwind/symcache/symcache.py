@@ -114,6 +114,9 @@ class SymCache:
         record = self._record(entry)
         if not record.names:
             return None
+        first = self.entry_at(record.start)
+        if first != entry and (first < 0 or self._record(first) != record):
+            raise self.error("starts", 0, f"the function that goes on at entry {entry} is not at its start")
         members = tuple(
             CachedMember(self.text(names[0]), MemberFlag(flags), tuple(self.text(name) for name in names[1:]))
             for names, flags in zip(record.names, record.flags, strict=True)
@@ -312,6 +315,8 @@ class SymCache:
             payloads.append((start, size_bytes))
         size_bytes = table[2] if head & SIZED else self._sizes[entry]
         start = self._base + self._starts[entry]
+        if start + size_bytes > 1 << 64:
+            raise self.error("sizes", 0, f"function of {size_bytes} bytes at {start:#x} ends beyond the address space")
         return Record(start, size_bytes, bool(head & ALL_KNOWN), tuple(names), tuple(flags), tuple(payloads))
 
     def chains(self, record: Record, vaddrs: list[int], member_idx: int = 0) -> list[Frames]:

@@ -11,11 +11,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from icf import cli
+from icf.elf.image import Image
 from tests.unwind.symcache.support import OTHER, ROOT, aged, facts, kept
-from unwind.symcache.container import Container
+from unwind.symcache import build
+from unwind.symcache.container import Container, pack
+from unwind.symcache.records import put_uleb
 from unwind.symcache.store import open_or_build
 
 Run = Callable[..., tuple[int, str, str]]
@@ -193,3 +197,58 @@ def test_usage(run: Run) -> None:
     assert run()[0] == 2 and run("build")[0] == 2 and run("frobnicate")[0] == 2
     status, out, _ = run("--help")
     assert status == 0 and "icf cache prune --max-size 1G" in out
+
+
+def test_one_hostile_file_hides_no_other(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Sizes that contradict, with checksums that fit: refused, by `import` too, and the next file is still checked."""
+    image = Path(shutil.copy(ROOT / "testdata/shop/shop.gold", tmp_path / "shop"))
+    assert run("build", image)[0] == 0
+    (entry,) = folder.glob("*.symcache")
+    container = Container.open(entry)
+    sections = {name: bytes(container.section(name)) for name in container.names}
+    sizes = np.frombuffer(sections["sizes"], np.uint32).copy()
+    refused = 0
+    for row in range(len(sizes) - 1):
+        hostile = sizes.copy()
+        hostile[row] = 1 << 20
+        content = b"".join(pack(container.head, sections | {"sizes": hostile.tobytes()}, container.origin))
+        (tmp_path / "hostile.symcache").write_bytes(content)
+        refused += run("import", tmp_path / "hostile.symcache", cache_dir=tmp_path / "other")[0]
+    assert refused == len(sizes) - 1
+    (folder / f"z{entry.name}").write_bytes(entry.read_bytes())
+    entry.write_bytes(content)
+    status, out, _ = run("verify")
+    assert status == 1 and len(out.splitlines()) == 2
+
+
+def test_an_image_that_no_record_can_hold(run: Run, tmp_path: Path) -> None:
+    """A symbol's size that reaches beyond all code is cut; the readers of the file accept what was written."""
+    image = Path(shutil.copy(ROOT / "testdata/shop/shop.gold", tmp_path / "shop"))
+    content = bytearray(image.read_bytes())
+    with Image.open(image) as opened:
+        table = next(section for section in opened.sections if section.name == ".symtab")
+        rows = opened.symbols.functions.tolist()
+        places = {opened.symbols.name(row): int(opened.symbols.value[row]) for row in rows}
+        for row in rows[::3]:
+            at = table.offset + 24 * row + 16
+            content[at : at + 8] = ((1 << 64) - 1 - int(opened.symbols.value[row])).to_bytes(8, "little")
+    image.write_bytes(content)
+    status, _, err = run("build", image)
+    assert (status, err) == (0, "")
+    assert run("verify")[0] == 0
+    for name, vaddr in places.items():
+        found = open_or_build(str(image)).find(vaddr)
+        members = found.members if found is not None else ()
+        assert name in {each for member in members for each in (member.name, *member.aliases)}
+
+
+def test_what_the_readers_refuse_is_not_kept(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(out: bytearray, value: int) -> None:
+        put_uleb(out, value)
+        if 1 < len(out) < 60:
+            out += b"\xff" * 12
+
+    monkeypatch.setattr(build, "put_uleb", damaged)
+    status, _, err = run("build", ROOT / "testdata/shop/shop.gold")
+    assert status == 1 and err.startswith("icf: error: ") and "does not fit the record of a symcache" in err
+    assert len(err.splitlines()) == 1 and not list(folder.glob("*.symcache"))
