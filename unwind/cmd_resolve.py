@@ -64,8 +64,9 @@ def add_arguments(parser: Parser) -> None:
         "--format",
         choices=["pcs"],
         default="pcs",
-        help="of the stacks; pcs: one a line, innermost first, addresses in hexadecimal (link-time ones with -e), `?` "
-        "for a frame outside of the image, xN at the end for a weight",
+        help="of the stacks; pcs: one a line, innermost first, addresses in hexadecimal (link-time ones with -e): a "
+        "program counter, then return addresses, raw or less one; `!` after one that is a program counter, too, as "
+        "a signal interrupted the function; `?` for a frame outside of the image, xN at the end for a weight",
     )
     parser.add_argument("--out", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--explain", action="store_true", help="say of each frame why it is what it is said to be")
@@ -86,7 +87,7 @@ def run(args: Arguments) -> int:
             resolved: list[_Resolved] = []
             try:
                 for stack in read_pcs(iter(partial(lines.readline, LINE_LIMIT), b""), args.stacks):
-                    answers = resolver.resolve(stack.addresses, stack.vptrs)
+                    answers = resolver.resolve(stack.addresses, stack.vptrs, stack.exact)
                     resolved.append((stack, answers, facts(stack, answers)))
                     if len(resolved) < _TOGETHER and more_waits():
                         continue

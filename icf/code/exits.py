@@ -9,11 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.code._x86_64 import decode
-from icf.code.x86_64_opcodes import OPCODES
-
-_CALL, _JUMP, _BRANCH, _JUMP_VALUE, _BAD = 10, 12, 13, 14, 16  # operations of the kernel
-_MORE_ROWS = 32  # than one for two bytes, which is more than most functions need
+from icf.code.rows import BAD, BRANCH, CALL, JUMP, JUMP_VALUE, decode_function
 
 
 class Exit(NamedTuple):
@@ -25,20 +21,14 @@ class Exit(NamedTuple):
 
 def find_exits(code: memoryview) -> list[Exit] | None:
     """Those of the function with these bytes, in order; None if it cannot be decoded up to its end."""
-    rows = np.empty((len(code) // 2 + _MORE_ROWS, 6), np.int64)
-    function, first_row, result = np.array([[0, len(code)]], np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64)
-    while True:
-        decode(code, 0, function.data, 0, OPCODES.data, rows.data, first_row.data, result.data)
-        if result[0]:
-            break
-        rows = np.empty((2 * len(rows), 6), np.int64)
+    rows = decode_function(code)
     exits = []
-    for kind, _, _, _, target, at in rows[np.flatnonzero(rows[: first_row[1], 0] >= _CALL)].tolist():
-        if kind == _BAD:
+    for kind, _, _, _, target, at in rows[np.flatnonzero(rows[:, 0] >= CALL)].tolist():
+        if kind == BAD:
             return None
         inside = 0 < target < len(code)
-        if kind == _JUMP_VALUE or (kind == _CALL and inside):
+        if kind == JUMP_VALUE or (kind == CALL and inside):
             exits.append(Exit(at, None))
-        elif (kind == _JUMP or kind == _BRANCH) and not inside:
+        elif (kind == JUMP or kind == BRANCH) and not inside:
             exits.append(Exit(at, target))
     return exits

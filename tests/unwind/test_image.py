@@ -167,14 +167,14 @@ def test_json_has_one_object_for_each_line(
     assert first["weight"] == 3
     assert first["frames"][0] == {
         "address": f"{at['p']:#x}", "verdict": "unique", "name": "q", "linkage_name": "q", "candidates": [],
-        "file": None, "line": None, "column": None, "inlines": [], "evidence": "relocation",
+        "candidate_names": [], "file": None, "line": None, "column": None, "inlines": [], "evidence": "relocation",
     }  # fmt: skip
     assert [frame["verdict"] for frame in first["frames"]] == ["unique", "unique", "unmerged"]
     assert second["weight"] == 1
     assert second["frames"][0]["candidates"] == ["p", "q"] and second["frames"][0]["name"] is None
     assert second["frames"][1] == {
         "address": None, "verdict": "unknown", "name": None, "linkage_name": None, "candidates": [],
-        "file": None, "line": None, "column": None, "inlines": [], "evidence": "",
+        "candidate_names": [], "file": None, "line": None, "column": None, "inlines": [], "evidence": "",
     }  # fmt: skip
     assert third["frames"][0]["verdict"] == "unknown"
 

@@ -33,6 +33,11 @@ def test_a_frame_may_carry_a_vtable_pointer() -> None:
     )
 
 
+def test_an_exclamation_mark_says_that_an_address_is_exact() -> None:
+    line = b"0x10! 0x20! 30 40!@vptr=0x50 60@vptr=70! x2"
+    assert read(*[line] * 2) == [Stack((0x10, 0x20, 0x30, 0x40, 0x60), 2, ((3, 0x50), (4, 0x70)), (1, 3, 4))] * 2
+
+
 def test_the_widest_address_is_read_exactly() -> None:
     assert read(b"0xffffffffffffffff 0000000000000000000001 0x0")[0].addresses == (2**64 - 1, 1, 0)
 
@@ -48,6 +53,10 @@ def test_the_widest_address_is_read_exactly() -> None:
         (b"0x10000000000000000", "frame '0x10000000000000000': address does not fit 64 bits"),
         (b"0x10@vptr=", "frame '0x10@vptr=': not a hexadecimal address"),
         (b"0x10@this=0x1", "frame '0x10@this=0x1': unknown attribute, a frame may carry @vptr=ADDRESS"),
+        (b"?!", "frame '?!': not a hexadecimal address"),
+        (b"0x10 !", "frame '!': not a hexadecimal address"),
+        (b"0x10 0x20!!", "frame '0x20!!': not a hexadecimal address"),
+        (b"0x10 0x20!@vptr=0x30!", "frame '0x20!@vptr=0x30!': marked as exact twice"),
         (b"?@vptr=0x1", "frame '?@vptr=0x1': not a hexadecimal address"),
         (b"x3", "a weight without a stack"),
         (b"0x10 x0", "weight 'x0': needs x and a number from 1 to 18 digits"),

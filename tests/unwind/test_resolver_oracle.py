@@ -245,16 +245,24 @@ class World:
         by_pointer = self.by_slots({ANY_POINTER}, body, UNSEEN)
         return self.by_slots({ANY_POINTER}, body, seen) or by_pointer or everything
 
+    def judged(self, frames: list[Frame]) -> list[Frame]:
+        """The frames; 0 for an address that follows no call, which says nothing about its neighbours."""
+        kinds = [self.sites[each].kind if each in self.sites else SiteKind.UNKNOWN for each in frames]
+        return [
+            0 if idx and kind is SiteKind.NONE else frame
+            for idx, (frame, kind) in enumerate(zip(frames, kinds, strict=True))
+        ]
+
     def seen(self, frames: list[Frame], vptrs: dict[int, int]) -> list[Seen]:
         """The vtable pointers that count."""
         found = []
         for idx, frame in enumerate(frames):
-            body = None if frame is None else frame // BODY_BYTES - 1
+            body = frame // BODY_BYTES - 1 if frame else None
             own = next((vtable for vtable in self.vtables if vtable.vaddr == vptrs.get(idx)), None)
             is_entry = idx == 0 and body is not None and frame == start(body)
             if own is not None and body is not None and not is_entry:
                 group = [vtable.vaddr for vtable in self.vtables if vtable.group == own.group]
-                inner = {each // BODY_BYTES - 1 for each in frames[:idx] if each is not None}
+                inner = {each // BODY_BYTES - 1 for each in frames[:idx] if each}
                 named = any("D1E" in member.name for each in inner for member in self.classes[each].members)
                 held = [where for each in inner | {body} for where in self.addresses.get(start(each), ())]
                 if named or any(own.group <= where <= max(group) for where in held):
@@ -265,7 +273,7 @@ class World:
     def assignments(self, frames: list[Frame], seen: list[Seen]) -> list[set[Candidate]] | None:
         """What each frame is in at least one allowed assignment; None if there is no such assignment."""
         choices: list[list[Candidate | None]] = [
-            [None] if frame is None else [*self.candidates(frame // BODY_BYTES - 1)] for frame in frames
+            [*self.candidates(frame // BODY_BYTES - 1)] if frame else [None] for frame in frames
         ]
         pairs = {
             (idx, callee, caller)
@@ -273,6 +281,7 @@ class World:
             for callee in choices[idx]
             for caller in choices[idx + 1]
             if callee is None
+            or frames[idx + 1] == 0
             or (caller is None and (idx == 0 or callee in self.from_outside(callee[0], seen[idx])))
             or (caller is not None and callee in self.allowed(frames[idx + 1] or 0, caller, callee[0], seen[idx]))
         }
@@ -376,12 +385,13 @@ def test_the_answer_is_what_all_assignments_give(data: st.DataObject, world: Wor
         frames = [innermost(data.draw(bodies)), *data.draw(st.lists(frame, max_size=5))]
         pointers = st.sampled_from([0, 0x5, *(vtable.vaddr for vtable in world.vtables)])
         vptrs = data.draw(st.dictionaries(st.integers(0, len(frames) - 1), pointers))
-        expected, broken = world.resolve(frames, world.seen(frames, vptrs))
+        judged = world.judged(frames)
+        expected, broken = world.resolve(judged, world.seen(judged, vptrs))
         answers = resolver.resolve(tuple(frames), tuple(sorted(vptrs.items())))
         assert len(answers) == len(frames)
         for idx, (answer, candidates) in enumerate(zip(answers, expected, strict=True)):
-            where = frames[idx]
-            if where is None:
+            where = judged[idx]
+            if not where:
                 assert answer.verdict is Verdict.UNKNOWN
                 continue
             fold_class = world.classes[where // BODY_BYTES - 1]

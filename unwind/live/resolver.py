@@ -7,7 +7,7 @@ time has one name; to the resolver it is a frame in no module that is known, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from icf.model import Verdict
@@ -18,7 +18,7 @@ from unwind.modules.process import Candidates, Module, Process
 from unwind.programs.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.chain import Step
-from unwind.resolve.resolver import Addresses, Answers, Resolver
+from unwind.resolve.resolver import Addresses, Answers, Exact, Resolver
 from unwind.resolve.vptrs import Vptrs
 
 Load = Callable[[LiveModule, Exports, Candidates], Program]
@@ -34,27 +34,27 @@ class LiveResolver(Resolver):
         self._jit_of: dict[FrameAnswer, JitCode] = {}
         self._renew()
 
-    def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = ()) -> Answers:
+    def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
         """An answer for each frame of a stack, innermost first; `IcfError` when the process has ended."""
-        jit = self._jit_at(addresses)
-        answers = super().resolve(addresses, vptrs)
+        jit = self._jit_at(addresses, exact)
+        answers = super().resolve(addresses, vptrs, exact)
         if not jit:
             return answers
         return tuple(jit.get(idx, answer) for idx, answer in enumerate(answers))
 
-    def steps(self, addresses: Addresses, vptrs: Vptrs = ()) -> list[Step]:
+    def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
         """The steps behind the answers for a stack, innermost first."""
-        self._jit_at(addresses)
-        return super().steps(addresses, vptrs)
+        self._jit_at(addresses, exact)
+        return super().steps(addresses, vptrs, exact)
 
     def jit_of(self, answer: FrameAnswer) -> JitCode | None:
         """The function made at run time that an answer is about."""
         return self._jit_of.get(answer)
 
-    def _jit_at(self, addresses: Sequence[int | None]) -> dict[int, FrameAnswer]:
+    def _jit_at(self, addresses: Sequence[int | None], exact: Collection[int]) -> dict[int, FrameAnswer]:
         """The frames that were made at run time, by index; the resolver then knows the modules of now."""
         known = [(idx, address) for idx, address in enumerate(addresses) if address is not None]
-        places = self._live.where_many([address - (idx > 0) for idx, address in known])
+        places = self._live.where_many([address - (idx > 0 and idx not in exact) for idx, address in known])
         found = {
             idx: self._answer(address, place.jit)
             for (idx, address), place in zip(known, places, strict=True)

@@ -17,7 +17,7 @@ looked up once in an image is there at once in the next process.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
@@ -159,12 +159,14 @@ class LiveSymbolizer:
                 found += [vaddr + module.bias for vaddr in symbolizer.addresses(linkage_name)]
         return found
 
-    def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = ()) -> list[LiveFrame]:
+    def resolve(
+        self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()
+    ) -> list[LiveFrame]:
         """The frames of a stack: a program counter and return addresses, innermost first; None for one not known.
 
-        `vptrs` are those of `unwind.resolve.resolver.Resolver.resolve`.
+        `vptrs` and `exact` are those of `unwind.resolve.resolver.Resolver.resolve`.
         """
-        answers = self.resolver.resolve(tuple(addresses), vptrs)
+        answers = self.resolver.resolve(tuple(addresses), vptrs, exact)
         self._forget_what_is_gone()
         return [self._resolved(answer) for answer in answers]
 

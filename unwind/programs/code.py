@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from icf.code.call_ends import find_call_ends
 from icf.code.calls import CallKind, call_ending_at
 from icf.code.exits import find_exits
 from icf.elf.types import Machine
@@ -36,6 +37,11 @@ _BRANCH = re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]|[\xe8\xe9]|\x
 _SLOT_JUMP = re.compile(rb"[\x26\x2e\x36\x3e\x40-\x4f\x64-\x67\xf2\xf3]*\xff\x25(....)", re.DOTALL)
 _BRANCH_NAMES = re.compile(r"^(?:b|b\.\w+|bra\w+|br|[ct]bn?z|(?P<call>bl|blr\w*))$")  # of AArch64
 _LAST_VADDR = (1 << 64) - 1
+# what a signal handler returns to, mov $15,%rax; syscall or mov x8,#139; svc #0: size of the first instruction, bytes
+_SIGNAL_RETURNS = {
+    Machine.X86_64: (7, bytes.fromhex("48c7c00f0000000f05")),
+    Machine.AARCH64: (4, bytes.fromhex("681180d2010000d4")),
+}
 _Branch = tuple[int, int | None, int]  # address, target or None, place of the pointer that says it or -1
 
 
@@ -46,6 +52,7 @@ class DecodedCode:
         self._facts = facts
         self._sites: dict[int, CallSite] = {}
         self._jumps: dict[tuple[int, int], Jumps | None] = {}
+        self._call_ends: dict[int, frozenset[int] | None] = {}  # by start of the function
         self.may_form = Constants(facts).may_form
 
     def call_site(self, return_address: int) -> CallSite:
@@ -68,6 +75,27 @@ class DecodedCode:
         if call.target is None:
             return CallSite(SiteKind.INDIRECT)
         return CallSite(SiteKind.DIRECT, target=call.target)
+
+    @property
+    def signs_pointers(self) -> bool:
+        """Whether the upper bits of a return address may hold a signature (pointer authentication)."""
+        return self._facts.machine is Machine.AARCH64
+
+    def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
+        """Whether an instruction of the function in `start:end` that is a call ends at `vaddr`; None: not known."""
+        if self._facts.machine is Machine.AARCH64:
+            return vaddr % 4 == 0
+        if start not in self._call_ends:
+            size_bytes = end - start
+            code = self._facts.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else memoryview(b"")
+            self._call_ends[start] = find_call_ends(code) if len(code) == size_bytes else None
+        ends = self._call_ends[start]
+        return None if ends is None else vaddr - start in ends
+
+    def returns_from_signal(self, vaddr: int) -> bool:
+        """Whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
+        first_bytes, code = _SIGNAL_RETURNS[self._facts.machine]
+        return any(self._facts.read(at, len(code)) == code for at in (vaddr, vaddr - first_bytes) if at >= 0)
 
     def jumps(self, start: int, end: int) -> Jumps | None:
         """The jumps of the function in `start:end`; None when it cannot be decoded."""

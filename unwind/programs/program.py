@@ -87,7 +87,17 @@ class Jumps:
 class Code(Protocol):
     """The machine code, as far as the resolver asks about it."""
 
+    @property
+    def signs_pointers(self) -> bool:
+        """Whether the upper bits of a return address may hold a signature (pointer authentication)."""
+
     def call_site(self, return_address: int) -> CallSite: ...
+
+    def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
+        """Whether an instruction of the function in `start:end` that is a call ends at `vaddr`; None: not known."""
+
+    def returns_from_signal(self, vaddr: int) -> bool:
+        """Whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
 
     def jumps(self, start: int, end: int) -> Jumps | None:
         """The jumps in `start:end`; None when they cannot be told."""
@@ -170,20 +180,36 @@ class Body:
 
 
 class ListedCode:
-    """Code given as data: sites by return address (else unknown), jumps and addresses by start of body (else none)."""
+    """Code given as data: sites by return address (else unknown), jumps and addresses by start of body (else none).
+
+    `boundaries` are the ends of call instructions, where those that a site is listed for are not all; `signal_returns`
+    where handlers return to.
+    """
 
     def __init__(
         self,
         sites: Mapping[int, CallSite] | None = None,
         jumps: Mapping[int, Jumps | None] | None = None,
         addresses: Mapping[int, Sequence[int]] | None = None,
+        boundaries: Collection[int] | None = None,
+        signal_returns: Collection[int] = (),
+        *,
+        signs_pointers: bool = False,
     ) -> None:
+        self._boundaries, self._signal_returns = boundaries, signal_returns
+        self.signs_pointers = signs_pointers
         self._sites = dict(sites or {})
         self._jumps = dict(jumps or {})
         self._addresses = dict(addresses or {})
 
     def call_site(self, return_address: int) -> CallSite:
         return self._sites.get(return_address, CallSite(SiteKind.UNKNOWN))
+
+    def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
+        return None if self._boundaries is None else vaddr in self._boundaries
+
+    def returns_from_signal(self, vaddr: int) -> bool:
+        return vaddr in self._signal_returns
 
     def jumps(self, start: int, end: int) -> Jumps | None:
         return self._jumps.get(start, Jumps())
@@ -290,6 +316,10 @@ class Program:
             if idx >= 0 and callees:
                 found.setdefault(idx, []).extend((callee, record.evidence) for callee in callees)
         return found
+
+    def has_record(self, return_address: int) -> bool:
+        """Whether a record says what is called before `return_address`."""
+        return bool(self._records.at(return_address))
 
     def _idx_of_die(self, die: int, body: Body) -> int:
         """The member of a body that `die` describes; -1: none."""

@@ -8,9 +8,6 @@ from icf.demangle import demangle
 from icf.model import Verdict
 from unwind.programs.program import Body
 
-OUTSIDE = "outside of the image"
-NO_FUNCTION = "in no function of the image"
-NO_MODULE = "in no module whose image is known"
 Facts = list[list[str]]  # why, for each frame and each that tail calls left out, in the order of the output
 
 

@@ -18,12 +18,13 @@ from icf.folds.aliases import function_name, same_function
 from icf.model import Evidence, Member, MemberFlag, Verdict
 from unwind.modules.process import Process
 from unwind.programs.program import Body, SiteKind
-from unwind.resolve.answer import NO_FUNCTION, NO_MODULE, OUTSIDE, FrameAnswer
+from unwind.resolve import reasons
+from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.missing_frames import MissingFrame, MissingFrames
+from unwind.resolve.places import Frame, Marked, Place, Places
 from unwind.resolve.relations import FOREIGN, Callee, Relation, Relations
-from unwind.resolve.vptrs import Frame
 
-_OUTSIDE = FrameAnswer(None, Verdict.UNKNOWN, reason=OUTSIDE)
+_OUTSIDE = FrameAnswer(None, Verdict.UNKNOWN, reason=reasons.OUTSIDE)
 
 
 @dataclass(slots=True, eq=False)
@@ -34,11 +35,10 @@ class Step:
     vaddr: int = 0
     body: Body | None = None
     possible: int = 0
+    return_address: int = 0  # of the call that it waits for, as linked; 0: it has made none
     is_outside: bool = False  # in no module that is known
     vptr: int = 0  # of its object, as linked, if it counts
-    calls: int | None = (
-        None  # what the call before `address` says directly, as linked; -1: nothing; None: not looked at
-    )
+    calls: int | None = None  # what that call says directly, as linked; -1: nothing; None: not looked at
     caller: Step | None = None  # None: whatever called it, the frame is the same
     relation: Relation | None = None  # to the caller; None: there is nothing to know
     broken: bool = False  # no possible caller allows anything, so the pair was cut
@@ -51,12 +51,12 @@ class Step:
 class Chains:
     """Makes the steps of one process, each once."""
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
+    def __init__(self, process: Process, places: Places) -> None:
+        self._process, self._places = process, places
         self._relations = Relations()
         self._missing = MissingFrames()
         self._left_out: dict[tuple[int, int, Body, int], tuple[FrameAnswer, ...]] = {}
-        self._alone: tuple[dict[int, Step], dict[int, Step]] = {}, {}  # what no caller changes; program counters
+        self._alone: tuple[dict[int, Step], dict[int, Step]] = {}, {}  # what no caller changes; those that are exact
         self._steps: dict[tuple[int, int, bool, int | None, int], Step] = {}
         self._answers: dict[tuple[object, ...], FrameAnswer] = {}
         self.root = Step(None)
@@ -70,45 +70,48 @@ class Chains:
         known = caller.innermost if is_pc else caller.inwards
         step = known.get(frame)
         if step is None:
-            address, vptr = frame if isinstance(frame, tuple) else (frame, 0)
-            made = self._outside if address is None else self._intern(caller, address, vptr, is_pc)
+            mark = frame if isinstance(frame, Marked) else Marked(frame or 0)
+            if caller.body is not None and not caller.return_address:
+                caller = self.root  # it has called nothing
+            is_exact = is_pc or mark.is_exact
+            made = self._outside if frame is None else self._intern(caller, mark.address, mark.vptr, is_exact)
             step = known[frame] = made
         return step
 
-    def _intern(self, caller: Step, address: int, vptr: int, is_pc: bool) -> Step:
-        alone = self._alone[is_pc].get(address)
+    def _intern(self, caller: Step, address: int, vptr: int, is_exact: bool) -> Step:
+        alone = self._alone[is_exact].get(address)
         if alone is None:
-            vaddr, body = self.look_up(address, is_pc)
-            if body is not None and not body.settled:
-                return self._merged(caller, address, vptr, is_pc, vaddr, body)
-            alone = self._unknown(address, vaddr) if body is None else _settled(address, vaddr, body, ())
-            self._alone[is_pc][address] = alone
+            place = self._places.of(address, is_exact)
+            if place.body is not None and not place.body.settled:
+                return self._merged(caller, address, vptr, is_exact, place, place.body)
+            alone = self._unknown(address, place) if place.body is None else _settled(address, place, place.body, ())
+            self._alone[is_exact][address] = alone
         if alone.body is None:
             return alone
         missing = self._missing_frames(caller, caller.possible, alone.body, alone.body.domain)
         if not missing:
             return alone
-        key = (address, vptr, is_pc, caller.address, caller.possible)
+        key = (address, vptr, is_exact, caller.address, caller.possible)
         step = self._steps.get(key)
         if step is None:
-            step = self._steps[key] = _settled(address, alone.vaddr, alone.body, missing)
+            place = self._places.of(address, is_exact)
+            step = self._steps[key] = _settled(address, place, alone.body, missing)
         return step
 
-    def _merged(self, caller: Step, address: int, vptr: int, is_pc: bool, vaddr: int, body: Body) -> Step:
-        depends = caller.body is not None or (caller.is_outside and not is_pc)
-        key = (address, vptr, is_pc, caller.address, caller.possible) if depends else (address, 0, is_pc, None, 0)
+    def _merged(self, caller: Step, address: int, vptr: int, is_exact: bool, place: Place, body: Body) -> Step:
+        depends = caller.body is not None or (caller.is_outside and not is_exact)
+        key = (address, vptr, is_exact, caller.address, caller.possible) if depends else (address, 0, is_exact, None, 0)
         step = self._steps.get(key)
         if step is None:
-            frame = Callee(body, vptr, is_pc and address == body.start)
-            step = self._steps[key] = self._make(caller if depends else None, address, vaddr, frame)
+            frame = Callee(body, vptr, not place.return_address and place.vaddr == body.start)
+            step = self._steps[key] = self._make(caller if depends else None, address, place, frame)
         return step
 
-    def _make(self, caller: Step | None, address: int, vaddr: int, frame: Callee) -> Step:
+    def _make(self, caller: Step | None, address: int, place: Place, frame: Callee) -> Step:
         body = frame.body
-        step = Step(address, vaddr, body, body.domain, caller=caller, vptr=frame.vptr)
-        if caller is not None and caller.body is not None and caller.address is not None:
-            bias = caller.body.program.bias
-            step.relation = self._relations.between(caller.address - bias, caller.body, frame)
+        step = Step(address, place.vaddr, body, body.domain, place.return_address, caller=caller, vptr=frame.vptr)
+        if caller is not None and caller.body is not None:
+            step.relation = self._relations.between(caller.return_address, caller.body, frame)
         elif caller is not None and caller.is_outside:
             step.relation = self._relations.from_outside(frame)
         if caller is not None and step.relation is not None:
@@ -143,18 +146,18 @@ class Chains:
 
     def _missing_frames(self, caller: Step, callers: int, body: Body, left: int) -> tuple[FrameAnswer, ...]:
         """The frames that tail calls left out between a frame in `body` and its caller."""
-        if caller.body is None or caller.address is None:
+        if caller.body is None:
             return ()
         program = caller.body.program
         if caller.calls is None:
-            site = program.code.call_site(caller.address - program.bias)
+            site = program.code.call_site(caller.return_address)
             caller.calls = site.target if site.kind is SiteKind.DIRECT else -1
         if caller.calls == body.start and program is body.program:  # most calls enter the function that is there
             return ()
-        key = (caller.address, callers, body, left)
+        key = (caller.return_address + program.bias, callers, body, left)
         answers = self._left_out.get(key)
         if answers is None:
-            frames = self._missing.between(caller.address - program.bias, caller.body, callers, body, left)
+            frames = self._missing.between(caller.return_address, caller.body, callers, body, left)
             answers = self._left_out[key] = tuple([_missing_answer(frame) for frame in frames])
         return answers
 
@@ -165,37 +168,25 @@ class Chains:
         answer = self._answers.get(key)
         if answer is None:
             where = f"{caller.address:#x}" if caller is not None and caller.address is not None else "?"
-            reason = f"nothing possible at {where} calls a function at {callee.address:#x}"
+            assert callee.address is not None
+            reason = reasons.nothing_fits(where, callee.address)
             answer = self._answers[key] = _answer(step, 0, None, reason)
         return answer
 
-    def look_up(self, address: int, is_pc: bool) -> tuple[int, Body | None]:
-        """Where a frame is, and its body: a return address is looked up inside of the call before it."""
-        if is_pc or not address:
-            return self._process.look_up(address)
-        vaddr, body = self._process.look_up(address - 1)
-        if body is None or vaddr + 1 >= body.end:
-            # no return address, but a function that a signal interrupted at its first instruction?
-            next_vaddr, next_body = self._process.look_up(address)
-            if next_body is not None and next_body.start == next_vaddr:
-                if next_body.program.code.call_site(next_vaddr).kind is SiteKind.NONE:
-                    return next_vaddr, next_body
-        return vaddr, body
-
-    def _unknown(self, address: int, vaddr: int) -> Step:
+    def _unknown(self, address: int, place: Place) -> Step:
         """A frame in no function: its module is known, or it is outside of all that is."""
         module = self._process.module_at(address)
-        reason = NO_MODULE if module is None else NO_FUNCTION
+        reason = place.problem or (reasons.NO_MODULE if module is None else reasons.NO_FUNCTION)
         path = module.path if module else ""
-        answer = FrameAnswer(address, Verdict.UNKNOWN, reason=reason, vaddr=vaddr, module_path=path)
-        return Step(address, vaddr, is_outside=module is None, possible=0 if module else FOREIGN, answer=answer)
+        answer = FrameAnswer(address, Verdict.UNKNOWN, reason=reason, vaddr=place.vaddr, module_path=path)
+        return Step(address, place.vaddr, is_outside=module is None, possible=0 if module else FOREIGN, answer=answer)
 
 
-def _settled(address: int, vaddr: int, body: Body, missing: tuple[FrameAnswer, ...]) -> Step:
+def _settled(address: int, place: Place, body: Body, missing: tuple[FrameAnswer, ...]) -> Step:
     """A frame whose body is that of one function."""
     name = body.members[0].name
-    answer = FrameAnswer(address, Verdict.UNMERGED, name, vaddr=vaddr, body=body, member_idx=0, missing=missing)
-    return Step(address, vaddr, body, body.domain, answer=answer)
+    answer = FrameAnswer(address, Verdict.UNMERGED, name, vaddr=place.vaddr, body=body, member_idx=0, missing=missing)
+    return Step(address, place.vaddr, body, body.domain, place.return_address, answer=answer)
 
 
 def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> FrameAnswer:
@@ -222,7 +213,7 @@ def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> Fr
     if common:
         return FrameAnswer(step.address, Verdict.UNIQUE, common, (), word, "", step.vaddr, body)
     if left and (not listed or (left != listed and len(candidates) == 1)):
-        reason = f"functions that nothing names may share the body at {body.start:#x}"
+        reason = reasons.unnamed(body.start + body.program.bias)
     return FrameAnswer(step.address, verdict, None, candidates, word, reason, step.vaddr, body)
 
 
@@ -249,14 +240,14 @@ def _missing_answer(frame: MissingFrame) -> FrameAnswer:
         name = frame.body.members[0].name
         answer = FrameAnswer(step.address, Verdict.UNMERGED, name, vaddr=step.vaddr, body=step.body, member_idx=0)
     else:
-        answer = _answer(step, frame.members, None, "more than one of them may have jumped on")
+        answer = _answer(step, frame.members, None, reasons.SEVERAL_JUMPS)
     return replace(answer, tail_call=True)
 
 
 def _why_open(outer: Relation | None, callers: int) -> str:
     """Why the caller does not settle a frame: the first cause there is."""
     if outer is None:
-        return "its caller is not known"
+        return reasons.NO_CALLER
     if outer.open_callers & callers:
         return outer.why
-    return "its caller is one of several"
+    return reasons.SEVERAL_CALLERS

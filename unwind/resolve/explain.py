@@ -31,7 +31,7 @@ _SHOWN = 4  # names in a line
 
 def explain(resolver: Resolver, stack: Stack, answers: Answers) -> Facts:
     """The facts behind the answers of `resolver` to `stack`."""
-    steps = resolver.steps(stack.addresses, stack.vptrs)
+    steps = resolver.steps(stack.addresses, stack.vptrs, stack.exact)
     vptrs = dict(stack.vptrs)
     found: Facts = []
     for idx, (step, (left, callers), answer) in enumerate(zip(steps, left_over(steps), answers, strict=True)):
@@ -90,8 +90,8 @@ def _calls(step: Step, callers: int) -> tuple[list[str], str]:
     if caller.body is None or caller.address is None:
         return ["called from outside of the image, through a pointer"], "nothing outside has its address"
     program, bias = caller.body.program, caller.body.program.bias
-    return_address = caller.address - bias
-    where = f"before {caller.address:#x}"
+    return_address = caller.return_address
+    where = f"before {return_address + bias:#x}"
     means: dict[tuple[int, Evidence], int] = {}
     unrecorded = callers
     for idx, callees in program.callees(return_address, caller.body).items():
@@ -142,9 +142,10 @@ def _unrecorded(step: Step, return_address: int, where: str) -> tuple[str, str]:
 
 
 def _not_inwards(step: Step, inner: tuple[Step, FrameAnswer] | None) -> str:
-    assert inner is not None and step.address is not None
+    assert inner is not None and step.body is not None
     name = inner[1].name or "a function of the frame inside"
-    return f"its call before {step.address:#x} does not lead to {name}"
+    return_address = step.return_address + step.body.program.bias
+    return f"its call before {return_address:#x} does not lead to {name}"
 
 
 def _of_missing(missing: Iterable[FrameAnswer], idx: int, inner: Step) -> list[str]:
@@ -153,7 +154,7 @@ def _of_missing(missing: Iterable[FrameAnswer], idx: int, inner: Step) -> list[s
     facts = []
     if idx + 1 == len(frames):
         caller = inner.caller
-        at = f" before {caller.address:#x}" if caller is not None and caller.address is not None else ""
+        at = f" before {_at(caller.body, caller.return_address)}" if caller is not None and caller.body else ""
         facts.append(f"entered by the call{at}")
     elif frames[idx + 1].address is not None:
         facts.append(f"entered by the jump at {frames[idx + 1].address:#x}")

@@ -24,16 +24,18 @@ whole stacks recur. `make bench` measures it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Self
 
 from unwind.modules.process import Process
 from unwind.programs.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.chain import Chains, Step
-from unwind.resolve.vptrs import Frame, Trust, Vptrs
+from unwind.resolve.places import Frame, Marked, Places
+from unwind.resolve.vptrs import Trust, Vptrs
 
 Addresses = tuple[int | None, ...]
+Exact = tuple[int, ...]  # frames, by index
 Answers = tuple[FrameAnswer, ...]
 
 
@@ -47,10 +49,12 @@ class Resolver:
     def __init__(self, process: Process | Program, step_limit: int = 1 << 20, address_limit: int = 1 << 22) -> None:
         self._process = process if isinstance(process, Process) else Process.of(process)
         self._step_limit, self._address_limit = step_limit, address_limit
-        self._chains = Chains(self._process)
-        self._trust = Trust(lambda address, is_pc: self._chains.look_up(address, is_pc))
+        self.places = Places(self._process)
+        self._trampolines: set[int] = set()  # addresses that signal handlers return to
+        self._chains = Chains(self._process, self.places)
+        self._trust = Trust(self.places.of)
         self._stacks: dict[tuple[Frame, ...], Answers] = {}
-        self._with_vptrs: dict[tuple[Addresses, Vptrs], tuple[Frame, ...]] = {}
+        self._marked: dict[tuple[Addresses, Vptrs, Exact], tuple[Frame, ...]] = {}
         self._address_count = 0
 
     @classmethod
@@ -75,14 +79,17 @@ class Resolver:
         with ExitStack() as opened:
             return cls(places.program(places.open(path), path, opened))
 
-    def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = ()) -> Answers:
+    def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
         """An answer for each frame of a stack, innermost first.
 
-        `addresses` are the program counter and return addresses as linked, None for a frame outside of the image;
-        `vptrs` are (frame index, link-time vtable pointer of its `this`); `unwind.resolve.vptrs.read_vptrs` reads them.
+        `addresses` are the program counter and return addresses, raw or less one, None for a frame outside of the
+        image; as linked, or run-time ones where the modules of a process are known. `vptrs` are (frame index, vtable
+        pointer of its `this`); `unwind.resolve.vptrs.read_vptrs` reads them. `exact` are the indices of frames whose
+        address is a program counter, too: those that a signal interrupted. Where the trampoline that a signal handler
+        returns to is in a known module, the frame outwards of it needs no mark.
         """
         stack = tuple(addresses)
-        frames: tuple[Frame, ...] = self._beside(stack, vptrs) if vptrs else stack
+        frames: tuple[Frame, ...] = self._mark(stack, vptrs, tuple(exact)) if vptrs or exact else stack
         answers = self._stacks.get(frames)
         if answers is None:
             answers = self._resolve(frames)
@@ -90,25 +97,52 @@ class Resolver:
             self._stacks[frames] = answers
         return answers
 
-    def steps(self, addresses: Addresses, vptrs: Vptrs = ()) -> list[Step]:
+    def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
         """The steps behind the answers for a stack, innermost first."""
-        return self._walk(self._beside(addresses, vptrs) if vptrs else addresses)[::-1]
+        return self._walk(self._mark(addresses, vptrs, exact) if vptrs or exact else addresses)[::-1]
 
-    def _beside(self, addresses: Addresses, vptrs: Vptrs) -> tuple[Frame, ...]:
-        """The addresses, each with its vtable pointer if that counts."""
-        key = (addresses, vptrs)
-        frames = self._with_vptrs.get(key)
+    def _mark(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> tuple[Frame, ...]:
+        """The addresses, each with its vtable pointer if that counts, and with a mark if it is exact."""
+        key = (addresses, vptrs, exact)
+        frames = self._marked.get(key)
         if frames is None:
-            frames = self._trust.frames(addresses, vptrs)
+            plain = tuple(
+                Marked(address, 0, True) if idx in exact and idx > 0 and address is not None else address
+                for idx, address in enumerate(addresses)
+            )
+            self._find_trampolines(plain)
+            frames = self._trust.frames(self._after_signals(plain), vptrs)
             self._remember(len(frames))
-            self._with_vptrs[key] = frames
+            self._marked[key] = frames
         return frames
+
+    def _find_trampolines(self, frames: tuple[Frame, ...]) -> bool:
+        """Look for addresses that signal handlers return to; whether there are new ones."""
+        known_count = len(self._trampolines)
+        is_exact = True
+        for frame in frames:
+            if frame is not None:
+                mark = frame if isinstance(frame, Marked) else Marked(frame)
+                if self.places.of(mark.address, is_exact or mark.is_exact).is_trampoline:
+                    self._trampolines.add(mark.address)
+                is_exact = mark.address in self._trampolines  # of the next one
+            else:
+                is_exact = False
+        return len(self._trampolines) > known_count
+
+    def _after_signals(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        """The frames, with a mark at each one outwards of a signal trampoline."""
+        marked = list(frames)
+        for idx, (inner, frame) in enumerate(zip(frames, frames[1:], strict=False), 1):
+            if frame is not None and (inner.address if isinstance(inner, Marked) else inner) in self._trampolines:
+                marked[idx] = frame._replace(is_exact=True) if isinstance(frame, Marked) else Marked(frame, 0, True)
+        return tuple(marked)
 
     def _remember(self, address_count: int) -> None:
         self._address_count += address_count
         if self._address_count > self._address_limit:
             self._stacks.clear()
-            self._with_vptrs.clear()
+            self._marked.clear()
             self._address_count = address_count
 
     def _resolve(self, addresses: tuple[Frame, ...]) -> Answers:
@@ -123,6 +157,8 @@ class Resolver:
 
     def _walk(self, addresses: tuple[Frame, ...]) -> list[Step]:
         """The steps of a stack, outermost first."""
+        if self._trampolines and not self._trampolines.isdisjoint(addresses):
+            addresses = self._after_signals(addresses)
         step = self._chains.root
         steps = []
         try:
@@ -131,13 +167,15 @@ class Resolver:
                 steps.append(step)
             steps.append(step.innermost[addresses[0]])
         except KeyError:  # something not met before
+            if self._find_trampolines(addresses):
+                return self._walk(addresses)
             self._go_on(steps, addresses)
         return steps
 
     def _go_on(self, steps: list[Step], addresses: tuple[Frame, ...]) -> None:
         """Add to `steps`, the outermost ones of a stack, all others, made where they are new."""
         if len(self._chains) > self._step_limit:
-            self._chains = Chains(self._process)
+            self._chains = Chains(self._process, self.places)
             steps.clear()
         step = steps[-1] if steps else self._chains.root
         for frame_idx in range(len(addresses) - 1 - len(steps), -1, -1):

@@ -21,10 +21,10 @@ import re
 from collections.abc import Callable, Mapping
 
 from unwind.programs.program import Body
+from unwind.resolve.places import Frame, Marked, Place
 
 Vptrs = tuple[tuple[int, int], ...]  # (frame index, link-time vtable pointer)
 _WORD_BYTES = 8
-Frame = int | None | tuple[int, int]  # an address, or an address and the vtable pointer of its frame
 _DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of a function without linkage name: ~T
 _SPECIAL = re.compile(r"C(?:[1-5][EIB]|I[12])|" + _DESTRUCTOR.pattern)
 
@@ -53,33 +53,39 @@ def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes], *, lo
 class Trust:
     """Decides for one program which vtable pointers count."""
 
-    def __init__(self, look_up: Callable[[int, bool], tuple[int, Body | None]]) -> None:
-        self._look_up = look_up  # where a frame is and its body, by address and whether that is a program counter
+    def __init__(self, place_of: Callable[[int, bool], Place]) -> None:
+        self._place_of = place_of  # by address and whether that is exact
         self._is_special: dict[int, bool] = {}  # by first node of the body
         self._forms: dict[tuple[int, range], bool] = {}
 
-    def frames(self, addresses: tuple[int | None, ...], vptrs: Vptrs) -> tuple[Frame, ...]:
-        """The addresses, with the vtable pointer beside each that has one that counts."""
-        frames: list[Frame] = list(addresses)
-        bodies: list[Body | None] = []  # of the frames from the innermost to this one
+    def frames(self, frames: tuple[Frame, ...], vptrs: Vptrs) -> tuple[Frame, ...]:
+        """The frames, with the vtable pointer beside each that has one that counts."""
+        found = list(frames)
+        places: list[Place | None] = []  # of the frames from the innermost to this one
         for frame_idx, vptr in sorted(vptrs):
-            address = addresses[frame_idx] if 0 <= frame_idx < len(addresses) else None
-            if address is None:
+            frame = frames[frame_idx] if 0 <= frame_idx < len(frames) else None
+            if frame is None:
                 continue
-            for inner_idx in range(len(bodies), frame_idx + 1):
-                inner = addresses[inner_idx]
-                bodies.append(None if inner is None else self._look_up(inner, inner_idx == 0)[1])
-            body = bodies[frame_idx]
-            if body is None:
+            places += [self._place(inner, idx) for idx, inner in enumerate(frames[: frame_idx + 1])][len(places) :]
+            place = places[frame_idx]
+            body = None if place is None else place.body
+            if place is None or body is None:
                 continue
             vptr -= body.program.bias
             if body.settled or not body.program.dispatch.knows(vptr):
                 continue
-            if (frame_idx == 0 and address == body.start) or not self._may_be_moved(
-                [inner for inner in bodies[:-1] if inner is not None], body, vptr
-            ):
-                frames[frame_idx] = (address, vptr)
-        return tuple(frames)
+            is_entry = not place.return_address and place.vaddr == body.start
+            inner_bodies = [inner.body for inner in places[:-1] if inner is not None and inner.body is not None]
+            if is_entry or not self._may_be_moved(inner_bodies, body, vptr):
+                mark = frame if isinstance(frame, Marked) else Marked(frame)
+                found[frame_idx] = mark._replace(vptr=vptr)
+        return tuple(found)
+
+    def _place(self, frame: Frame, frame_idx: int) -> Place | None:
+        if frame is None:
+            return None
+        mark = frame if isinstance(frame, Marked) else Marked(frame)
+        return self._place_of(mark.address, frame_idx == 0 or mark.is_exact)
 
     def _may_be_moved(self, inner: list[Body], body: Body, vptr: int) -> bool:
         """Whether the function of a frame in `body`, or those of the frames further in, may have moved its pointer."""

@@ -1,12 +1,13 @@
 """Read `--format pcs`: one stack a line, innermost frame first.
 
     0x401136 0x401180 ? 0x4011f0 x12      # a comment
-    401136@vptr=0x404010 401180
+    401136@vptr=0x404010 401180 401c20!
 
-An address is hexadecimal, with or without `0x`, as linked; the first is a program counter, the others are raw
-return addresses. `?` is a frame outside of the image. `xN` at the end is a weight, the times the stack was seen.
-`@vptr=` after an address is the vtable pointer that the frame's `this` held. Lines without a frame are
-skipped if they are empty or a comment.
+An address is hexadecimal, with or without `0x`; the first is a program counter, the others are return addresses, raw or
+less one. `!` after an address says that it is exact: a program counter, too, where a signal interrupted the function.
+`@vptr=` after an address is the vtable pointer that the frame's `this` held; of both, `!` is written first, and read in
+either order. `?` is a frame outside of the image. `xN` at the end is a weight, the times the stack was seen. Lines
+without a frame are skipped if they are empty or a comment.
 """
 
 from __future__ import annotations
@@ -65,20 +66,27 @@ def _parse_frames(tokens: list[bytes], weight: int, values: dict[bytes, int | No
     """The stack of `tokens`, the slow way; adds its plain addresses to `values`."""
     addresses: list[int | None] = []
     vptrs: list[tuple[int, int]] = []
+    exact: list[int] = []
     for frame_idx, token in enumerate(tokens):
         if token in values:
             addresses.append(values[token])
             continue
         plain, at, attribute = token.partition(b"@")
+        if b"!" in token:
+            if plain.endswith(b"!") and attribute.endswith(b"!"):
+                raise _Problem(f"frame {_shown(token)}: marked as exact twice")
+            plain, attribute = plain.removesuffix(b"!"), attribute.removesuffix(b"!")
+            if frame_idx:  # the first frame is exact anyway
+                exact.append(frame_idx)
         value = _address(plain, token)
         addresses.append(value)
-        if not at:
-            values[token] = value
-        elif attribute.startswith(b"vptr="):
-            vptrs.append((frame_idx, _address(attribute.removeprefix(b"vptr="), token)))
-        else:
+        if at and not attribute.startswith(b"vptr="):
             raise _Problem(f"frame {_shown(token)}: unknown attribute, a frame may carry @vptr=ADDRESS")
-    return Stack(tuple(addresses), weight, tuple(vptrs))
+        if at:
+            vptrs.append((frame_idx, _address(attribute.removeprefix(b"vptr="), token)))
+        elif b"!" not in token:
+            values[token] = value
+    return Stack(tuple(addresses), weight, tuple(vptrs), tuple(exact))
 
 
 def _address(text: bytes, token: bytes) -> int:

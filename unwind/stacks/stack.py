@@ -1,7 +1,8 @@
 """A stack as the resolver takes it: addresses, innermost first, and what else was sampled with them.
 
-The first address is a program counter, all others are return addresses as they stood on the stack. `None`
-is a frame outside of the image: what it called was then called by something unknown.
+The first address is a program counter, all others are return addresses, as they stood on the stack or less one; but
+those of frames that a signal interrupted are *exact*: program counters, too. `None` is a frame outside of the image:
+what it called was then called by something unknown.
 """
 
 from __future__ import annotations
@@ -16,3 +17,4 @@ class Stack:
     addresses: tuple[int | None, ...]
     weight: int = 1
     vptrs: tuple[tuple[int, int], ...] = ()  # (frame index, vtable pointer that the frame's `this` held)
+    exact: tuple[int, ...] = ()  # frames other than the first whose address is a program counter, by index

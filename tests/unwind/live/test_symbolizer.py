@@ -196,7 +196,7 @@ def test_functions_made_at_run_time_by_perf_map(tmp_path: Path) -> None:
             *["py::f:<frozen a b>"] * 2,
             *["JS:*g a.js:1:2"] * 2,
         ]
-        names = [frame.name for frame in symbolizer.resolve([second, first + 8, host.outer + 8])]
+        names = [frame.name for frame in symbolizer.resolve([second, first + 8, host.outer + 8], exact=(2,))]
         assert names == ["JS:*g a.js:1:2", "py::f:<frozen a b>", "outer_function"]
 
 

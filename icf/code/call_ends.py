@@ -1,0 +1,32 @@
+"""Where the calls of a function end: on the boundaries of its instructions, which bytes read backwards do not show.
+
+    48 89 e8  90  90  90  ff d0        mov %rbp,%rax ; nop ; nop ; nop ; call *%rax
+
+The five bytes up to the middle of the last instruction, `e8 90 90 90 ff`, look like a call. An x86-64 function is
+decoded from its start; AArch64's instructions stand at multiples of four.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from icf.code.rows import BAD, CALL, CALL_VALUE, decode_function
+
+_NEAR_CALL = 0xE8
+_NEAR_CALL_BYTES = 5  # from that byte on
+
+
+def find_call_ends(code: memoryview) -> frozenset[int] | None:
+    """Return the offsets in an x86-64 function at which an instruction ends that is a call.
+
+    None for a function that cannot be decoded up to its end.
+    """
+    rows = decode_function(code)
+    if (rows[:, 0] == BAD).any():
+        return None
+    raw = bytes(code)
+    is_call = (rows[:, 0] == CALL) | (rows[:, 0] == CALL_VALUE)
+    return frozenset(
+        raw.index(_NEAR_CALL, at) + _NEAR_CALL_BYTES if kind == CALL else at + value
+        for kind, _, _, _, value, at in rows[np.flatnonzero(is_call)].tolist()
+    )

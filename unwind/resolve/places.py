@@ -1,0 +1,157 @@
+"""Where each frame stands: how its address is meant, and which call it waits for.
+
+The first address of a stack is a program counter. The others are return addresses, as they lie on the stack or less
+one, as unwinders hand them out that look the caller up (libdw, perf's DWARF unwinder, pprof, sanitizers); some mix both
+in one stack. Which one it is shows in the code, for each frame by itself:
+
+    a      follows a call          raw: the frame is looked up at a - 1, and a is the key of the call
+    a + 1  follows a call          less one: looked up at a, key a + 1
+
+A call is two bytes or more, so both cannot be; where the bytes look like it, the boundaries of the instructions decide.
+An address that fits neither is none of a frame (a wrong base, a damaged stack, a binary that was rebuilt since): the
+frame is unknown, and says nothing about its neighbours. But for
+
+    the start of a function       put on the stack by hand (the entry of a fibre), or interrupted there: that function
+    a signal trampoline           the kernel has put the return address there: `mov $15,%rax; syscall`
+
+and the frame outwards of a trampoline is the one that the signal interrupted: its address is *exact*, a program
+counter, as is one that the caller of the resolver marks. An exact frame has called nothing: the frame inwards of it was
+called by the kernel. On AArch64 the signature that a return address may have in its upper bits is taken out.
+
+Code that cannot be read contradicts nothing: then `a` counts as raw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from unwind.modules.process import Module, Process
+from unwind.programs.program import Body, Program, SiteKind
+from unwind.resolve.reasons import no_call_before
+
+_NO_CALL = (SiteKind.NONE, SiteKind.UNKNOWN)
+_ADDRESS_BITS, _SIDE_BIT = 48, 55  # of AArch64: what counts of a pointer, and what is 0 in user space
+_KEPT_PLACES = 1 << 20
+_KEPT_ADDRESSES = 1 << 12
+
+
+class Marked(NamedTuple):
+    """A frame of which more is known than its address."""
+
+    address: int
+    vptr: int = 0  # the vtable pointer of its object, if that counts
+    is_exact: bool = False
+
+
+Frame = int | None | Marked
+
+
+class Place(NamedTuple):
+    """What an address means."""
+
+    vaddr: int  # as linked: the program counter, or a byte inside of the call
+    body: Body | None
+    return_address: int = 0  # as linked: the key of the call that the frame waits for; 0: it has made none
+    problem: str = ""  # why the address is none of a frame
+    is_trampoline: bool = False
+
+
+@dataclass(slots=True)
+class Tally:
+    """The distinct return addresses in one module, and how they fit its code."""
+
+    in_code: int = 0  # where the module has code
+    elsewhere: int = 0
+    fits: int = 0  # those that follow a call
+    addresses: list[int] = field(default_factory=list)  # some of them, as linked
+
+
+class Places:
+    """The places in one process, each found once."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._known: tuple[dict[int, Place], dict[int, Place]] = {}, {}  # return addresses; exact ones
+        self.tallies: dict[Module, Tally] = {}
+
+    def of(self, address: int, is_exact: bool) -> Place:
+        """The place of a program counter (`is_exact`) or of a return address, raw or less one."""
+        known = self._known[is_exact]
+        place = known.get(address)
+        if place is None:
+            if len(known) >= _KEPT_PLACES:
+                known.clear()
+            place = known[address] = self._find(self._unsigned(address), is_exact or not address)
+        return place
+
+    def _find(self, address: int, is_exact: bool) -> Place:
+        process = self._process
+        if is_exact:
+            vaddr, body = process.look_up(address)
+            module = process.module_at(address)
+            is_trampoline = module is not None and process.program(module).code.returns_from_signal(vaddr)
+            return Place(vaddr, body, is_trampoline=is_trampoline)
+        module = process.module_at(address - 1) or process.module_at(address)
+        if module is None:
+            return Place(address - 1, None)
+        program = process.program(module)
+        at = address - module.bias
+        place = _returned_to(program, at)
+        self._count(module, program, at, place)
+        return place
+
+    def _count(self, module: Module, program: Program, at: int, place: Place) -> None:
+        tally = self.tallies.setdefault(module, Tally())
+        if program.code.call_site(place.vaddr + 1).kind is SiteKind.UNKNOWN:
+            tally.elsewhere += place.body is None
+            return
+        tally.in_code += 1
+        tally.fits += bool(place.return_address or place.is_trampoline)
+        if len(tally.addresses) < _KEPT_ADDRESSES:
+            tally.addresses.append(at)
+
+    def _unsigned(self, address: int) -> int:
+        """The address without a signature."""
+        if not address >> _ADDRESS_BITS or address >> _SIDE_BIT & 1:
+            return address
+        plain = address & (1 << _ADDRESS_BITS) - 1
+        module = self._process.module_at(plain)
+        return plain if module is not None and self._process.program(module).code.signs_pointers else address
+
+
+def _returned_to(program: Program, at: int) -> Place:
+    """The place of the return address `at`, as linked."""
+    code = program.code
+    if code.call_site(at).kind is SiteKind.UNKNOWN and code.call_site(at + 1).kind is SiteKind.UNKNOWN:
+        return Place(at - 1, program.body_at(at - 1), at)
+    return_address = followed_call(program, at)
+    if return_address:
+        return Place(return_address - 1, program.body_at(return_address - 1), return_address)
+    for entry in (at, at + 1):
+        is_trampoline = code.returns_from_signal(entry)
+        body = program.body_at(entry)
+        if is_trampoline or (body is not None and body.start == entry):
+            return Place(entry, body, is_trampoline=is_trampoline)
+    is_function = program.body_at(at - 1) is not None or program.body_at(at) is not None
+    return Place(at - 1, None, problem=no_call_before(at + program.bias) if is_function else "")
+
+
+def followed_call(program: Program, at: int) -> int:
+    """Return `at` if that follows a call, else `at + 1` if that does; 0 if neither does."""
+    calls = [each for each in (at, at + 1) if program.code.call_site(each).kind not in _NO_CALL]
+    if calls == [at]:
+        return at
+    # not a raw address, or bytes that can be read both ways
+    ends = {each: _ends_call(program, each) for each in calls}
+    for left in ([each for each in calls if ends[each]], [each for each in calls if ends[each] is not False]):
+        if len(left) == 1:
+            return left[0]
+    return 0
+
+
+def _ends_call(program: Program, at: int) -> bool | None:
+    """Whether an instruction that is a call ends there; None: not known."""
+    body = program.body_at(at - 1)
+    ends = None if body is None else program.code.ends_call(body.start, body.end, at)
+    return ends or program.has_record(at) or ends
