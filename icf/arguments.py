@@ -3,7 +3,8 @@
 A verb tells its options to a `Parser`. That is a `PlainParser` first, which takes them by the calls that argparse has,
 so there is one list of them, and reads what people and scripts write day in, day out, just as argparse reads it:
 options by their full names, letters in one word (`-fCe IMAGE`), `--name=value`, words in one place. Whatever else there
-is raises `NotPlain`, and argparse gets it: help, mistakes, verbs within verbs, `--`, values that begin with a dash.
+is raises `NotPlain`, and argparse gets it: help, mistakes, verbs within verbs, `--` in front of anything but a command,
+values that begin with a dash.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     Parser: TypeAlias = "argparse.ArgumentParser | PlainParser"
 
+REMAINDER = "..."  # as argparse has it: a command, which begins after `--`
 HIDDEN = "(hidden)"  # as `help`: nobody needs to read of this option
 _STORED = {"store_true": True, "store_false": False}
 
@@ -104,7 +106,7 @@ class PlainParser:
         option = _Option(dest, action, nargs, const, type, choices, required)
         self._defaults.setdefault(dest, others.get("default"))
         if not names[0].startswith("-"):
-            if self._words is not None or nargs not in (None, "?", "*", "+"):
+            if self._words is not None or nargs not in (None, "?", "*", "+", REMAINDER):
                 raise NotPlain
             self._words = option
         elif nargs is not None:
@@ -131,6 +133,9 @@ class PlainParser:
         was_option = False
         rest = iter(args)
         for arg in rest:
+            if self._words is not None and self._words.count == REMAINDER and (arg == "--" or arg[:1] != "-"):
+                words = [arg, *rest]
+                break
             if not arg.startswith("-"):
                 if was_option and words:
                     raise NotPlain
@@ -192,7 +197,7 @@ class PlainParser:
                 raise NotPlain
             return
         found = [option.value(word) for word in words]
-        if option.count in ("*", "+"):
+        if option.count in ("*", "+", REMAINDER):
             if not words and option.count == "+":
                 raise NotPlain
             values[option.dest] = found

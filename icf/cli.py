@@ -48,9 +48,9 @@ class Verb(NamedTuple):
 
 VERBS: dict[str, Verb] = {
     "pass": Verb("linkpass.cmd_pass", "write the call-site tables into a linked image"),
-    "annotate": Verb("linkpass.cmd_annotate", "keep what objects know of their calls through the link"),
+    "annotate": Verb("linkpass.cmd_annotate", "record call targets in objects, so that they survive the link"),
     "cc": Verb("linkpass.cmd_cc", "compile, and annotate the objects"),
-    "link": Verb("linkpass.cmd_link", "link, and let the pass follow"),
+    "link": Verb("linkpass.cmd_link", "run a link command, then the pass"),
     "verify": Verb("linkpass.cmd_verify", "check the tables of an image against its machine code"),
     "dump": Verb("icf.cmd_dump", "print the tables of an image"),
     "cache": Verb("unwind.cmd_cache", "keep what symbolizing needs of images, and look after it"),

@@ -7,7 +7,7 @@
     pointers/    whose address is taken, what is in the slots of vtables, where calls through pointers lead
     tables/      from records to bytes, and back: `icf verify`
     rewrite/     the tables into the image, with nothing else changed
-    link/        `icf link`: understand a link command, run it, let the pass follow
+    link/        `icf link`: understand a link command, run it, then the pass
     annotate     objects that carry what they know of their calls through any link
     keep_unique  which functions should stay unfolded
 

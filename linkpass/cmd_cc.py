@@ -3,6 +3,7 @@
 In front of a compile command, or as a launcher (CMAKE_CXX_COMPILER_LAUNCHER="icf;cc;--"). The compiler's words and
 its exit status go through; a command that makes no objects is run as it is. What it has made is told by what is
 there afterwards: the file of -o, or for each source file an object of its name in the working directory.
+ccache comes after it (`icf cc -- ccache g++`): ccache in front runs `icf` as if it were a compiler.
 """
 
 from __future__ import annotations
@@ -18,18 +19,22 @@ from icf.linkinputs.responsefile import expand
 from icf.printable import say
 
 _NO_OBJECTS = frozenset({"-E", "-S", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
+_EXIT_USAGE = 2
 _CLOCK_STEP_NS = 20_000_000  # file times may lag behind the clock by that much
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="fail when an object cannot be annotated")
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMPILE-COMMAND", help="as always")
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- COMPILE-COMMAND", help="the compile command, unchanged"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
-        raise IcfError("no compile command", hint="icf cc -- c++ -O2 -ffunction-sections -c main.cpp")
+        say("icf cc: error: no compile command", "hint: icf cc -- c++ -O2 -ffunction-sections -c main.cpp")
+        return _EXIT_USAGE
     start_ns = time.time_ns() - _CLOCK_STEP_NS
     try:
         status = subprocess.run(command).returncode
@@ -43,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             annotate(path)
         except (IcfError, OSError) as error:
             say(f"icf cc: {'error' if args.strict else 'warning'}: {error}")
-            say(f"icf cc: {path} is as it was compiled, not annotated")
+            say(f"icf cc: {path}: left as compiled, not annotated")
             status = 1 if args.strict else 0
     return status if status >= 0 else 128 - status
 

@@ -7,7 +7,8 @@ Nothing of it is changed; options are only added at its end, where they bind to 
         driver, linker lld, folds, output prog
 
 Which linker it is follows from the command alone; to ask the linker would take longer than to parse all
-of this a thousand times. Where the compiler chooses it is not known, and none of the answers needs it to be.
+of this a thousand times. Where the compiler chooses it is not known, and none of the answers needs it to be. What a
+wrapper or a configuration file adds is not in the command; `linkpass.link.driver` asks the driver for that.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from icf.errors import IcfError
 from icf.linkinputs.commandline import input_words
 from icf.linkinputs.responsefile import expand
 
 _LINKER = re.compile(r"(?:^|[-.])(lld|gold|mold|bfd)(?:-[0-9.]+)?$")  # ld.lld, aarch64-linux-gnu-ld.gold, lld-19
 _DIRECT = re.compile(r"(?:^|-)(?:ld|ld[.-][a-z]+|lld|gold|mold)(?:-[0-9.]+)?$")
-_NO_LINK = frozenset({"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
+_DRIVER_ENDS_EARLIER = frozenset({"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
+_LINKER_ENDS_EARLIER = frozenset({"--version", "--help"})  # to a linker -S, -E and -M are other things
+_STRIP_ALL = frozenset({"-s", "--strip-all", "-strip-all"})
 _BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _ARCHIVE_MAGIC = b"!<arch>\n"
 _ARCHIVE_HEAD_SIZE_BYTES = 1 << 20
@@ -44,14 +46,34 @@ class LinkCommand(NamedTuple):
     def folds(self) -> bool:
         """Whether identical functions get folded."""
         modes = [option.partition("=")[2] for option in self.options if option.startswith(("--icf=", "-icf="))]
-        return bool(modes) and modes[-1] in ("all", "safe")
+        return bool(modes) and modes[-1] in ("all", "safe") and self.linker != "bfd"
+
+    @property
+    def strips(self) -> bool:
+        """Whether the linker leaves out symbols and debug information."""
+        return any(option in _STRIP_ALL for option in self.options)
+
+    @property
+    def is_clang(self) -> bool:
+        """Whether the driver, or the plugin that compiles during the link, is LLVM's."""
+        names = (os.path.basename(self.command[0]), *self.options)
+        return "clang" in names[0] or any(name.endswith("LLVMgold.so") for name in names[1:])
 
     def has(self, *names: str) -> bool:
         """Whether the linker gets one of these options, with an argument or without."""
         return any(option.partition("=")[0] in names for option in self.options)
 
+    def value_of(self, *names: str) -> str:
+        """What the last of these options says, `--name=value` or `--name value`; "" if there is none."""
+        found = ""
+        for option, following in zip(self.options, (*self.options[1:], ""), strict=True):
+            name, is_joined, value = option.partition("=")
+            if name in names:
+                found = value if is_joined else following
+        return found
+
     def compiles(self) -> bool:
-        """Whether code is made during the link (LTO), so that it is in no object that anybody could read."""
+        """Whether code is made during the link (LTO), so that it is in none of the objects that were given."""
         if any(argument.startswith("-flto") for argument in self.arguments):
             return True
         return any(_is_bitcode(word) for word in input_words(self.arguments)[0])
@@ -60,22 +82,56 @@ class LinkCommand(NamedTuple):
         """The command with further linker options."""
         if self.direct:
             return [*self.command, *options]
-        return [*self.command, *(f"-Wl,{option}" for option in options)]
+        words = list(self.command)
+        for option in options:  # -Wl, splits at commas
+            words += ["-Xlinker", option] if "," in option else [f"-Wl,{option}"]
+        return words
 
 
 def parse_link_command(command: Sequence[str]) -> LinkCommand:
     """Read a command line; response files are opened."""
-    if not command:
-        raise IcfError("no link command", hint="icf link -- c++ -fuse-ld=lld -Wl,--icf=all -o prog *.o")
     base = os.path.basename(command[0]).removesuffix(".exe")
     direct = bool(_DIRECT.search(base))
     arguments = expand(command[1:])
     options = tuple(arguments) if direct else tuple(_linker_options(arguments))
-    output = _output(arguments, options)
+    output = output_of(arguments, options)
+    ends_earlier = _LINKER_ENDS_EARLIER if direct else _DRIVER_ENDS_EARLIER
     relocatable = any(option in ("-r", "-i", "--relocatable") for option in (*arguments, *options))
-    links = not relocatable and not any(argument in _NO_LINK for argument in arguments)
-    linker = _linker_of(base) if direct else _chosen_linker(arguments)
+    links = not relocatable and not any(argument in ends_earlier for argument in arguments) and _has_inputs(arguments)
+    linker = linker_of(base) if direct else chosen_linker(arguments)
     return LinkCommand(tuple(command), direct, links, output, tuple(arguments), options, linker)
+
+
+def output_of(arguments: Sequence[str], options: Sequence[str] = ()) -> str:
+    """The file that is written: what the last `-o` says."""
+    output = "a.out"
+    for known in (arguments, options):
+        for at, argument in enumerate(known):
+            if argument in ("-o", "--output") and at + 1 < len(known):
+                output = known[at + 1]
+            elif argument.startswith("--output="):
+                output = argument.partition("=")[2]
+            elif argument.startswith("-o") and len(argument) > 2 and not argument.startswith("-oformat"):
+                output = argument[2:]
+    return output
+
+
+def chosen_linker(arguments: Sequence[str]) -> str:
+    """The linker that a driver is told to use; the last word on it counts."""
+    choices = [argument.partition("=") for argument in arguments]
+    named = [name for option, _, name in choices if option in ("-fuse-ld", "--ld-path")]
+    return linker_of(named[-1]) if named else ""
+
+
+def linker_of(path: str) -> str:
+    """Which linker has this name."""
+    match = _LINKER.search(os.path.basename(path))
+    return match[1] if match else ""
+
+
+def is_linker(path: str) -> bool:
+    """Whether a program of this name is a linker, and not a compiler driver."""
+    return bool(_DIRECT.search(os.path.basename(path)))
 
 
 def _linker_options(arguments: Sequence[str]) -> Iterator[str]:
@@ -90,29 +146,10 @@ def _linker_options(arguments: Sequence[str]) -> Iterator[str]:
             yield argument
 
 
-def _output(arguments: Sequence[str], options: Sequence[str]) -> str:
-    output = "a.out"
-    for known in (arguments, options):
-        for at, argument in enumerate(known):
-            if argument in ("-o", "--output") and at + 1 < len(known):
-                output = known[at + 1]
-            elif argument.startswith("--output="):
-                output = argument.partition("=")[2]
-            elif argument.startswith("-o") and len(argument) > 2 and not argument.startswith("-oformat"):
-                output = argument[2:]
-    return output
-
-
-def _chosen_linker(arguments: Sequence[str]) -> str:
-    """The linker that a driver is told to use; the last word on it counts."""
-    choices = [argument.partition("=") for argument in arguments]
-    named = [name for option, _, name in choices if option in ("-fuse-ld", "--ld-path")]
-    return _linker_of(os.path.basename(named[-1])) if named else ""
-
-
-def _linker_of(name: str) -> str:
-    match = _LINKER.search(name)
-    return match[1] if match else ""
+def _has_inputs(arguments: Sequence[str]) -> bool:
+    """Whether there is anything to link: a driver that is only asked for its version has nothing."""
+    inputs, libraries = input_words(arguments)
+    return bool(inputs or libraries) or "-" in arguments
 
 
 def _is_bitcode(path: str) -> bool:

@@ -30,6 +30,12 @@ printf '%s\\n' "$made"
 """
 
 
+def keeps_objects(command: LinkCommand) -> bool:
+    """Whether the link leaves its objects somewhere by itself, where an option of ours would change that."""
+    saves = command.linker != "lld" and any(option.endswith("save-temps") for option in command.options)
+    return saves or any("obj-path" in option for option in command.options)
+
+
 def with_kept_objects(command: LinkCommand, added: list[str], folder: str) -> list[str]:
     """The command with these linker options, and with what makes it leave the objects that it makes in `folder`."""
     first = os.path.join(folder, _FIRST)
@@ -38,7 +44,7 @@ def with_kept_objects(command: LinkCommand, added: list[str], folder: str) -> li
     words = command.with_options(added)
     if command.direct:
         return words
-    if "clang" in os.path.basename(command.command[0]):
+    if command.is_clang:
         return [*words, f"-Wl,-plugin-opt=obj-path={first}"]
     wrapper = _true_wrapper(command)
     if not wrapper:

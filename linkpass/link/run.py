@@ -22,7 +22,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from queue import SimpleQueue
 from types import FrameType
 from typing import IO
@@ -47,14 +47,23 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 class RunningLink:
     """A link that was started; `inputs` gives what it reads while it runs, `wait` its end.
 
-    `show_report`, `show_inputs`: the user has asked for these lines, too.
+    `show_report`, `show_inputs`: the user has asked for these lines, too. `corrected` turns what is printed into what
+    the user's own command would print.
     """
 
     def __init__(
-        self, command: list[str], environment: Mapping[str, str], *, show_report: bool, show_inputs: bool
+        self,
+        command: list[str],
+        environment: Mapping[str, str],
+        *,
+        show_report: bool,
+        show_inputs: bool,
+        corrected: Callable[[bytes], bytes],
     ) -> None:
         self.report: list[bytes] = []  # lines about folded sections
         self.files: dict[str, memoryview] = {}  # inputs by path, as long as they could be mapped
+        self.was_interrupted = False  # by a signal that we passed on
+        self._corrected = corrected
         self._show_report, self._show_inputs = show_report, show_inputs
         self._names: SimpleQueue[str | None] = SimpleQueue()
         out, err = _pipe(), _pipe()
@@ -87,13 +96,14 @@ class RunningLink:
         """The exit status, as a shell would give it."""
         self._reader.join()
         status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        for number in _PASSED_ON:
-            if signal.getsignal(number) == self._pass_on:
-                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        self._pid = 0
         return status if status >= 0 else 128 - status
 
     def _pass_on(self, number: int, _frame: FrameType | None) -> None:
-        """A signal that was meant for the link: how that ends is how we end."""
+        """A signal that was meant for the link: how that ends is how we end. After it, the signal ends the pass."""
+        self.was_interrupted = True
+        if not self._pid:
+            raise SystemExit(128 + number)
         os.kill(self._pid, number)
 
     def _read(self, streams: dict[int, tuple[IO[bytes], bytearray]]) -> None:
@@ -116,7 +126,8 @@ class RunningLink:
         chunk = os.read(fd, _PIPE_SIZE_BYTES)
         rest += chunk
         complete = rest.rfind(b"\n") + 1 if chunk else len(rest)
-        shown = b"".join(line for line in rest[:complete].splitlines(keepends=True) if self._is_shown(bytes(line)))
+        lines = bytes(rest[:complete]).splitlines(keepends=True)
+        shown = self._corrected(b"".join(line for line in lines if self._is_shown(line)))
         del rest[:complete]
         try:
             if shown:

@@ -200,7 +200,7 @@ def test_a_signal_ends_the_link(tmp_path: Path, number: signal.Signals) -> None:
     script.write_text("#!/bin/sh\necho $$; exec sleep 60\n")
     script.chmod(0o755)
     launcher = [sys.executable, "-m", "icf", "link", "--"]
-    command = [str(script), "-fuse-ld=lld", "-Wl,--icf=all", "-o", "prog"]
+    command = [str(script), "-fuse-ld=lld", "-Wl,--icf=all", "-o", "prog", "main.o"]
     with subprocess.Popen([*launcher, *command], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         link_pid = int(process.stdout.readline())

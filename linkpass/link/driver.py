@@ -1,0 +1,89 @@
+"""Compiler drivers: whether a command is one, and what it makes of its words.
+
+A wrapper (`exec clang++ -fuse-ld=lld -Wl,--icf=all "$@"`), a configuration file (`--config=`) or the environment
+(`CCC_OVERRIDE_OPTIONS`) may choose the linker and its options. Drivers print the commands that they
+would run when `-###` is among their words, and run none: the last of those commands is the linker's.
+
+To add words to a command, or to run it twice, is safe only if it passes its words on to a driver and does no
+more: a wrapper that signs the program would sign twice. Known names are taken for drivers, other programs and
+scripts are not, but for a script whose last line is `exec DRIVER ... "$@"`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from icf.errors import IcfError
+from icf.linkinputs.responsefile import split_words
+from linkpass.link.command import LinkCommand, chosen_linker, is_linker, linker_of, output_of
+
+_DRIVER = re.compile(
+    r"(?:^|-)(?:g?cc|[gc]\+\+|clang(?:\+\+)?|gfortran|flang|gdc|icp?x|amdclang(?:\+\+)?)(?:-[0-9.]+)?(?:-posix|-win32)?$"
+)
+_LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})  # they hand a link on to the command that follows
+_SCRIPT_SIZE_LIMIT_BYTES = 1 << 16
+_PASSES_ON = re.compile(r"\s*exec\s+[\"']?([^\s\"']+)[\"']?\s(?:.*\s)?(?:\"\$@\"|\$\{1\+\"\$@\"\})\s*")
+
+
+def passes_words_on(command: LinkCommand) -> bool:
+    """Whether the command hands its words to a linker, and leaves the output alone."""
+    if command.direct:
+        return True
+    words = command.command
+    name = words[1] if os.path.basename(words[0]) in _LAUNCHERS and len(words) > 1 else words[0]
+    from shutil import which
+
+    path = which(name)
+    script = _script(path) if path is not None else None
+    if script is not None:
+        lines = [line for line in script.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        ending = _PASSES_ON.fullmatch(lines[-1]) if lines else None
+        if ending is None:
+            return False
+        name = ending[1]
+    return bool(_DRIVER.search(os.path.basename(name)))
+
+
+def ask_driver(command: LinkCommand) -> LinkCommand:
+    """The command with what its driver adds; as it is where there is nothing to be learnt."""
+    if command.direct or not passes_words_on(command):
+        return command
+    words = _linker_words([*command.command, "-###"])
+    if not words:
+        return command
+    named = linker_of(words[0]) or chosen_linker(words)  # gcc runs collect2, which looks for the linker
+    output = output_of(words)
+    arguments = (*command.arguments, *words[1:])
+    return command._replace(output=output, arguments=arguments, options=tuple(words[1:]), linker=named)
+
+
+def _linker_words(command: list[str]) -> list[str]:
+    """The linker's command line among those that the driver would run."""
+    import subprocess
+
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+    except OSError:
+        return []
+    for line in reversed(os.fsdecode(done.stderr).splitlines()):
+        if not line.startswith(" "):
+            continue
+        try:
+            words = split_words(line, "-###")
+        except IcfError:
+            return []
+        if words and (is_linker(words[0]) or os.path.basename(words[0]) == "collect2"):
+            return words
+    return []
+
+
+def _script(path: str) -> str | None:
+    """The text of a script; None for other programs."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_SCRIPT_SIZE_LIMIT_BYTES)
+    except OSError:
+        return None
+    return os.fsdecode(text) if text.startswith(b"#!") else None

@@ -1,0 +1,203 @@
+"""A link that folds, and the pass over what it wrote.
+
+    added to the link                      so that
+    -o in a directory of ours              the program has its name only when it has its tables (`linkpass.link.output`)
+    --print-icf-sections --trace           classes and objects are known; both are kept from the user
+    see `linkpass.link.lto_objects`        objects that are made during the link (LTO) are kept for a while
+    --color-diagnostics and the like       diagnostics are as colourful as without us, though they go through a pipe
+
+While the linker works the objects that it names are read. Nothing is done to a file that this link has not written: a
+build system may ask for `-Wl,--version`, or link nothing (`--thinlto-index-only`), beside a program of long ago.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+from icf.errors import IcfError
+from icf.printable import say
+from linkpass.link.command import LinkCommand
+from linkpass.link.driver import passes_words_on
+from linkpass.link.lto_objects import keeps_objects
+from linkpass.link.output import HiddenOutput, Identity
+from linkpass.link.run import RunningLink
+
+if TYPE_CHECKING:
+    from linkpass.objects.functions import LinkObjects
+
+_REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
+_FILES_WITH_OUTPUT_NAME = ("-Map", "--Map", "--dependency-file", "--time-trace", "--why-extract")
+
+
+class Wishes(NamedTuple):
+    """What the options of `icf link` say."""
+
+    strict: bool
+    summary: bool
+    keep_relocations: bool
+
+
+def link_and_pass(command: LinkCommand, wishes: Wishes) -> int:
+    """Run the link, and the pass over its output; the exit status."""
+    gc.disable()  # all there is gets used until the end
+    if passes_words_on(command) and not any(option.startswith("--incremental") for option in command.options):
+        with HiddenOutput(command.output) as hidden:
+            status = _link_and_pass(command, wishes, hidden)
+        if status is not None:
+            return status
+    return _link_and_pass(command, wishes, None) or 0
+
+
+def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None) -> int | None:
+    """The exit status; None if the command has to be run without a hidden output."""
+    with ExitStack() as folders:
+        made = ""
+        if command.compiles() and not keeps_objects(command):
+            from tempfile import TemporaryDirectory
+
+            made = folders.enter_context(TemporaryDirectory(prefix="icf-link-"))
+        before = Identity.of(command.output)
+        link = _start(command, wishes, hidden, made)
+        objects: LinkObjects | Exception
+        try:
+            objects = _read_inputs(link)
+        except Exception as error:  # whatever it is, the link goes on
+            objects = error
+        status = link.wait()
+        has_written = Identity.of(command.output) not in (before, None)
+        if hidden is not None and hidden.is_written():
+            if (status or has_written) and not link.was_interrupted:
+                return None  # something that runs after the linker looks for the program under its name
+        elif not has_written:
+            return status  # it was no link
+        else:
+            hidden = None
+        return status or _finish(command, wishes, hidden, link, objects, made)
+
+
+def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str) -> RunningLink:
+    """Start the link with what the pass needs; `made` is the folder for objects that the link makes."""
+    added = [] if command.has(_REPORT) else [_REPORT]
+    added += [] if command.has(_TRACE, "-t") else [_TRACE]
+    keeps_relocations = wishes.keep_relocations and not command.has(_RELOCATIONS, "-q")
+    added += [_RELOCATIONS] if keeps_relocations and command.linker in ("lld", "") else []
+    show_report, show_inputs = _REPORT not in added, _TRACE not in added
+    added += _linker_colours(command)
+    added += ["-o", hidden.path] if hidden is not None and hidden.path else []
+    if made:
+        from linkpass.link.lto_objects import with_kept_objects
+
+        words = with_kept_objects(command, added, made)
+    else:
+        words = command.with_options(added)
+    return RunningLink(
+        words + _driver_colours(command),
+        _environment(command),
+        show_report=show_report,
+        show_inputs=show_inputs,
+        corrected=bytes if hidden is None else hidden.shown_bytes,
+    )
+
+
+def _finish(
+    command: LinkCommand,
+    wishes: Wishes,
+    hidden: HiddenOutput | None,
+    link: RunningLink,
+    objects: LinkObjects | Exception,
+    made: str,
+) -> int:
+    """Run the pass, and give the program its name."""
+    output = command.output
+    path = output if hidden is None else hidden.path
+    shown = str if hidden is None else hidden.shown
+    failed = False
+    try:
+        if isinstance(objects, Exception):
+            raise objects
+        lines = _pass(path, os.path.dirname(output), link, objects, made)
+        if wishes.summary:
+            say(*map(shown, lines))
+    except Exception as error:  # a build must not break because of us
+        failed = True
+        kind = "error" if wishes.strict else "warning"
+        say(f"icf link: {kind}: the pass failed: {shown(_described(error))}")
+    if failed and wishes.strict:
+        return 1
+    if failed:
+        say(f"icf link: {output}: left as linked, no tables added")
+    if hidden is not None:
+        hidden.publish(tuple(filter(None, map(command.value_of, _FILES_WITH_OUTPUT_NAME))))
+    return 0
+
+
+def _environment(command: LinkCommand) -> dict[str, str]:
+    """gold words its report in the user's language."""
+    return dict(os.environ) if command.linker in ("lld", "mold") else {**os.environ, "LC_ALL": "C"}
+
+
+def _linker_colours(command: LinkCommand) -> list[str]:
+    """What makes a linker colour its diagnostics as it does on a terminal."""
+    option = "--color-diagnostics"
+    return [option] if command.linker in ("lld", "mold") and _is_colourful() and not command.has(option) else []
+
+
+def _driver_colours(command: LinkCommand) -> list[str]:
+    """The same for a compiler."""
+    if command.direct or not _is_colourful():
+        return []
+    is_set = any("color-diagnostics" in word or "diagnostics-color" in word for word in command.arguments)
+    return [] if is_set else ["-fdiagnostics-color=always"]
+
+
+def _is_colourful() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and "NO_COLOR" not in os.environ
+
+
+def _read_inputs(link: RunningLink) -> LinkObjects:
+    """Read the objects as the linker names them, and get ready for the pass."""
+    from icf.linkinputs.inputs import open_inputs
+    from linkpass.objects.functions import LinkObjects
+    from linkpass.pipeline import prepare
+
+    prepare()
+    objects = LinkObjects()
+    inputs = open_inputs([], missing_ok=True, opened=link.files)
+    for name in link.inputs():
+        for object_file in inputs.of(name):
+            objects.add(object_file)
+            objects.read_ahead()
+    return objects
+
+
+def _pass(path: str, directory: str, link: RunningLink, objects: LinkObjects, made: str) -> list[str]:
+    """Run the pass over the file at `path`, whose place is in `directory`; the summary."""
+    from icf.folds.report import parse_icf_report
+    from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
+    from linkpass.summary import summary_lines
+
+    if made:
+        from icf.linkinputs.inputs import open_inputs
+        from linkpass.link.lto_objects import kept_objects
+
+        for object_file in open_inputs(kept_objects(made)):
+            objects.add(object_file)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    report = parse_icf_report(b"\n".join(link.report), "what the linker said")
+    # .dwo files may lie beside the program
+    return summary_lines(run_pass(path, Options(debug_roots=(directory or os.curdir,)), report, objects))
+
+
+def _described(error: Exception) -> str:
+    """What went wrong; of what should not happen also where."""
+    if isinstance(error, IcfError | OSError):
+        return str(error)
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f" in {os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno}" if place else ""
+    return f"{type(error).__name__}{where}: {error}"
