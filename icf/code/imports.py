@@ -1,18 +1,84 @@
-"""What is known of functions of the C and C++ runtime by their names alone."""
+"""What is known of functions of the C and C++ runtime by their names alone.
+
+A function often ends with a jump to one of them, which leaves no frame. Most return to the caller and jump to nothing
+that they were given; then nothing of the program runs in the place of the jump. That is so for the functions listed
+here alone, and for each only while the process keeps the runtime's own definition of what it goes on to:
+
+    jmp _ZdlPvm@plt         the runtime's sized operator delete, which is   jmp _ZdlPv@plt
+    _ZdlPv                  and that is the program's own, where it defines one
+
+`__cxa_end_catch` is not among them: it jumps to where the exception says, whoever made it.
+"""
 
 from __future__ import annotations
 
-# They return to their caller: they jump or call to nothing that they were given. Functions often end with a jump to one
-_LEAVES = frozenset(
-    """_ZdlPv _ZdlPvm _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPv _ZdaPvm _Znwm _Znam free malloc calloc realloc
-    memcpy memmove memset memcmp memchr strlen strcmp strncmp strcpy strncpy strchr strrchr __cxa_end_catch
-    __cxa_free_exception __cxa_atexit __cxa_thread_atexit __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort
-    atexit pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock pthread_mutex_destroy pthread_mutex_init
-    pthread_rwlock_rdlock pthread_rwlock_wrlock pthread_rwlock_unlock
-    pthread_cond_signal pthread_cond_broadcast""".split()
-)
-# std::string of the library, with its own allocator: likewise
+from collections.abc import Callable
+from functools import cache
+
+# a function, and those that its code may go on to by their names; those in turn to theirs
+_GOES_ON_TO = {
+    name: tuple(others.split())
+    for name, _, others in (
+        line.strip().partition(" ")
+        for line in """\
+        malloc
+        free
+        calloc malloc
+        realloc malloc free
+        _Znwm malloc
+        _ZnwmRKSt9nothrow_t _Znwm
+        _ZnwmSt11align_val_t aligned_alloc posix_memalign memalign
+        _ZnwmSt11align_val_tRKSt9nothrow_t _ZnwmSt11align_val_t
+        _Znam _Znwm
+        _ZnamRKSt9nothrow_t _Znam _ZnwmRKSt9nothrow_t
+        _ZnamSt11align_val_t _ZnwmSt11align_val_t
+        _ZnamSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_t _ZnwmSt11align_val_tRKSt9nothrow_t
+        _ZdlPv free
+        _ZdlPvm _ZdlPv
+        _ZdlPvRKSt9nothrow_t _ZdlPv
+        _ZdlPvSt11align_val_t free
+        _ZdlPvmSt11align_val_t _ZdlPvSt11align_val_t
+        _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdlPvSt11align_val_t
+        _ZdaPv _ZdlPv
+        _ZdaPvm _ZdaPv
+        _ZdaPvRKSt9nothrow_t _ZdaPv _ZdlPvRKSt9nothrow_t
+        _ZdaPvSt11align_val_t _ZdlPvSt11align_val_t
+        _ZdaPvmSt11align_val_t _ZdaPvSt11align_val_t
+        _ZdaPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_t _ZdlPvSt11align_val_tRKSt9nothrow_t
+        memcpy
+        memmove
+        memset
+        memcmp
+        memchr
+        strlen
+        strcmp
+        strncmp
+        strcpy
+        strncpy
+        strchr
+        strrchr
+        atexit __cxa_atexit calloc
+        __cxa_atexit calloc
+        __cxa_thread_atexit __cxa_thread_atexit_impl calloc malloc
+        __cxa_free_exception free
+        __cxa_guard_acquire syscall
+        __cxa_guard_release syscall
+        __cxa_guard_abort syscall
+        pthread_mutex_lock
+        pthread_mutex_trylock
+        pthread_mutex_unlock
+        pthread_mutex_destroy
+        pthread_mutex_init
+        pthread_rwlock_rdlock
+        pthread_rwlock_wrlock
+        pthread_rwlock_unlock
+        pthread_cond_signal
+        pthread_cond_broadcast""".splitlines()
+    )
+}
+# std::string of the library, with its own allocator: its members go on to others of them, and to these
 _STRING = tuple(f"_ZN{const}St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE" for const in ("", "K"))
+_STRING_GOES_ON_TO = (*(f"{prefix}*" for prefix in _STRING), "_Znwm", "_ZdlPv", "_ZdlPvm", "memcpy", "memmove")
 # They never return. Compilers put code behind a call of one that is reached from elsewhere
 _ENDLESS = frozenset(
     """_Exit _Unwind_Resume __assert_fail __cxa_bad_cast __cxa_bad_typeid __cxa_pure_virtual __cxa_rethrow __cxa_throw
@@ -21,6 +87,9 @@ _ENDLESS = frozenset(
 )
 _LIBRARY = "_ZSt"  # std::__throw_length_error and its kind
 _THROWS = "__throw_"
+_ENDLESS_GO_ON_TO = ("abort", "_exit", "__cxa_throw", "_ZSt9terminatev")
+# what a module exports that is the runtime: of C, of C++
+_MARKS_OF_C, _MARKS_OF_CXX = ("__libc_start_main", "__tls_get_addr"), ("_ZSt9terminatev",)
 
 
 def is_endless(symbol: str) -> bool:
@@ -29,7 +98,33 @@ def is_endless(symbol: str) -> bool:
     return name in _ENDLESS or name.startswith(_LIBRARY) and _THROWS in name
 
 
-def comes_back(symbol: str) -> bool:
-    """Whether a jump to an imported function may lead back into a function of the image, other than to its caller."""
+@cache
+def goes_on_to(symbol: str) -> frozenset[str] | None:
+    """The names by which the runtime's function may jump on, `prefix*` among them; None: by pointers, too."""
     name = symbol.partition("@")[0]
-    return name not in _LEAVES and not name.startswith(_STRING) and not is_endless(name)
+    if is_endless(name):
+        return frozenset(_ENDLESS_GO_ON_TO) - {name}
+    todo = list(_STRING_GOES_ON_TO if name.startswith(_STRING) else _GOES_ON_TO.get(name, (name,)))
+    if todo == [name]:
+        return None
+    found: set[str] = set()
+    while todo:
+        other = todo.pop()
+        if other not in found:
+            found.add(other)
+            todo += _GOES_ON_TO.get(other, ())
+    return frozenset(found - {name})
+
+
+def comes_back(symbol: str, is_replaced: Callable[[str], bool]) -> bool:
+    """Whether a jump to an imported function may lead back into a function that is not the runtime's.
+
+    `is_replaced` says of a name, or `prefix*`, whether the process has a definition of its own.
+    """
+    names = goes_on_to(symbol)
+    return names is None or any(map(is_replaced, names))
+
+
+def marks_of_owner(name: str) -> tuple[str, ...]:
+    """What the runtime library exports, one of them, that is the usual owner of a name."""
+    return _MARKS_OF_CXX if name.startswith(("_Z", "__cxa_")) else _MARKS_OF_C

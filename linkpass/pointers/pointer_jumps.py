@@ -6,7 +6,8 @@
     mov %rax, (%rsp)  ret  any pointer: a retpoline
     jmp callback@plt       a function of another module, which may jump back through any pointer
 
-A jump to `operator delete`, `free` and their kind is none: they jump to nothing that they were given. Which slot it is
+A jump to `operator delete`, `free` and their kind is none: they jump to nothing that they were given, unless the image
+replaces what they go on to (`icf.code.imports`). Which slot it is
 does not depend on the member, so a jump belongs to all members of its body.
 """
 
@@ -23,7 +24,7 @@ from icf.code.indirect import find_indirect
 from icf.code.jumps import find_retpolines, is_retpoline
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
-from icf.elf.types import SHT_RELA, Machine
+from icf.elf.types import SHT_RELA, STB_LOCAL, Machine
 from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
 from icf.model import ANY_POINTER
@@ -50,8 +51,9 @@ NO_POINTER_JUMPS = PointerJumps(_NO_PLACES, _NO_SLOTS, _NO_PLACES, _NO_PLACES, _
 def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> PointerJumps:
     """Those of all bodies of an image."""
     found = find_indirect(image, bodies.start, bodies.end, _parts(image, bodies, functions))
-    keep = ~np.isin(found.jump_place, _places_of_leaves(image))
-    stubs = [stub for stub, symbol in image.plt_stubs.items() if comes_back(symbol)]
+    defined = _defined_names(image)
+    keep = ~np.isin(found.jump_place, _places_of_leaves(image, defined))
+    stubs = [stub for stub, symbol in image.plt_stubs.items() if _comes_back(symbol, defined)]
     retpolines = find_retpolines(image)
     # gcc's have no size, so they are in no body: who jumps to one jumps on
     row = np.searchsorted(bodies.start, retpolines[bodies.at(retpolines) < 0], side="right") - 1
@@ -79,7 +81,22 @@ def _parts(image: Image, bodies: Bodies, functions: Functions) -> U64:
     return np.unique(np.concatenate([functions.low[functions.part > 0], bodies.symbol_value[parts]]))
 
 
-def _places_of_leaves(image: Image) -> U64:
+def _defined_names(image: Image) -> frozenset[str]:
+    """The names that an image defines for all modules; runtime libraries have them from it, too."""
+    symbols = image.dynamic_symbols
+    return frozenset(symbols.names(np.flatnonzero(symbols.is_defined & (symbols.bind != STB_LOCAL)).tolist()))
+
+
+def _comes_back(symbol: str, defined: frozenset[str]) -> bool:
+    def is_replaced(name: str) -> bool:
+        if name.endswith("*"):
+            return any(each.startswith(name[:-1]) for each in defined)
+        return name in defined
+
+    return comes_back(symbol, is_replaced)
+
+
+def _places_of_leaves(image: Image, defined: frozenset[str]) -> U64:
     """Where the loader puts the addresses of imported functions that jump to nothing that they were given."""
     places = []
     for section in image.sections:
@@ -87,6 +104,8 @@ def _places_of_leaves(image: Image) -> U64:
         if relocations is None or not relocations.count:
             continue
         symbols = relocations.symbols
-        leaves = [row for row in np.unique(relocations.symbol).tolist() if row and not comes_back(symbols.name(row))]
+        leaves = [
+            row for row in np.unique(relocations.symbol).tolist() if row and not _comes_back(symbols.name(row), defined)
+        ]
         places.append(relocations.offset[np.isin(relocations.symbol, leaves)])
     return np.concatenate([np.empty(0, np.uint64), *places])

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from icf.code.imports import marks_of_owner
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE
 from icf.elf.versions import read_versions
@@ -42,6 +43,9 @@ class Exports(Protocol):
     def find(self, symbol: str) -> Sequence[Export]:
         """Those that `symbol` or `symbol@version` may be bound to."""
 
+    def replaces(self, name: str) -> bool:
+        """Whether this module defines a function of the runtime, or one of `prefix*`, and is not the runtime itself."""
+
 
 class ListedExports:
     """Exports given one by one, which are taken when one is first asked for: a library has 100,000."""
@@ -63,6 +67,13 @@ class ListedExports:
         name, _, version = symbol.partition("@")
         return [export for export in self._by_name.get(name, ()) if export.answers(version)]
 
+    def replaces(self, name: str) -> bool:
+        if name.endswith("*"):
+            is_defined = any(each.startswith(name[:-1]) for each in self._by_name)
+        else:
+            is_defined = name in self._by_name
+        return is_defined and self._by_name.keys().isdisjoint(marks_of_owner(name))
+
 
 class ImageExports:
     """The dynamic symbols of an image, read when first asked for."""
@@ -75,6 +86,9 @@ class ImageExports:
 
     def find(self, symbol: str) -> Sequence[Export]:
         return self._listed.find(symbol)
+
+    def replaces(self, name: str) -> bool:
+        return self._listed.replaces(name)
 
     @cached_property
     def _listed(self) -> ListedExports:

@@ -49,6 +49,7 @@ class Process:
         self._starts = [module.start for module in self._modules]
         self._programs: dict[Module, Program] = {}
         self._nodes_named: dict[str, list[int]] = {}
+        self._replaced: dict[str, bool] = {}
 
     @classmethod
     def of(cls, program: Program) -> Process:
@@ -90,6 +91,13 @@ class Process:
         if nodes is None:
             nodes = self._nodes_named[symbol] = self._define(symbol)
         return nodes
+
+    def replaces(self, name: str) -> bool:
+        """Whether a module has a definition of its own of a function of the runtime, or of one of `prefix*`."""
+        is_replaced = self._replaced.get(name)
+        if is_replaced is None:
+            is_replaced = self._replaced[name] = any(module.exports.replaces(name) for module in self._modules)
+        return is_replaced
 
     def _define(self, symbol: str) -> list[int]:
         found: list[int] = []

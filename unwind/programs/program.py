@@ -19,11 +19,12 @@ Bodies that are in no fold class come from `functions` as addresses ask for them
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from icf.code.imports import comes_back, goes_on_to
 from icf.model import (
     ALL_MEMBERS,
     ANY_POINTER,
@@ -376,6 +377,19 @@ class Program:
             return nodes
         bodies = dict.fromkeys(self.candidates[node][0] for node in nodes)
         return [node for body in bodies for node in body.nodes]
+
+    def comes_back(self, symbol: str) -> bool:
+        """Whether a jump to an import may lead to functions of known modules other than those that it means."""
+        return comes_back(symbol, self._replaces)
+
+    def nodes_behind(self, symbol: str, caller: Body) -> list[int]:
+        """The candidates of known modules that the runtime's function of that name goes on to by their names."""
+        names = sorted(filter(self._replaces, goes_on_to(symbol) or ()))
+        return [node for name in names for node in self.nodes_named(name, caller)]
+
+    @property
+    def _replaces(self) -> Callable[[str], bool]:
+        return (self.process or self.exports).replaces
 
     def nodes_exported(self, symbol: str) -> tuple[list[int], bool]:
         """The candidates that an import can mean here, and whether it can mean no others of this image."""

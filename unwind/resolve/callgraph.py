@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from icf.code.imports import comes_back
 from icf.tables.pointed import meant_by_thunk
 from unwind.programs.program import Body, Program
 from unwind.resolve.dispatch import bits
@@ -102,7 +101,7 @@ class _TailCalls:
         followed = []  # the tables have jumps to imports among those to where a pointer says
         for jump, symbol in jumps.imports:
             named = self._imported(symbol, body)
-            nodes.update(named)
+            nodes.update(named, self._program.nodes_behind(symbol, body))
             if self._may_come_back(symbol, named):
                 wild = True
             else:
@@ -123,7 +122,7 @@ class _TailCalls:
     def _imported(self, symbol: str, body: Body) -> list[int]:
         """What an import means, less the runtime's own functions that jump to nothing of others."""
         nodes = self._program.nodes_named(symbol, body)
-        if not comes_back(symbol):
+        if not self._program.comes_back(symbol):
             nodes = [node for node in nodes if self._program.candidates[node][0].program.bodies]
         return nodes
 
@@ -131,7 +130,7 @@ class _TailCalls:
         """Whether a jump to an import may lead elsewhere than to those that it is known to mean."""
         if named:
             return self._program.process is None or not self._program.process.is_whole
-        return comes_back(symbol)
+        return self._program.comes_back(symbol)
 
     def _landing(self, node: int, body: Body, landed: Body) -> list[int]:
         """The candidates of `landed` that an unrecorded jump of `node` enters."""

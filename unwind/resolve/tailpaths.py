@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from icf.code.imports import comes_back
 from icf.folds.aliases import base_name, is_cold_part
 from unwind.programs.program import Body, Program
 
@@ -186,7 +185,7 @@ class TailPaths:
                 landings = {program.candidates[node][0] for node in named}
                 for landed in landings:
                     ways.append(Exit(jump, landed, self._pairs(jump, body, landed, landed.mask_of(named), whole)))
-                if len(landings) != 1 and (landings or comes_back(symbol)):
+                if len(landings) != 1 and (landings or program.comes_back(symbol)):
                     unknown.add(jump)
         return Exits(tuple(ways), frozenset(unknown), frozenset(bodies[1:]))
 
