@@ -1,14 +1,14 @@
 """Compiles in place the kernels whose sources changed; `make` runs it before everything else.
 
-A kernel that is older than any kernel source counts as changed, because a `.pxd` may be used by several;
-Cython itself then compiles only what depends on the change. Without a C compiler a stale kernel
+Cython knows which `.pxd` a kernel uses: it translates to C again what depends on a change, and leaves the other
+C files as they are. A kernel that is older than its C file is compiled. Without a C compiler a stale kernel
 is removed: the sources then run as plain Python, and what runs is always what the sources say.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -36,14 +36,31 @@ def main() -> int:
         print(f"setup: no C compiler ({compiler}): the kernels run as plain Python, which is slow", file=sys.stderr)
         return 0
     print("setup: compiles the kernels", file=sys.stderr)
-    cythonize = [sys.executable, "-m", "Cython.Build.Cythonize", "--inplace", "--quiet", *map(str, sources)]
-    done = subprocess.run(cythonize, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        print(done.stdout, file=sys.stderr)
-        return done.returncode
-    for kernel in built:  # Cython leaves alone what is up to date; say that we looked
+    _compile(dict(zip(KERNELS, built, strict=True)))
+    for kernel in built:  # those that were up to date count as looked at
         kernel.touch()
     return 0
+
+
+def _compile(built: dict[str, Path]) -> None:
+    """Translate and compile what is stale of the kernels, given by name with the file that each is compiled to."""
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+
+    os.chdir(ROOT)
+    sources = [Extension(name, [name.replace(".", "/") + ".py"]) for name in built]
+    extensions = cythonize(sources, quiet=True, compiler_directives={"show_performance_hints": False})
+    stale = [each for each in extensions if _is_older(built[each.name], Path(each.sources[0]))]
+    # not `setup()`: that would read pyproject.toml and compile all that is listed there
+    command = Distribution({"ext_modules": stale}).get_command_obj("build_ext")
+    command.inplace = True
+    command.parallel = os.cpu_count()
+    command.ensure_finalized()
+    command.run()
+
+
+def _is_older(kernel: Path, source: Path) -> bool:
+    return not kernel.exists() or kernel.stat().st_mtime_ns < source.stat().st_mtime_ns
 
 
 if __name__ == "__main__":
