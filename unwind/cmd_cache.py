@@ -30,7 +30,8 @@ from icf.printable import printable, say
 from unwind.symcache.checking import Finding, check_content, check_file, json_lines
 from unwind.symcache.container import COMPLETE as IS_COMPLETE
 from unwind.symcache.container import Container
-from unwind.symcache.folder import COMPLETE, DEFAULT_LIMIT_BYTES, Folder, parse_size
+from unwind.symcache.folder import DEFAULT_LIMIT_BYTES, Folder, parse_size
+from unwind.symcache.ownership import COMPLETE
 from unwind.symcache.room import Entry, entries_of, shrink, tidy
 from unwind.symcache.sources import SECTION, Sought, Sources
 from unwind.symcache.store import ensure

@@ -343,9 +343,9 @@ def test_a_symcache_that_keeps_what_was_asked_says_the_same(program: Path, tmp_p
     asked = addresses(program, "plain|main", step=7)
     whole = symbolize("-e", program, *asked)
     for _ in range(2):
-        assert symbolize("-e", program, "--lazy", "--cache-dir", tmp_path, *asked) == whole
+        assert symbolize("-e", program, "--lazy", "--cache-dir", tmp_path / "cache", *asked) == whole
     text = "".join(f"{address}\n" for address in [*asked, "plain"])
-    assert symbolize("-e", program, "--lazy", "--cache-dir", tmp_path, text=text).startswith(whole)
+    assert symbolize("-e", program, "--lazy", "--cache-dir", tmp_path / "cache", text=text).startswith(whole)
 
 
 @pytest.fixture(scope="module", params=[GOLD, LLD], ids=str)

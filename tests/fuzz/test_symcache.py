@@ -39,14 +39,14 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("symcache")
     image = Path(shutil.copy(SHOP, folder / "shop"))
     assert cli.main(["pass", "-q", str(image)]) == 0
-    return Path(ensure(Sought(str(image)), Folder(str(folder)))[0]).read_bytes()
+    return Path(ensure(Sought(str(image)), Folder(str(folder / "cache")))[0]).read_bytes()
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """One of many blocks."""
     image = many_functions(tmp_path_factory.mktemp("symcache"))
-    return Path(ensure(Sought(str(image)), Folder(str(image.parent)))[0]).read_bytes()
+    return Path(ensure(Sought(str(image)), Folder(str(image.parent / "cache")))[0]).read_bytes()
 
 
 def opened(data: bytes | bytearray) -> SymCache:

@@ -114,7 +114,7 @@ def test_the_records_of_an_image_name_nested_frames(annotated: Path, at: dict[st
 
 
 def test_the_resolver_opens_an_image_by_its_path(annotated: Path, at: dict[str, int], tmp_path: Path) -> None:
-    resolver = Resolver.open(str(annotated), cache_dir=str(tmp_path))
+    resolver = Resolver.open(str(annotated), cache_dir=str(tmp_path / "cache"))
     annotated.rename(annotated.with_name("gone"))  # it is the symcache that knows
     inner, outer, _ = resolver.resolve((at["p"], at["in_a"], at["after_b"]))
     annotated.with_name("gone").rename(annotated)

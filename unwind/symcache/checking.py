@@ -10,8 +10,9 @@ from typing import NamedTuple
 from icf.errors import FormatError, IcfError
 from icf.model import MemberFlag
 from unwind.symcache.container import Container
-from unwind.symcache.folder import COMPLETE, Folder
+from unwind.symcache.folder import Folder
 from unwind.symcache.found import Located
+from unwind.symcache.ownership import COMPLETE
 from unwind.symcache.partial import PartialFile
 from unwind.symcache.records import META
 from unwind.symcache.room import Entry

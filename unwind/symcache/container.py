@@ -28,6 +28,7 @@ A file that breaks a rule gives a `FormatError`; the store then makes a new one.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import zlib
@@ -84,12 +85,15 @@ class Container:
         self.repair: Callable[[], Container | None] | None = None  # makes the file anew when it turns out damaged
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a file and check its head."""
+    def open(cls, path: str | os.PathLike[str], *, is_own: bool = False) -> Self:
+        """Open a file and check its head. With `is_own`, an `OSError` for a link and another user's file."""
         name = os.fspath(path)
-        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
+        flags = os.O_NOFOLLOW if is_own else 0
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags)  # a pipe is not waited for
         try:
             status = os.fstat(fd)
+            if is_own and (status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+                raise PermissionError(errno.EPERM, "another user may write to it", name)
             if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD.size:
                 raise FormatError(name, "head", 0, f"{status.st_size} bytes are no symcache")
         except BaseException:

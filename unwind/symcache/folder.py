@@ -4,9 +4,11 @@
     build-id-91ab..-23aa...partial    what was asked for of an image so far (lazy.py)
     stamps/801-c2...-1829...          a link to `build-id-91ab..-23aa..`: a file with that stamp is that image
     .build-id-91ab...lock             held while the file is made, so that one makes it and the others wait
+    icf-symcaches                     says that this is such a folder (ownership.py)
 
 Equal names of images mean nothing here, and an image needs none. Whatever is missing or in the way, be it a lock, a
-link or the folder, costs time and is no error: only `write` raises.
+link or the folder, costs time and is no error: only `write` raises. A folder that is not this user's own is neither
+read nor written to.
 
 A file is used when it is opened: its time of change says when, to the hour, which room.py goes by when the files
 together have more than `limit_bytes`.
@@ -23,6 +25,7 @@ from icf.printable import say
 from icf.typed import TYPE_CHECKING
 from unwind.symcache.container import STALE_TABLES, Container
 from unwind.symcache.identity import Recognized, is_settled, recognize, stamp_of
+from unwind.symcache.ownership import MARKER, STAMPS, problem_of, problem_of_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,9 +33,7 @@ if TYPE_CHECKING:
 
     from icf.elf.image import Image
 
-COMPLETE, PARTIAL = ".symcache", ".partial"
 DEFAULT_LIMIT_BYTES = 4 << 30
-STAMPS = "stamps"
 _USED_STEP_S = 3600.0
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -40,22 +41,38 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 class Folder:
     """A folder of symcaches; it is made when something is written."""
 
-    def __init__(self, path: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    def __init__(self, path: str, limit_bytes: int = DEFAULT_LIMIT_BYTES, home: str = "") -> None:
+        """`home`: a folder that must be this user's own, or no folder is made in it."""
         self.path = path
         self.limit_bytes = limit_bytes
+        self._home = home
+        self._problem: str | None = None
 
     @classmethod
     def chosen(cls, cache_dir: str | os.PathLike[str] | None = None) -> Self:
         """The folder that is named, that of $ICF_CACHE_DIR, or the user's; its bound is $ICF_CACHE_SIZE."""
         environment = os.environ
         path = os.fspath(cache_dir) if cache_dir is not None else environment.get("ICF_CACHE_DIR", "")
+        home = ""
         if not path:
             base = environment.get("XDG_CACHE_HOME", "")
-            path = os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "icf")
+            if not os.path.isabs(base):
+                home = os.path.expanduser("~")
+                base = os.path.join(home, ".cache")
+            elif os.path.isdir(base):
+                home = base
+            path = os.path.join(base, "icf")
         if not path.startswith("~"):  # of a user without a home, who has no folder
             path = os.path.abspath(path)
         size = environment.get("ICF_CACHE_SIZE", "")
-        return cls(path, parse_size(size, "ICF_CACHE_SIZE") if size else DEFAULT_LIMIT_BYTES)
+        return cls(path, parse_size(size, "ICF_CACHE_SIZE") if size else DEFAULT_LIMIT_BYTES, home)
+
+    @property
+    def problem(self) -> str:
+        """Why the folder is not used; empty if it is, or can be made."""
+        if self._problem is None:
+            self._problem = problem_of(self.path)
+        return self._problem or ""
 
     # Files
 
@@ -64,9 +81,11 @@ class Folder:
 
     def open(self, name: str) -> Container | None:
         """An entry, checked to be what its name says, or None; `FormatError` if it is damaged."""
+        if self.problem:
+            return None
         path = self.path_of(name)
         try:
-            container = Container.open(path)
+            container = Container.open(path, is_own=True)
         except OSError:
             return None
         head = container.head
@@ -94,16 +113,29 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Take an entry away; no error where that cannot be done."""
+        if self.problem:
+            return
         try:
             os.unlink(self.path_of(name))
         except OSError:
             pass
 
     def make(self) -> None:
-        """Make the folder itself; `OSError`."""
+        """Make the folder itself; `OSError`, also where it is not this user's own."""
         if not os.path.isabs(self.path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
+        if self.problem:
+            raise OSError(errno.EPERM, self.problem, self.path)
+        marker = self.path_of(MARKER)
+        if os.path.lexists(marker):
+            return
+        if self._home and not os.path.isdir(self.path) and (problem := problem_of_home(self._home)):
+            raise OSError(errno.EPERM, problem, self.path)
         os.makedirs(self.path, mode=0o700, exist_ok=True)
+        self._problem = None  # it may have appeared a moment ago
+        if self.problem:
+            raise OSError(errno.EPERM, self.problem, self.path)
+        os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
 
     def _use(self, path: str) -> None:
         try:
@@ -116,6 +148,8 @@ class Folder:
 
     def recall(self, stamp: str) -> str:
         """The image that a file with this stamp is, without what tells the kind of entry; "" if that is not known."""
+        if self.problem:
+            return ""
         try:
             return os.readlink(os.path.join(self.path, STAMPS, stamp))
         except OSError:
@@ -181,9 +215,8 @@ def warn_if_stale(kept: Container, image_path: str) -> None:
 _complained: set[str] = set()
 
 
-def complain(folder: Folder, error: OSError) -> None:
+def complain(folder: Folder, reason: str) -> None:
     """Say on stderr, once for each folder, that nothing can be kept in it."""
     if folder.path not in _complained:
         _complained.add(folder.path)
-        reason = (error.strerror or str(error)).lower()
         say(f"icf: warning: {folder.path}: {reason}: symbols are not kept for the next time")

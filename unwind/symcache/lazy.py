@@ -24,11 +24,12 @@ from typing import Self
 
 from icf.errors import FormatError, IcfError
 from unwind.symcache.container import STALE_TABLES, Identity, pack
-from unwind.symcache.folder import PARTIAL, Folder, complain, warn_if_stale
+from unwind.symcache.folder import Folder, complain, warn_if_stale
 from unwind.symcache.found import CachedFrame, Located
 from unwind.symcache.identity import Recognized
 from unwind.symcache.locks import locked
 from unwind.symcache.making import Made, make
+from unwind.symcache.ownership import PARTIAL
 from unwind.symcache.partial import NOTHING, Answer, Entries, PartialFile, answer_of
 from unwind.symcache.sources import SECTION, Sought, Sources
 from unwind.symcache.symcache import NotCached, SymCache
@@ -172,7 +173,7 @@ class _Answers:
                 with locked(self._folder, self._name, _WAIT_S):
                     self._write(self._source.made)
             except OSError as error:
-                complain(self._folder, error)
+                complain(self._folder, (error.strerror or str(error)).lower())
             self._new.clear()
             self._new_names.clear()
             took_s = time.monotonic() - start_s

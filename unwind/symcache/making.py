@@ -13,8 +13,9 @@ from icf.errors import IcfError
 from icf.printable import printable
 from unwind.symcache import container
 from unwind.symcache.container import Container, Head, pack
-from unwind.symcache.folder import COMPLETE, Folder
+from unwind.symcache.folder import Folder
 from unwind.symcache.identity import Recognized, stamp_of
+from unwind.symcache.ownership import COMPLETE
 from unwind.symcache.sources import SECTION, Sought, Sources
 
 if TYPE_CHECKING:

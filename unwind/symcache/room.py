@@ -6,13 +6,17 @@ Whoever has one open keeps it.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from unwind.symcache.folder import COMPLETE, PARTIAL, STAMPS, Folder
+from unwind.symcache.folder import Folder, complain
+from unwind.symcache.identity import Recognized
+from unwind.symcache.ownership import STAMPS, is_entry, is_left, is_own, is_stamp
 
 _LEFTOVER_S = 3600.0
 
@@ -29,9 +33,12 @@ class Entry(NamedTuple):
 def entries_of(folder: Folder) -> list[Entry]:
     """All entries, by name."""
     found = []
+    if folder.problem:
+        complain(folder, folder.problem)
+        return []
     with suppress(OSError), os.scandir(folder.path) as listed:
         for each in listed:
-            if each.name.startswith(".") or not each.name.endswith((COMPLETE, PARTIAL)):
+            if not is_entry(each.name):
                 continue
             with suppress(OSError):
                 status = each.stat(follow_symlinks=False)
@@ -58,16 +65,40 @@ def shrink(folder: Folder, keep: str = "", limit_bytes: int | None = None) -> li
 
 
 def tidy(folder: Folder) -> None:
-    """Take away links that lead to nothing, and what a builder has left behind when it was killed."""
+    """Take away links that lead to nothing, and what a builder has left behind when it was killed.
+
+    Only names that this program gives are touched, and only in the folder that was checked: no link is followed.
+    """
     stems = {os.path.splitext(each.name)[0] for each in entries_of(folder)}
-    with suppress(OSError), os.scandir(os.path.join(folder.path, STAMPS)) as listed:
-        for each in listed:
+    with suppress(OSError), _opened(folder.path) as top:
+        for name in os.listdir(top):
             with suppress(OSError):
-                if os.readlink(each.path) not in stems:
-                    os.unlink(each.path)
-    with suppress(OSError), os.scandir(folder.path) as listed:
-        for each in listed:
-            with suppress(OSError):
-                is_ours = each.name.startswith((".build-id-", ".content-", ".pe-"))
-                if is_ours and time.time() - each.stat(follow_symlinks=False).st_mtime > _LEFTOVER_S:
-                    os.unlink(each.path)
+                if is_left(name) and _is_old_file(name, top):
+                    os.unlink(name, dir_fd=top)
+        with _opened(STAMPS, top) as stamps:
+            for name in os.listdir(stamps):
+                with suppress(OSError):
+                    if is_stamp(name) and _leads_to_nothing(os.readlink(name, dir_fd=stamps), stems):
+                        os.unlink(name, dir_fd=stamps)
+
+
+@contextmanager
+def _opened(name: str, dir_fd: int | None = None) -> Iterator[int]:
+    """A descriptor of a folder that is this user's own; `OSError` for all others."""
+    no_link = os.O_NOFOLLOW if dir_fd is not None else 0
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | no_link, dir_fd=dir_fd)
+    try:
+        if not is_own(os.fstat(fd)):
+            raise PermissionError(errno.EPERM, "is not this user's own", name)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _is_old_file(name: str, dir_fd: int) -> bool:
+    status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    return stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > _LEFTOVER_S
+
+
+def _leads_to_nothing(target: str, stems: set[str]) -> bool:
+    return target not in stems and Recognized.parse(target) is not None

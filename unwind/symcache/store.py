@@ -19,8 +19,9 @@ import os
 from icf.errors import FormatError, IcfError
 from icf.typed import TYPE_CHECKING
 from unwind.symcache.container import Container
-from unwind.symcache.folder import COMPLETE, PARTIAL, Folder, complain, warn_if_stale
+from unwind.symcache.folder import Folder, complain, warn_if_stale
 from unwind.symcache.identity import Recognized
+from unwind.symcache.ownership import COMPLETE, PARTIAL
 from unwind.symcache.sources import SECTION, Sought, Sources
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def build(sought: Sought, folder: Folder) -> Container:
         _write(made, folder)
         kept = folder.open(made.name)
     except OSError as error:
-        complain(folder, error)
+        complain(folder, (error.strerror or str(error)).lower())
         kept = None
     except FormatError:  # of a disk that does not keep what is written to it
         kept = None

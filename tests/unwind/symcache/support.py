@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from unwind.symcache.folder import COMPLETE
+from unwind.symcache.ownership import COMPLETE
 from unwind.symcache.symcache import SymCache
 
 ROOT = Path(__file__).resolve().parents[3]

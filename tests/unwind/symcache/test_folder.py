@@ -13,10 +13,12 @@ import pytest
 
 from icf.errors import IcfError
 from tests.support.link import tool
-from tests.unwind.symcache.support import OTHER, ROOT, facts, kept
-from unwind.symcache.folder import COMPLETE, Folder
+from tests.unwind.symcache.support import OTHER, ROOT, facts, inodes, kept
+from unwind.symcache.container import Container, pack
+from unwind.symcache.folder import Folder
 from unwind.symcache.identity import Recognized
-from unwind.symcache.room import shrink, tidy
+from unwind.symcache.ownership import COMPLETE
+from unwind.symcache.room import entries_of, shrink, tidy
 from unwind.symcache.store import open_or_build
 
 
@@ -96,9 +98,129 @@ def test_a_folder_that_may_only_be_read_is_read(image: Path, folder: Path) -> No
     assert done.stderr == f"icf: warning: {folder}: read-only file system: symbols are not kept for the next time\n"
 
 
+OTHER_USER = 65534
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_folder_of_another_user_is_not_used(image: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = facts(open_or_build(image, cache_dir=folder))
+    planted(folder)
+    os.chown(folder, OTHER_USER, OTHER_USER)
+    before = inodes(folder)
+    assert facts(open_or_build(image, cache_dir=folder)) == expected and inodes(folder) == before
+    assert entries_of(Folder(str(folder))) == []
+    assert capsys.readouterr().err == (
+        f"icf: warning: {folder}: belongs to user {OTHER_USER}: symbols are not kept for the next time\n"
+    )
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o1777])
+def test_a_folder_that_others_may_write_to_is_not_used(
+    mode: int, image: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = facts(open_or_build(image, cache_dir=folder))
+    planted(folder)
+    folder.chmod(mode)
+    before = inodes(folder)
+    assert facts(open_or_build(image, cache_dir=folder)) == expected and inodes(folder) == before
+    assert capsys.readouterr().err == (
+        f"icf: warning: {folder}: other users may write to it (mode {mode:o}): symbols are not kept for the next time\n"
+    )
+
+
+@pytest.mark.parametrize("how", ["mode", "link", *(["owner"] if os.geteuid() == 0 else [])])
+def test_a_file_of_another_user_is_replaced(how: str, image: Path, folder: Path, tmp_path: Path) -> None:
+    expected = facts(open_or_build(image, cache_dir=folder))
+    path = planted(folder)
+    if how == "mode":
+        path.chmod(0o602)
+    elif how == "link":
+        path.symlink_to(path.rename(tmp_path / "planted"))
+    else:
+        os.chown(path, OTHER_USER, OTHER_USER)
+    assert facts(open_or_build(image, cache_dir=folder)) == expected
+    assert kept(folder) == [path] and not path.is_symlink() and path.stat().st_uid == os.geteuid()
+
+
+def planted(folder: Path) -> Path:
+    """Give every function another name, with checksums that fit: what an attacker would put there."""
+    (path,) = kept(folder)
+    good = Container.open(path)
+    sections = {name: bytes(good.section(name)) for name in good.names}
+    sections["names"] = sections["names"].replace(b"main", b"pwnd")
+    path.write_bytes(b"".join(pack(good.head, sections, good.origin)))
+    return path
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(
+    image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--cache-dir` of somebody's project: nothing there is adopted, and nothing is taken away."""
+    project = tmp_path / "project"
+    (project / "stamps").mkdir(parents=True)
+    old = [project / ".build-id-notes", project / ".content-draft"]
+    for path in old:
+        path.touch()
+        os.utime(path, (1, 1))
+    (project / "stamps" / "l1").symlink_to("nowhere")
+    (project / "stamps" / "1-2-3-4-5").symlink_to("nowhere")
+    before = sorted(project.rglob("*"))
+    open_or_build(image, cache_dir=project)
+    tidy(Folder(str(project)))
+    assert sorted(project.rglob("*")) == before
+    assert capsys.readouterr().err == (
+        f"icf: warning: {project}: is no folder of symcaches, as it has '.build-id-notes' in it:"
+        " symbols are not kept for the next time\n"
+    )
+    (project / "icf-symcaches").touch()  # even then
+    tidy(Folder(str(project)))
+    assert sorted(project.rglob("*")) == sorted([*before, project / "icf-symcaches"])
+
+
+def test_links_in_the_place_of_stamps_are_not_followed(image: Path, folder: Path, tmp_path: Path) -> None:
+    open_or_build(image, cache_dir=folder)
+    (link,) = (folder / "stamps").iterdir()
+    elsewhere = tmp_path / "elsewhere"
+    (folder / "stamps").rename(elsewhere)
+    (elsewhere / link.name).unlink()
+    (elsewhere / link.name).symlink_to(f"build-id-91ab-{'00' * 16}")  # would go as it leads to nothing
+    (folder / "stamps").symlink_to(elsewhere)
+    tidy(Folder(str(folder)))
+    assert (elsewhere / link.name).is_symlink()
+
+
+def test_a_folder_of_an_earlier_version_is_used(image: Path, folder: Path) -> None:
+    open_or_build(image, cache_dir=folder)
+    (folder / "icf-symcaches").unlink()
+    before = inodes(folder)
+    open_or_build(image, cache_dir=folder)
+    assert inodes(folder) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_the_home_of_another_user(image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `sudo -E`: root would leave there what that user cannot write to, or does not expect."""
+    home = tmp_path / "home"
+    for name in ("ICF_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    open_or_build(image)
+    assert not home.exists()  # nor is a home made that does not exist
+    (home / ".cache").mkdir(parents=True)
+    for path in (home, home / ".cache"):
+        os.chown(path, OTHER_USER, OTHER_USER)
+    open_or_build(image)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+    open_or_build(image)
+    assert sorted(home.rglob("*")) == [home / ".cache"]
+
+
 def test_a_full_disk(image: Path, folder: Path) -> None:
-    done = mounted('mount -t tmpfs -o size=4k none "$1" && echo full >"$1/file"', folder, image, image)
-    assert done.stdout == 2 * f"symcache of {image}\n" + "file\nstamps\n"
+    done = mounted(
+        'mount -t tmpfs -o size=4k,mode=700 none "$1" && touch "$1/icf-symcaches" && echo full >"$1/file"',
+        folder, image, image,
+    )  # fmt: skip
+    assert done.stdout == 2 * f"symcache of {image}\n" + "file\nicf-symcaches\nstamps\n"
     assert done.stderr == f"icf: warning: {folder}: no space left on device: symbols are not kept for the next time\n"
 
 
@@ -123,12 +245,13 @@ def test_a_lock_that_is_a_link_makes_no_file_elsewhere(image: Path, folder: Path
 
 def test_the_least_recently_used_go(folder: Path, tmp_path: Path) -> None:
     small = Folder(str(folder), 250)
-    for at, name in enumerate(("build-id-00-a", "build-id-01-a", "build-id-02-a")):
-        small.write(name + COMPLETE, [bytes(100)])
-        os.utime(folder / (name + COMPLETE), (1000 + at, 1000 + at))
-    assert [path.name for path in kept(folder)] == ["build-id-01-a.symcache", "build-id-02-a.symcache"]
-    small.write("build-id-03-a.symcache", [bytes(1000)])  # alone more than there is room for
-    assert [path.name for path in kept(folder)] == ["build-id-03-a.symcache"]
+    names = [f"build-id-0{at}-{'0a' * 16}{COMPLETE}" for at in range(4)]
+    for at, name in enumerate(names[:3]):
+        small.write(name, [bytes(100)])
+        os.utime(folder / name, (1000 + at, 1000 + at))
+    assert [path.name for path in kept(folder)] == names[1:3]
+    small.write(names[3], [bytes(1000)])  # alone more than there is room for
+    assert [path.name for path in kept(folder)] == names[3:]
 
 
 def test_what_is_used_stays(image: Path, folder: Path, tmp_path: Path) -> None:
@@ -158,8 +281,12 @@ def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_leftovers_of_the_dead_go_after_an_hour(folder: Path) -> None:
     folder.mkdir()
-    for name, age_s in ((".build-id-1.0123", 7200), (".build-id-2.0123", 60), (".nfs0001", 7200)):
+    (folder / "icf-symcaches").touch()
+    stem = f".build-id-01-{'0a' * 16}"
+    gone = (f"{stem}.lock", f"{stem}.symcache.0123456789abcdef", f"{stem}.partial.lock")
+    stays = (".nfs0001", f"{stem}.symcache.0123", f"{stem}.draft.lock", ".build-id-1.lock")
+    for name, age_s in (*((name, 7200) for name in gone + stays), (f"{stem}.partial.0123456789abcdef", 60)):
         (folder / name).write_text("")
         os.utime(folder / name, (time.time() - age_s,) * 2)
     tidy(Folder(str(folder)))
-    assert sorted(os.listdir(folder)) == [".build-id-2.0123", ".nfs0001"]
+    assert sorted(os.listdir(folder)) == sorted((f"{stem}.partial.0123456789abcdef", *stays, "icf-symcaches"))

@@ -18,10 +18,11 @@ from tests.unwind.symcache.support import ROOT, aged, inodes, kept
 from unwind.symcache import lazy
 from unwind.symcache.checking import bodies
 from unwind.symcache.container import Container, Head, Identity, pack
-from unwind.symcache.folder import PARTIAL, Folder
+from unwind.symcache.folder import Folder
 from unwind.symcache.found import CachedFrame, CachedMember, Located
 from unwind.symcache.lazy import LazySymCache
 from unwind.symcache.making import make
+from unwind.symcache.ownership import PARTIAL
 from unwind.symcache.partial import NOTHING, Answer, Entries, PartialFile
 from unwind.symcache.sources import Sought
 from unwind.symcache.store import open_or_build

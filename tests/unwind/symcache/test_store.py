@@ -67,6 +67,7 @@ def test_a_name_gives_all_its_addresses(lazy: bool, tmp_path: Path, folder: Path
 def test_the_folder_is_the_named_one_then_that_of_the_environment(
     image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("ICF_CACHE_DIR", raising=False)
