@@ -1,7 +1,8 @@
 """What runs on stacks and addresses: who is it, really?
 
     stacks/      stacks as text to addresses, answers to text and JSON
-    modules/     the images that stacks come from: of `-e`, a list or a process; what they define for each other
+    modules/     the images that stacks come from: of `-e`, a list or a process; what they define for each other;
+                 maps and placing: mappings, and where they say that an image lies
     programs/    what is known of one image: bodies, records, code; read from its tables, or another tool's
     resolve/     stacks to answers: chain finds what fits all frames, relations what a call allows, dispatch and
                  vptrs where pointers lead, callgraph and tailpaths what jumps leave out, explain why

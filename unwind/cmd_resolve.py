@@ -21,9 +21,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
+from icf.model import Verdict
+from icf.printable import say
 from unwind.modules.frames import Frames
 from unwind.modules.opening import Places, open_alone, open_modules, open_process
 from unwind.resolve.answer import Facts
+from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolver import Answers, Resolver
 from unwind.stacks.read_pcs import LINE_LIMIT, read_pcs
 from unwind.stacks.stack import Stack
@@ -37,6 +40,8 @@ _Resolved = tuple[Stack, Answers, Facts | None]
 _Write = Callable[[Stack, Answers, Facts | None], str]
 _TOGETHER, _WRITTEN_TOGETHER = 4096, 512  # stacks
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
+_OF_IMAGE = "-e takes addresses as linked, which offsets in the file are not (`perf script` up to 6.3 prints those)"
+_OF_MODULES = "give the text of /proc/PID/maps, or path, start, end and offset of the mapping that holds the code"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -45,8 +50,9 @@ def add_arguments(parser: Parser) -> None:
     images.add_argument(
         "--modules",
         metavar="FILE",
-        help="the images of the process and where they were loaded: a JSON list of objects with path, build_id and"
-        " load_address (or bias); addresses in stacks are run-time ones",
+        help="the images of the process and where they were loaded: the text of /proc/PID/maps, or a JSON list of"
+        " objects with path, build_id and load_address (or bias, or start, end and offset of a mapping); addresses in"
+        " stacks are run-time ones",
     )
     images.add_argument(
         "--pid", metavar="PID", type=int, help="the process, which still runs; addresses in stacks are run-time ones"
@@ -83,12 +89,15 @@ def run(args: Arguments) -> int:
         facts = _explainer(resolver) if args.explain else lambda stack, answers: None
         with _opened(args.stacks) as lines:
             progress = _Progress(lines)
+            seen_count, is_any_known = 0, False
             more_waits = _more_waits(lines)
             resolved: list[_Resolved] = []
             try:
                 for stack in read_pcs(iter(partial(lines.readline, LINE_LIMIT), b""), args.stacks):
                     answers = resolver.resolve(stack.addresses, stack.vptrs, stack.exact)
                     resolved.append((stack, answers, facts(stack, answers)))
+                    seen_count += 1
+                    is_any_known = is_any_known or any(answer.verdict is not Verdict.UNKNOWN for answer in answers)
                     if len(resolved) < _TOGETHER and more_waits():
                         continue
                     _write(resolved, frames, write, progress)
@@ -97,6 +106,12 @@ def run(args: Arguments) -> int:
             finally:  # a bad line does not take back the answers above it
                 _write(resolved, frames, write, progress)
                 progress.done()
+        if args.pid is None:
+            hint = _OF_MODULES if args.exe is None else _OF_IMAGE
+            warn_of_bases(resolver.places, args.exe or "", hint)
+    if seen_count and not is_any_known:
+        say("icf: every frame of every stack is unknown")
+        return 1
     return 0
 
 

@@ -252,7 +252,41 @@ def test_numbers_and_paths_of_a_list(tmp_path: Path) -> None:
         with pytest.raises(IcfError, match="modules: module 1: (load_address|bias) must be a number of 64 bits"):
             read_modules(str(path))
     path.write_text("[" * 100_000)
-    with pytest.raises(IcfError, match="is not JSON"):
+    with pytest.raises(IcfError, match="is neither JSON nor the text of /proc/PID/maps"):
+        read_modules(str(path))
+
+
+def test_mappings_in_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "modules"
+    mapping = {"path": "a", "start": "0x7000", "end": "0x8000", "offset": 0}
+    path.write_text(json.dumps([mapping, {"path": "b", "bias": 0}, {"path": "a", "start": 0x8000, "offset": "0x1000"}]))
+    assert read_modules(str(path)) == [
+        LoadedModule("b", b"", bias=0),
+        LoadedModule("a", b"", places=((0x7000, 0), (0x8000, 0x1000))),
+    ]
+    for more, problem in (
+        ({"bias": 0}, "needs one of load_address, bias, and start with offset"),
+        ({"offset": None}, "start needs the mapping's offset in the file"),
+        ({"end": 0x7000}, "end must lie above start"),
+        ({"start": "7000"}, "start must be a number of 64 bits"),
+    ):
+        path.write_text(json.dumps([{**mapping, **more}]))
+        with pytest.raises(IcfError, match=f"modules: module 1: {problem}"):
+            read_modules(str(path))
+
+
+def test_the_text_of_proc_maps_as_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "maps"
+    path.write_text(
+        "1000-2000 r--p 00000000 fe:00 7    /usr/bin/a (deleted)\n"
+        "2000-3000 r-xp 00000000 fe:00 7    /usr/bin/a (deleted)\n"
+        "4000-5000 r--p 00000000 fe:00 8    /usr/share/fonts\n"
+        "6000-7000 r-xp 00000000 00:00 0    [vdso]\n"
+    )
+    (module,) = read_modules(str(path))
+    assert (module.path, [each.start for each in module.mappings]) == ("/usr/bin/a", [0x1000, 0x2000])
+    path.write_text("2000-3000 r-xp 00000000 fe:00 7 a\n1000-2000 r-xp 00000000 fe:00 7 a\n")
+    with pytest.raises(IcfError, match="is no mapping above those before it"):
         read_modules(str(path))
 
 

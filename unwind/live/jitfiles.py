@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable
 from icf.errors import FormatError
 from unwind.live.jitcode import JitCode
 from unwind.live.jitdump import JitDump
-from unwind.live.maps import Mapping
 from unwind.live.modulefile import open_mapped
 from unwind.live.perfmap import PerfMap
 from unwind.live.target import Target
+from unwind.modules.maps import Mapping
 
 _JITDUMP = re.compile(r"jit-\d+\.dump")
 _CLOCK_SLACK_S = 1.0

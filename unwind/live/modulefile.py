@@ -20,9 +20,9 @@ from collections.abc import Sequence
 
 from icf.elf.image import Image
 from icf.errors import IcfError
-from unwind.live.maps import VDSO, Mapping
 from unwind.live.memoryimage import read_image
 from unwind.live.target import Target
+from unwind.modules.maps import VDSO, Mapping
 
 _COMPARED_BYTES = 4096
 _OWN_FILES = "/proc/self/fd/"

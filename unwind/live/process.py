@@ -24,10 +24,10 @@ from icf.errors import IcfError
 from icf.printable import say
 from unwind.live.jitcode import JitCode
 from unwind.live.jitfiles import JitFiles
-from unwind.live.maps import VDSO, Mapping, parse_maps
 from unwind.live.modulefile import open_module
-from unwind.live.placing import bias_of
 from unwind.live.target import Target
+from unwind.modules.maps import VDSO, Mapping, parse_maps
+from unwind.modules.placing import bias_of
 
 _COMPARED_BYTES = 4096
 _NEIGHBOURS = 4

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Literal
 
 from icf.errors import IcfError
-from unwind.live.maps import Mapping
+from unwind.modules.maps import Mapping
 
 _QUERY = Struct("<9Q4I2Q")  # struct procmap_query of linux/fs.h
 _PROCMAP_QUERY = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17

@@ -5,8 +5,14 @@
 
 `load_address` is where the image's lowest page lies: the start of its first line in /proc/PID/maps. `bias` is what was
 added to its link-time addresses: `l_addr` of the loader, `dlpi_addr` of dl_iterate_phdr; for most shared objects and
-position-independent programs the same number, for a program linked at a fixed address 0. One of the two is needed.
-Numbers may be strings in hexadecimal (`0x...`). Keys that are not known are passed over.
+position-independent programs the same number, for a program linked at a fixed address 0. Instead of these an entry may
+be a mapping, as perf.data and others have it: the one that holds the code, or an entry for each.
+
+    {"path": "/usr/bin/shop", "start": "0x555500001000", "end": "0x555500003000", "offset": "0x0"}
+
+The program headers then say where the image was loaded. (A mapping's start less its offset is no load address: linkers
+place code at addresses other than its offset.) Numbers may be strings in hexadecimal (`0x...`). Keys that are not known
+are passed over. Instead of the list the file may be the text of /proc/PID/maps as it is.
 
 The list is written where the process ran; the images may be elsewhere now. A path that leads to no file, or to one of
 another build, is looked for in this order, R being each `--module-root` and then each `--debug-root`:
@@ -26,29 +32,35 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from icf.elf.image import Image
+from icf.elf.types import Segment
 from icf.errors import IcfError
 from unwind.modules.exports import Exports, ImageExports
+from unwind.modules.maps import Mapping, parse_maps
+from unwind.modules.placing import bias_of_listed, biases_of
 from unwind.symcache.program import KeptFacts, has_program
 from unwind.symcache.store import open_by_build_id
 from unwind.symcache.symcache import SymCache
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _BUILD_ID = re.compile(r"(?:[0-9a-fA-F]{2}){2,64}")
+_MAPS = re.compile(rb"[0-9a-f]+-[0-9a-f]+ [r-][w-][x-][ps] ")
 _PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModule:
-    """An entry of the list; one of `load_address` and `bias` is None."""
+    """An image of the list: `load_address`, `bias`, or what is known of its mappings."""
 
     path: str
     build_id: bytes
-    load_address: int | None
-    bias: int | None
+    load_address: int | None = None
+    bias: int | None = None
+    mappings: tuple[Mapping, ...] = ()  # all of its file, from /proc/PID/maps
+    places: tuple[tuple[int, int], ...] = ()  # start and offset of mappings
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +80,39 @@ def read_modules(path: str) -> list[LoadedModule]:
     """The entries of a list; `IcfError` names the first that is wrong."""
     try:
         with open(path, "rb") as file:
-            listed = json.load(file)
+            text = file.read()
     except OSError as error:
         raise IcfError(f"{path}: {error.strerror}") from error
+    if _MAPS.match(text):
+        return _of_maps(parse_maps(text, path))
+    try:
+        listed = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise IcfError(f"{path}: is not JSON: {error}") from error
+        raise IcfError(f"{path}: is neither JSON nor the text of /proc/PID/maps: {error}") from error
     if not isinstance(listed, list):
         raise IcfError(f"{path}: must be a list of modules")
-    return [_entry(entry, f"{path}: module {number}") for number, entry in enumerate(listed, 1)]
+    modules = [_entry(entry, f"{path}: module {number}") for number, entry in enumerate(listed, 1)]
+    # the mappings of one file make one module
+    places: dict[tuple[str, bytes], tuple[tuple[int, int], ...]] = {}
+    for module in modules:
+        if module.places:
+            key = module.path, module.build_id
+            places[key] = places.get(key, ()) + module.places
+    merged = [LoadedModule(path, build_id, places=listed) for (path, build_id), listed in places.items()]
+    return [module for module in modules if not module.places] + merged
+
+
+def _of_maps(mappings: Sequence[Mapping]) -> list[LoadedModule]:
+    """The files with code among the mappings of a process."""
+    of_file: dict[tuple[int, int], list[Mapping]] = {}
+    for mapping in mappings:
+        if mapping.is_of_file:
+            of_file.setdefault(mapping.file_id, []).append(mapping)
+    return [
+        LoadedModule(each[0].path_once, b"", mappings=tuple(each))
+        for each in of_file.values()
+        if any(mapping.is_executable for mapping in each)
+    ]
 
 
 def _entry(entry: Any, place: str) -> LoadedModule:
@@ -86,13 +123,24 @@ def _entry(entry: Any, place: str) -> LoadedModule:
         raise IcfError(f"{place}: path must be a string")
     if build_id is not None and not (isinstance(build_id, str) and (_BUILD_ID.fullmatch(build_id) or not build_id)):
         raise IcfError(f"{place}: build_id must be a string of hexadecimal digits")
-    if (entry.get("load_address") is None) == (entry.get("bias") is None):
-        raise IcfError(f"{place}: needs either load_address or bias")
+    if [entry.get(key) is None for key in ("load_address", "bias", "start")].count(False) != 1:
+        raise IcfError(f"{place}: needs one of load_address, bias, and start with offset")
+    start = _number(entry.get("start"), f"{place}: start", 0)
+    if start is None:
+        places: tuple[tuple[int, int], ...] = ()
+    else:
+        offset, end = (_number(entry.get(key), f"{place}: {key}", 0) for key in ("offset", "end"))
+        if offset is None:
+            raise IcfError(f"{place}: start needs the mapping's offset in the file")
+        if end is not None and end <= start:
+            raise IcfError(f"{place}: end must lie above start")
+        places = ((start, offset),)
     return LoadedModule(
         path,
         bytes.fromhex(build_id or ""),
         _number(entry.get("load_address"), f"{place}: load_address", 0),
         _number(entry.get("bias"), f"{place}: bias", -1 << 63),
+        places=places,
     )
 
 
@@ -119,10 +167,17 @@ def find_images(
         image, problem = _find(module, roots)
         if image is not None:
             opened.enter_context(image)
-            placed.append(_place(module, image.path, None, image.span, ImageExports(image)))
+            exports = ImageExports(image)
+            at = _loaded(module, image.segments)
+            placed += [_place(each, image.path, None, image.span, exports) for each in at]
+            if not at:
+                missing.append(f"{image.path}: no segment of it is mapped as {module.path} is")
         elif (cache := _kept(module, cache_dir)) is not None:
             facts = KeptFacts(cache)
-            placed.append(_place(module, "", cache, facts.span, facts.exports))
+            at = _loaded(module, ())
+            placed += [_place(each, "", cache, facts.span, facts.exports) for each in at]
+            if not at:
+                missing.append(f"{module.path}: where it was loaded is not known without its program headers")
         else:
             missing.append(problem)
     placed.sort(key=lambda each: each.start)
@@ -130,6 +185,22 @@ def find_images(
         if above.start < below.end:
             raise IcfError(f"{above.path} at {above.start:#x} overlaps {below.path}, which ends at {below.end:#x}")
     return placed, missing
+
+
+def _loaded(module: LoadedModule, segments: Sequence[Segment]) -> list[LoadedModule]:
+    """The module with a load address or bias, once for each time that it is loaded.
+
+    Without `segments` only a mapping of the file's first page says that.
+    """
+    if not module.mappings and not module.places:
+        return [module]
+    if not segments:
+        places = module.places or [(each.start, each.offset) for each in module.mappings]
+        return [replace(module, load_address=start) for start, offset in places if offset == 0][:1]
+    if module.mappings:
+        return [replace(module, bias=bias) for bias in biases_of(module.mappings, segments)]
+    bias = bias_of_listed(module.places, segments)
+    return [] if bias is None else [replace(module, bias=bias)]
 
 
 def _place(module: LoadedModule, found: str, cache: SymCache | None, span: tuple[int, int], exports: Exports) -> Placed:

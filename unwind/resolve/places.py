@@ -61,9 +61,10 @@ class Place(NamedTuple):
 class Tally:
     """The distinct return addresses in one module, and how they fit its code."""
 
-    in_code: int = 0  # where the module has code
-    elsewhere: int = 0
+    program: Program
+    count: int = 0
     fits: int = 0  # those that follow a call
+    outside: int = 0  # those where the module has no code
     addresses: list[int] = field(default_factory=list)  # some of them, as linked
 
 
@@ -102,12 +103,16 @@ class Places:
         return place
 
     def _count(self, module: Module, program: Program, at: int, place: Place) -> None:
-        tally = self.tallies.setdefault(module, Tally())
-        if program.code.call_site(place.vaddr + 1).kind is SiteKind.UNKNOWN:
-            tally.elsewhere += place.body is None
-            return
-        tally.in_code += 1
-        tally.fits += bool(place.return_address or place.is_trampoline)
+        tally = self.tallies.get(module)
+        if tally is None:
+            tally = self.tallies[module] = Tally(program)
+        if program.code.call_site(place.vaddr + 1).kind is not SiteKind.UNKNOWN:
+            tally.fits += bool(place.return_address or place.is_trampoline)
+        elif place.body is None:
+            tally.outside += 1
+        else:
+            return  # a function whose code cannot be read
+        tally.count += 1
         if len(tally.addresses) < _KEPT_ADDRESSES:
             tally.addresses.append(at)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from icf.elf.types import PF_X, PT_LOAD, Segment
-from unwind.live.maps import Mapping
+from unwind.modules.maps import Mapping
 
 _PAGE_BYTES = 4096
 
@@ -32,6 +32,31 @@ def bias_of(mapping: Mapping, segments: Iterable[Segment], of_file: Sequence[Map
         return next(iter(biases), None)
     fitting = sorted((sum(_is_mapped(segment, bias, of_file) for segment in loads), bias) for bias in biases)
     return fitting[-1][1] if fitting[-1][0] > fitting[-2][0] else None
+
+
+def biases_of(mappings: Sequence[Mapping], segments: Sequence[Segment]) -> list[int]:
+    """What was added to the addresses of a file, once for each time that its code is loaded; `mappings` are all its."""
+    found = [bias_of(each, segments, mappings) for each in mappings if each.is_executable]
+    return sorted({bias for bias in found if bias is not None})
+
+
+def bias_of_listed(places: Sequence[tuple[int, int]], segments: Iterable[Segment]) -> int | None:
+    """What was added to the addresses of a file, of which mappings, start and offset, are known, and no rights.
+
+    A single mapping is taken to be that of the code. Of several biases that one is right which most segments fit; if
+    two fit as well, none is known.
+    """
+    loads = [segment for segment in segments if segment.type == PT_LOAD and segment.filesz]
+    fitting: dict[int, int] = {}
+    for segment in loads:
+        biases = {
+            start - (segment.vaddr + offset - segment.offset) for start, offset in places if _covers(segment, offset)
+        }
+        if len(places) > 1 or segment.flags & PF_X:
+            for bias in biases:
+                fitting[bias] = fitting.get(bias, 0) + 1
+    best = [bias for bias, count in fitting.items() if count == max(fitting.values())]
+    return best[0] if len(best) == 1 else None
 
 
 def _covers(segment: Segment, offset: int) -> bool:

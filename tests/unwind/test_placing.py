@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from icf.elf.types import PF_X, PT_LOAD, Segment
-from unwind.live.maps import Mapping
-from unwind.live.placing import bias_of
+from unwind.modules.maps import Mapping
+from unwind.modules.placing import bias_of, bias_of_listed
 
 R = 4
 
@@ -66,3 +66,17 @@ def test_where_nothing_decides_there_is_none() -> None:
 def test_what_no_segment_maps_has_none() -> None:
     beyond = mapping(0x7F0000009000, 0x1000, 0x9000)
     assert bias_of(beyond, SEPARATE, [beyond]) is None
+
+
+def test_mappings_whose_rights_are_not_known() -> None:
+    # page 0 of the file is mapped for its first two segments
+    segments = [
+        Segment(PT_LOAD, 4, 0x0, 0x0, 0x5C0, 0x5C0, 0x1000),
+        Segment(PT_LOAD, 4 | PF_X, 0x5C0, 0x15C0, 0x900, 0x900, 0x1000),
+        Segment(PT_LOAD, 6, 0xEC0, 0x2EC0, 0x200, 0x200, 0x1000),
+    ]
+    everything = [(0x700000, 0), (0x701000, 0), (0x702000, 0), (0x703000, 0x1000)]
+    assert bias_of_listed(everything, segments) == bias_of_listed(everything[::-1], segments) == 0x700000
+    assert bias_of_listed([(0x701000, 0)], segments) == 0x700000  # one is that of the code
+    assert bias_of_listed([(0x701000, 0x8000)], segments) is None
+    assert bias_of_listed(everything[:2], segments) is None  # which may be those of either pair of segments
