@@ -4,13 +4,34 @@
     Rust legacy, Swift         those of rustc and of Swift (pydemumble); a legacy name loses its hash, as rustc shows it
 
 A library is imported at the first name that needs it, as it takes longer than to look an address up. What it refuses is
-shown as it is, and so is a name of more than 16 KiB: the demanglers recurse with its depth, and a made-up one of twice
-that ends the process.
+shown as it is, and so are made-up names that it must not be asked about. 250 bytes can stand for gigabytes, as parts
+refer to others. The demanglers recurse with the depth of a name, and end the process where stack or memory does.
+
+    up to 160 bytes     cannot stand for much, nor be deep; with several packs up to 64
+    longer              measured first (`icf._mangled`, `icf._mangled_rust`): as it is where it stands for more than
+                        1 MiB; where more than 48 parts are in each other, in a thread whose stack is large enough
+    Swift               as it is with so many references that it might stand for more than 1 MiB
+    of more than 16 KiB as it is
 """
 
 from __future__ import annotations
 
+from _thread import allocate_lock
+from array import array
+
+from icf.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from icf._mangled import Measure
+    from icf._mangled_rust import RustMeasure
+
 _LIMIT, _KEPT_NAMES = 1 << 14, 1 << 16
+_SHORTEST, _SHORT, _FEW_PACKS, _TEXT_LIMIT = 64, 160, 3, 1 << 20
+_LEVELS, _DEEP_LEVELS, _DEEP_STACK_BYTES = 48, _LIMIT, 128 << 20
+_PROBED_BYTES = 1 << 16
+_TOO_DEEP = 2  # why a name is not measured
 _ANONYMOUS = "(anonymous namespace)"
 _OPERATOR = r"\boperator(?!\w)(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)?"
 _LOCAL_SCOPE = r"(?: const| volatile| &&?)*::"  # of a class or lambda within a function
@@ -29,12 +50,102 @@ def demangle(name: str) -> str:
     if text is None:
         if len(_known) >= _KEPT_NAMES:
             _known.clear()
-        is_other = name[0] == "$" or _is_rust_legacy(name)
-        _known[name] = text = _demangle_rust_legacy_or_swift(name) if is_other else _demangle_by_llvm(name)
+        demangler = _demangle_rust_legacy_or_swift if name[0] == "$" or _is_rust_legacy(name) else _demangle_by_llvm
+        _known[name] = text = demangler(name) if _is_harmless(name) else _demangle_measured(name, demangler)
     return text
 
 
 _known: dict[str, str] = {}
+
+
+def _is_harmless(name: str) -> bool:
+    """Whether a name is too short to stand for much, or to be deep."""
+    if len(name) <= _SHORTEST:
+        return name[0] != "$"
+    return len(name) <= _SHORT and name[0] != "$" and name.count("Dp") + name.count("sp") < _FEW_PACKS
+
+
+def _demangle_measured(name: str, demangler: Callable[[str], str]) -> str:
+    """What `demangler` makes of a long name; the name itself where that might take the stack or the memory."""
+    if name[0] == "$":
+        if _swift_bytes(name) > _TEXT_LIMIT:
+            return name
+        return demangler(name) if len(name) <= _SHORT else _in_large_stack(name, demangler)
+    size_bytes, depth = _measure(name, _LEVELS)
+    if size_bytes > _TEXT_LIMIT:
+        return name
+    if not 0 < depth <= _LEVELS:  # deep, or too deep to be measured here
+        return _in_large_stack(name, demangler)
+    return demangler(name) if _has_room(size_bytes) else name
+
+
+def _measure(name: str, levels: int) -> tuple[int, int]:
+    """Return how many bytes a name stands for and how deep it is, at most; depth 0 where it has too many levels."""
+    found: Measure | RustMeasure
+    text = name.encode("utf-8", "surrogateescape")
+    if name.startswith("_R"):
+        from icf._mangled_rust import RustMeasure
+
+        found = RustMeasure(text, array("Q", bytes(8 * len(text) + 8)), levels)
+    else:
+        from icf._mangled import Measure
+
+        subs, args = array("Q", bytes(8 * len(text) + 8)), array("Q", bytes(8 * len(text) + 8))
+        found = Measure(text, subs, args, levels)
+    if found.bad:
+        return (0, 0) if found.bad == _TOO_DEEP else (_TEXT_LIMIT + 1, 0)
+    return found.size, found.depth
+
+
+def _swift_bytes(name: str) -> int:
+    """Return how many bytes a Swift name may stand for: three references in one part make it three times as long."""
+    import re
+
+    references = 0
+    for run in re.findall("A([0-9a-z]*[A-Z_])", name):  # several letters: a reference each; digits: so often
+        references += sum(map(str.isalpha, run)) + sum(map(int, re.findall("[0-9]{1,6}", run))) + 1
+    return int(len(name) * 3 ** min(references / 3, 60))
+
+
+def _has_room(size_bytes: int) -> bool:
+    """Whether there is memory: the demanglers end the process where there is none."""
+    if size_bytes < _PROBED_BYTES:
+        return True
+    try:
+        bytearray(4 * size_bytes)
+    except MemoryError:
+        return False
+    return True
+
+
+def _in_large_stack(name: str, demangler: Callable[[str], str]) -> str:
+    """What `demangler` makes of a name, asked in a thread whose stack is large; the name if there can be none."""
+    import threading
+
+    found: list[str] = []
+
+    def ask() -> None:
+        try:
+            size_bytes = 0 if name[0] == "$" else _measure(name, _DEEP_LEVELS)[0]
+        except RecursionError:  # the kernels run uncompiled
+            return
+        if size_bytes <= _TEXT_LIMIT and _has_room(size_bytes):
+            found.append(demangler(name))
+
+    with _one_at_a_time:
+        usual_bytes = threading.stack_size(_DEEP_STACK_BYTES)
+        try:
+            thread = threading.Thread(target=ask, daemon=True)
+            thread.start()
+        except RuntimeError:  # no memory for a stack
+            return name
+        finally:
+            threading.stack_size(usual_bytes)
+    thread.join()
+    return found[0] if found else name
+
+
+_one_at_a_time = allocate_lock()
 
 
 def _is_rust_legacy(name: str) -> bool:

@@ -14,6 +14,8 @@ from importlib.util import find_spec
 
 # the same list, in the same order, as `ext-modules` in pyproject.toml
 KERNELS = (
+    "icf._mangled",
+    "icf._mangled_rust",
     "icf._strings",
     "icf.code._aarch64",
     "icf.code._branches",
