@@ -7,21 +7,27 @@ zstd), the size and the alignment of the real contents; the older `.zdebug_*` se
 The size in the header is not believed: it must be reachable from the bytes that are there. Deflate
 gives at most 1032 bytes for one; zstd at most a 128 KiB block for four. Output is collected as it
 comes, so a lying header costs no memory, and what comes must be exactly what was announced.
+
+What can be reached is no bound: 133 KB of zstd are 3 GB of zeros. Debug information gets some 3 to 20 times shorter, so
+a section of more than 64 MiB and more than 100 times what is stored of it is refused (`ICF_INFLATE_RATIO` raises that).
 """
 
 from __future__ import annotations
 
+import os
 import zlib
 from enum import Enum
 from typing import NamedTuple
 
 from icf.elf.types import CHDR, ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD
-from icf.errors import FormatError, UnsupportedError
+from icf.errors import FormatError, IcfError, UnsupportedError
 from icf.reader import Reader
 
 _ZLIB_RATIO = 1032
 _ZSTD_RATIO = 128 * 1024 // 4
 _CHUNK_SIZE_BYTES = 4 << 20
+_ALWAYS_BYTES, _USUAL_RATIO = 64 << 20, 100
+_RATIO_VARIABLE = "ICF_INFLATE_RATIO"
 _GNU_MAGIC = b"ZLIB"
 
 
@@ -68,17 +74,32 @@ def parse_header(stored: memoryview, path: str, section: str, *, gnu: bool) -> C
     return header
 
 
-def inflate(stored: memoryview, path: str, section: str, *, gnu: bool) -> bytes | bytearray:
+def inflate(stored: memoryview, path: str, section: str, *, gnu: bool) -> bytearray:
     """The contents of a compressed section."""
     header = parse_header(stored, path, section, gnu=gnu)
+    limit_bytes = max(_ALWAYS_BYTES, _ratio() * len(stored))
+    if header.size_bytes > limit_bytes:
+        raise IcfError(
+            f"{path}: {section}: inflates to {header.size_bytes} bytes from {len(stored)}, the limit is {limit_bytes}",
+            hint=f"{_RATIO_VARIABLE}=N allows N bytes for each that is stored, now {_ratio()}",
+        )
     packed = stored[header.header_size_bytes :]
     unpack = _inflate_zstd if header.method is Method.ZSTD else _inflate_zlib
-    contents: bytes | bytearray = unpack(packed, header, path, section)
+    contents = unpack(packed, header, path, section)
     if len(contents) != header.size_bytes:
         raise FormatError(
             path, section, 0, f"inflates to {len(contents)} bytes or more, its header says {header.size_bytes}"
         )
     return contents
+
+
+def _ratio() -> int:
+    text = os.environ.get(_RATIO_VARIABLE, "")
+    if not text:
+        return _USUAL_RATIO
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
+        raise IcfError(f"{_RATIO_VARIABLE}: {text!r} is no number")
+    return int(text)
 
 
 def compress(contents: bytes | bytearray | memoryview, header: CompressionHeader) -> bytes:
@@ -96,12 +117,16 @@ def compress(contents: bytes | bytearray | memoryview, header: CompressionHeader
     return CHDR.pack(kind, 0, header.size_bytes, header.align) + packed
 
 
-def _inflate_zlib(packed: memoryview, header: CompressionHeader, path: str, section: str) -> bytes:
+def _inflate_zlib(packed: memoryview, header: CompressionHeader, path: str, section: str) -> bytearray:
     inflater = zlib.decompressobj()
+    contents = bytearray()
+    at = 0
     try:
-        contents = inflater.decompress(packed, header.size_bytes + 1)
-        if not inflater.eof:  # the checksum may still be unread
-            contents += inflater.decompress(inflater.unconsumed_tail, 1)
+        while len(contents) <= header.size_bytes and not inflater.eof and at < len(packed):
+            contents += inflater.decompress(packed[at : at + _CHUNK_SIZE_BYTES], _CHUNK_SIZE_BYTES)
+            while inflater.unconsumed_tail and len(contents) <= header.size_bytes:
+                contents += inflater.decompress(inflater.unconsumed_tail, _CHUNK_SIZE_BYTES)
+            at += _CHUNK_SIZE_BYTES
     except zlib.error as error:
         raise FormatError(path, section, header.header_size_bytes, f"zlib data is corrupt: {error}") from error
     if not inflater.eof and len(contents) <= header.size_bytes:

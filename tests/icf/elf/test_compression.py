@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from struct import pack
 
 import pytest
 import zstandard
 
 from icf.elf.compression import Method, compress, inflate, parse_header
-from icf.errors import FormatError, UnsupportedError
+from icf.errors import FormatError, IcfError, UnsupportedError
 
 CONTENTS = b"debug info " * 1000
 
@@ -84,3 +85,38 @@ def test_nothing_compressed_inflates_to_nothing() -> None:
     header = parse_header(ZLIB, "a.out", ".debug_info", gnu=False)
     assert header.method is Method.ZLIB
     assert inflate(memoryview(compress(b"", header)), "a.out", ".debug_info", gnu=False) == b""
+
+
+def zeros_by_zstd(size_bytes: int) -> bytes:
+    """A frame of blocks of one byte each, repeated: 4 bytes for 128 KiB."""
+    count = size_bytes >> 17
+    blocks = [(idx == count - 1) | 1 << 1 | (128 << 10) << 3 for idx in range(count)]
+    return pack("<IBB", 0xFD2FB528, 0, 7 << 3) + b"".join(block.to_bytes(3, "little") + b"\0" for block in blocks)
+
+
+def zeros_by_zlib(size_bytes: int) -> bytes:
+    packer = zlib.compressobj(9)
+    return b"".join(packer.compress(bytes(1 << 20)) for _ in range(size_bytes >> 20)) + packer.flush()
+
+
+@pytest.mark.parametrize(("kind", "zeros"), [(1, zeros_by_zlib), (2, zeros_by_zstd)])
+def test_what_is_stored_bounds_what_is_inflated(
+    kind: int, zeros: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size_bytes = 80 << 20
+    stored = gabi(kind, zeros(size_bytes), size_bytes)
+    tracemalloc.start()
+    with pytest.raises(
+        IcfError, match=rf"a\.out: \.debug_info: inflates to {size_bytes} bytes from {len(stored)}, the limit"
+    ):
+        inflate(stored, "a.out", ".debug_info", gnu=False)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    monkeypatch.setenv("ICF_INFLATE_RATIO", "1000000")
+    tracemalloc.start()
+    assert len(inflate(stored, "a.out", ".debug_info", gnu=False)) == size_bytes
+    assert tracemalloc.get_traced_memory()[1] < 1.5 * size_bytes
+    tracemalloc.stop()
+    monkeypatch.setenv("ICF_INFLATE_RATIO", "much")
+    with pytest.raises(IcfError, match="ICF_INFLATE_RATIO: 'much' is no number"):
+        inflate(stored, "a.out", ".debug_info", gnu=False)
