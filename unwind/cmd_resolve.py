@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -76,6 +77,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--out", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--explain", action="store_true", help="say of each frame why it is what it is said to be")
+    parser.add_argument(
+        "--no-vptr", action="store_true", help="ignore the vtable pointers of objects (@vptr= in stacks)"
+    )
     parser.add_argument("--no-lines", action="store_true", help="do not look up files, lines and inlined functions")
     parser.add_argument(
         "stacks", metavar="STACKS", nargs="?", default="-", help="file of stacks, `-` for standard input"
@@ -94,6 +98,8 @@ def run(args: Arguments) -> int:
             resolved: list[_Resolved] = []
             try:
                 for stack in read_pcs(iter(partial(lines.readline, LINE_LIMIT), b""), args.stacks):
+                    if args.no_vptr and stack.vptrs:
+                        stack = replace(stack, vptrs=())
                     answers = resolver.resolve(stack.addresses, stack.vptrs, stack.exact)
                     resolved.append((stack, answers, facts(stack, answers)))
                     seen_count += 1

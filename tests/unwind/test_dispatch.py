@@ -82,7 +82,7 @@ def test_the_vtable_of_the_object_names_the_function() -> None:
     one = program(SHAPES, VTABLES)
     assert (answer(one, CIRCLE), answer(one, SQUARE)) == ("b0m0", "b0m1")
     found = Resolver(one).resolve((start(0), ret(1)), ((0, CIRCLE),))[0]
-    assert (found.verdict, found.evidence) == (Verdict.UNIQUE, "decoded")
+    assert (found.verdict, found.evidence) == (Verdict.UNIQUE, "vptr")
 
 
 def test_without_a_slot_the_vtable_leaves_its_own_functions() -> None:

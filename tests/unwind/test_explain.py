@@ -136,7 +136,7 @@ def test_slots_and_vtable_pointers() -> None:
         "        - fell: b0m2: a vtable does not have it in slot 2, nor does what is there jump on to it",
     ]
     assert explained(program, pc(0), ret(1), vptr=0x90110)[:5] == [
-        "#0  0x0000000000001008  b0m1  [unique, decoded]",
+        "#0  0x0000000000001008  b0m1  [unique, vptr]",
         "        - 3 functions share the body at 0x1000: b0m0, b0m1, b0m2",
         "        - its object's vtable pointer is 0x90110",
         f"        - {by_slot}",

@@ -30,6 +30,8 @@ from unwind.programs.program import CallSite, Jumps, SiteKind
 if TYPE_CHECKING:
     import capstone
 
+    from unwind.programs.passed import Passed, Registers
+
 _LONGEST_BODY_BYTES = 1 << 20
 # ff /4 and ff /5; call, jmp; jcc; jmp and jcc with 8 bits: bytes of such an instruction, and maybe of another
 _BRANCH = re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]|[\xe8\xe9]|\x0f[\x80-\x8f]|[\xeb\x70-\x7f]")
@@ -103,6 +105,16 @@ class DecodedCode:
         if key not in self._jumps:
             self._jumps[key] = self._decode_jumps(start, end)
         return self._jumps[key]
+
+    def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
+        """The calls and jumps to which the function in `start:end` hands on one of the `given` registers."""
+        size_bytes = end - start
+        code = self._facts.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else memoryview(b"")
+        if len(code) < size_bytes or not size_bytes:
+            return None
+        from unwind.programs.passed import find_passed
+
+        return find_passed(code, start, given, self._facts.machine)
 
     def _decode_jumps(self, start: int, end: int) -> Jumps | None:
         size_bytes = end - start

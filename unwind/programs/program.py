@@ -45,6 +45,7 @@ from unwind.resolve.dispatch import Dispatch, bits
 if TYPE_CHECKING:
     from icf.elf.image import Image
     from unwind.modules.process import Process
+    from unwind.programs.passed import Passed, Registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,9 @@ class Code(Protocol):
 
     def may_form(self, start: int, end: int, addresses: range) -> bool:
         """Whether the code in `start:end` may form one of `addresses`."""
+
+    def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
+        """The calls and jumps to which the code in `start:end` hands on one of `given`; None: not known."""
 
 
 class Records(Protocol):
@@ -217,6 +221,9 @@ class ListedCode:
 
     def may_form(self, start: int, end: int, addresses: range) -> bool:
         return any(address in addresses for address in self._addresses.get(start, ()))
+
+    def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
+        return ()
 
 
 class ListedRecords:

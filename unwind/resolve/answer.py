@@ -8,6 +8,7 @@ from icf.demangle import demangle
 from icf.model import Verdict
 from unwind.programs.program import Body
 
+BY_VPTR = "vptr"  # the vtable pointer of an object decided
 Facts = list[list[str]]  # why, for each frame and each that tail calls left out, in the order of the output
 
 
@@ -19,7 +20,7 @@ class FrameAnswer:
     verdict: Verdict
     linkage_name: str | None = None  # only of `unmerged` and `unique` frames
     candidates: tuple[str, ...] = ()  # linkage names still possible, of all others
-    evidence: str = ""  # what the record that decided rests on
+    evidence: str = ""  # what the record that decided rests on; BY_VPTR: what memory held when the stack was taken
     reason: str = ""  # what keeps the answer from being one name
     vaddr: int = 0  # where the frame was looked up: the program counter, or a byte inside the call
     body: Body | None = None

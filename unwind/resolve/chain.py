@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from icf.folds.aliases import function_name, same_function
-from icf.model import Evidence, Member, MemberFlag, Verdict
+from icf.model import Member, MemberFlag, Verdict
 from unwind.modules.process import Process
 from unwind.programs.program import Body, SiteKind
 from unwind.resolve import reasons
-from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.answer import BY_VPTR, FrameAnswer
 from unwind.resolve.missing_frames import MissingFrame, MissingFrames
 from unwind.resolve.places import Frame, Marked, Place, Places
 from unwind.resolve.relations import FOREIGN, Callee, Relation, Relations
@@ -41,6 +41,7 @@ class Step:
     calls: int | None = None  # what that call says directly, as linked; -1: nothing; None: not looked at
     caller: Step | None = None  # None: whatever called it, the frame is the same
     relation: Relation | None = None  # to the caller; None: there is nothing to know
+    by_vptr: bool = False  # without the vtable pointer of its object more candidates would be possible
     broken: bool = False  # no possible caller allows anything, so the pair was cut
     plain: bool = True  # it says nothing new about its caller
     answer: FrameAnswer = _OUTSIDE
@@ -110,17 +111,23 @@ class Chains:
     def _make(self, caller: Step | None, address: int, place: Place, frame: Callee) -> Step:
         body = frame.body
         step = Step(address, place.vaddr, body, body.domain, place.return_address, caller=caller, vptr=frame.vptr)
-        if caller is not None and caller.body is not None:
-            step.relation = self._relations.between(caller.return_address, caller.body, frame)
-        elif caller is not None and caller.is_outside:
-            step.relation = self._relations.from_outside(frame)
+        step.relation = self._relate(caller, frame)
         if caller is not None and step.relation is not None:
             allowed = step.relation.forward(caller.possible)
+            if frame.vptr:
+                plain = self._relate(caller, frame._replace(vptr=0))
+                step.by_vptr = allowed != (body.domain if plain is None else plain.forward(caller.possible))
             step.broken = not allowed
             step.possible = allowed or body.domain
             step.plain = allowed != 0 and step.relation.backward(caller.possible, allowed) == caller.possible
         step.answer = self.answer(step, step.possible, caller.possible if caller else 0, None)
         return step
+
+    def _relate(self, caller: Step | None, frame: Callee) -> Relation | None:
+        """The relation of a frame to its caller; None: there is nothing to know."""
+        if caller is not None and caller.body is not None:
+            return self._relations.between(caller.return_address, caller.body, frame)
+        return self._relations.from_outside(frame) if caller is not None and caller.is_outside else None
 
     def answer(self, step: Step, left: int, callers: int, inner: tuple[Step, int] | None) -> FrameAnswer:
         """The answer for a merged frame with the candidates `left` and its caller's `callers`.
@@ -138,7 +145,10 @@ class Chains:
                 evidence = inner[0].relation.evidence(left, inner[1])
             else:
                 evidence = step.relation.evidence(callers, left) if step.relation else None
-            answer = _answer(step, left, evidence, _why_open(step.relation, callers))
+            word = "" if evidence is None else evidence.name.lower()
+            if step.by_vptr or (inner is not None and inner[0].by_vptr):
+                word = BY_VPTR
+            answer = _answer(step, left, word, _why_open(step.relation, callers))
             if missing:
                 answer = replace(answer, missing=missing)
             self._answers[key] = answer
@@ -170,7 +180,7 @@ class Chains:
             where = f"{caller.address:#x}" if caller is not None and caller.address is not None else "?"
             assert callee.address is not None
             reason = reasons.nothing_fits(where, callee.address)
-            answer = self._answers[key] = _answer(step, 0, None, reason)
+            answer = self._answers[key] = _answer(step, 0, "", reason)
         return answer
 
     def _unknown(self, address: int, place: Place) -> Step:
@@ -189,8 +199,8 @@ def _settled(address: int, place: Place, body: Body, missing: tuple[FrameAnswer,
     return Step(address, place.vaddr, body, body.domain, place.return_address, answer=answer)
 
 
-def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> FrameAnswer:
-    """The words for the candidates `left` of a merged frame; none left: contradicted."""
+def _answer(step: Step, left: int, evidence: str, reason: str) -> FrameAnswer:
+    """The words for the candidates `left` of a merged frame, which rest on `evidence`; none left: contradicted."""
     body = step.body
     assert body is not None
     listed = left & body.listed
@@ -201,7 +211,7 @@ def _answer(step: Step, left: int, evidence: Evidence | None, reason: str) -> Fr
     else:
         verdict = Verdict.AMBIGUOUS if listed == body.listed else Verdict.NARROWED
     limited = verdict in (Verdict.UNIQUE, Verdict.NARROWED)
-    word = evidence.name.lower() if limited and evidence is not None else ""
+    word = evidence if limited else ""
     if verdict is Verdict.UNIQUE:
         idx = left.bit_length() - 1
         member = body.members[idx]
@@ -240,7 +250,7 @@ def _missing_answer(frame: MissingFrame) -> FrameAnswer:
         name = frame.body.members[0].name
         answer = FrameAnswer(step.address, Verdict.UNMERGED, name, vaddr=step.vaddr, body=step.body, member_idx=0)
     else:
-        answer = _answer(step, frame.members, None, reasons.SEVERAL_JUMPS)
+        answer = _answer(step, frame.members, "", reasons.SEVERAL_JUMPS)
     return replace(answer, tail_call=True)
 
 

@@ -46,7 +46,15 @@ class Resolver:
     of whole stacks.
     """
 
-    def __init__(self, process: Process | Program, step_limit: int = 1 << 20, address_limit: int = 1 << 22) -> None:
+    def __init__(
+        self,
+        process: Process | Program,
+        step_limit: int = 1 << 20,
+        address_limit: int = 1 << 22,
+        *,
+        use_vptrs: bool = True,
+    ) -> None:
+        self._use_vptrs = use_vptrs
         self._process = process if isinstance(process, Process) else Process.of(process)
         self._step_limit, self._address_limit = step_limit, address_limit
         self.places = Places(self._process)
@@ -65,11 +73,13 @@ class Resolver:
         debug_file: str | None = None,
         debug_roots: Sequence[str] = (),
         cache_dir: str | None = None,
+        use_vptrs: bool = True,
     ) -> Self:
         """The resolver of one image, from its symcache, which is made if there is none.
 
         `debug_file`, `debug_roots` and `cache_dir` are as `unwind.symcache.store.open_or_build` has them. Raises
-        `IcfError` for what is no image.
+        `IcfError` for what is no image. Without `use_vptrs` all vtable pointers beside stacks are ignored: what they
+        say is what memory held when the stack was taken (evidence `vptr`).
         """
         from contextlib import ExitStack
 
@@ -77,7 +87,7 @@ class Resolver:
 
         places = Places(debug_file, debug_roots, cache_dir)
         with ExitStack() as opened:
-            return cls(places.program(places.open(path), path, opened))
+            return cls(places.program(places.open(path), path, opened), use_vptrs=use_vptrs)
 
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
         """An answer for each frame of a stack, innermost first.
@@ -111,7 +121,7 @@ class Resolver:
                 for idx, address in enumerate(addresses)
             )
             self._find_trampolines(plain)
-            frames = self._trust.frames(self._after_signals(plain), vptrs)
+            frames = self._trust.frames(self._after_signals(plain), vptrs if self._use_vptrs else ())
             self._remember(len(frames))
             self._marked[key] = frames
         return frames

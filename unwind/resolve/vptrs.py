@@ -11,8 +11,10 @@ object points to now, and constructors and destructors move that:
 
 At a function's first instruction nothing has happened yet. Later, and in frames further out, the pointer counts unless
 one of the functions on the stack that ran since may be what moved it: a constructor or a destructor, by its name, or
-code that has one inlined, which shows by the address of that very group of vtables in it. A pointer to a vtable that
-the tables do not list says nothing. What is past all help is an object that is no more: its memory may hold another.
+code that has one inlined, which shows by the address of that very group of vtables in it. Functions that have returned
+count, too, where the frame's function handed the object on to them (`unwind.resolve.moved`). A pointer to a vtable that
+the tables do not list says nothing. What is past all help is an object that others have destroyed: its memory may hold
+another.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ import re
 from collections.abc import Callable, Mapping
 
 from unwind.programs.program import Body
+from unwind.resolve.moved import SPECIAL, Moves
 from unwind.resolve.places import Frame, Marked, Place
 
 Vptrs = tuple[tuple[int, int], ...]  # (frame index, link-time vtable pointer)
 _WORD_BYTES = 8
 _DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of a function without linkage name: ~T
-_SPECIAL = re.compile(r"C(?:[1-5][EIB]|I[12])|" + _DESTRUCTOR.pattern)
 
 
 def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes], *, load_bias: int = 0) -> Vptrs:
@@ -57,6 +59,7 @@ class Trust:
         self._place_of = place_of  # by address and whether that is exact
         self._is_special: dict[int, bool] = {}  # by first node of the body
         self._forms: dict[tuple[int, range], bool] = {}
+        self._moves = Moves(self._forms_address)
 
     def frames(self, frames: tuple[Frame, ...], vptrs: Vptrs) -> tuple[Frame, ...]:
         """The frames, with the vtable pointer beside each that has one that counts."""
@@ -90,8 +93,10 @@ class Trust:
     def _may_be_moved(self, inner: list[Body], body: Body, vptr: int) -> bool:
         """Whether the function of a frame in `body`, or those of the frames further in, may have moved its pointer."""
         group = body.program.dispatch.group_range(vptr)
-        return self._forms_address(body, group) or any(
-            self._has_special(other) or self._forms_address(other, group) for other in inner
+        return (
+            self._forms_address(body, group)
+            or any(self._has_special(other) or self._forms_address(other, group) for other in inner)
+            or self._moves.may_be_moved(body, group)
         )
 
     def _forms_address(self, body: Body, group: range) -> bool:
@@ -103,7 +108,7 @@ class Trust:
     def _has_special(self, body: Body) -> bool:
         found = self._is_special.get(body.first_node)
         if found is None:
-            found = any(_SPECIAL.search(name) for member in body.members for name in (member.name, *member.aliases))
+            found = any(SPECIAL.search(name) for member in body.members for name in (member.name, *member.aliases))
             self._is_special[body.first_node] = found
         return found
 
