@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberFlag, Verdict
+from icf.model import (
+    ALL_MEMBERS,
+    ClassFlag,
+    DieOffset,
+    Evidence,
+    FoldClass,
+    Member,
+    MemberFlag,
+    MemberRef,
+    PointerJump,
+    Vaddr,
+    Verdict,
+    Vtable,
+    VtableSlot,
+)
 from tests.unwind.support import FRAGMENT, MARKED, call, die, exports, fold, pc, ret, start, tail
 from unwind.programs.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
 from unwind.resolve.answer import FrameAnswer
@@ -134,6 +148,28 @@ def test_an_indirect_jump_of_the_callee_leaves_all_members() -> None:
     classes = [fold(0, 2), fold(1, 2), fold(2, 1)]
     program = Program(classes, [call((2, 0), (1, 0))], code=ListedCode(jumps={start(1): Jumps(indirect=True)}))
     assert shown(resolve(program, pc(0), ret(2)))[0] == "ambiguous:b0m0,b0m1"
+
+
+def test_a_reason_says_what_is_open() -> None:
+    # main, which is not merged, calls b0m0; it ends in a jump through slot 0 of a vtable, which the body itself is in
+    both = Vtable(Vaddr(0x90010), Vaddr(0x90000), (VtableSlot(0, MemberRef(0, ALL_MEMBERS)),))
+    classes = [fold(0, 2, MARKED, marks=[MemberFlag.VIRTUAL] * 2), fold(1, 2), fold(2, 1)]
+    code = ListedCode(jumps={start(0): Jumps(indirect=True)})
+    jumps = [PointerJump(Vaddr(start(0) + 0x800), 0)]
+    records = [call((2, 0), (0, 0)), call((2, 0), (1, 0), 1), call((2, 0), (1, 1), 1)]
+    program = Program(classes, records, code=code, vtables=[both], pointer_jumps=jumps)
+    inner = resolve(program, pc(0), ret(2))[0]
+    assert (inner.verdict, inner.reason) == (
+        Verdict.AMBIGUOUS,
+        f"what its caller calls there may jump through a pointer to the body at {start(0):#x}",
+    )
+    assert resolve(program, pc(1), ret(2, 1))[0].reason == "its caller may call several of them there"
+    anywhere = Program(classes, records, code=code)
+    assert (
+        resolve(anywhere, pc(0), ret(2))[0].reason == "what its caller calls there leaves by a jump that no table lists"
+    )
+    ways = Program(classes, records[:1], [tail((0, 0), (0, 1))])
+    assert resolve(ways, pc(0), ret(2))[0].reason == "what its caller calls there may jump to several of them"
 
 
 @pytest.mark.parametrize(("symbol", "verdict"), [("qsort", Verdict.AMBIGUOUS), ("free", Verdict.UNIQUE)])

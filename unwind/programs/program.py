@@ -62,7 +62,7 @@ class SiteKind(Enum):
     """What the instruction that ends at a return address is; the value says it in words."""
 
     DIRECT = "direct call"
-    IMPORT = "call through the procedure linkage table"
+    IMPORT = "call of an import"
     INDIRECT = "indirect call"
     NONE = "no call"
     UNKNOWN = "code that cannot be read"

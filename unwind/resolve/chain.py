@@ -258,6 +258,4 @@ def _why_open(outer: Relation | None, callers: int) -> str:
     """Why the caller does not settle a frame: the first cause there is."""
     if outer is None:
         return reasons.NO_CALLER
-    if outer.open_callers & callers:
-        return outer.why
-    return reasons.SEVERAL_CALLERS
+    return outer.why_open(callers) or reasons.SEVERAL_CALLERS

@@ -30,12 +30,13 @@ frame, as frame pointers do in leaf functions, then says nothing wrong about the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from icf.model import ANY_POINTER, Evidence
 from unwind.programs.program import Body, SiteKind
+from unwind.resolve import reasons
 from unwind.resolve.callgraph import CallGraph
 from unwind.resolve.vptrs import destructors
 
@@ -52,20 +53,22 @@ class Callee(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Caller candidates that allow the same of the callee's, and what that rests on (None: on nothing)."""
+    """Caller candidates that allow the same of the callee's, and what that rests on (None: on nothing).
+
+    `why` says what leaves several of the callee's open.
+    """
 
     callers: int
     allowed: int
     evidence: Evidence | None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The pairs allowed at one return address; `why` says what leaves the callees of `open_callers` open."""
+    """The pairs allowed at one return address."""
 
     groups: tuple[Group, ...]
-    why: str = ""
-    open_callers: int = 0
 
     def forward(self, callers: int) -> int:
         """The callees that one of `callers` allows."""
@@ -83,6 +86,13 @@ class Relation:
                 kept |= group.callers & callers
         return kept
 
+    def why_open(self, callers: int) -> str:
+        """Why one of `callers` leaves several callees; "" if none does."""
+        for group in reversed(self.groups):
+            if group.callers & callers and group.allowed & (group.allowed - 1):
+                return group.why
+        return ""
+
     def evidence(self, callers: int, callees: int) -> Evidence | None:
         """The weakest evidence on which a pair of the two sets rests."""
         weakest: Evidence | None = None
@@ -90,6 +100,14 @@ class Relation:
             if group.callers & callers and group.allowed & callees and group.evidence is not None:
                 weakest = group.evidence if weakest is None else max(weakest, group.evidence)
         return weakest
+
+
+class _Limit(NamedTuple):
+    """What a caller candidate allows: as in `Group`."""
+
+    allowed: int
+    evidence: Evidence | None
+    why: str = ""
 
 
 class Relations:
@@ -115,31 +133,26 @@ class Relations:
         allowed = self._by_slots((ANY_POINTER,), frame) or callee.program.by_slots(callee)
         if allowed in (0, callee.domain):
             return None
-        relation = Relation((Group(FOREIGN, allowed, Evidence.DECODED),), "call from outside of the image", FOREIGN)
+        relation = Relation((Group(FOREIGN, allowed, Evidence.DECODED, reasons.FROM_OUTSIDE),))
         return self._made.setdefault(relation, relation)
 
     def _relate(self, return_address: int, caller: Body, callee: Callee) -> Relation:
-        groups: dict[tuple[int, Evidence | None], int] = {}
+        groups: dict[_Limit, int] = {}
         unrecorded = caller.domain
         crosses = caller.program is not callee.body.program  # from one module to another
         bound = self._imported(return_address, caller)
         for idx, callees in caller.program.callees(return_address, caller).items():
             limit = self._from_record(callees, bound, callee)
-            if crosses and not limit[0]:
+            if crosses and not limit.allowed:
                 continue
             groups[limit] = groups.get(limit, 0) | 1 << idx
             unrecorded &= ~(1 << idx)
-        why = ""
         if unrecorded:
-            limit, why = self._from_code(return_address, caller, callee)
-            if crosses and not limit[0]:
-                limit = (callee.body.domain, None)
+            limit = self._from_code(return_address, caller, callee)
+            if crosses and not limit.allowed:
+                limit = _Limit(callee.body.domain, None, limit.why)
             groups[limit] = groups.get(limit, 0) | unrecorded
-        return Relation(
-            tuple(Group(callers, allowed, evidence) for (allowed, evidence), callers in groups.items()),
-            why,
-            unrecorded if why else 0,
-        )
+        return Relation(tuple(Group(callers, *limit) for limit, callers in groups.items()))
 
     @staticmethod
     def _imported(return_address: int, caller: Body) -> list[int]:
@@ -149,37 +162,35 @@ class Relations:
         nodes = program.nodes_named(site.symbol, caller) if site.kind is SiteKind.IMPORT else []
         return [node for node in nodes if program.candidates[node][0].program is not program]
 
-    def _from_record(
-        self, callees: list[tuple[int, Evidence]], bound: list[int], frame: Callee
-    ) -> tuple[int, Evidence | None]:
+    def _from_record(self, callees: list[tuple[int, Evidence]], bound: list[int], frame: Callee) -> _Limit:
         nodes = [*bound, *(node for node, _ in callees)]
         return self._within_reach(nodes, frame, max(evidence for _, evidence in callees))
 
-    def _from_code(self, return_address: int, caller: Body, frame: Callee) -> tuple[tuple[int, Evidence | None], str]:
+    def _from_code(self, return_address: int, caller: Body, frame: Callee) -> _Limit:
         body, program = frame.body, caller.program
         site = program.code.call_site(return_address)
-        place = f"before {return_address + program.bias:#x}"
-        anything = (body.domain, None), f"{site.kind.value} {place}"
+        place = return_address + program.bias
+        anything = _Limit(body.domain, None, reasons.open_site(site.kind.value, place))
         if site.kind is SiteKind.DIRECT:
-            anything = anything[0], f"no record of the {site.kind.value} {place}"
+            anything = anything._replace(why=reasons.no_record(place))
             target = program.body_at(site.target)
             if target is body or target is None or target.start != site.target:
                 return anything  # what is not entered at its start may be bytes that only look like a call
             limit = self._within_reach(target.nodes, frame, Evidence.DECODED)
-            return anything if limit[1] is None else (limit, "")
+            return anything if limit.evidence is None else limit
         if site.kind is SiteKind.INDIRECT:
             call = program.slot_calls.get(return_address)
             slot, evidence = (ANY_POINTER, Evidence.DECODED) if call is None else call
-            why = anything[1] if call is None else f"call of slot {slot} of a vtable {place}"
+            why = anything.why if call is None else reasons.slot_call(slot, place)
             allowed = self._by_slots((slot,), frame) or body.program.by_slots(body, (slot,))
-            return (allowed, None if allowed == body.domain else evidence), why
+            return _Limit(allowed, None if allowed == body.domain else evidence, why)
         if site.kind is SiteKind.IMPORT:
             named = program.nodes_named(site.symbol, caller)
             limit = self._within_reach(named, frame, Evidence.DECODED)
-            return (limit, "") if limit[0] and limit[1] is not None else anything
+            return limit if limit.allowed and limit.evidence is not None else anything
         return anything
 
-    def _within_reach(self, nodes: Iterable[int], frame: Callee, evidence: Evidence) -> tuple[int, Evidence | None]:
+    def _within_reach(self, nodes: Collection[int], frame: Callee, evidence: Evidence) -> _Limit:
         """The members of the frame's body that one of `nodes` reaches, and what that rests on."""
         body = frame.body
         allowed, wild = 0, False
@@ -194,8 +205,14 @@ class Relations:
         if not allowed | pointed:
             pointed = body.program.by_slots(body, left_by)
         if wild and (not allowed or allowed | pointed == body.domain):
-            return body.domain, None
-        return (allowed, evidence) if allowed | pointed == allowed else (allowed | pointed, Evidence.DECODED)
+            return _Limit(body.domain, None, reasons.JUMP_TO_ANYWHERE)
+        if allowed | pointed != allowed:
+            why = reasons.JUMP_TO_ANYWHERE if wild else reasons.pointer_jump(body.start + body.program.bias)
+            return _Limit(allowed | pointed, Evidence.DECODED, why)
+        is_open = allowed & (allowed - 1)
+        return _Limit(
+            allowed, evidence, (reasons.SEVERAL_CALLEES if len(nodes) > 1 else reasons.SEVERAL_WAYS) if is_open else ""
+        )
 
     def _by_slots(self, slots: Collection[int], frame: Callee) -> int:
         """The members of the frame's body that jumps or calls by `slots` can end up in."""
