@@ -433,4 +433,6 @@ def slot_of(kind, tag, attr):
         return 10
     if attr == 0x2131:
         return 11
+    if attr == 0x25:
+        return 12
     return 0

@@ -19,7 +19,7 @@ cdef u64 entry_at(const unsigned char[::1] table, u64 base, u64 index, u64 size)
                start_subs=size_t, start_sites=size_t, depth=size_t, room=size_t, scopes=int, full=int, die=u64, b=u64,
                code=u64, shift=u64, decl=size_t, lo=size_t, hi=size_t, mid=size_t, op_i=size_t, op_end=size_t, kind=u64, children=u64,
                slot=u64, op=u64, enc=u64, arg=u64, cls=u64, form=u64, slot_form=u64, value=u64, row="long long", low=u64,
-               high=u64, origin=u64, address_idx=u64, is_outside=bint, flags=u64)
+               high=u64, origin=u64, address_idx=u64, is_outside=bint, is_bare=bint, is_inlined=bint, flags=u64)
 cpdef int scan(const unsigned char[::1] info, const unsigned char[::1] more, const unsigned char[::1] addr, const unsigned char[::1] str_offsets,
                u64[:, ::1] units, u64[:, ::1] tables, u64[:, ::1] decls, const unsigned int[::1] ops,
                u64[::1] consts, const unsigned int[::1] forms, size_t first, size_t last, int mode, u64[:, ::1] picks, int[::1] stack,

@@ -71,12 +71,13 @@ def scan(
     units        as `_unit_headers` fills them, column 6 replaced by the row in `tables`; on return columns
                  10 stmt_list, 11 name, 12 comp_dir, 13 str_offsets_base, 14 addr_base, 15 rnglists_base,
                  16 low_pc, 17 language, 18 dwo name, 19 flags (1 has stmt_list, 2 skeleton or split, 4 other
-                 columns stay as they are, but 11, 17, 20), 20 dwo id, 21 where `more` begins, 0 for a unit in `info`,
+                 columns stay as they are, but 11, 17, 20, 26), 20 dwo id, 21 where `more` begins, 0 if in `info`,
                  22 what is added to references to all of .debug_info, 23 their limit, 24 what is added to references to
-                 a supplementary file, 0 if it is not there, 25 what is added to offsets in .debug_str
+                 a supplementary file, 0 if it is not there, 25 what is added to offsets in .debug_str, 26 producer
     forms        u32[512]: the operation of each form, for DW_FORM_indirect (see units.indirect_forms)
-    mode         0 functions with code and call sites; 1 the unit DIEs and no more: what names and addresses of other
-                 DIEs are relative to; 2 every subprogram that is no declaration, as with picks; 3 as 0, but of the
+    mode         0 functions with code, and with flags 0 local ones that have lost theirs, and call sites; 1 the unit
+                 DIEs and no more: what names and addresses of other DIEs are relative to; 2 every subprogram that is
+                 no declaration, as with picks; 3 as 0, but of the
                  functions `picks` only, and `sites` is u64[n, 4]: the last column tells apart, within a function, the
                  scopes (DIEs) that sites are children of; 4 as 0, but `sites` are the inlined calls, in the order
                  of their DIEs, and `subprograms` is u64[n, 7]: instead of the origin where in .debug_addr the low pc
@@ -378,7 +379,11 @@ def scan(
                             flags |= 2
                         elif val[32 + 5] == 12:
                             flags |= 4
-                        if flags != 0 or pick_mode or (mode == 2 and val[32 + 7] == 0):
+                        is_bare = flags == 0 and val[32 + 7] == 0 and (mode == 0 or mode == 2)
+                        if mode == 0 and is_bare:  # gcc describes constructors that are inlined by name and origin
+                            is_inlined = val[32 + 9] != 0 or (val[32 + 2] != 0 and origin != 0)
+                            is_bare = val[32 + 8] == 0 and not is_inlined
+                        if flags != 0 or pick_mode or is_bare:
                             if n_subs >= subprograms.shape[0]:
                                 full = 1
                                 break
@@ -394,7 +399,8 @@ def scan(
                                 subprograms[n_subs, 5] = address_idx
                                 subprograms[n_subs, 6] = val[16] + 1 if val[32 + 16] == 10 else 0
                             subprograms[n_subs, 4] = flags | unit << 32
-                            row = n_subs
+                            if flags != 0 or mode != 0:
+                                row = n_subs
                             n_subs += 1
                             if pick_mode:
                                 break
@@ -526,6 +532,7 @@ def unit_die(units, unit, val, addr, str_offsets):
         units[unit, 16] = val[3] if val[32 + 3] == 2 else 0
     units[unit, 17] = val[9] if val[32 + 9] != 0 else 0
     units[unit, 11] = string_ref(val[1], val[32 + 1], str_offsets, str_base, offset_size, units[unit, 25])
+    units[unit, 26] = string_ref(val[12], val[32 + 12], str_offsets, str_base, offset_size, units[unit, 25])
     if val[32 + 11] != 0 and version < 5:
         units[unit, 20] = val[11]
     return 0

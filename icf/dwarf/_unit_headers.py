@@ -8,7 +8,7 @@ except ImportError:
 
 
 def unit_headers(info, units):
-    """Fill `units` (u64[n, 26]) from the unit headers in `info`; gives how many there are.
+    """Fill `units` (u64[n, 27]) from the unit headers in `info`; gives how many there are.
 
     Columns: 0 offset, 1 end, 2 offset of the unit's DIE, 3 version, 4 address size, 5 offset size,
     6 abbreviation offset, 7 unit type, 8 error, 9 where, 20 id of a skeleton or split unit, 23 size of `info`, 25 kind

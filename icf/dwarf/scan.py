@@ -52,6 +52,7 @@ class CallSites(NamedTuple):
 class Scan(NamedTuple):
     functions: Functions
     sites: CallSites
+    bare: U64  # DIEs of local functions that have lost their code: no declarations, no abstract instances
 
 
 def thread_count() -> int:
@@ -150,7 +151,8 @@ def _assemble(debug: DebugInfo, parts: list[tuple[U64, U64]]) -> Scan:
         flags=np.concatenate([(site[:, 2] >> np.uint64(32)).astype(np.uint8) for _, site in parts]),
     )
     subs = np.concatenate([sub for sub, _ in parts])
-    return Scan(_expand_ranges(debug, subs), sites)
+    is_bare = (subs[:, 4] & np.uint64(7)) == 0
+    return Scan(_expand_ranges(debug, subs[~is_bare]), sites, subs[is_bare, 0])
 
 
 def _callers(subs: U64, sites: U64) -> U64:

@@ -36,8 +36,8 @@ U64 = NDArray[np.uint64]
 # Columns of `DebugInfo.units`; the kernels use the numbers.
 OFFSET, END, DIE, VERSION, ADDRESS_SIZE, OFFSET_SIZE, TABLE, UNIT_TYPE, ERROR, ERROR_AT = range(10)
 STMT_LIST, NAME, COMP_DIR, STR_BASE, ADDR_BASE, RNGLISTS_BASE, LOW_PC, LANGUAGE, DWO_NAME, FLAGS = range(10, 20)
-DWO_ID, SHIFT, REF_BASE, REF_LIMIT, SUP_BASE, STR_KIND = range(20, 26)
-COLUMN_COUNT = 26
+DWO_ID, SHIFT, REF_BASE, REF_LIMIT, SUP_BASE, STR_KIND, PRODUCER = range(20, 27)
+COLUMN_COUNT = 27
 HAS_STMT_LIST, IS_SPLIT, BASES_GIVEN = 1, 2, 4
 
 PROBLEMS = {
@@ -77,7 +77,7 @@ def indirect_forms() -> NDArray[np.uint32]:
 
 @dataclass(slots=True)
 class DebugInfo:
-    """Sections, units (u64[n, 26], see the column names above) and abbreviation programs."""
+    """Sections, units (u64[n, 27], see the column names above) and abbreviation programs."""
 
     path: str
     info: memoryview

@@ -41,6 +41,7 @@ from icf.elf.image import Image
 from icf.elf.symbols import source_name
 from icf.elf.types import STB_LOCAL, STT_FILE, STT_OBJECT
 from icf.folds.classes import FoldFinder
+from icf.folds.copied import find_copied
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.tombstoned import is_unfolded
@@ -54,13 +55,13 @@ _RESERVED = "__"  # libgcc's functions, which stand alone in their objects
 _INTERNAL = ("_GLOBAL__N_", "ZL")  # in the mangled name of a type that is local to its file
 
 
-def find_undescribed(image: Image, finder: FoldFinder) -> frozenset[int]:
-    """The bodies that functions may share of which nothing tells."""
+def find_undescribed(image: Image, finder: FoldFinder, bare: U64) -> frozenset[int]:
+    """The bodies that functions may share of which nothing tells; `bare` as `icf.dwarf.scan` finds them."""
     drops_locals = image.linker == "gold" or (image.linker == "lld" and image.symbols.lacks_locals)
     if not drops_locals and image.linker != "mold":
         return frozenset()
-    unseen = find_unseen(image, finder) if drops_locals else frozenset()
-    return unseen.union(finder.undescribed())
+    found = frozenset(finder.undescribed())
+    return found | find_unseen(image, finder) | find_copied(image, finder, bare) if drops_locals else found
 
 
 def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:

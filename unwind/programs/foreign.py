@@ -9,6 +9,7 @@ and a jump between functions counts as far as the code shows it.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from icf.code.branches import find_branches
 from icf.dwarf.scan import scan_functions
@@ -36,11 +37,12 @@ def load_foreign(
     file = file_with_tables(image)
     calls = parse_dcall(file.contents(".debug_dcall"), file.path)
     debug = DebugInfo.open(image)
-    functions = scan_functions(debug).functions
+    scan = scan_functions(debug)
+    functions = scan.functions
     bodies = find_bodies(image, functions)
     finder = FoldFinder(image, bodies, debug, functions)
     folds = {fold.vaddr: fold for fold in finder.find()}
-    for vaddr in _doubtful(image, finder, bodies):
+    for vaddr in _doubtful(image, finder, bodies, scan.bare):
         if vaddr not in folds:
             end = int(bodies.end[np.searchsorted(bodies.start, np.uint64(vaddr))])
             folds[vaddr] = Fold(vaddr, end, [finder.member_at(vaddr)])
@@ -79,12 +81,12 @@ def load_foreign(
     return program
 
 
-def _doubtful(image: Image, finder: FoldFinder, bodies: Bodies) -> list[int]:
+def _doubtful(image: Image, finder: FoldFinder, bodies: Bodies, bare: NDArray[np.uint64]) -> list[int]:
     """Bodies of one known function with which others may have been folded: gold and mold drop symbols."""
     if image.linker == "mold":
         every: list[int] = np.union1d(bodies.symbol_value, bodies.dwarf_low).tolist()
         return every
-    return sorted(find_undescribed(image, finder))
+    return sorted(find_undescribed(image, finder, bare))
 
 
 def _branches(image: Image, bodies: Bodies) -> DirectBranches:
