@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         drop_relocations=args.drop_relocations,
         threads=args.threads,
         keep_unique_out=args.keep_unique_out,
+        is_durable=True,
     )
     summary = run_pass(args.image, options)
     for error in summary.unread_units:

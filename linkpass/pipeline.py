@@ -82,6 +82,7 @@ class Options(NamedTuple):
     objects: tuple[str, ...] = ()  # inputs of the link: objects, archives, lib.a(member.o), @response
     drop_relocations: bool = False  # take the sections of --emit-relocs out again
     threads: int | None = None
+    is_durable: bool = False  # whether to wait for the disk where an input is replaced
     keep_unique_out: str | None = None  # where to write the options that make every frame unique
 
 
@@ -134,7 +135,7 @@ def run_pass(
         edits += tables.edits()
         removals = emitted_relocations(image) if options.drop_relocations else []
         removals += [] if annotations is None else annotations.sections(removals)
-        write_outputs(image, outputs, edits, growths, removals)
+        write_outputs(image, outputs, edits, growths, removals, is_durable=options.is_durable)
         keep_unique = _write_keep_unique(image, tables.icf, tables.calls, options)
         folds = linked.folds.values()
         return Summary(
@@ -279,6 +280,7 @@ def _already_done(image: Image, outputs: Outputs, options: Options) -> Summary:
         debug_info_bytes=len(image.debug.contents(".debug_info")),
         already_done=True,
     )
-    write_outputs(image, outputs, removals=emitted_relocations(image) if options.drop_relocations else [])
+    removals = emitted_relocations(image) if options.drop_relocations else []
+    write_outputs(image, outputs, removals=removals, is_durable=options.is_durable)
     summary.keep_unique = _write_keep_unique(image, tables.icf, tables.direct, options)
     return summary

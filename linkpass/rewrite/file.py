@@ -1,20 +1,27 @@
 """Write a laid-out file: without a name first, then under its own.
 
-Ranges of the input are copied by the kernel (`copy_file_range`) where both files allow that, else
-from the mapping. Whatever goes wrong, the target is as it was and nothing else is left (`icf.newfile`).
+Ranges of the input are copied by the kernel (`copy_file_range`) where both files allow that. Holes of the input stay
+holes. Whatever goes wrong, the target is as it was and nothing else is left (`icf.newfile`).
+
+The new file is meant to be the old one with tables, so what the file system knows of the source goes along
+(`linkpass.rewrite.attributes`). It has an inode of its own: other names (hard links) of an older file keep that.
+
+A file that replaces its own source is the only copy there is. Its bytes have to be on the disk before the rename is,
+or a power failure leaves zeros under the name; `is_durable` asks for that. A link can be done again, so `icf link` does
+not wait for the disk, and neither does a pass that leaves its input where it is.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from icf.errors import IcfError
-from icf.filebytes import FileBytes
+from icf.errors import FormatError, IcfError
 from icf.newfile import NewFile
+from icf.printable import say
+from linkpass.rewrite.attributes import keep_attributes
 
 if TYPE_CHECKING:
     from linkpass.rewrite.layout import Layout, Piece
@@ -27,33 +34,52 @@ _NO_KERNEL_COPY = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, er
 
 def replace_file(
     path: str | os.PathLike[str],
+    source_path: str,
     source_fd: int,
-    source: memoryview | FileBytes,
     layout: Layout,
     check: Callable[[str], None] | None = None,
+    *,
+    is_durable: bool = False,
 ) -> None:
     """Make `path`, or what the symbolic link there points to, the file that `layout` describes.
 
-    Mode and owner are those of the source; without the right to keep the owner, set-id bits go too. `check` is
-    called with the temporary file: if it raises, `path` stays as it is.
+    Mode, owner, capabilities and other attributes are those of the source; a line says which could not be kept.
+    `check` is called with the temporary file: if it raises, `path` stays as it is.
     """
     target = os.path.realpath(path)
+    if os.path.islink(target):
+        raise IcfError(f"{target}: {os.strerror(errno.ELOOP).lower()}")
     if os.path.exists(target) and not os.path.isfile(target):
         raise IcfError(f"{target}: is not a regular file, and cannot be replaced")
     directory, name = os.path.split(target)
     try:
+        source = os.fstat(source_fd)
         with NewFile(directory, f".{name[:200]}.") as out:
-            # a full disk shows now; and a file without blocks would be flushed when it replaces another (ext4)
-            os.posix_fallocate(out.fd, 0, layout.size_bytes)
+            is_sparse = source.st_blocks * 512 < source.st_size
+            if is_sparse:
+                os.ftruncate(out.fd, layout.size_bytes)
+            else:
+                # a full disk shows now; and a file without blocks would be flushed when it replaces another (ext4)
+                os.posix_fallocate(out.fd, 0, layout.size_bytes)
             for piece in layout.pieces:
-                _write_piece(out.fd, piece, source_fd, source)
-            _keep_attributes(out.fd, os.fstat(source_fd))
+                _write_piece(out.fd, piece, source_path, source_fd, is_sparse)
+            lost = keep_attributes(source_fd, out.fd)
             if check is not None:
                 check(out.path)
+            old = os.stat(target) if os.path.exists(target) else None
+            is_only_copy = is_durable and old is not None and os.path.samestat(old, source)
+            if is_only_copy:
+                os.fsync(out.fd)
             os.replace(out.name(), target)
+        if is_only_copy:
+            _flush_folder(directory)
     except OSError as error:  # a full disk does not say of which file
         error.filename = error.filename or target
         raise
+    if lost:
+        say(f"icf: warning: {target}: not kept: {', '.join(lost)}")
+    if old is not None and old.st_nlink > 1:
+        say(f"icf: warning: {target}: {old.st_nlink - 1} other names of the old file (hard links) still lead to it")
 
 
 def same_bytes(left: memoryview, right: memoryview) -> bool:
@@ -83,24 +109,50 @@ def same_ranges(left_fd: int, left_offset: int, right_fd: int, right_offset: int
     return True
 
 
-def _write_piece(fd: int, piece: Piece, source_fd: int, source: memoryview | FileBytes) -> None:
+def _write_piece(fd: int, piece: Piece, source_path: str, source_fd: int, is_sparse: bool) -> None:
     if piece.content is not None:
         _write(fd, memoryview(piece.content).cast("B"), piece.offset)
         return
-    done = 0
-    while done < piece.size_bytes:
-        count = min(piece.size_bytes - done, _CHUNK_SIZE_BYTES)
+    start, end = piece.source_offset, piece.source_offset + piece.size_bytes
+    for first, last in _data_ranges(source_fd, start, end) if is_sparse else [(start, end)]:
+        _copy(fd, piece.offset + first - start, source_path, source_fd, first, last)
+
+
+def _data_ranges(fd: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The ranges between `start` and `end` that are no holes."""
+    while start < end:
         try:
-            copied = os.copy_file_range(source_fd, fd, count, piece.source_offset + done, piece.offset + done)
+            first = os.lseek(fd, start, os.SEEK_DATA)
+            last = os.lseek(fd, first, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno not in _NO_KERNEL_COPY:
-                raise
-            copied = 0
-        if copied == 0:  # not possible between these two file systems
-            start, end = piece.source_offset + done, piece.source_offset + piece.size_bytes
-            _write(fd, source[start:end], piece.offset + done)
+            if error.errno == errno.ENXIO:  # nothing but a hole is left
+                return
+            first, last = start, end
+        if first >= end:
             return
-        done += copied
+        yield first, min(last, end)
+        start = last
+
+
+def _copy(fd: int, offset: int, source_path: str, source_fd: int, start: int, end: int) -> None:
+    """Copy a range of the source, by the kernel if it can."""
+    by_kernel, room = True, memoryview(b"")
+    while start < end:
+        count = min(end - start, _CHUNK_SIZE_BYTES)
+        copied = 0
+        if by_kernel:
+            try:
+                copied = os.copy_file_range(source_fd, fd, count, start, offset)
+            except OSError as error:
+                if error.errno not in _NO_KERNEL_COPY:
+                    raise
+        if copied == 0:  # not possible between these two file systems
+            by_kernel, room = False, room or memoryview(bytearray(_COMPARE_SIZE_BYTES))
+            copied = os.preadv(source_fd, [room[:count]], start)
+            if copied == 0:
+                raise FormatError(source_path, "file", start, "was truncated while being read")
+            _write(fd, room[:copied], offset)
+        start, offset = start + copied, offset + copied
 
 
 def _write(fd: int, content: memoryview, offset: int) -> None:
@@ -109,12 +161,9 @@ def _write(fd: int, content: memoryview, offset: int) -> None:
         done += os.pwrite(fd, content[done : done + _CHUNK_SIZE_BYTES], offset + done)
 
 
-def _keep_attributes(fd: int, source: os.stat_result) -> None:
-    mode = stat.S_IMODE(source.st_mode)
-    own = os.fstat(fd)
-    if (own.st_uid, own.st_gid) != (source.st_uid, source.st_gid):
-        try:
-            os.fchown(fd, source.st_uid, source.st_gid)
-        except PermissionError:
-            mode &= ~(stat.S_ISUID | stat.S_ISGID)
-    os.fchmod(fd, mode)
+def _flush_folder(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

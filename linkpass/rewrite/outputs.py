@@ -38,6 +38,8 @@ class Outputs(NamedTuple):
 
 def plan_outputs(image: Image, out: str | None, debug_out: str | None, *, in_image: bool) -> Outputs:
     """Where the pass over `image` writes; `out` None: over its input."""
+    if out == "" or debug_out == "":
+        raise IcfError("the name of an output is empty")
     is_in_place = out is None or (os.path.exists(out) and os.path.samefile(out, image.path))
     target = image.path if out is None else out
     if image.debug is image or in_image:
@@ -62,17 +64,22 @@ def write_outputs(
     edits: Sequence[SectionEdit] = (),
     growths: Sequence[SectionGrowth] = (),
     removals: Sequence[str] = (),
+    *,
+    is_durable: bool = False,
 ) -> None:
-    """Write the changes to the file that gets the tables, and what follows from it to the other."""
+    """Write the changes to the file that gets the tables, and what follows from it to the other.
+
+    With `is_durable` a file that replaces its input is on the disk when this returns.
+    """
     if outputs.debug is None:
-        rewrite(image, outputs.image, edits, growths, removals)
+        rewrite(image, outputs.image, edits, growths, removals, is_durable=is_durable)
         return
     new_debug = outputs.debug
     link, section = parse_debuglink(image), image.section(DEBUGLINK)
     if link is None or section is None or not _is_meant(image, link):
         if not _is_same(outputs.image, image.path):
             rewrite(image, outputs.image, [])
-        rewrite(image.debug, new_debug, edits, growths)
+        rewrite(image.debug, new_debug, edits, growths, is_durable=is_durable)
         return
     crc_offset = section.offset + link.crc_offset
 
@@ -82,10 +89,10 @@ def write_outputs(
                 file.seek(crc_offset)
                 file.write(crc_of(debug.data).to_bytes(4, "little"))
 
-        rewrite(image.debug, new_debug, edits, growths, before_replacing=renew_crc)
+        rewrite(image.debug, new_debug, edits, growths, before_replacing=renew_crc, is_durable=is_durable)
 
     whole = Layout((Piece(0, len(image.data)),), len(image.data))
-    replace_file(outputs.image, image.fileno(), image.data, whole, write_debug)
+    replace_file(outputs.image, image.path, image.fileno(), whole, write_debug, is_durable=is_durable)
 
 
 def _is_meant(image: Image, link: DebugLink) -> bool:

@@ -64,12 +64,14 @@ def rewrite(
     removals: Sequence[str] = (),
     *,
     before_replacing: Callable[[str], None] | None = None,
+    is_durable: bool = False,
 ) -> None:
     """Write the image with these changes to `out_path`, which may be the image's own path.
 
     Removals that name no section are ignored. The file appears complete or not at all, with mode and owner of
     the input; it is read again before, and compared with the input (`linkpass.rewrite.check`). `before_replacing` is
-    called with the complete file under its temporary name: if it raises, `out_path` stays as it is.
+    called with the complete file under its temporary name: if it raises, `out_path` stays as it is. `is_durable`: see
+    `linkpass.rewrite.file`.
     """
     layout = plan_layout(image, edits, growths, removals)  # from here on no size changes
 
@@ -83,4 +85,4 @@ def rewrite(
         if before_replacing is not None:
             before_replacing(temporary)
 
-    replace_file(out_path, image.fileno(), image.data, layout, check_written)
+    replace_file(out_path, image.path, image.fileno(), layout, check_written, is_durable=is_durable)
