@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
         in_image=args.in_image,
         icf_report=args.icf_report,
         objects=tuple(objects),
+        named_objects=tuple(args.objects),
         drop_relocations=args.drop_relocations,
         threads=args.threads,
         keep_unique_out=args.keep_unique_out,

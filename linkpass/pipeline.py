@@ -80,6 +80,7 @@ class Options(NamedTuple):
     in_image: bool = False  # tables go in the image, wherever debug information is
     icf_report: str | None = None
     objects: tuple[str, ...] = ()  # inputs of the link: objects, archives, lib.a(member.o), @response
+    named_objects: tuple[str, ...] = ()  # those that the user named, not a link map: they may be pipes
     drop_relocations: bool = False  # take the sections of --emit-relocs out again
     threads: int | None = None
     is_durable: bool = False  # whether to wait for the disk where an input is replaced
@@ -192,7 +193,7 @@ def _open_objects(options: Options) -> LinkObjects | None:
     from icf.linkinputs.inputs import open_inputs
     from linkpass.objects.functions import LinkObjects
 
-    return LinkObjects(open_inputs(options.objects))
+    return LinkObjects(open_inputs(options.objects, pipes=options.named_objects))
 
 
 def _told(

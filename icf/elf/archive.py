@@ -51,18 +51,26 @@ class MissingFileError(IcfError):
         return f"{self.path}: no such file"
 
 
-def map_file(path: str) -> memoryview:
-    """The bytes of a file, mapped where possible; IcfError if it cannot be read."""
+def map_file(path: str, *, may_be_pipe: bool = False) -> memoryview:
+    """The bytes of a file, mapped where possible; IcfError if it cannot be read.
+
+    A pipe is only for a path that the user has named: reading one waits for its writer, and a path in a file that
+    comes from elsewhere may lead to a pipe that nothing writes to. A device is not opened: that alone has effects.
+    """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+        if kind != stat.S_IFREG and not (may_be_pipe and kind == stat.S_IFIFO):
+            expected = "neither a regular file nor a pipe" if may_be_pipe else "is not a regular file"
+            raise IcfError(f"{path}: cannot be read: {expected}")
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if kind == stat.S_IFIFO else os.O_NONBLOCK | os.O_NOCTTY))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingFileError(path) from error
     except OSError as error:
         raise IcfError(f"{path}: {error.strerror}") from error
     try:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) and not stat.S_ISFIFO(status.st_mode):
-            raise IcfError(f"{path}: cannot be read: neither a regular file nor a pipe")  # /dev/zero has no end
+        if stat.S_IFMT(status.st_mode) != kind:
+            raise IcfError(f"{path}: cannot be read: it was replaced")
         size_bytes = status.st_size
         if size_bytes and not _are_descriptors_short(fd):
             return memoryview(mmap.mmap(fd, size_bytes, access=mmap.ACCESS_READ))
@@ -137,7 +145,7 @@ class Archive:
 def members(path: str | os.PathLike[str]) -> Iterator[tuple[str, memoryview]]:
     """(name, contents) of each member, in the order of the archive; names may repeat."""
     path = os.fspath(path)
-    archive = Archive(map_file(path), path)
+    archive = Archive(map_file(path, may_be_pipe=True), path)
     for member in archive:
         yield archive.name(member), archive.contents(member)
 

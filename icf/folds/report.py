@@ -98,7 +98,7 @@ def parse_icf_report(report: str | bytes | os.PathLike[str], path: str = "") -> 
 
 
 def _read_text(path: str) -> str:
-    return str(map_file(path), "utf-8", "surrogateescape")
+    return str(map_file(path, may_be_pipe=True), "utf-8", "surrogateescape")
 
 
 def function_name(section: str) -> str:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Self
 
@@ -66,11 +66,13 @@ class LinkInputs(Iterator[ObjectFile]):
         directory: str = "",
         missing_ok: bool = False,
         opened: Mapping[str, memoryview] | None = None,
+        pipes: Collection[str] = (),
     ) -> None:
         self.missing: list[str] = []
         self.skipped: list[Skipped] = []
         self._directory = directory
         self._missing_ok = missing_ok
+        self._pipes = frozenset(os.path.join(directory, path) for path in pipes)
         self._opened = opened if opened is not None else {}
         self._archives: dict[str, tuple[Archive, dict[str, list[Member]]]] = {}
         self._seen: set[str] = set()
@@ -149,7 +151,7 @@ class LinkInputs(Iterator[ObjectFile]):
 
     def _map(self, path: str) -> memoryview:
         buffer = self._opened.get(path)
-        return buffer if buffer is not None else map_file(path)
+        return buffer if buffer is not None else map_file(path, may_be_pipe=path in self._pipes)
 
     def _one_member(self, name: str, path: str, archive_name: str, member: str) -> Iterator[ObjectFile]:
         """The members that `lib.a(member.o)` stands for; several may have the name."""
@@ -214,13 +216,15 @@ def open_inputs(
     directory: str = "",
     missing_ok: bool = False,
     opened: Mapping[str, memoryview] | None = None,
+    pipes: Collection[str] = (),
 ) -> LinkInputs:
     """The objects that `paths` name: objects, archives, `lib.a(member.o)`, `@response`.
 
     Relative paths, those in response files too, are looked up in `directory`; objects are named as given. `opened`
-    has the contents of files by their path, in place of the files; it may grow while objects are read.
+    has the contents of files by their path, in place of the files; it may grow while objects are read. Paths in
+    `pipes`, which the user named, may be pipes; a path that a file names may not.
     """
-    return LinkInputs(paths, directory=directory, missing_ok=missing_ok, opened=opened)
+    return LinkInputs(paths, directory=directory, missing_ok=missing_ok, opened=opened, pipes=pipes)
 
 
 def _canonical_member(archive: str, member: str) -> str:

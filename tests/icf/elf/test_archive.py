@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,32 @@ def test_a_thin_archive_that_took_in_another(tmp_path: Path, monkeypatch: pytest
     Path("lib/inner.a").write_bytes(b"!<thin>\n" + inner[8:])
     with pytest.raises(FormatError, match=r"lib/inner\.a: archive\+0x0: not a regular archive, though"):
         list(members("lib/outer.a"))
+
+
+def test_a_pipe_or_device_that_an_archive_names_is_refused(tmp_path: Path) -> None:
+    """A pipe that nothing writes to would be waited for without end."""
+    os.mkfifo(tmp_path / "pipe.o")
+    (tmp_path / "thin.a").write_bytes(b"!<thin>\n" + header("pipe.o/", 5))
+    with pytest.raises(IcfError, match=rf"^{tmp_path}/pipe.o: cannot be read: is not a regular file$"):
+        list(members(tmp_path / "thin.a"))
+    (tmp_path / "thin.a").write_bytes(b"!<thin>\n" + header("//", 14) + b"/dev/zero/\n\n\n\n" + header("/0", 5))
+    with pytest.raises(IcfError, match="^/dev/zero: cannot be read: is not a regular file$"):
+        list(members(tmp_path / "thin.a"))
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/tty"])
+def test_a_device_is_not_opened(path: str) -> None:
+    with pytest.raises(IcfError, match=f"^{path}: cannot be read: neither a regular file nor a pipe$"):
+        map_file(path, may_be_pipe=True)
+
+
+def test_a_pipe_that_the_user_names_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"content",))
+    writer.start()
+    assert bytes(map_file(str(pipe), may_be_pipe=True)) == b"content"
+    writer.join()
 
 
 def test_what_is_not_there_is_told_apart(tmp_path: Path) -> None:

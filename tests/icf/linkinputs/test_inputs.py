@@ -129,3 +129,11 @@ def test_a_file_with_brackets_in_its_name_is_a_file(directory: Path) -> None:
     Path("a(b).o").write_bytes(Path("a.o").read_bytes())
     Path("libx.a(zz)").write_bytes(Path("a.o").read_bytes())
     assert [obj.name for obj in open_inputs(["a(b).o", "libx.a(zz)"])] == ["a(b).o", "libx.a(zz)"]
+
+
+def test_a_pipe_that_a_file_names_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.o")
+    (tmp_path / "in.rsp").write_text("pipe.o")
+    for paths in (["@in.rsp"], ["pipe.o"]):  # the second as a link map would have it
+        with pytest.raises(IcfError, match=rf"^{tmp_path}/pipe.o: cannot be read: is not a regular file$"):
+            list(open_inputs(paths, directory=str(tmp_path)))
