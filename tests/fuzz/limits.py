@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,3 +36,8 @@ def peak_memory() -> int:
     """The highest count of resident bytes since the last reset."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
+def many(count: int) -> int:
+    """`count`, or as many times that as ICF_FUZZ_SCALE says: for a long run."""
+    return count * int(os.environ.get("ICF_FUZZ_SCALE", "1"))
