@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.code.branches import executable_sections
+from icf.code.view import CodeView
 from icf.elf.image import Image
 from icf.elf.types import Machine
 
@@ -46,7 +47,7 @@ def is_pointer_jump(image: Image, vaddr: int) -> bool:
     return len(code) >= 2 and code[0] == 0xFF and code[1] >> 3 & 7 == 4
 
 
-def is_retpoline(image: Image, vaddr: int) -> bool:
+def is_retpoline(image: CodeView, vaddr: int) -> bool:
     """Whether the code at `vaddr` calls into a retpoline at once."""
     code = bytes(image.read(vaddr, 5))
     if len(code) < 5 or code[0] != 0xE8 or image.machine is not Machine.X86_64:

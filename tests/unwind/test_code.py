@@ -20,6 +20,8 @@ call_far: call *8(%rax); ret; jmp out
     .size _start, .-_start
 through: jmp *%rax
 out: ret; .byte 0x06, 0xff, 0xe0
+    call retpoline
+after: nop
 retpoline: call 1f; 2: pause; jmp 2b; 1: mov %r11, (%rsp); ret
 end: nop
 """
@@ -54,6 +56,7 @@ def test_jumps_that_leave_are_found(arch: str, source: str, tmp_path: Path) -> N
         assert code.jumps(1 << 40, (1 << 40) + 16) is None and code.jumps(start, start) is None
         if arch == "x86_64":  # returns to what it wrote over its return address
             assert code.jumps(at["retpoline"], at["end"]) == Jumps(indirect=True)
+            assert code.call_site(at["after"]).kind is SiteKind.INDIRECT
         site = code.call_site(at["call_far"])
         assert (site.kind, site.target) == (SiteKind.DIRECT, out)
         assert code.call_site(at["call_far"] + (3 if arch == "x86_64" else 4)).kind is SiteKind.INDIRECT

@@ -7,6 +7,8 @@ one, too: a retpoline then overwrites the return address, and returns
 
     call 1f; 2: pause; jmp 2b; 1: mov %r11, (%rsp); ret         is jmp *%r11
 
+So a call of a retpoline is an indirect call.
+
 On AArch64 most functions have no word that could be a jump out of them. Those that have one are left to capstone, whose
 import takes longer than many a run, as it knows which words are no instructions.
 """
@@ -22,6 +24,7 @@ import numpy as np
 from icf.code.call_ends import find_call_ends
 from icf.code.calls import CallKind, call_ending_at
 from icf.code.exits import find_exits
+from icf.code.jumps import is_retpoline
 from icf.elf.types import Machine
 from unwind.programs.constants import Constants
 from unwind.programs.facts import CodeFacts
@@ -74,7 +77,7 @@ class DecodedCode:
             symbol = None if call.slot is None else self._facts.imports.get(call.slot)
         if symbol is not None:
             return CallSite(SiteKind.IMPORT, symbol=symbol)
-        if call.target is None:
+        if call.target is None or is_retpoline(self._facts, call.target):
             return CallSite(SiteKind.INDIRECT)
         return CallSite(SiteKind.DIRECT, target=call.target)
 
