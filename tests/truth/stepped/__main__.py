@@ -91,7 +91,7 @@ def _builds(theme: Theme, args: argparse.Namespace) -> list[tuple[str, str]]:
     return [
         (name, linker)
         for name, compiler in COMPILERS.items()
-        if theme.language in compiler.drivers
+        if compiler.compiles(theme.language)
         if not theme.compilers or name.startswith(theme.compilers)
         if theme.extent == "all" or name in FEW
         if not args.compiler or name.startswith(tuple(args.compiler))

@@ -28,7 +28,7 @@ def add_tables(command: Sequence[str], build: Build, evidence: str, out: Path) -
     elif evidence == "report":
         run_pass(command, build.folded, out, ["--icf-report", str(build.report)])
     elif evidence == "objects":
-        run_pass(command, build.folded, out, ["--objects", *map(str, build.objects)])
+        run_pass(command, build.folded, out, ["--objects", *build.objects])
     else:
         run_pass(command, build.folded, out)
 
@@ -50,8 +50,10 @@ def stack_line(stack: Stack, less: int = 0) -> str:
 
 
 def _word(frame: Frame | None, depth: int, less: int) -> str:
-    if frame is None or (depth and frame.is_exact):
+    if frame is None:
         return "?"
+    if depth and frame.is_exact:  # a signal interrupted it
+        return f"{frame.pc:#x}!"
     return f"{frame.pc - (less if depth else 0):#x}"
 
 

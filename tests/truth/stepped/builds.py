@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.truth.builds import LINKERS
 from tests.truth.programs import CACHE, Unavailable, find
+from tests.truth.stepped.rust import compile_rust
 from tests.truth.stepped.themes import Theme
 
 EVIDENCE = {
@@ -36,6 +37,10 @@ class Compiler:
     drivers: dict[str, str]
     flags: tuple[str, ...]
     linkers: tuple[str, ...] = USUAL
+    toolchain: str = ""  # of rustc
+
+    def compiles(self, language: str) -> bool:
+        return language in self.drivers or (language == "rs" and bool(self.toolchain))
 
     @property
     def is_clang(self) -> bool:
@@ -44,6 +49,7 @@ class Compiler:
 
 _GCC = {"c": "gcc", "cpp": "g++"}
 _CLANG = {"c": "clang-19", "cpp": "clang++-19"}
+_RUST = ("-C", "opt-level=3", "-C", "debuginfo=2", "-C", "codegen-units=1")
 COMPILERS = {
     "gcc-O2": Compiler(_GCC, ("-O2", "-g")),
     "clang-O2": Compiler(_CLANG, ("-O2", "-g")),
@@ -51,6 +57,11 @@ COMPILERS = {
     "clang-O0": Compiler(_CLANG, ("-O0", "-g"), ("gold", "lldr")),
     "gcc-O2-g0": Compiler(_GCC, ("-O2", "-g0"), ("lld", "lldr")),
     "clang-O2-g0": Compiler(_CLANG, ("-O2", "-g0"), ("lld", "lldr")),
+    "rustc": Compiler({}, _RUST, ("gold", "lld", "mold"), "stable"),
+    "rustc-mergefunc": Compiler(
+        {}, (*_RUST, "-C", "llvm-args=-mergefunc-preserve-debug-info"), ("lld",), "stable"
+    ),  # what LLVM would merge stays apart for the linker
+    "rustc-nightly": Compiler({}, (*_RUST, "-C", "symbol-mangling-version=v0"), ("lld",), "nightly"),
 }
 FEW = ("gcc-O2", "clang-O2")
 
@@ -61,7 +72,12 @@ class Build:
     compiler: str
     linker: str
     folder: Path
-    objects: tuple[Path, ...]
+    inputs: tuple[str, ...]  # words of the link: objects, and for Rust all that it needs
+
+    @property
+    def objects(self) -> list[str]:
+        """Objects and archives, in the order of the link."""
+        return [word for word in self.inputs if word.endswith((".o", ".rlib"))]
 
     def image(self, folding: str) -> Path:
         return self.folder / f"{self.theme.name}.{folding}"
@@ -82,8 +98,9 @@ class Build:
         """The link, to be run in `folder`."""
         compiler = COMPILERS[self.compiler]
         words = [f"-Wl,{option}" for option in (f"--icf={folding}", "--build-id=sha1", *options)]
-        command = [find(compiler.drivers[self.theme.language]), *_linker(compiler, self.linker, self.folder), *words]
-        return [*command, *self.theme.link_flags, *map(str, self.objects), "-o", str(out)]
+        driver = find(compiler.drivers.get(self.theme.language, "gcc"))
+        command = [driver, *_linker(compiler, self.linker, self.folder), *words]
+        return [*command, *self.theme.link_flags, *self.inputs, "-o", str(out)]
 
 
 def _linker(compiler: Compiler, linker: str, folder: Path) -> list[str]:
@@ -103,27 +120,36 @@ def build(theme: Theme, compiler_name: str, linker: str, cache: Path = CACHE) ->
     """Compile and link what does not exist. Raises Unavailable."""
     compiler = COMPILERS[compiler_name]
     own = theme.clang_flags if compiler.is_clang else theme.gcc_flags
-    flags = ["-ffunction-sections", "-fdata-sections", "-w", *compiler.flags, *theme.flags, *own]
-    digest = hashlib.sha256(repr((flags, theme)).encode())
+    flags = [*compiler.flags, *theme.flags, *own]
+    digest = hashlib.sha256(repr((flags, theme.link_flags)).encode())
     for source in theme.sources:
         digest.update(source.read_bytes())
-    objects_folder = (cache / "stepped" / f"{theme.name}-{digest.hexdigest()[:12]}" / compiler_name).resolve()
-    folder = objects_folder / linker
+    compiled = (cache / "stepped" / f"{theme.name}-{digest.hexdigest()[:12]}" / compiler_name).resolve()
+    folder = compiled / linker
     folder.mkdir(parents=True, exist_ok=True)
-    objects = tuple(objects_folder / f"{source.stem}.o" for source in theme.sources)
-    for source, target in zip(theme.sources, objects, strict=True):
-        if not target.exists():
-            driver = find(compiler.drivers[source.suffix[1:]])
-            partial = target.with_suffix(".partial")
-            _run([driver, *flags, "-c", source.name, "-o", str(partial)], source.parent)
-            partial.rename(target)
-    done = Build(theme, compiler_name, linker, folder, objects)
+    if compiler.toolchain:
+        inputs = compile_rust(theme.sources[0], compiler.toolchain, flags, compiled)
+    else:
+        inputs = [_compile(source, compiler, flags, compiled) for source in theme.sources]
+    done = Build(theme, compiler_name, linker, folder, tuple(inputs))
     if not done.report.exists():
         kept = ["--emit-relocs"] if linker == "lldr" else []
         _run(done.link_command("none", done.unfolded, "--emit-relocs"), folder)
         report = _run(done.link_command("all", done.folded, "--print-icf-sections", *kept), folder)
         done.report.write_text(report)
     return done
+
+
+def _compile(source: Path, compiler: Compiler, flags: Sequence[str], folder: Path) -> str:
+    """The object of a source; one that exists is kept."""
+    target = folder / f"{source.stem}.o"
+    if not target.exists():
+        driver = find(compiler.drivers[source.suffix[1:]])
+        partial = target.with_suffix(".partial")
+        usual = ["-ffunction-sections", "-fdata-sections", "-w"]
+        _run([driver, *usual, *flags, "-c", source.name, "-o", str(partial)], source.parent)
+        partial.rename(target)
+    return str(target)
 
 
 def _run(command: Sequence[str], folder: Path) -> str:

@@ -69,5 +69,5 @@ def _forms(alignment: Alignment) -> list[tuple[str, Iterable[Stack], int]]:
     return [
         ("", alignment.stacks, 0),
         (" less one", alignment.stacks, 1),
-        (" with vptr", alignment.entries, 0),
+        *([(" with vptr", alignment.entries, 0)] if alignment.entries else []),
     ]

@@ -44,6 +44,7 @@ _ALL = [
     Theme("pointers", ("pointers.cpp",), flags=("-std=c++17",)),
     Theme("replaced", ("replaced.cpp",)),
     Theme("statics", ("statics.c", "statics_one.c")),
+    Theme("generics", ("generics.rs",)),
     Theme(
         "retpolines",
         ("inheritance.cpp",),
