@@ -7,7 +7,13 @@ symbols may be folded functions or aliases, nobody knows; only the variants that
 constructor or destructor (C1 and C2, D1 and D2) are told from the names: they demangle to one text and
 differ in that digit; and versions of one name (`memcpy@@GLIBC_2.14`). The rest are members, and there may be more of
 them, also where one symbol is left: gold drops those of folded local functions, mold those of all folded ones, `strip`
-and -x local ones. lld drops none, and GNU ld does not fold.
+and -x local ones. lld drops none.
+
+GNU ld folds nothing. There the symbols of C at one address are aliases, which get one name: a global one before a local
+one, the default version before others (`memcpy@@GLIBC_2.14` is memcpy), one without underscores before one with them,
+and else the last in the image's own table of symbols, as llvm-symbolizer has it. Different functions of C++ or Rust at
+one address are members there as well: compilers merge them. No name here has a version; the symbols as they are, are
+aliases.
 
 Assembly often leaves out sizes: such a symbol reaches to the next one or the end of its section. Where
 ranges nest, the innermost counts.
@@ -22,6 +28,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.folds.aliases import same_function
 from icf.model import ClassFlag, FoldClass, Member, MemberFlag, Vaddr
@@ -107,17 +114,38 @@ class SymbolFunctions:
         )
         if self._folds_known:
             groups = [named]
+        elif self._image.linker == "bfd":
+            aliases_of_c = [entry for entry in named if not _is_mangled(entry[2])]
+            groups = [sorted(aliases_of_c, key=self._likely)] if aliases_of_c else []
+            groups += _by_function([entry for entry in named if _is_mangled(entry[2])], symbols.file_name)
         else:
             groups = _by_function(named, symbols.file_name)
         members = []
         for group in groups:
-            name = group[0][2]
+            name = _unversioned(group[0][2])
             aliases = dict.fromkeys(other for _, _, other, _ in group if other != name)
             flags = MemberFlag.LOCAL if symbols.bind[group[0][3]] == _STB_LOCAL else MemberFlag.NONE
             members.append(Member(name, flags=flags, aliases=tuple(aliases)))
         start = int(self.starts[idx])
         complete = ClassFlag.MEMBERS_COMPLETE if self.are_all_named else ClassFlag.NONE
         return FoldClass(Vaddr(start), int(self.ends[idx]) - start, tuple(members), complete)
+
+    def _likely(self, entry: _Named) -> tuple[bool, bool, bool, int, int]:
+        """What sorts the symbols of one C function; the best name comes first."""
+        has_no_size, rank, name, row = entry
+        is_old = "@" in name and "@@" not in name
+        if self._dynamic_rows is not None:
+            row = self._dynamic_rows.get(_unversioned(name), -1)
+        return has_no_size, rank == _BIND_RANK[_STB_LOCAL], is_old, len(name) - len(name.lstrip("_")), -row
+
+    @cached_property
+    def _dynamic_rows(self) -> dict[str, int] | None:
+        """The place of each name in `.dynsym`, where that is all that the image has itself; else None."""
+        if self._image.symbols_file is self._image:
+            return None
+        symbols = self._image.dynamic_symbols
+        rows = range(symbols.count)
+        return dict(zip(symbols.names(list(rows)), rows, strict=True))
 
 
 def _by_function(named: list[_Named], file_name: Callable[[int], str]) -> list[list[_Named]]:
@@ -137,6 +165,10 @@ def _by_function(named: list[_Named], file_name: Callable[[int], str]) -> list[l
             groups.append(group)
         group.append(entry)
     return groups
+
+
+def _is_mangled(name: str) -> bool:
+    return name.startswith("_Z") or demangle(_unversioned(name)) != _unversioned(name)
 
 
 def _unversioned(name: str) -> str:

@@ -7,7 +7,8 @@
 names still possible otherwise, and `candidate_names` the same functions demangled, in the same order. `file`, `line`
 and `column` are a place in that very function, and null where they are not certain; `inlines` are the functions inlined
 there, innermost first, with `name`, `linkage_name`, `file`, `line` and `column` of their own. `address` is null for a
-frame outside of the image. With `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
+frame outside of the image. `aliases`, where there are some, are further symbols of the function that `name` says. With
+`icf resolve --modules` each frame has `"module"`, the path of its image, or null.
 
 There is a frame for each address. Where tail calls have left frames out between one and its caller, it has
 `"tail_calls"`, a list of such objects, innermost first, whose `address` is that of the jump, or null if it was one of
@@ -78,6 +79,8 @@ class JsonWriter:
             ],
             "evidence": answer.evidence,
         }
+        if answer.body is not None and answer.member_idx >= 0 and answer.body.members[answer.member_idx].aliases:
+            frame["aliases"] = answer.body.members[answer.member_idx].aliases
         if self._with_modules:
             frame["module"] = answer.module or None
         if facts is not None:

@@ -35,14 +35,17 @@ class Names:
         return self.number(name.encode("utf-8", "surrogateescape"))
 
     def of_symbols(self, rows: NDArray[np.int64]) -> U32:
-        """Of the symbols in these rows."""
+        """Of the symbols in these rows, without versions (`fopen@@GLIBC_2.2.5`)."""
         strtab = bytes(self._symbols.strtab)
         number = self.number
         offsets = self._symbols.name_offset[rows].tolist()
         last = max(offsets, default=0)
         if last > strtab.rfind(0):
             self._symbols.name_at(last)  # a FormatError: the name has no end
-        return np.array([number(strtab[at : strtab.index(0, at)] if at else b"") for at in offsets], np.uint32)
+        names = [strtab[at : strtab.index(0, at)] if at else b"" for at in offsets]
+        if b"@" in strtab:
+            names = [name.partition(b"@")[0] for name in names]
+        return np.array(list(map(number, names)), np.uint32)
 
     def of_references(self, references: U64) -> U32:
         """Of strings in the debug information, given as the kernels do."""
