@@ -33,6 +33,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--keep-relocations", action="store_true", help="link with --emit-relocs and leave them in (lld)"
     )
+    parser.add_argument(
+        "--in-image", action="store_true", help="strip the program, as -s does, and put the tables into it all the same"
+    )
     parser.add_argument("--summary", action="store_true", help="print what the pass found, on stderr")
     parser.add_argument("command", nargs=REMAINDER, metavar="-- LINK-COMMAND", help="the link command, unchanged")
 
@@ -51,7 +54,7 @@ def run(args: Arguments) -> int:
     command = parse_link_command(words)
     if not command.links or not is_file(command.output):
         _become(words)
-    if not command.folds:
+    if not (command.folds and command.linker):
         command = ask_driver(command)
     if not command.folds:
         if args.strict or args.summary:
@@ -64,7 +67,7 @@ def run(args: Arguments) -> int:
         _become(words)
     from linkpass.link.job import Wishes, link_and_pass
 
-    return link_and_pass(command, Wishes(args.strict, args.summary, args.keep_relocations))
+    return link_and_pass(command, Wishes(args.strict, args.summary, args.keep_relocations, args.in_image))
 
 
 def _become(command: list[str]) -> None:

@@ -34,6 +34,7 @@ def run(args: Arguments) -> int:
             f"{len(tables.direct)} call sites, {len(tables.icf.tail_calls)} tail calls, "
             f"{len(tables.virtual)} virtual calls, {len(tables.icf.vtables)} vtables"
         )
-        outcome = f"{len(problems)} problems" if problems else "all agree with the code"
-        print(printable(f"{args.image}: {counts}: {outcome}"))
+        outcome = f"{counts}: {f'{len(problems)} problems' if problems else 'all agree with the code'}"
+        is_empty = not (len(tables.direct) or len(tables.virtual) or any(fold.merged for fold in tables.icf.classes))
+        print(printable(f"{args.image}: {'no merged functions recorded' if is_empty and not problems else outcome}"))
     return 1 if problems else 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from icf.debugfiles.options import open_image
+from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
@@ -122,6 +123,8 @@ def run_pass(
         annotations = _annotations(image)
         told = _told(image, report, objects, annotations)
         linked = Linked.read(image, told, options.threads)
+        if not len(linked.bodies.start) and is_stripped(image):
+            raise IcfError(f"{path}: is stripped: it has no symbols and no debug information", hint=STRIPPED_HINT)
         vtables = Vtables(image)
         complete_objects = _complete_objects(linked, told, objects)
         by_object = _slots_by_object(linked, vtables, objects)

@@ -21,11 +21,12 @@ def _lines(summary: Summary) -> list[str]:
         return [f"{summary.tables_file}: has its tables already: {counts}", *_keep_unique_lines(summary)]
     kinds = ", ".join(f"{count} {kind}" for kind, count in summary.records_by_evidence.items())
     share = 100 * summary.table_bytes / summary.debug_info_bytes if summary.debug_info_bytes else 0.0
+    of_debug_info = f", {share:.2f} % of .debug_info" if 0 < share <= 100 else ""
     lines = [
         f"{summary.out}: {summary.members} functions share {summary.merged_bodies} of {summary.functions} bodies",
         f"  call sites  {summary.records} ({kinds})" if kinds else "  call sites  0",
         f"  tail calls  {summary.tail_calls}",
-        f"  tables      {summary.table_bytes} bytes, {share:.2f} % of .debug_info",
+        f"  tables      {summary.table_bytes} bytes{of_debug_info}",
     ]
     if summary.vtables:
         counts = (
@@ -36,11 +37,11 @@ def _lines(summary: Summary) -> list[str]:
         lines.append(f"  written to  {summary.tables_file}")
     if summary.declarations_added:
         file = summary.debug_file or "the image"
-        lines.append(f"  declared    {summary.declarations_added} functions that have no DIE in {file}")
+        lines.append(f"  declared    {summary.declarations_added} functions that have no debug information in {file}")
     if summary.open_calls:
-        lines.append(f"  open        {summary.open_calls} calls whose callee nothing names")
+        lines.append(f"  unresolved  {summary.open_calls} calls (no evidence names the callee)")
     for reason, count in summary.dropped.items():
-        lines.append(f"  dropped     {count} {reason}")
+        lines.append(f"  left out    {count} statements ({reason})")
     return lines + _keep_unique_lines(summary)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments, open_image
+from icf.debugfiles.stripped import tables_hint
 from icf.demangle import demangle
 from icf.printable import say
 from icf.tables.place import are_stale, has_tables
@@ -64,7 +65,7 @@ def run(args: Arguments) -> int:
         if image.linker in _FOLDING_LINKERS and not (has_tables(image) or has_only_records(image) or are_stale(image)):
             say(
                 f"icf: {args.exe} has no call-site tables, so names are those of the symbols, folded or not",
-                f"hint: run 'icf pass {args.exe}'",
+                f"hint: {tables_hint(args.exe)}",
             )
         program, facts = Program.from_image(image), ImageFacts(image)
         selection, listing = Selection(image, program, facts), Listing(image, program, facts)

@@ -25,7 +25,6 @@ _LINKER = re.compile(r"(?:^|[-.])(lld|gold|mold|bfd)(?:-[0-9.]+)?$")  # ld.lld, 
 _DIRECT = re.compile(r"(?:^|-)(?:ld|ld[.-][a-z]+|lld|gold|mold)(?:-[0-9.]+)?$")
 _DRIVER_ENDS_EARLIER = frozenset({"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
 _LINKER_ENDS_EARLIER = frozenset({"--version", "--help"})  # to a linker -S, -E and -M are other things
-_STRIP_ALL = frozenset({"-s", "--strip-all", "-strip-all"})
 _BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _ARCHIVE_MAGIC = b"!<arch>\n"
 _ARCHIVE_HEAD_SIZE_BYTES = 1 << 20
@@ -47,11 +46,6 @@ class LinkCommand(NamedTuple):
         """Whether identical functions get folded."""
         modes = [option.partition("=")[2] for option in self.options if option.startswith(("--icf=", "-icf="))]
         return bool(modes) and modes[-1] in ("all", "safe") and self.linker != "bfd"
-
-    @property
-    def strips(self) -> bool:
-        """Whether the linker leaves out symbols and debug information."""
-        return any(option in _STRIP_ALL for option in self.options)
 
     @property
     def is_clang(self) -> bool:

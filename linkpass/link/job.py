@@ -1,8 +1,9 @@
 """A link that folds, and the pass over what it wrote.
 
-    added to the link                      so that
+    changed in the link                    so that
     -o in a directory of ours              the program has its name only when it has its tables (`linkpass.link.output`)
     --print-icf-sections --trace           classes and objects are known; both are kept from the user
+    no -s (`linkpass.link.stripping`)      there are symbols for the pass; the program is stripped after the link
     see `linkpass.link.lto_objects`        objects that are made during the link (LTO) are kept for a while
     --color-diagnostics and the like       diagnostics are as colourful as without us, though they go through a pipe
 
@@ -22,9 +23,10 @@ from icf.errors import IcfError
 from icf.printable import say
 from linkpass.link.command import LinkCommand
 from linkpass.link.driver import passes_words_on
-from linkpass.link.lto_objects import keeps_objects
+from linkpass.link.lto_objects import LtoObjects, keeps_objects
 from linkpass.link.output import HiddenOutput, Identity
 from linkpass.link.run import RunningLink
+from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
 if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
@@ -39,27 +41,34 @@ class Wishes(NamedTuple):
     strict: bool
     summary: bool
     keep_relocations: bool
+    in_image: bool
 
 
 def link_and_pass(command: LinkCommand, wishes: Wishes) -> int:
     """Run the link, and the pass over its output; the exit status."""
     gc.disable()  # all there is gets used until the end
+    given = command
+    if leaves_out_symbols(command):
+        command, wishes = with_symbols(command) or command, wishes._replace(in_image=True)
+    status = None
     if passes_words_on(command) and not any(option.startswith("--incremental") for option in command.options):
         with HiddenOutput(command.output) as hidden:
             status = _link_and_pass(command, wishes, hidden)
-        if status is not None:
-            return status
-    return _link_and_pass(command, wishes, None) or 0
+    if status is None:
+        status = _link_and_pass(command, wishes, None)
+    return _run(given) if status is None else status
 
 
 def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None) -> int | None:
-    """The exit status; None if the command has to be run without a hidden output."""
+    """The exit status; None if the command has to be run in another way: in its own place, or as it was given."""
     with ExitStack() as folders:
         made = ""
         if command.compiles() and not keeps_objects(command):
             from tempfile import TemporaryDirectory
 
             made = folders.enter_context(TemporaryDirectory(prefix="icf-link-"))
+        written = command.output if hidden is None or not hidden.path else hidden.path
+        lto = LtoObjects(command, made, written) if command.compiles() else None
         before = Identity.of(command.output)
         link = _start(command, wishes, hidden, made)
         objects: LinkObjects | Exception
@@ -76,7 +85,7 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
             return status  # it was no link
         else:
             hidden = None
-        return status or _finish(command, wishes, hidden, link, objects, made)
+        return status or _finish(command, wishes, hidden, link, objects, lto)
 
 
 def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str) -> RunningLink:
@@ -109,9 +118,9 @@ def _finish(
     hidden: HiddenOutput | None,
     link: RunningLink,
     objects: LinkObjects | Exception,
-    made: str,
-) -> int:
-    """Run the pass, and give the program its name."""
+    lto: LtoObjects | None,
+) -> int | None:
+    """Run the pass, and give the program its name; None if it is not the program that was asked for."""
     output = command.output
     path = output if hidden is None else hidden.path
     shown = str if hidden is None else hidden.shown
@@ -119,7 +128,9 @@ def _finish(
     try:
         if isinstance(objects, Exception):
             raise objects
-        lines = _pass(path, os.path.dirname(output), link, objects, made)
+        if lto is not None:
+            lto.add_to(objects)
+        lines = _pass(path, os.path.dirname(output), link, objects, in_image=wishes.in_image)
         if wishes.summary:
             say(*map(shown, lines))
     except Exception as error:  # a build must not break because of us
@@ -130,6 +141,8 @@ def _finish(
         return 1
     if failed:
         say(f"icf link: {output}: left as linked, no tables added")
+        if wishes.in_image:
+            return None  # it is not stripped
     if hidden is not None:
         hidden.publish(tuple(filter(None, map(command.value_of, _FILES_WITH_OUTPUT_NAME))))
     return 0
@@ -174,22 +187,33 @@ def _read_inputs(link: RunningLink) -> LinkObjects:
     return objects
 
 
-def _pass(path: str, directory: str, link: RunningLink, objects: LinkObjects, made: str) -> list[str]:
-    """Run the pass over the file at `path`, whose place is in `directory`; the summary."""
+def _pass(path: str, directory: str, link: RunningLink, objects: LinkObjects, *, in_image: bool) -> list[str]:
+    """Run the pass over the file at `path`, whose place is in `directory`; the summary. `in_image` strips it, too."""
     from icf.folds.report import parse_icf_report
     from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
     from linkpass.summary import summary_lines
 
-    if made:
-        from icf.linkinputs.inputs import open_inputs
-        from linkpass.link.lto_objects import kept_objects
-
-        for object_file in open_inputs(kept_objects(made)):
-            objects.add(object_file)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     report = parse_icf_report(b"\n".join(link.report), "what the linker said")
-    # .dwo files may lie beside the program
-    return summary_lines(run_pass(path, Options(debug_roots=(directory or os.curdir,)), report, objects))
+    options = Options(debug_roots=(directory or os.curdir,))  # .dwo files may lie beside the program
+    if not in_image:
+        return summary_lines(run_pass(path, options, report, objects))
+    whole = f"{path}.unstripped"
+    os.rename(path, whole)
+    try:
+        strip(path, whole)
+        options = options._replace(debug_file=whole, in_image=True)
+        return summary_lines(run_pass(path, options, report, objects))
+    finally:
+        os.unlink(whole)
+
+
+def _run(command: LinkCommand) -> int:
+    """Run a command as it was given."""
+    from subprocess import run
+
+    status = run(command.command).returncode
+    return status if status >= 0 else 128 - status
 
 
 def _described(error: Exception) -> str:

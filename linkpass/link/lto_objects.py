@@ -6,18 +6,35 @@
 
 gcc's plugin starts `lto-wrapper`, which makes the objects and prints their names, and deletes them when the link is
 over. Ours starts the true one and gives the objects second names. The program that is linked is the same to the byte.
+
+Where the user has them left somewhere (`--lto-obj-path`, `obj-path`, `save-temps` of the plugin) they are read there.
+What lld has in a ThinLTO cache is in none of these places (`linkpass.link.thin_cache`). gold names these files
+among its inputs, and if they were read then they are not read again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
+from typing import TYPE_CHECKING
 
+from icf.errors import IcfError
 from linkpass.link.command import LinkCommand
+from linkpass.link.output import Identity
+from linkpass.link.thin_cache import CacheWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkpass.objects.functions import LinkObjects
 
 _FIRST = "lto.o"
 _WRAPPER = "lto-wrapper"
+_LLD_PATH = ("--lto-obj-path", "-lto-obj-path")
+_PLUGIN_PATH = re.compile(r"--?plugin-opt=obj-path=(.+)")
+_LLD_CACHE = ("--thinlto-cache-dir", "-thinlto-cache-dir")
 _SCRIPT = """#!/bin/sh
 made=$({wrapper} "$@") || exit
 [ -n "$made" ] || exit 0
@@ -57,10 +74,52 @@ def with_kept_objects(command: LinkCommand, added: list[str], folder: str) -> li
     return [*words, f"-B{tools}"]
 
 
-def kept_objects(folder: str) -> list[str]:
-    """The objects that a link has left, in the order in which they were made."""
-    names = [name for name in os.listdir(folder) if name.startswith(_FIRST)]
-    return [os.path.join(folder, name) for name in sorted(names, key=lambda name: (len(name), name))]
+class LtoObjects:
+    """The objects that a link makes, and where it leaves them; made before the link starts.
+
+    `folder` is ours, "" if the link leaves them elsewhere; `output` is where the linker writes.
+    """
+
+    def __init__(self, command: LinkCommand, folder: str, output: str) -> None:
+        if folder:
+            self._firsts = [os.path.join(folder, _FIRST)]
+        elif command.linker == "lld":
+            self._firsts = [command.value_of(*_LLD_PATH)]
+        else:
+            self._firsts = [f"{output}.{_FIRST}"]  # save-temps
+            self._firsts += [found[1] for option in command.options if (found := _PLUGIN_PATH.fullmatch(option))]
+        self._before = set(self._files())
+        cache = command.value_of(*_LLD_CACHE) if command.linker == "lld" else ""
+        self._cache = CacheWatch(cache) if cache else None
+
+    def add_to(self, objects: LinkObjects) -> None:
+        """Add the objects that the link has made, after it."""
+        from icf.linkinputs.inputs import open_inputs
+
+        paths = [path for path, identity in self._files() if (path, identity) not in self._before]
+        entries = self._cache.entries() if self._cache is not None else []
+        if entries is None:
+            raise IcfError("the system does not say what was used of the ThinLTO cache", hint="link without the cache")
+        read_already = list(objects.objects)
+        for made in open_inputs(paths + entries, missing_ok=True):  # lld may have pruned its cache
+            if not any(len(made.data) == len(other.data) and made.data == other.data for other in read_already):
+                objects.add(made)
+
+    def _files(self) -> Iterator[tuple[str, Identity | None]]:
+        """The files that may be such objects."""
+        for first in self._firsts:
+            yield from _numbered(first)
+
+
+def _numbered(first: str) -> Iterator[tuple[str, Identity | None]]:
+    """The files FIRST, FIRST1, FIRST2 and so on."""
+    folder, name = os.path.split(first)
+    if not name or not os.path.isdir(folder or os.curdir):
+        return
+    found = [each for each in os.listdir(folder or os.curdir) if re.fullmatch(re.escape(name) + "[0-9]*", each)]
+    for each in sorted(found, key=lambda each: (len(each), each)):
+        path = os.path.join(folder, each)
+        yield path, Identity.of(path)
 
 
 def _true_wrapper(command: LinkCommand) -> str:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import NamedTuple
 
 from icf.debugfiles.options import open_image
+from icf.debugfiles.stripped import tables_hint
 from icf.errors import IcfError
 from icf.printable import say
 from unwind.modules.exports import Exports
@@ -83,7 +84,7 @@ def open_alone(path: str, places: Places, *, no_lines: bool) -> _Opened:
         elif "icf" not in cache.container and not cache.head.flags & STALE_TABLES:
             say(
                 f"icf: {path} has no call-site tables, so folded functions cannot be told apart",
-                f"hint: run 'icf pass {path}'",
+                f"hint: {tables_hint(path)}",
             )
         if program.dropped_records:
             say(f"icf: {path}: {program.dropped_records} records do not fit its code, left out")

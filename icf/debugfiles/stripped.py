@@ -1,0 +1,29 @@
+"""Images that symbols and debug information were taken out of, and what helps."""
+
+from __future__ import annotations
+
+from icf.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
+STRIPPED_HINT = "give its debug file (--debug-file), or link with 'icf link --in-image'"
+
+
+def is_stripped(image: Image) -> bool:
+    """Whether neither the image nor its debug file, if it has one, has a symbol table or debug information."""
+    files = (image, image.debug)
+    return not any(file.section(name) for file in files for name in (".symtab", ".debug_info", ".gnu_debugdata"))
+
+
+def tables_hint(path: str) -> str:
+    """What to do about an image without tables."""
+    from icf.elf.image import Image
+    from icf.errors import IcfError
+
+    try:
+        with Image.open(path) as image:
+            stripped = is_stripped(image)
+    except (IcfError, OSError):
+        stripped = False
+    return f"it is stripped: {STRIPPED_HINT}" if stripped else f"run 'icf pass {path}'"
