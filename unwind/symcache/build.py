@@ -21,6 +21,7 @@ from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.model import ClassFlag
+from icf.printable import say
 from unwind.symcache.bodies import Bodies, bodies_at, find_bodies
 from unwind.symcache.claims import Claims, find_claims
 from unwind.symcache.names import Names
@@ -55,7 +56,9 @@ def _open_debug(image: Image) -> DebugInfo | None:
         return None
     try:
         return DebugInfo.open(image, inlines=True)
-    except IcfError:
+    except IcfError as error:
+        if error.hint:  # there is a way to read it
+            say(f"icf: warning: {error}: lines are not known", f"hint: {error.hint}")
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -252,3 +253,24 @@ def test_what_the_readers_refuse_is_not_kept(run: Run, folder: Path, monkeypatch
     status, _, err = run("build", ROOT / "testdata/shop/shop.gold")
     assert status == 1 and err.startswith("icf: error: ") and "does not fit the record of a symcache" in err
     assert len(err.splitlines()) == 1 and not list(folder.glob("*.symcache"))
+
+
+def test_debug_information_beyond_the_limit_is_said(run: Run, tmp_path: Path) -> None:
+    """Zeros that 4 bytes are 128 KiB of: little memory, and a line that names the variable."""
+    content = bytearray((ROOT / "testdata/shop/shop.gold").read_bytes())
+    count = 1 << 13
+    blocks = [(idx == count - 1) | 1 << 1 | (128 << 10) << 3 for idx in range(count)]
+    frame = struct.pack("<IBB", 0xFD2FB528, 0, 7 << 3) + b"".join(each.to_bytes(3, "little") + b"\0" for each in blocks)
+    bomb = struct.pack("<IIQQ", 2, 0, count << 17, 1) + frame
+    with Image.open(ROOT / "testdata/shop/shop.gold") as image:
+        info = next(section for section in image.sections if section.name == ".debug_info")
+        table, size_bytes = image.headers.shoff, 64 * len(image.sections)
+    headers = bytearray(content[table : table + size_bytes])
+    struct.pack_into("<Q", headers, 64 * info.index + 8, 0x800)
+    struct.pack_into("<QQ", headers, 64 * info.index + 24, len(content), len(bomb))
+    bomb += bytes(-(len(content) + len(bomb)) % 8)
+    struct.pack_into("<Q", content, 40, len(content) + len(bomb))
+    path = tmp_path / "bomb"
+    path.write_bytes(bytes(content) + bomb + bytes(headers))
+    status, _, err = run("build", path)
+    assert status == 0 and "icf: warning: " in err and "the limit is" in err and "ICF_INFLATE_RATIO" in err
