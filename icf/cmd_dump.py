@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from icf.debugfiles.options import add_debug_arguments, open_image
 from icf.demangle import demangle
 from icf.elf.image import Image
-from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, Member, MemberFlag
+from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, ImageFlag, Member, MemberFlag
 from icf.printable import printable, say
 from icf.tables.load import Tables, load_tables
 from icf.tables.place import SECTIONS, are_stale, warn_stale
@@ -64,6 +64,7 @@ def run(args: Arguments) -> int:
         document: _Json = {"image": image.path, "build_id": image.build_id.hex()}
         if image.debug is not image:
             document["debug_file"] = image.debug.path
+        document["merged_by_compiler"] = bool(tables.icf.image_flags & ImageFlag.MERGED_BY_COMPILER)
         if args.folds or everything:
             document["classes"] = list(_classes(tables, names))
         if args.dcall or everything:

@@ -8,6 +8,7 @@ import sys
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.printable import say
+from linkpass.compiler_merging import merging_note
 from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
 from linkpass.summary import summary_lines
 
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
             f"icf: warning: {summary.image}: {summary.undescribed} functions may share a body with folded ones of which"
             " the linker leaves no trace: only all --objects name them, or with gold --icf-report"
         )
+    say(*merging_note(summary.image, summary.merging_compilers))
     if summary.keep_unique is not None and summary.keep_unique.linker == "mold":
         say(f"icf: warning: {args.keep_unique_out}: mold has no --keep-unique, lld and gold have it")
     if summary.keep_unique is not None and (names := summary.keep_unique.unwritable):

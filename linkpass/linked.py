@@ -49,6 +49,7 @@ class Linked:
     pointers: Future[PointerJumps]  # found while others think
     folds: dict[int, Fold]  # merged bodies by address
     undescribed: frozenset[int]  # bodies that local functions may share without a trace
+    bare: U64  # DIEs of local functions that have lost their code (icf.dwarf.scan)
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
     place_of_symbol: dict[int, Place] = field(default_factory=dict)  # rows of the symbol table -> merged members
     _single: dict[int, FoldMember] = field(default_factory=dict)
@@ -82,6 +83,7 @@ class Linked:
             pointers,
             {fold.vaddr: fold for fold in finder.find()},
             find_undescribed(image, finder, scan.bare) if not reported.given else frozenset(),
+            scan.bare,
         )
         linked.index()
         return linked

@@ -17,8 +17,10 @@ from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
+from icf.model import ImageFlag
 from icf.tables import ANNOTATION_SECTION
 from icf.vtables.layout import Vtables
+from linkpass.compiler_merging import find_compilers
 from linkpass.evidence.collect import collect
 from linkpass.linked import Linked
 from linkpass.pointers.address_taken import find_marks
@@ -67,6 +69,8 @@ class Summary:
     unread_units: list[FormatError] = field(default_factory=list)
     missing_debug_files: list[str] = field(default_factory=list)  # a line for each .dwo
     undescribed: int = 0  # bodies where folded static functions may have left no trace (gold, without a report)
+    merged_by_compiler: bool = False  # functions may have been merged before the link, without a trace
+    merging_compilers: list[str] = field(default_factory=list)  # by these compilers
     already_done: bool = False  # the tables were there; nothing but a copy was made
     keep_unique: KeepUnique | None = None  # what makes every frame unique, if that was asked
 
@@ -131,7 +135,10 @@ def run_pass(
         collected = collect(linked, objects, annotations)  # waits for pointer jumps, which are still being found
         marks = find_marks(linked, collected, vtables, complete_objects)
         virtual = find_virtual(linked, collected.reach, find_slots(linked, vtables, by_object))
-        tables = build_tables(linked, collected, marks, vtables, virtual, apart=target is not image.debug)
+        compilers = find_compilers(linked)
+        image_flags = ImageFlag.MERGED_BY_COMPILER if compilers else ImageFlag.NONE
+        apart = target is not image.debug
+        tables = build_tables(linked, collected, marks, vtables, virtual, apart=apart, image_flags=image_flags)
         problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls)
         if problems:  # a mistake of ours: every record was made from the code
             raise IcfError(f"{path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
@@ -164,6 +171,8 @@ def run_pass(
             debug_info_bytes=tables.synthetic.info_keep_bytes + len(linked.debug.more),
             unread_units=linked.debug.errors(),
             undescribed=len(linked.undescribed),
+            merged_by_compiler=bool(compilers),
+            merging_compilers=compilers,
             missing_debug_files=linked.debug.missing,
             keep_unique=keep_unique,
         )
@@ -282,6 +291,7 @@ def _already_done(image: Image, outputs: Outputs, options: Options) -> Summary:
         pointer_jumps=len(tables.icf.pointer_jumps),
         table_bytes=sum(len(file_with_tables(image).contents(name)) for name in tables.present),
         debug_info_bytes=len(image.debug.contents(".debug_info")),
+        merged_by_compiler=bool(tables.icf.image_flags & ImageFlag.MERGED_BY_COMPILER),
         already_done=True,
     )
     removals = emitted_relocations(image) if options.drop_relocations else []

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from icf.code.addresses import find_mentions
 from icf.code.pointers import CALLED_BY_LOADER, find_pointers
 from icf.dwarf.dies import resolve
+from icf.dwarf.scan import Functions
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.folds.classes import FoldFinder
 from icf.vtables.layout import Vtables
@@ -27,17 +29,22 @@ U64 = NDArray[np.uint64]
 _MAIN = "main"
 
 
+def lost_functions(debug: DebugInfo, functions: Functions, bare: U64) -> U64:
+    """Those of the DIEs `bare` (of `icf.dwarf.scan`) that are local functions which gcc has merged or removed."""
+    bare = bare[~np.isin(bare, functions.origin)]
+    identity = resolve(debug, bare)
+    return bare[~identity.external & ~identity.from_abstract]
+
+
 def find_copied(image: Image, finder: FoldFinder, bare: U64) -> frozenset[int]:
     """The bodies that a function may share of which nothing but a DIE without an address is left, one of `bare`."""
     identities, functions, bodies = finder.identities, finder.functions, finder.bodies
     if identities is None or functions is None:
         return frozenset()
-    bare = bare[~np.isin(bare, functions.origin)]
-    identity = resolve(identities.debug, bare)
-    bare = bare[~identity.external & ~identity.from_abstract]
-    if not len(bare):
+    lost = lost_functions(identities.debug, functions, bare)
+    if not len(lost):
         return frozenset()
-    units = np.unique(identities.debug.unit_of(bare))
+    units = np.unique(identities.debug.unit_of(lost))
     is_there = np.isin(functions.unit[bodies.dwarf_rows], units)
     targets = np.unique(bodies.dwarf_low[is_there])
     code, data = find_mentions(image, targets, bodies.start, bodies.end), find_pointers(image, targets)

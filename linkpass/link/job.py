@@ -30,6 +30,7 @@ from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
 if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
+    from linkpass.pipeline import Summary
 
 _REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
 _FILES_WITH_OUTPUT_NAME = ("-Map", "--Map", "--dependency-file", "--time-trace", "--why-extract")
@@ -130,7 +131,8 @@ def _finish(
             raise objects
         if lto is not None:
             lto.add_to(objects)
-        lines = _pass(path, os.path.dirname(output), link, objects, in_image=wishes.in_image)
+        lines, notes = _pass(path, os.path.dirname(output), link, objects, in_image=wishes.in_image)
+        say(*map(shown, notes))
         if wishes.summary:
             say(*map(shown, lines))
     except Exception as error:  # a build must not break because of us
@@ -187,25 +189,37 @@ def _read_inputs(link: RunningLink) -> LinkObjects:
     return objects
 
 
-def _pass(path: str, directory: str, link: RunningLink, objects: LinkObjects, *, in_image: bool) -> list[str]:
-    """Run the pass over the file at `path`, whose place is in `directory`; the summary. `in_image` strips it, too."""
+def _pass(
+    path: str, directory: str, link: RunningLink, objects: LinkObjects, *, in_image: bool
+) -> tuple[list[str], list[str]]:
+    """Run the pass over the file at `path`, whose place is in `directory`; returns the summary and the notes.
+
+    `in_image` strips it, too.
+    """
     from icf.folds.report import parse_icf_report
     from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
-    from linkpass.summary import summary_lines
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     report = parse_icf_report(b"\n".join(link.report), "what the linker said")
     options = Options(debug_roots=(directory or os.curdir,))  # .dwo files may lie beside the program
     if not in_image:
-        return summary_lines(run_pass(path, options, report, objects))
+        return _said(run_pass(path, options, report, objects))
     whole = f"{path}.unstripped"
     os.rename(path, whole)
     try:
         strip(path, whole)
         options = options._replace(debug_file=whole, in_image=True)
-        return summary_lines(run_pass(path, options, report, objects))
+        return _said(run_pass(path, options, report, objects))
     finally:
         os.unlink(whole)
+
+
+def _said(summary: Summary) -> tuple[list[str], list[str]]:
+    """Return the lines of the summary, and the notes."""
+    from linkpass.compiler_merging import merging_note
+    from linkpass.summary import summary_lines
+
+    return summary_lines(summary), merging_note(summary.image, summary.merging_compilers)
 
 
 def _run(command: LinkCommand) -> int:

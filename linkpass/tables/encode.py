@@ -23,6 +23,7 @@ from icf.model import (
     DieOffset,
     Evidence,
     FoldClass,
+    ImageFlag,
     Member,
     MemberFlag,
     MemberRef,
@@ -90,7 +91,14 @@ class Tables:
 
 
 def build_tables(
-    linked: Linked, collected: Collected, marks: Marks, vtables: Vtables, virtual: Virtual, *, apart: bool = False
+    linked: Linked,
+    collected: Collected,
+    marks: Marks,
+    vtables: Vtables,
+    virtual: Virtual,
+    *,
+    apart: bool = False,
+    image_flags: ImageFlag = ImageFlag.NONE,
 ) -> Tables:
     """Lay out all tables of the image.
 
@@ -184,6 +192,7 @@ def build_tables(
         vcall_evidence,
         pointer_jumps=pointer_jumps,
         vtables=vtable_rows,
+        image_flags=image_flags,
         code_digest=linked.image.code_digest,
     )
     icf_bytes = encode_icf(table, {} if apart else linked.finder.str_offsets)
