@@ -13,7 +13,9 @@ STRIPPED_HINT = "give its debug file (--debug-file), or link with 'icf link --in
 def is_stripped(image: Image) -> bool:
     """Whether neither the image nor its debug file, if it has one, has a symbol table or debug information."""
     files = (image, image.debug)
-    return not any(file.section(name) for file in files for name in (".symtab", ".debug_info", ".gnu_debugdata"))
+    return bool(image.sections) and not any(
+        file.section(name) for file in files for name in (".symtab", ".debug_info", ".gnu_debugdata")
+    )
 
 
 def tables_hint(path: str) -> str:
