@@ -120,6 +120,8 @@ def function_name(section: str) -> str:
 
 def _pairs(text: str, path: str) -> Iterator[tuple[SectionRef, SectionRef]]:
     """(kept, removed) of each line that says so."""
+    if (nul := text.find("\0")) >= 0:  # a section may not have one in its name
+        raise FormatError(path, _SECTION, text.rfind("\n", 0, nul) + 1, "line has a NUL")
     selected: SectionRef | None = None
     offset = 0
     for raw in text.split("\n"):
