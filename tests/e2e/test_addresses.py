@@ -63,10 +63,12 @@ int main(int count, char **names) {
 class Stepped:
     """A program and the stack of its signal handler: run-time addresses, and the mappings of that moment."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, compiler: str = "gcc") -> None:
         source, self.image = folder / "a.c", folder / "a.out"
         source.write_text(SOURCE)
-        command = [tool("gcc"), "-falign-functions=1", "-fno-reorder-functions", "-fno-toplevel-reorder", "-g"]
+        command = [tool(compiler), "-falign-functions=1", "-g"]
+        if compiler == "gcc":
+            command += ["-fno-reorder-functions", "-fno-toplevel-reorder"]
         subprocess.run([*command, *options, "-o", self.image, source], check=True)
         text = subprocess.check_output([self.image], text=True, timeout=60)
         stack, _, self.maps = text.partition("\n")
@@ -94,14 +96,24 @@ def less_one(addresses: list[str], exact: int) -> list[str]:
     return [each if idx in (0, exact) else f"{int(each, 16) - 1:#x}" for idx, each in enumerate(addresses)]
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 def test_a_static_program_says_itself_which_frame_a_signal_interrupted(
-    optimization: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    compiler: str, optimization: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = Stepped(tmp_path, optimization, "-static", "-no-pie")
+    program = Stepped(tmp_path, optimization, "-static", compiler=compiler)
     at = resolve(capsys, tmp_path, " ".join(program.addresses), "-e", program.image).index("target")
     for addresses in (program.addresses, less_one(program.addresses, at)):
         names = resolve(capsys, tmp_path, " ".join(addresses), "-e", program.image)
         assert names[0] == "handler" and names[at : at + 3] == ["target", "caller", "main"]
+
+
+def test_the_trampoline_of_another_module_says_which_frame_a_signal_interrupted(
+    optimization: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = Stepped(tmp_path, optimization)
+    (tmp_path / "maps").write_text(program.maps)
+    names = resolve(capsys, tmp_path, " ".join(program.addresses), "--modules", tmp_path / "maps")
+    assert names[0] == "handler" and names[2:5] == ["target", "caller", "main"]
 
 
 def test_a_marked_address_is_exact(optimization: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
