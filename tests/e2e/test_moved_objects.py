@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.e2e.program import icf
+from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, Workshop
 
 SHAPES = """
@@ -58,3 +58,23 @@ def test_a_call_that_replaced_the_object(workshop: Workshop, way: str) -> None:
     assert "vptr" in evidence
     assert {frame["verdict"] for stack in ignored for frame in stack["frames"] if frame["candidates"]} == {"ambiguous"}
     assert verdicts["_ZN1A5otherEv"] == verdicts["_ZN1B5otherEv"] == {"unique"}  # a call that does not get the object
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
+def test_a_shared_object_calls_its_own_functions_by_name(workshop: Workshop) -> None:
+    source = SHAPES.replace("int main()", "int run()")
+    (main,) = workshop.compile({"main.cpp": source}, "-DBEFORE=flip(this)", "-fPIC")
+    (loader,) = workshop.compile({"loader.cpp": "int run(); int main() { return run(); }"})
+    images, loaders, reports = [], [], []
+    for folding in ("all", "none"):
+        inputs = [main, workshop.sampler("-fPIC")]
+        options = ["-shared", f"-Wl,-soname,lib{folding}.so"]
+        image, report = workshop.link(f"lib{folding}.so", inputs, folding, options)
+        images.append(image)
+        reports.append(report)
+        loaders.append(workshop.link(f"loader.{folding}", [loader, image], "none")[0])
+    program = Program(images[0], images[1], reports[0], (loaders[0], loaders[1]))
+    program.add_tables()
+    verdicts = program.check(with_vptrs=True)
+    assert verdicts["_ZN1A4nextEv"] == {"ambiguous"}
+    assert verdicts["_ZN1A5otherEv"] == {"unique"}

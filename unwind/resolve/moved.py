@@ -65,7 +65,11 @@ class Moves:
         is_first = bool(call.registers & OBJECT)
         target, symbol = _destination(program, body, call)
         if symbol:
-            return None if is_first and (_FREES.fullmatch(symbol) or SPECIAL.search(symbol)) else []
+            if is_first and (_FREES.fullmatch(symbol) or SPECIAL.search(symbol)):
+                return None
+            return (
+                [] if SPECIAL.search(symbol) else [program.candidates[n][0] for n in program.nodes_named(symbol, body)]
+            )
         landed = program.body_at(target) if target else None
         if landed is not None:
             names = [name for member in landed.members for name in (member.name, *member.aliases)]
