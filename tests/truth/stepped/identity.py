@@ -1,8 +1,8 @@
 """When two names mean one function.
 
 One function is one linkage name. The complete and the base constructor of a class are one, its complete and base
-destructor are, and so are a function and the parts and versions of it that the compiler has cloned, or that a symbol
-version names. Nothing else is: not what demangles to the same text, nor an alias.
+destructor are, and so are a function and what the compiler has cloned of it (the parts of a coroutine, too),
+or that a symbol version names. Nothing else is: not what demangles to the same text, nor an alias.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 
 import pycxxfilt
 
-_CLONE = re.compile(r"\.(?:part|cold|constprop|isra|specialized)(?:\.\d+)*")
+_CLONE = re.compile(r"\.(?:part|cold|constprop|isra|specialized|resume|destroy|cleanup|actor)(?:\.\d+)*")
 _STRUCTOR = re.compile(r"(?<=[0-9A-Za-z_])([CD])[12](?=I?E)")
 
 

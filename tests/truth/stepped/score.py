@@ -84,7 +84,8 @@ def judge(frame: Frame, answer: Answer, is_incomplete: bool) -> str:
     if answer.verdict == "unknown" or not answer.candidates:
         return "no claim"
     if not any(is_true(candidate, "", frame) for candidate in answer.candidates):
-        return "no claim" if is_incomplete else "wrong"
+        says_more = is_incomplete or (answer.verdict == "ambiguous" and len(answer.candidates) == 1)
+        return "no claim" if says_more else "wrong"
     return "narrowed" if answer.verdict == "narrowed" else "open"
 
 

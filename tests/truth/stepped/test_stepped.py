@@ -93,6 +93,7 @@ def test_runs_that_differ_are_refused(cache: Path, tmp_path: Path) -> None:
         ("_ZN7DerivedD2Ev", "_ZN4BaseD2Ev", False),
         ("_Z1fv.cold", "_Z1fv", True),
         ("_Z1fv.part.0", "_Z1fv", True),
+        ("_Z1fv.resume", "_Z1fv", True),
         ("init@a.c", "init@b.c", False),
         ("f.llvm.1", "f.llvm.2", False),
     ],
