@@ -12,8 +12,6 @@ few of which are lists.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from icf.dwarf.units import LANGUAGE, NAME, PRODUCER, TABLE, DebugInfo
@@ -26,7 +24,6 @@ FLAGS = {
     "gcc": "-fno-ipa-icf",
     "clang": "-fno-merge-functions",
 }
-_GCC_MERGES = re.compile(rb"GNU (?!.* -fno-ipa-icf\b).* (?:-O(?:[23s]|fast)|-fipa-icf)(?: |$)")
 _DW_LANG_RUST = 0x1C
 _STANDARD_LIBRARY = (b"/rustc/", b"/rust/deps/")
 _DW_AT_LOCATION, _DW_FORM_IMPLICIT_CONST = 0x02, 0x21
@@ -37,8 +34,7 @@ def find_compilers(linked: Linked) -> list[str]:
     """The compilers that may have merged functions of this image without a trace; keys of FLAGS."""
     debug = linked.debug
     found = []
-    lost = lost_functions(debug, linked.functions, linked.bare)
-    if any(_GCC_MERGES.match(_text(debug, unit, PRODUCER)) for unit in np.unique(debug.unit_of(lost)).tolist()):
+    if len(lost_functions(debug, linked.functions, linked.bare)):
         found.append("gcc")
     rust = np.flatnonzero(debug.units[:, LANGUAGE] == _DW_LANG_RUST).tolist()
     names = {unit: _text(debug, unit, NAME) for unit in rust}

@@ -13,6 +13,8 @@ constructors. A local function that gcc has removed for another reason looks the
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,18 +22,25 @@ from icf.code.addresses import find_mentions
 from icf.code.pointers import CALLED_BY_LOADER, find_pointers
 from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.units import PRODUCER, DebugInfo
 from icf.elf.image import Image
 from icf.folds.classes import FoldFinder
 from icf.vtables.layout import Vtables
 
 U64 = NDArray[np.uint64]
 _MAIN = "main"
+# options that DW_AT_producer records, unless it records none
+_MERGES = re.compile(rb"GNU (?!.* -fno-ipa-icf(?: |$))(?:.* (?:-O(?:[23s]|fast)|-fipa-icf)(?: |$)|[^-]*$)")
 
 
 def lost_functions(debug: DebugInfo, functions: Functions, bare: U64) -> U64:
     """Those of the DIEs `bare` (of `icf.dwarf.scan`) that are local functions which gcc has merged or removed."""
     bare = bare[~np.isin(bare, functions.origin)]
+    if len(bare):
+        _, first, unit = np.unique(debug.units[debug.unit_of(bare), PRODUCER], return_index=True, return_inverse=True)
+        producers = debug.units[debug.unit_of(bare[first]), PRODUCER].tolist()
+        merge = [bool(_MERGES.match(bytes(debug.string(producer)))) for producer in producers]
+        bare = bare[np.array(merge, np.bool_)[unit.reshape(-1)]]
     identity = resolve(debug, bare)
     return bare[~identity.external & ~identity.from_abstract]
 
