@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from icf.code.calls import CallKind, call_ending_at, direct_targets
 from icf.code.jumps import jump_at
+from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.model import ClassFlag, FoldClass
@@ -36,7 +37,8 @@ def verify_image(image: Image) -> list[str]:
         raise IcfError(stale_line(image.path), hint="link the program again")
     tables = load_tables(image)
     if not tables.present:
-        raise IcfError(f"{image.path}: has no .debug_icf, .debug_dcall or .debug_vcall", hint="run icf pass first")
+        hint = f"it is stripped: {STRIPPED_HINT}" if is_stripped(image) else "run icf pass first"
+        raise IcfError(f"{image.path}: has no .debug_icf, .debug_dcall or .debug_vcall", hint=hint)
     problem = tables.check_evidence()
     problems = [problem] if problem else []
     problems += check_tables(image, tables.icf, tables.direct, tables.virtual)

@@ -74,7 +74,7 @@ def test_what_is_stripped_after_the_pass_gets_a_hint_that_helps(link: Link, tmp_
     subprocess.run([tool("strip"), "-s", "prog"], cwd=tmp_path, check=True)
     help_line = "give its debug file (--debug-file), or link with 'icf link --in-image'"
     before = (tmp_path / "prog").read_bytes()
-    for words in (["pass", "prog"], ["resolve", "-e", "prog"], ["disasm", "-e", "prog", "0x10"]):
+    for words in (["pass", "prog"], ["verify", "prog"], ["resolve", "-e", "prog"], ["disasm", "-e", "prog", "0x10"]):
         command = [sys.executable, "-m", "icf", *words]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert help_line in done.stderr
