@@ -41,8 +41,9 @@ class Moves:
 
     def _reach(self, start: Body) -> frozenset[Body] | None:
         """The functions that the object is handed to; None: to one that destroys or makes it, or to too many."""
-        seen: set[_State] = {(start, OBJECT)}
+        seen: set[_State] = set()
         todo = [(start, OBJECT)]
+        is_frame = True  # which has not jumped out of its function: it is on the stack
         while todo:
             body, given = todo.pop()
             program = body.program
@@ -50,12 +51,15 @@ class Moves:
             if passed is None:
                 return None
             for each in passed:
+                if is_frame and each.is_jump:
+                    continue
                 called = self._called(program, body, each)
                 if called is None:
                     return None
                 new = {(other, each.registers) for other in called if other.program is program} - seen
                 seen |= new
                 todo += new
+            is_frame = False
             if len(seen) > _BODY_LIMIT:
                 return None
         return frozenset(body for body, _ in seen)

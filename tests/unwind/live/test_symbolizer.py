@@ -182,7 +182,7 @@ def test_the_vdso(tmp_path: Path) -> None:
     with running(build_host(tmp_path / "host")) as host, open_process(host.pid) as symbolizer:
         frame = symbolizer.symbolize(host.clock_gettime)
         names = {frame.name, *(candidate.name for candidate in frame.candidates)}
-        assert frame.module == "[vdso]" and "__vdso_clock_gettime" in names
+        assert frame.module == "[vdso]" and "clock_gettime" in names  # of its aliases the one without underscores
 
 
 def test_functions_made_at_run_time_by_perf_map(tmp_path: Path) -> None:
