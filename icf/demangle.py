@@ -7,9 +7,9 @@ A library is imported at the first name that needs it, as it takes longer than t
 shown as it is, and so are made-up names that it must not be asked about. 250 bytes can stand for gigabytes, as parts
 refer to others. The demanglers recurse with the depth of a name, and end the process where stack or memory does.
 
-    up to 160 bytes     cannot stand for much, nor be deep; with several packs up to 64
+    up to 160 bytes     cannot stand for much, nor be deep; with several packs up to 64, with few references up to 256
     longer              measured first (`icf._mangled`, `icf._mangled_rust`): as it is where it stands for more than
-                        1 MiB; where more than 48 parts are in each other, in a thread whose stack is large enough
+                        1 MiB; where some 60 parts are in each other, in a thread whose stack is large enough
     Swift               as it is with so many references that it might stand for more than 1 MiB
     of more than 16 KiB as it is
 """
@@ -28,8 +28,13 @@ if TYPE_CHECKING:
     from icf._mangled_rust import RustMeasure
 
 _LIMIT, _KEPT_NAMES = 1 << 14, 1 << 16
-_SHORTEST, _SHORT, _FEW_PACKS, _TEXT_LIMIT = 64, 160, 3, 1 << 20
-_LEVELS, _DEEP_LEVELS, _DEEP_STACK_BYTES = 48, _LIMIT, 128 << 20
+_SHORTEST, _SHORT, _LONGER, _TEXT_LIMIT = 64, 160, 256, 1 << 20
+_FEW_PACKS, _FEW_REFERENCES = (
+    3,
+    15,
+)  # a reference ends with an underscore; three in one part make it three times as long
+_LEVELS, _DEEP_LEVELS, _DEEP_STACK_BYTES = 64, _LIMIT, 128 << 20
+_DEPTH = 192  # the demanglers take up to 270 bytes of stack for each
 _PROBED_BYTES = 1 << 16
 _TOO_DEEP = 2  # why a name is not measured
 _ANONYMOUS = "(anonymous namespace)"
@@ -60,9 +65,9 @@ _known: dict[str, str] = {}
 
 def _is_harmless(name: str) -> bool:
     """Whether a name is too short to stand for much, or to be deep."""
-    if len(name) <= _SHORTEST:
-        return name[0] != "$"
-    return len(name) <= _SHORT and name[0] != "$" and name.count("Dp") + name.count("sp") < _FEW_PACKS
+    if name[0] == "$" or len(name) > _SHORT and (len(name) > _LONGER or name.count("_") > _FEW_REFERENCES):
+        return False
+    return len(name) <= _SHORTEST or name.count("Dp") + name.count("sp") < _FEW_PACKS
 
 
 def _demangle_measured(name: str, demangler: Callable[[str], str]) -> str:
@@ -74,7 +79,7 @@ def _demangle_measured(name: str, demangler: Callable[[str], str]) -> str:
     size_bytes, depth = _measure(name, _LEVELS)
     if size_bytes > _TEXT_LIMIT:
         return name
-    if not 0 < depth <= _LEVELS:  # deep, or too deep to be measured here
+    if not 0 < depth <= _DEPTH:  # deep, or too deep to be measured here
         return _in_large_stack(name, demangler)
     return demangler(name) if _has_room(size_bytes) else name
 
@@ -90,8 +95,10 @@ def _measure(name: str, levels: int) -> tuple[int, int]:
     else:
         from icf._mangled import Measure
 
-        subs, args = array("Q", bytes(8 * len(text) + 8)), array("Q", bytes(8 * len(text) + 8))
-        found = Measure(text, subs, args, levels)
+        if len(text) > _LIMIT:
+            return _TEXT_LIMIT + 1, 0
+        with _measuring:
+            found = Measure(text, *_room, levels)
     if found.bad:
         return (0, 0) if found.bad == _TOO_DEEP else (_TEXT_LIMIT + 1, 0)
     return found.size, found.depth
@@ -145,7 +152,8 @@ def _in_large_stack(name: str, demangler: Callable[[str], str]) -> str:
     return found[0] if found else name
 
 
-_one_at_a_time = allocate_lock()
+_one_at_a_time, _measuring = allocate_lock(), allocate_lock()
+_room = array("Q", bytes(8 * _LIMIT + 8)), array("Q", bytes(8 * _LIMIT + 8))  # what measuring a name needs
 
 
 def _is_rust_legacy(name: str) -> bool:
