@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from icf.dwarf.units import LANGUAGE, NAME, PRODUCER, TABLE, DebugInfo
+from icf.dwarf.columns import LANGUAGE, NAME, PRODUCER, TABLE
+from icf.dwarf.units import DebugInfo
 from icf.elf.types import STB_LOCAL
 from icf.folds.copied import lost_functions
 from linkpass.linked import Linked

@@ -1,8 +1,8 @@
 """Compiles in place the kernels whose sources changed; `make` runs it before everything else.
 
-Cython knows which `.pxd` a kernel uses: it translates to C again what depends on a change, and leaves the other
-C files as they are. A kernel that is older than its C file is compiled. Without a C compiler a stale kernel
-is removed: the sources then run as plain Python, and what runs is always what the sources say.
+tools/shared.py writes each `.pxd`. Cython knows which of them a kernel uses: it translates to C again what depends on a
+change, and leaves the other C files as they are. A kernel that is older than its C file is compiled. Without a C
+compiler a stale kernel is removed: the sources then run as plain Python, and what runs is always what the sources say.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+import shared  # noqa: E402
+
 from icf.kernels import KERNELS  # noqa: E402
 
 SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
@@ -24,9 +26,9 @@ SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
 def main() -> int:
     sources = [ROOT / (kernel.replace(".", "/") + ".py") for kernel in KERNELS]
     built = [source.with_suffix(SUFFIX) for source in sources]
-    newest = max(
-        path.stat().st_mtime_ns for source in sources for path in (source, source.with_suffix(".pxd")) if path.exists()
-    )
+    shared.write(ROOT)
+    declarations = [path for package in ("icf", "unwind") for path in (ROOT / package).rglob("*.pxd")]
+    newest = max(path.stat().st_mtime_ns for path in (*sources, *declarations))
     if all(kernel.exists() and kernel.stat().st_mtime_ns >= newest for kernel in built):
         return 0
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
@@ -48,7 +50,8 @@ def _compile(built: dict[str, Path]) -> None:
     from setuptools import Distribution, Extension
 
     os.chdir(ROOT)
-    sources = [Extension(name, [name.replace(".", "/") + ".py"]) for name in built]
+    no_debug_info = ["-g0"]  # with it a kernel has 1.2 MB, without 0.2
+    sources = [Extension(name, [name.replace(".", "/") + ".py"], extra_compile_args=no_debug_info) for name in built]
     extensions = cythonize(sources, quiet=True, compiler_directives={"show_performance_hints": False})
     stale = [each for each in extensions if _is_older(built[each.name], Path(each.sources[0]))]
     # not `setup()`: that would read pyproject.toml and compile all that is listed there

@@ -5,24 +5,44 @@ lld overwrites every reference from debug info to a folded function with 0 (1 in
 relocation when linking with --emit-relocs; symbol + addend is the address of the body.
 """
 
+from __future__ import annotations
+
 try:
     import cython
 except ImportError:
     from icf import _nocython as cython
 
+if cython.compiled:
+    from cython.cimports.icf._bytes import word
+    from cython.cimports.icf._types import u64
+else:
+    from icf._bytes import word
+    from icf._types import u64
 
-def patch_tombstones(section, rela, absolute64, symbol_value, patched):
+
+@cython.ccall
+def patch_tombstones(
+    section: cython.uchar[::1],
+    rela: cython.const[u64][:, ::1],
+    absolute64: u64,
+    symbol_value: cython.const[u64][::1],
+    patched: u64[::1],
+) -> cython.Py_ssize_t:
     """Put true addresses over the tombstones in `section` (writable bytes).
 
     `rela` holds Elf64_Rela entries as u64[n, 3]; `absolute64` is the type of a 64-bit absolute relocation. Symbol 0
     stands for a function that is not in the image. Gives the number of words patched; their offsets are in
     `patched` as far as it reaches.
     """
-    n = rela.shape[0]
-    count = 0
-    size = section.shape[0]
+    count: cython.size_t = 0
+    size: cython.size_t = section.shape[0]
+    n: cython.size_t = rela.shape[0]
+    i: cython.size_t = 0
+    j: cython.size_t
+    offset: u64
+    symbol: u64
+    value: u64
     with cython.nogil:
-        i = 0
         while i < n:
             if rela[i, 1] & 0x7FFFFFFF == absolute64:
                 offset = rela[i, 0]
@@ -39,17 +59,3 @@ def patch_tombstones(section, rela, absolute64, symbol_value, patched):
                         count += 1
             i += 1
     return count
-
-
-def word(buf, pos, size):
-    """The little-endian unsigned integer of `size` bytes at `pos`, which the caller has checked."""
-    value = 0
-    i = 0
-    while i < size:
-        value |= as_u64(buf[pos + i]) << (8 * i)
-        i += 1
-    return value
-
-
-def as_u64(value):
-    return value

@@ -1,23 +1,46 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """Unit headers of .debug_info (DWARF 5, 7.5.1; versions 2 to 5)."""
 
+from __future__ import annotations
+
 try:
     import cython
 except ImportError:
     from icf import _nocython as cython
 
+if cython.compiled:
+    from cython.cimports.icf._bytes import word
+    from cython.cimports.icf._types import Bytes, u64
+    from cython.cimports.icf.dwarf import columns as col
+else:
+    from icf._bytes import word
+    from icf._types import Bytes, u64
+    from icf.dwarf import columns as col
 
-def unit_headers(info, units):
-    """Fill `units` (u64[n, 27]) from the unit headers in `info`; gives how many there are.
 
-    Columns: 0 offset, 1 end, 2 offset of the unit's DIE, 3 version, 4 address size, 5 offset size,
-    6 abbreviation offset, 7 unit type, 8 error, 9 where, 20 id of a skeleton or split unit, 23 size of `info`, 25 kind
-    of the strings in .debug_str. A length that does not fit ends the walk with an error in the last unit. Zero bytes
+@cython.ccall
+def unit_headers(info: Bytes, units: u64[:, ::1]) -> cython.Py_ssize_t:
+    """Fill `units` from the unit headers in `info`; return how many there are.
+
+    TABLE is the offset of the abbreviations, ERROR_AT the start of the unit, DWO_ID the id of a skeleton or split unit,
+    REF_LIMIT the size of `info`. A length that does not fit ends the walk with an error in the last unit. Zero bytes
     between units are padding. As many rows as fit means that there may be further units.
     """
-    pos = 0
-    count = 0
-    size = info.shape[0]
+    pos: cython.size_t = 0
+    count: cython.size_t = 0
+    size: cython.size_t = info.shape[0]
+    start: cython.size_t
+    end: cython.size_t
+    offset_size: u64
+    err: u64
+    length: u64
+    version: u64
+    unit_type: u64
+    address_size: u64
+    abbrev: u64
+    extra: u64
+    dwo_id: u64
+    string_kind: u64 = col.IN_STR
     with cython.nogil:
         while pos < size and count < units.shape[0]:
             start = pos
@@ -35,26 +58,26 @@ def unit_headers(info, units):
             end = size
             version = 0
             if size - pos < 11:
-                err = 1
+                err = col.ERR_CUT
             else:
                 length = word(info, pos, 4)
                 pos += 4
                 if length >> 4 == 0xFFFFFFF:
                     if length & 15 != 15:
-                        err = 2
+                        err = col.ERR_RESERVED_LENGTH
                     elif size - pos < 8:
-                        err = 1
+                        err = col.ERR_CUT
                     else:
                         offset_size = 8
                         length = word(info, pos, 8)
                         pos += 8
             if err == 0 and length > size - pos:
-                err = 1
+                err = col.ERR_CUT
             if err == 0:
                 end = pos + length
                 if length < 7:
-                    err = 1
-            unit_type = 1
+                    err = col.ERR_CUT
+            unit_type = col.UT_COMPILE
             address_size = 8
             abbrev = 0
             dwo_id = 0
@@ -66,60 +89,46 @@ def unit_headers(info, units):
                     address_size = info[pos + 1]
                     pos += 2
                     if end - pos < offset_size:
-                        err = 1
+                        err = col.ERR_CUT
                     else:
                         abbrev = word(info, pos, offset_size)
                         pos += offset_size
                         extra = 0
-                        if unit_type == 2 or unit_type == 6:
+                        if unit_type == col.UT_TYPE or unit_type == col.UT_SPLIT_TYPE:
                             extra = 8 + offset_size
-                        elif unit_type == 4 or unit_type == 5:
+                        elif unit_type == col.UT_SKELETON or unit_type == col.UT_SPLIT_COMPILE:
                             extra = 8
-                        elif unit_type == 0 or unit_type > 6:
-                            err = 4
+                        elif unit_type == 0 or unit_type > col.UT_SPLIT_TYPE:
+                            err = col.ERR_UNIT_TYPE
                         if end - pos < extra:
-                            err = 1
+                            err = col.ERR_CUT
                         elif extra == 8:
                             dwo_id = word(info, pos, 8)
                         pos += extra
                 elif version >= 2 and version <= 4:
                     if end - pos < offset_size + 1:
-                        err = 1
+                        err = col.ERR_CUT
                     else:
                         abbrev = word(info, pos, offset_size)
                         address_size = info[pos + offset_size]
                         pos += offset_size + 1
                 else:
-                    err = 3
+                    err = col.ERR_VERSION
             if err == 0 and address_size != 8 and address_size != 4:
-                err = 5
-            units[count, 0] = start
-            units[count, 1] = end
-            units[count, 2] = pos
-            units[count, 3] = version
-            units[count, 4] = address_size
-            units[count, 5] = offset_size
-            units[count, 6] = abbrev
-            units[count, 7] = unit_type
-            units[count, 8] = err
-            units[count, 9] = start
-            units[count, 20] = dwo_id
-            units[count, 23] = size
-            units[count, 25] = as_u64(2) << 60
+                err = col.ERR_ADDRESS_SIZE
+            units[count, col.OFFSET] = start
+            units[count, col.END] = end
+            units[count, col.DIE] = pos
+            units[count, col.VERSION] = version
+            units[count, col.ADDRESS_SIZE] = address_size
+            units[count, col.OFFSET_SIZE] = offset_size
+            units[count, col.TABLE] = abbrev
+            units[count, col.UNIT_TYPE] = unit_type
+            units[count, col.ERROR] = err
+            units[count, col.ERROR_AT] = start
+            units[count, col.DWO_ID] = dwo_id
+            units[count, col.REF_LIMIT] = size
+            units[count, col.STR_KIND] = string_kind << col.STRING_KIND
             count += 1
             pos = end
     return count
-
-
-def word(buf, pos, size):
-    """The little-endian unsigned integer of `size` bytes at `pos`, which the caller has checked."""
-    value = 0
-    i = 0
-    while i < size:
-        value |= as_u64(buf[pos + i]) << (8 * i)
-        i += 1
-    return value
-
-
-def as_u64(value):
-    return value

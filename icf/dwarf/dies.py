@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.dwarf.units import END, MAX_DEPTH, OFFSET, DebugInfo
+from icf.dwarf import columns as col
+from icf.dwarf.columns import DECLARATION, EXTERNAL, FAILED
+from icf.dwarf.units import MAX_DEPTH, DebugInfo
 
 U64 = NDArray[np.uint64]
 
-DECLARATION, EXTERNAL, INLINE, ARTIFICIAL, FAILED = 8, 16, 32, 64, 128
 _MAX_CHAIN = 8
 
 
@@ -51,46 +52,46 @@ def read_dies(debug: DebugInfo, offsets: U64) -> Dies:
     picks = np.empty((count, 2), np.uint64)
     picks[:, 0] = np.where(units >= 0, offsets, 0)
     picks[:, 1] = np.maximum(units, 0)
-    rows = np.zeros((count, 14), np.uint64)
+    rows = np.zeros((count, col.S_COUNT_ALL), np.uint64)
     if count and debug.unit_count:
-        result = np.zeros(3 + 64, np.uint64)
-        debug.run(0, count, picks, rows, np.empty((0, 3), np.uint64), np.empty(0, np.int32), result)
+        no_sites, no_stack = np.empty((0, col.C_COUNT), np.uint64), np.empty(0, np.int32)
+        debug.run(0, count, picks, rows, no_sites, no_stack, np.zeros(col.R_SIZE, np.uint64), mode=col.READ_DIES)
     elif count:
-        rows[:, 4] = FAILED
+        rows[:, col.S_FLAGS] = FAILED
     return _columns(rows)
 
 
 def defined_subprograms(debug: DebugInfo, unit_idx: int) -> Dies:
     """All subprograms of a unit that are no declarations, with or without code; none of a corrupt unit."""
-    none, stack, result = np.empty((0, 2), np.uint64), np.empty(MAX_DEPTH, np.int32), np.zeros(3 + 64, np.uint64)
-    no_sites = np.empty((0, 3), np.uint64)
-    rows = np.empty((1 << 12, 14), np.uint64)
-    unit_bytes = int(debug.units[unit_idx, END] - debug.units[unit_idx, OFFSET])
+    none, stack, result = np.empty((0, 2), np.uint64), np.empty(MAX_DEPTH, np.int32), np.zeros(col.R_SIZE, np.uint64)
+    no_sites = np.empty((0, col.C_COUNT), np.uint64)
+    rows = np.empty((1 << 12, col.S_COUNT_ALL), np.uint64)
+    unit_bytes = int(debug.units[unit_idx, col.END] - debug.units[unit_idx, col.OFFSET])
     while True:
-        debug.run(unit_idx, unit_idx + 1, none, rows, no_sites, stack, result, mode=2)
-        if result[0] > unit_idx or len(rows) > unit_bytes:
-            return _columns(rows[: int(result[1])])
-        rows = np.empty((4 * len(rows), 14), np.uint64)
+        debug.run(unit_idx, unit_idx + 1, none, rows, no_sites, stack, result, mode=col.READ_SUBPROGRAMS)
+        if result[col.R_NEXT] > unit_idx or len(rows) > unit_bytes:
+            return _columns(rows[: int(result[col.R_FUNCTIONS])])
+        rows = np.empty((4 * len(rows), col.S_COUNT_ALL), np.uint64)
 
 
 def _columns(rows: U64) -> Dies:
     column = rows.T
     return Dies(
-        offset=column[0],
-        low=column[1],
-        high=column[2],
-        ranges=column[3],
-        flags=column[4] & np.uint64(0xFFFFFFFF),
-        unit=column[4] >> np.uint64(32),
-        origin=column[5],
-        name=column[6],
-        linkage_name=column[7],
-        decl_line=column[8],
-        decl_file=column[9],
-        decl_column=column[10],
-        tag=column[11],
-        containing_type=column[12],
-        vtable_slot=column[13],
+        offset=column[col.S_DIE],
+        low=column[col.S_LOW],
+        high=column[col.S_HIGH],
+        ranges=column[col.S_RANGES],
+        flags=column[col.S_FLAGS] & np.uint64(0xFFFFFFFF),
+        unit=column[col.S_FLAGS] >> np.uint64(32),
+        origin=column[col.S_ORIGIN],
+        name=column[col.S_NAME],
+        linkage_name=column[col.S_LINKAGE_NAME],
+        decl_line=column[col.S_DECL_LINE],
+        decl_file=column[col.S_DECL_FILE],
+        decl_column=column[col.S_DECL_COLUMN],
+        tag=column[col.S_TAG],
+        containing_type=column[col.S_CONTAINING_TYPE],
+        vtable_slot=column[col.S_VTABLE_SLOT],
     )
 
 

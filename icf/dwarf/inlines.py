@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.dwarf import columns as col
 from icf.dwarf.scan import each_run, expand_lists
 from icf.dwarf.units import MAX_DEPTH, DebugInfo
 
 U64 = NDArray[np.uint64]
 _SHIFT32 = np.uint64(32)
-_LOW, _LIST = 1, 6  # flags of a row: it has DW_AT_low_pc, DW_AT_ranges
+_LIST = col.RANGES_AT | col.RANGES_INDEX
 
 
 class TreeFunctions(NamedTuple):
@@ -66,7 +67,7 @@ def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
     assert debug.has_inlines
     parts = each_run(debug, _Scanner(debug).scan_run, _Scratch, threads)
     if not parts:
-        parts = [(np.empty((0, 7), np.uint64), _narrow(np.empty((0, 6), np.uint64)))]
+        parts = [(np.empty((0, col.S_COUNT_INLINED), np.uint64), _narrow(np.empty((0, col.I_COUNT), np.uint64)))]
     bases = np.cumsum([0, *(len(functions) for functions, _ in parts)])
     functions = np.concatenate([functions for functions, _ in parts])
     for base, (_, columns) in zip(bases.tolist(), parts, strict=False):
@@ -81,11 +82,14 @@ def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
         for columns in (function, origin, low, high, file, line, column, flags)
     )
     first_node = np.searchsorted(function, np.arange(len(functions) + 1))
-    unit = functions[:, 4] >> _SHIFT32
-    die, address_idx, sequence_at = functions[:, 0], functions[:, 5], functions[:, 6]
+    unit = functions[:, col.S_FLAGS] >> _SHIFT32
+    die, address_idx, sequence_at = (functions[:, i] for i in (col.S_DIE, col.S_ADDRESS_IDX, col.S_SEQUENCE))
+    own_low, own_high, own_list, own_flags = (
+        functions[:, i] for i in (col.S_LOW, col.S_HIGH, col.S_RANGES, col.S_FLAGS)
+    )
     return InlineScan(
         TreeFunctions(die, unit.astype(np.uint32), sequence_at, address_idx, first_node[:-1], first_node[1:]),
-        _ranges(debug, functions[:, 1], functions[:, 2], functions[:, 3], functions[:, 4], unit),
+        _ranges(debug, own_low, own_high, own_list, own_flags, unit),
         Nodes(origin, function, up, file, line, column),
         _ranges(debug, low, high, high, flags, unit[function]),
     )
@@ -108,7 +112,7 @@ def _by_function(function: NDArray[np.uint32], up: NDArray[np.uint32]) -> tuple[
 def _ranges(debug: DebugInfo, low: U64, high: U64, lists: U64, flags: U64, unit: U64) -> Ranges:
     """The ranges of rows that have a low and a high, or a list."""
     is_list = (flags & np.uint64(_LIST)) != 0
-    plain = np.flatnonzero(~is_list & (flags & np.uint64(_LOW) != 0) & (low < high))
+    plain = np.flatnonzero(~is_list & (flags & np.uint64(col.HAS_LOW) != 0) & (low < high))
     rows = np.flatnonzero(is_list)
     listed = expand_lists(debug, rows, lists[rows], flags[rows] & np.uint64(_LIST), unit[rows])
     owner = np.concatenate([plain, listed[:, 0].astype(np.int64)])
@@ -119,21 +123,22 @@ def _ranges(debug: DebugInfo, low: U64, high: U64, lists: U64, flags: U64, unit:
 
 def _narrow(rows: U64) -> list[Any]:
     """The rows of the kernel as columns: function, up, origin, low, high, call file, line, column, flags."""
-    words = np.ascontiguousarray(rows).view(np.uint32).reshape(-1, 12)
-    parent = words[:, 7]
+    words = np.ascontiguousarray(rows).view(np.uint32).reshape(-1, 2 * col.I_COUNT)
+    owner, place, flags = 2 * col.I_OWNER, 2 * col.I_PLACE, 2 * col.I_FLAGS  # each holds two numbers
+    parent = words[:, owner + 1]
     up = np.where(parent != 0, np.arange(1, len(rows) + 1, dtype=np.uint32) - parent, np.uint32(0))
-    narrow = [words[:, 6].copy(), up, rows[:, 2].copy(), rows[:, 0].copy(), rows[:, 1].copy()]
-    return narrow + [words[:, i].copy() for i in (8, 9, 10)] + [rows[:, 5] >> _SHIFT32]
+    narrow = [words[:, owner].copy(), up, *(rows[:, i].copy() for i in (col.I_ORIGIN, col.I_LOW, col.I_HIGH))]
+    return narrow + [words[:, i].copy() for i in (place, place + 1, flags)] + [rows[:, col.I_FLAGS] >> _SHIFT32]
 
 
 class _Scratch:
     """What one thread scans into; grown when a single unit does not fit."""
 
     def __init__(self) -> None:
-        self.functions = np.empty((1 << 13, 7), np.uint64)
-        self.nodes = np.empty((1 << 14, 6), np.uint64)
+        self.functions = np.empty((1 << 13, col.S_COUNT_INLINED), np.uint64)
+        self.nodes = np.empty((1 << 14, col.I_COUNT), np.uint64)
         self.stack = np.empty(2 * MAX_DEPTH, np.int32)
-        self.result = np.zeros(3 + 64, np.uint64)
+        self.result = np.zeros(col.R_SIZE, np.uint64)
 
 
 class _Scanner:
@@ -149,12 +154,19 @@ class _Scanner:
         base = 0
         while at < last:
             self.debug.run(
-                at, last, self.no_picks, scratch.functions, scratch.nodes, scratch.stack, scratch.result, mode=4
+                at,
+                last,
+                self.no_picks,
+                scratch.functions,
+                scratch.nodes,
+                scratch.stack,
+                scratch.result,
+                mode=col.READ_INLINED,
             )
             reached, function_count, node_count = (int(x) for x in scratch.result[:3])
             if reached == at:  # not even one unit fits
-                scratch.functions = np.empty((2 * len(scratch.functions), 7), np.uint64)
-                scratch.nodes = np.empty((2 * len(scratch.nodes), 6), np.uint64)
+                scratch.functions = np.empty((2 * len(scratch.functions), col.S_COUNT_INLINED), np.uint64)
+                scratch.nodes = np.empty((2 * len(scratch.nodes), col.I_COUNT), np.uint64)
                 continue
             functions.append(scratch.functions[:function_count].copy())
             columns = _narrow(scratch.nodes[:node_count])

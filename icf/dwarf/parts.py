@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from icf.debugfiles.dwo import package_paths, split_paths
 from icf.debugfiles.supplementary import open_supplementary
 from icf.debugfiles.unit_index import CU_INDEX, UnitIndex, parse_unit_index
-from icf.dwarf.units import (
+from icf.dwarf.columns import (
     ADDR_BASE,
     BASES_GIVEN,
     COMP_DIR,
@@ -52,10 +52,8 @@ from icf.dwarf.units import (
     TABLE,
     UNIT_TYPE,
     VERSION,
-    DebugInfo,
-    compile_abbreviations,
-    read_unit_headers,
 )
+from icf.dwarf.units import DebugInfo, compile_abbreviations, read_unit_headers
 from icf.elf.image import Image
 from icf.errors import IcfError
 

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.dwarf import _ranges
-from icf.dwarf.units import BASES_GIVEN, END, FLAGS, MAX_DEPTH, OFFSET_SIZE, RNGLISTS_BASE, VERSION, DebugInfo
+from icf.dwarf import columns as col
+from icf.dwarf.units import MAX_DEPTH, DebugInfo
 
 U64 = NDArray[np.uint64]
 Scratch = TypeVar("Scratch")
 Found = TypeVar("Found")
 
-TAIL_CALL, AT_INSTRUCTION, NO_CALLER = 1, 2, 4  # flags of a call site
 _RUN_BYTES = 1 << 20  # .debug_info bytes that a thread takes at a time
 
 
@@ -64,7 +64,7 @@ def scan_functions(debug: DebugInfo, threads: int | None = None) -> Scan:
     """Scan every unit. Units that cannot be read are in `debug.errors()` afterwards."""
     parts = each_run(debug, _Scanner(debug).scan_run, _Scratch, threads)
     if not parts:
-        parts = [(np.empty((0, 6), np.uint64), np.empty((0, 3), np.uint64))]
+        parts = [(np.empty((0, col.S_COUNT), np.uint64), np.empty((0, col.C_COUNT), np.uint64))]
     return _assemble(debug, parts)
 
 
@@ -98,7 +98,7 @@ def each_run(
 def _runs_of_units(debug: DebugInfo) -> list[tuple[int, int]]:
     if not debug.unit_count:
         return []
-    ends = debug.units[:, END] // np.uint64(_RUN_BYTES)
+    ends = debug.units[:, col.END] // np.uint64(_RUN_BYTES)
     cuts = np.flatnonzero(np.diff(ends)) + 1
     edges = [0, *cuts.tolist(), debug.unit_count]
     return list(zip(edges[:-1], edges[1:], strict=True))
@@ -108,10 +108,10 @@ class _Scratch:
     """What one thread scans into; grown when a single unit does not fit."""
 
     def __init__(self) -> None:
-        self.subprograms = np.empty((1 << 14, 6), np.uint64)
-        self.sites = np.empty((1 << 16, 3), np.uint64)
+        self.functions = np.empty((1 << 14, col.S_COUNT), np.uint64)
+        self.sites = np.empty((1 << 16, col.C_COUNT), np.uint64)
         self.stack = np.empty(MAX_DEPTH, np.int32)
-        self.result = np.zeros(3 + 64, np.uint64)
+        self.result = np.zeros(col.R_SIZE, np.uint64)
 
 
 class _Scanner:
@@ -126,15 +126,24 @@ class _Scanner:
         at, last = run
         base = 0
         while at < last:
-            self.debug.run(at, last, self.no_picks, scratch.subprograms, scratch.sites, scratch.stack, scratch.result)
+            self.debug.run(
+                at,
+                last,
+                self.no_picks,
+                scratch.functions,
+                scratch.sites,
+                scratch.stack,
+                scratch.result,
+                mode=col.READ_SITES,
+            )
             reached, sub_count, site_count = (int(x) for x in scratch.result[:3])
             if reached == at:  # not even one unit fits
-                scratch.subprograms = np.empty((2 * len(scratch.subprograms), 6), np.uint64)
-                scratch.sites = np.empty((2 * len(scratch.sites), 3), np.uint64)
+                scratch.functions = np.empty((2 * len(scratch.functions), col.S_COUNT), np.uint64)
+                scratch.sites = np.empty((2 * len(scratch.sites), col.C_COUNT), np.uint64)
                 continue
-            subs.append(scratch.subprograms[:sub_count].copy())
+            subs.append(scratch.functions[:sub_count].copy())
             part = scratch.sites[:site_count].copy()
-            part[:, 2] += np.uint64(base)
+            part[:, col.C_CALLER] += np.uint64(base)
             sites.append(part)
             base += sub_count
             at = reached
@@ -145,31 +154,32 @@ class _Scanner:
 
 def _assemble(debug: DebugInfo, parts: list[tuple[U64, U64]]) -> Scan:
     sites = CallSites(
-        pc=np.concatenate([site[:, 0] for _, site in parts]),
-        origin=np.concatenate([site[:, 1] for _, site in parts]),
+        pc=np.concatenate([site[:, col.C_PC] for _, site in parts]),
+        origin=np.concatenate([site[:, col.C_ORIGIN] for _, site in parts]),
         caller=np.concatenate([_callers(sub, site) for sub, site in parts]),
-        flags=np.concatenate([(site[:, 2] >> np.uint64(32)).astype(np.uint8) for _, site in parts]),
+        flags=np.concatenate([(site[:, col.C_CALLER] >> np.uint64(32)).astype(np.uint8) for _, site in parts]),
     )
     subs = np.concatenate([sub for sub, _ in parts])
-    is_bare = (subs[:, 4] & np.uint64(7)) == 0
-    return Scan(_expand_ranges(debug, subs[~is_bare]), sites, subs[is_bare, 0])
+    is_bare = (subs[:, col.S_FLAGS] & np.uint64(col.HAS_LOW | col.RANGES_AT | col.RANGES_INDEX)) == 0
+    return Scan(_expand_ranges(debug, subs[~is_bare]), sites, subs[is_bare, col.S_DIE])
 
 
 def _callers(subs: U64, sites: U64) -> U64:
     callers = np.zeros(len(sites), np.uint64)
-    known = (sites[:, 2] >> np.uint64(32)) & np.uint64(NO_CALLER) == 0
-    callers[known] = subs[(sites[known, 2] & np.uint64(0xFFFFFFFF)).astype(np.intp), 0]
+    known = (sites[:, col.C_CALLER] >> np.uint64(32)) & np.uint64(col.NO_CALLER) == 0
+    callers[known] = subs[(sites[known, col.C_CALLER] & np.uint64(0xFFFFFFFF)).astype(np.intp), col.S_DIE]
     return callers
 
 
 def range_requests(debug: DebugInfo, rows: NDArray[np.int64], ranges: U64, forms: U64, unit: U64) -> U64:
     """What `_ranges.expand` is asked for range lists, given as DW_AT_ranges; those of split units have a base."""
     units = debug.units[unit.astype(np.intp)]
-    split = (units[:, FLAGS] & BASES_GIVEN) != 0
+    split = (units[:, col.FLAGS] & col.BASES_GIVEN) != 0
     if split.any():
-        is_old, header = units[:, VERSION] < 5, np.where(units[:, OFFSET_SIZE] == 8, np.uint64(20), np.uint64(12))
-        base = np.where(is_old, units[:, RNGLISTS_BASE], units[:, RNGLISTS_BASE] - header)
-        ranges = ranges + np.where(split & (forms == 2), base, np.uint64(0))
+        is_old = units[:, col.VERSION] < 5
+        header = np.where(units[:, col.OFFSET_SIZE] == 8, np.uint64(20), np.uint64(12))
+        base = np.where(is_old, units[:, col.RNGLISTS_BASE], units[:, col.RNGLISTS_BASE] - header)
+        ranges = ranges + np.where(split & (forms == col.RANGES_AT), base, np.uint64(0))
     return np.stack([rows.astype(np.uint64), ranges, forms, unit], axis=1)
 
 
@@ -188,23 +198,24 @@ def expand_lists(debug: DebugInfo, rows: NDArray[np.int64], ranges: U64, forms: 
 
 def _expand_ranges(debug: DebugInfo, subs: U64) -> Functions:
     """Replace each function that has a range list by its ranges."""
-    flags = subs[:, 4] & np.uint64(0xFFFFFFFF)
-    unit = subs[:, 4] >> np.uint64(32)
-    listed = (flags & np.uint64(6)) != 0
+    flags = subs[:, col.S_FLAGS] & np.uint64(0xFFFFFFFF)
+    unit = subs[:, col.S_FLAGS] >> np.uint64(32)
+    forms = flags & np.uint64(col.RANGES_AT | col.RANGES_INDEX)
+    listed = forms != 0
     rows = np.flatnonzero(listed)
-    out = expand_lists(debug, rows, subs[rows, 3], flags[rows] & np.uint64(6), unit[rows])
+    out = expand_lists(debug, rows, subs[rows, col.S_RANGES], forms[rows], unit[rows])
     plain = np.flatnonzero(~listed)
     row = np.concatenate([plain, out[:, 0].astype(np.intp)])
     part = np.concatenate([np.zeros(len(plain), np.uint32), out[:, 3].astype(np.uint32)])
-    low = np.concatenate([subs[plain, 1], out[:, 1]])
-    high = np.concatenate([subs[plain, 2], out[:, 2]])
+    low = np.concatenate([subs[plain, col.S_LOW], out[:, 1]])
+    high = np.concatenate([subs[plain, col.S_HIGH], out[:, 2]])
     order = np.argsort(row, kind="stable")
     row = row[order]
     return Functions(
-        die=subs[row, 0],
+        die=subs[row, col.S_DIE],
         low=low[order],
         high=high[order],
-        origin=subs[row, 5],
+        origin=subs[row, col.S_ORIGIN],
         unit=unit[row].astype(np.uint32),
         part=part[order],
     )

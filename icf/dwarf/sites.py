@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.dwarf.scan import AT_INSTRUCTION, NO_CALLER, TAIL_CALL
+from icf.dwarf import columns as col
 from icf.dwarf.units import MAX_DEPTH, DebugInfo
 
 
@@ -39,27 +39,26 @@ def read_sites(debug: DebugInfo, functions: Iterable[int]) -> dict[int, list[Sit
     dies, units = dies[units >= 0], units[units >= 0]
     sites_of: dict[int, list[Site]] = {die: [] for die in dies.tolist()}
     picks = np.stack([dies, units.astype(np.uint64)], axis=1)
-    stack, result = np.empty(2 * MAX_DEPTH, np.int32), np.zeros(3 + 64, np.uint64)
-    subprograms, sites = np.empty((1 << 10, 6), np.uint64), np.empty((1 << 12, 4), np.uint64)
+    stack, result = np.empty(2 * MAX_DEPTH, np.int32), np.zeros(col.R_SIZE, np.uint64)
+    functions_room = np.empty((1 << 10, col.S_COUNT), np.uint64)
+    sites = np.empty((1 << 12, col.C_COUNT_SCOPED), np.uint64)
     row_of: dict[int, tuple[int, int]] = {}
     at = 0
     while at < len(picks):
-        debug.run(at, len(picks), picks, subprograms, sites, stack, result, mode=3)
-        reached, _, site_count = result[:3].tolist()
+        debug.run(at, len(picks), picks, functions_room, sites, stack, result, mode=col.READ_SITES_OF)
+        reached, site_count = int(result[col.R_NEXT]), int(result[col.R_SITES])
         if reached == at:  # not even one function fits
-            subprograms, sites = (
-                np.empty((2 * len(subprograms), 6), np.uint64),
-                np.empty((2 * len(sites), 4), np.uint64),
-            )
+            functions_room = np.empty((2 * len(functions_room), col.S_COUNT), np.uint64)
+            sites = np.empty((2 * len(sites), col.C_COUNT_SCOPED), np.uint64)
             continue
         for pc, origin, packed, scope in sites[:site_count].tolist():
             flags, row = packed >> 32, packed & 0xFFFFFFFF
-            if flags & NO_CALLER:
+            if flags & col.NO_CALLER:
                 continue
-            caller = int(subprograms[row, 0])
+            caller = int(functions_room[row, col.S_DIE])
             # a function may hold others, methods of its own classes: then they are met twice
             if caller in sites_of and row_of.setdefault(caller, (at, row)) == (at, row):
-                site = Site(pc, origin, scope, bool(flags & TAIL_CALL), bool(flags & AT_INSTRUCTION))
+                site = Site(pc, origin, scope, bool(flags & col.TAIL_CALL), bool(flags & col.AT_INSTRUCTION))
                 sites_of[caller].append(site)
         at = reached
     return sites_of

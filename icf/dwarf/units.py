@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from icf._strings import hash_references
-from icf.dwarf._abbrev import compile_tables, form_op
+from icf.dwarf import columns as col
+from icf.dwarf._abbrev import compile_tables
+from icf.dwarf._forms import operations, slots
 from icf.dwarf._scan import scan
 from icf.dwarf._tombstones import patch_tombstones
 from icf.dwarf._unit_headers import unit_headers
@@ -33,27 +34,20 @@ from icf.errors import FormatError
 
 U64 = NDArray[np.uint64]
 
-# Columns of `DebugInfo.units`; the kernels use the numbers.
-OFFSET, END, DIE, VERSION, ADDRESS_SIZE, OFFSET_SIZE, TABLE, UNIT_TYPE, ERROR, ERROR_AT = range(10)
-STMT_LIST, NAME, COMP_DIR, STR_BASE, ADDR_BASE, RNGLISTS_BASE, LOW_PC, LANGUAGE, DWO_NAME, FLAGS = range(10, 20)
-DWO_ID, SHIFT, REF_BASE, REF_LIMIT, SUP_BASE, STR_KIND, PRODUCER = range(20, 27)
-COLUMN_COUNT = 27
-HAS_STMT_LIST, IS_SPLIT, BASES_GIVEN = 1, 2, 4
-
 PROBLEMS = {
-    1: "runs past the end",
-    2: "unit length uses a reserved value",
-    3: "version is not 2, 3, 4 or 5",
-    4: "unit type is unknown",
-    5: "address size is not 4 or 8",
-    6: "abbreviation table cannot be read",
-    7: "abbreviation code is not in the table",
-    8: "form is unknown",
-    9: "no DIE starts here",
-    10: "DW_AT_sibling does not point forward within the unit",
-    11: "address index is outside of .debug_addr",
-    12: "reference is outside of the unit",
-    13: "DIEs are nested too deep",
+    col.ERR_CUT: "runs past the end",
+    col.ERR_RESERVED_LENGTH: "unit length uses a reserved value",
+    col.ERR_VERSION: "version is not 2, 3, 4 or 5",
+    col.ERR_UNIT_TYPE: "unit type is unknown",
+    col.ERR_ADDRESS_SIZE: "address size is not 4 or 8",
+    col.ERR_TABLE: "abbreviation table cannot be read",
+    col.ERR_CODE: "abbreviation code is not in the table",
+    col.ERR_FORM: "form is unknown",
+    col.ERR_NO_DIE: "no DIE starts here",
+    col.ERR_SIBLING: "DW_AT_sibling does not point forward within the unit",
+    col.ERR_ADDRESS_INDEX: "address index is outside of .debug_addr",
+    col.ERR_REFERENCE: "reference is outside of the unit",
+    col.ERR_DEPTH: "DIEs are nested too deep",
 }
 MAX_DEPTH = 1 << 15
 _ABSOLUTE64 = {Machine.X86_64: 1, Machine.AARCH64: 257}
@@ -61,23 +55,9 @@ _RESTORE_ROWS = 1 << 19  # relocations read at a time, 12 MB
 _ADDRESS_SECTIONS = (".debug_info", ".debug_addr", ".debug_rnglists", ".debug_ranges")
 
 
-@cache
-def indirect_forms() -> NDArray[np.uint32]:
-    """The operation of every form for each kind of unit, for DW_FORM_indirect."""
-    forms = np.full(512, 0xFFFFFFF, np.uint32)
-    for variant in range(8):
-        offset_size, address_size = (8 if variant & 1 else 4), (8 if variant & 2 else 4)
-        version = 2 if variant & 4 else 5
-        for form in range(64):
-            if form not in (0x16, 0x21):  # indirect itself; an implicit constant has no place in a DIE
-                forms[variant * 64 + form] = form_op(form, offset_size, address_size, version)
-    forms.flags.writeable = False  # all images share it
-    return forms
-
-
 @dataclass(slots=True)
 class DebugInfo:
-    """Sections, units (u64[n, 27], see the column names above) and abbreviation programs."""
+    """Sections, units (u64[n, COLUMN_COUNT], see `columns`) and abbreviation programs."""
 
     path: str
     info: memoryview
@@ -100,7 +80,6 @@ class DebugInfo:
     part_starts: list[tuple[int, str, str]] = field(default_factory=list)  # start in `more`, path, section
     has_inlines: bool = False  # whether the abbreviations are compiled to read inlined calls
     missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
-    forms: NDArray[np.uint32] = field(default_factory=indirect_forms)
 
     @classmethod
     def open(cls, image: Image, *, restore: bool = True, inlines: bool = False) -> DebugInfo:
@@ -116,7 +95,7 @@ class DebugInfo:
             views[name] = file.contents(name) if view is None else view
         info = views[".debug_info"]
         units = read_unit_headers(info)
-        abbrev_offsets = units[:, TABLE].copy()
+        abbrev_offsets = units[:, col.TABLE].copy()
         tables, decls, ops, consts = compile_abbreviations(file.contents(".debug_abbrev"), units, inlines)
         debug = cls(
             path=file.path,
@@ -137,7 +116,8 @@ class DebugInfo:
             has_inlines=inlines,
         )
         debug.read_unit_dies()
-        if (units[:, FLAGS] & IS_SPLIT).any() or any(file.named(name) for name in (".gnu_debugaltlink", ".debug_sup")):
+        is_split = (units[:, col.FLAGS] & col.IS_SPLIT).any()
+        if is_split or any(file.named(name) for name in (".gnu_debugaltlink", ".debug_sup")):
             from icf.dwarf.parts import add_parts
 
             add_parts(debug, image, abbrev_offsets)
@@ -145,17 +125,10 @@ class DebugInfo:
 
     def read_unit_dies(self) -> None:
         """Fill the columns of `units` that come from the units' own DIEs."""
-        nothing = np.empty((1, 14), np.uint64)
-        self.run(
-            0,
-            len(self.units),
-            nothing[:0, :2],
-            nothing,
-            nothing[:0, :3],
-            np.empty(0, np.int32),
-            np.zeros(67, np.uint64),
-            True,
-        )
+        functions = np.empty((1, col.S_COUNT), np.uint64)
+        nothing, no_stack = functions[:0], np.empty(0, np.int32)
+        result = np.zeros(col.R_SIZE, np.uint64)
+        self.run(0, len(self.units), nothing, functions, nothing, no_stack, result, col.READ_UNIT_DIES)
 
     @property
     def own_units(self) -> U64:
@@ -180,11 +153,11 @@ class DebugInfo:
 
     def unit_of(self, offsets: U64) -> NDArray[np.int64]:
         """The unit in which each .debug_info offset lies, -1 if none."""
-        starts = self.units[:, OFFSET]
+        starts = self.units[:, col.OFFSET]
         unit = np.searchsorted(starts, offsets, side="right").astype(np.int64) - 1
         ok = unit >= 0
         if len(starts):
-            ok &= offsets < self.units[np.maximum(unit, 0), END]
+            ok &= offsets < self.units[np.maximum(unit, 0), col.END]
         return np.where(ok, unit, -1)
 
     def run(
@@ -196,7 +169,7 @@ class DebugInfo:
         sites: U64,
         stack: NDArray[np.int32],
         result: U64,
-        mode: int = 0,
+        mode: int,
     ) -> None:
         """One call of the kernel on these sections; see `icf.dwarf._scan.scan`."""
         scan(
@@ -209,7 +182,7 @@ class DebugInfo:
             self.decls.data,
             self.ops.data,
             self.consts.data,
-            self.forms.data,
+            operations().data,
             first,
             last,
             mode,
@@ -223,14 +196,14 @@ class DebugInfo:
     def errors(self) -> list[FormatError]:
         """What is wrong with the units that could not be read."""
         found = []
-        for unit in self.units[self.units[:, ERROR] != 0]:
+        for unit in self.units[self.units[:, col.ERROR] != 0]:
             path, section, start = self.path, ".debug_info", 0
-            if int(unit[SHIFT]):
-                at = int(unit[OFFSET]) - len(self.info)
+            if int(unit[col.SHIFT]):
+                at = int(unit[col.OFFSET]) - len(self.info)
                 start, path, section = self.part_starts[bisect_right(self.part_starts, (at, "\U0010ffff")) - 1]
                 start += len(self.info)
-            problem = f"unit at {int(unit[OFFSET]) - start:#x}: {PROBLEMS[int(unit[ERROR])]}"
-            found.append(FormatError(path, section, int(unit[ERROR_AT]) - start, problem))
+            problem = f"unit at {int(unit[col.OFFSET]) - start:#x}: {PROBLEMS[int(unit[col.ERROR])]}"
+            found.append(FormatError(path, section, int(unit[col.ERROR_AT]) - start, problem))
         return found
 
     def string(self, reference: int) -> bytes:
@@ -307,7 +280,7 @@ def read_unit_headers(info: memoryview) -> U64:
     """The units of a section, as far as their headers tell."""
     capacity = 64 + len(info) // 16384  # most have more than 16 KB
     while True:
-        units = np.zeros((capacity, COLUMN_COUNT), np.uint64)
+        units = np.zeros((capacity, col.COLUMN_COUNT), np.uint64)
         count = unit_headers(info, units.data)
         if count < capacity:
             return units[:count].copy()
@@ -318,7 +291,7 @@ def compile_abbreviations(
     abbrev: memoryview, units: U64, inlines: bool = False
 ) -> tuple[U64, U64, NDArray[np.uint32], U64]:
     """Compile every table that a unit names; replaces the units' table offsets by rows of `tables`."""
-    keys = units[:, [TABLE, OFFSET_SIZE, ADDRESS_SIZE, VERSION]].copy()
+    keys = units[:, [col.TABLE, col.OFFSET_SIZE, col.ADDRESS_SIZE, col.VERSION]].copy()
     keys[:, 3] = np.where(keys[:, 3] == 2, 2, 5)
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
     tables = np.zeros((max(len(distinct), 1), 8), np.uint64)
@@ -329,13 +302,15 @@ def compile_abbreviations(
     ops = np.empty(size_bytes + 64, np.uint32)
     decls = np.empty((size_bytes // 2 + 64, 4), np.uint64)
     consts = np.empty(size_bytes // 2 + 64, np.uint64)
-    used = np.zeros(3, np.uint64)
-    compile_tables(abbrev, int(inlines), tables.data, ops.data, decls.data, consts.data, used.data)
-    decls = decls[: int(used[1])]
-    is_sparse = (tables[:, 6] & np.uint64(1) == 0) & (tables[:, 7] == 0)
+    used = np.zeros(4, np.uint64)
+    compile_tables(
+        abbrev, operations().data, slots().data, int(inlines), tables.data, ops.data, decls.data, consts.data, used.data
+    )
+    decls = decls[: int(used[col.DECL_COUNT])]
+    is_sparse = (tables[:, col.T_DENSE] & np.uint64(1) == 0) & (tables[:, col.T_ERROR] == 0)
     for table in tables[is_sparse]:  # sorted for bisection
-        part = slice(int(table[4]), int(table[4] + table[5]))
-        decls[part] = decls[part][np.argsort(decls[part, 0], kind="stable")]
+        part = slice(int(table[col.T_FIRST]), int(table[col.T_FIRST] + table[col.T_COUNT]))
+        decls[part] = decls[part][np.argsort(decls[part, col.D_CODE], kind="stable")]
     if len(units):
-        units[:, TABLE] = inverse.reshape(-1)
-    return tables, decls, ops[: int(used[0])], consts[: int(used[2])]
+        units[:, col.TABLE] = inverse.reshape(-1)
+    return tables, decls, ops[: int(used[col.OP_COUNT])], consts[: int(used[col.CONST_COUNT])]

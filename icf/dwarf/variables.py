@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.code.addresses import find_words
-from icf.dwarf.units import ADDR_BASE, END, OFFSET, DebugInfo
+from icf.dwarf.columns import ADDR_BASE, END, OFFSET
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 
 U64 = NDArray[np.uint64]

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from icf.code.addresses import find_mentions
 from icf.code.pointers import CALLED_BY_LOADER, find_pointers
+from icf.dwarf.columns import PRODUCER
 from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
-from icf.dwarf.units import PRODUCER, DebugInfo
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.folds.classes import FoldFinder
 from icf.vtables.layout import Vtables

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.dwarf.columns import LANGUAGE, NAME, OFFSET
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity, resolve
-from icf.dwarf.units import LANGUAGE, NAME, OFFSET, DebugInfo
+from icf.dwarf.units import DebugInfo
 from icf.elf.symbols import source_name
 
 U64 = NDArray[np.uint64]

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity
 from icf.dwarf.scan import Functions
-from icf.dwarf.units import LANGUAGE
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.folds.functions import Bodies

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.dwarf.scan import AT_INSTRUCTION, TAIL_CALL, CallSites
+from icf.dwarf.columns import AT_INSTRUCTION, TAIL_CALL
+from icf.dwarf.scan import CallSites
 from icf.elf.types import Machine
 from icf.folds.calltable import CallTable, DirectBranches
 from icf.folds.fold_index import FoldIndex

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
-from icf.dwarf.units import END, OFFSET
+from icf.dwarf.columns import END, OFFSET
 from icf.folds.aliases import is_cold_part
 from icf.folds.members import FoldMember
 from icf.model import (

@@ -18,8 +18,9 @@ from struct import pack
 from typing import NamedTuple
 
 from icf.demangle import demangle
+from icf.dwarf.columns import NAME, OFFSET
 from icf.dwarf.constants import DW_TAG_GNU_vtable
-from icf.dwarf.units import NAME, OFFSET, DebugInfo
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.reader import Reader
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from icf.dwarf.units import END, OFFSET, DebugInfo
+from icf.dwarf.columns import END, OFFSET
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.tables.callunit import Dialect
 from icf.tables.dcall import encode_dcall, parse_dcall

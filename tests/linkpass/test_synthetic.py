@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from icf.dwarf.dies import DECLARATION, resolve
-from icf.dwarf.units import NAME, DebugInfo
+from icf.dwarf.columns import DECLARATION, NAME
+from icf.dwarf.dies import resolve
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.model import MemberFlag
 from icf.tables.load import load_tables

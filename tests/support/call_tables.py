@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from icf.dwarf.scan import AT_INSTRUCTION, NO_CALLER, TAIL_CALL, scan_functions
-from icf.dwarf.units import OFFSET, DebugInfo
+from icf.dwarf.columns import AT_INSTRUCTION, NO_CALLER, OFFSET, TAIL_CALL
+from icf.dwarf.scan import scan_functions
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.tables.callunit import Dialect, unit_header
 from linkpass.rewrite.sections import SectionEdit, rewrite

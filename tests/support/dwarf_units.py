@@ -21,7 +21,7 @@ import numpy as np
 from icf.dwarf import _abbrev, _ranges, _scan, _tombstones, _unit_headers
 from icf.dwarf.dies import Dies, read_dies, resolve
 from icf.dwarf.scan import scan_functions
-from icf.dwarf.units import DebugInfo, indirect_forms
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from tests.support.builds import uncompiled
 from tests.support.elf import Elf, Part
@@ -98,7 +98,6 @@ def uncompiled_kernels() -> Iterator[None]:
     """What is read in here is read by the kernels as plain Python."""
     replaced = {
         "icf.dwarf.units.compile_tables": _PURE[_abbrev].compile_tables,
-        "icf.dwarf.units.form_op": _PURE[_abbrev].form_op,
         "icf.dwarf.units.unit_headers": _PURE[_unit_headers].unit_headers,
         "icf.dwarf.units.scan": _PURE[_scan].scan,
         "icf.dwarf.units.patch_tombstones": _PURE[_tombstones].patch_tombstones,
@@ -108,11 +107,9 @@ def uncompiled_kernels() -> Iterator[None]:
     try:
         for one in patches:
             one.start()
-        indirect_forms.cache_clear()
         yield
     finally:
         patch.stopall()
-        indirect_forms.cache_clear()
 
 
 @dataclass

@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import resolve
 from icf.dwarf.inlines import InlineScan
-from icf.dwarf.units import LANGUAGE, DebugInfo
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.folds.aliases import kin
 from icf.model import FoldClass, Member, MemberFlag

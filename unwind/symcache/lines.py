@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.dwarf.columns import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.line import LineProgram, LineSections, SequenceMark, scan_all
 from icf.dwarf.scan import thread_count
-from icf.dwarf.units import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST, DebugInfo
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from unwind.symcache.bodies import Bodies
 from unwind.symcache.claims import Claims

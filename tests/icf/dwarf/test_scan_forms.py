@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from icf.dwarf.units import NAME as UNIT_NAME
+from icf.dwarf.columns import NAME as UNIT_NAME
 from tests.support.dwarf_units import (
     ADDR_BASE,
     CALL_ORIGIN,

@@ -11,13 +11,12 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
-from icf.dwarf.dies import FAILED, read_dies, resolve
-from icf.dwarf.scan import scan_functions
-from icf.dwarf.units import (
+from icf.dwarf.columns import (
     COMP_DIR,
     DIE,
     DWO_NAME,
     END,
+    FAILED,
     FLAGS,
     HAS_STMT_LIST,
     IS_SPLIT,
@@ -27,8 +26,10 @@ from icf.dwarf.units import (
     OFFSET,
     STMT_LIST,
     VERSION,
-    DebugInfo,
 )
+from icf.dwarf.dies import read_dies, resolve
+from icf.dwarf.scan import scan_functions
+from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from tests.support.dwarf_oracle import Truth, read_truth
 from tests.support.dwarf_programs import build

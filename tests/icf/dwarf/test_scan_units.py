@@ -7,8 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from icf.dwarf.columns import OFFSET
 from icf.dwarf.dies import read_dies
-from icf.dwarf.units import MAX_DEPTH, OFFSET, DebugInfo
+from icf.dwarf.units import MAX_DEPTH, DebugInfo
 from icf.errors import FormatError
 from tests.support.dwarf_units import (
     ADDR_BASE,
