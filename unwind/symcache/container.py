@@ -23,7 +23,11 @@ The *identity* is the key by which a file is found (build id; a digest of the co
 belong to files that differ: stripped, or with other call-site tables. What must not have changed goes into the
 *content check*, a digest that whoever opens the file compares (`unwind.symcache.store`).
 
-A file that breaks a rule gives a `FormatError`; the store then makes a new one. There is no other version that is read.
+A file that breaks a rule gives a `FormatError`; the store then makes a new one. Only the newest version is read:
+
+    1     first version
+    2     lines and inlined calls of folded functions whose debug information lost its addresses
+    3     aliases that GNU ld left have one name; flag STALE_TABLES; member records are checked before a file is kept
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Self
 
-VERSION = 2
+VERSION = 3
 COMPLETE = 1  # a flag: the file knows of everything in the image, so what is not in it is not there
 STALE_TABLES = 2  # a flag: the image has call-site tables of other code, which are left out
 BLOCK_BYTES = 1 << 14
