@@ -82,7 +82,7 @@ class Linked:
             finder,
             pointers,
             {fold.vaddr: fold for fold in finder.find()},
-            find_undescribed(image, finder, scan.bare) if not reported.given else frozenset(),
+            find_undescribed(image, finder, scan) if not reported.given else frozenset(),
             scan.bare,
         )
         linked.index()

@@ -1,14 +1,23 @@
-"""Bodies that a copy which the compiler made of a function may share, though nothing describes the copy.
+"""Bodies that a function may share which the compiler made equal to another one, though nothing describes it.
 
-gcc (-fipa-icf) keeps one of two equal functions. Where the other's address is taken it makes a function of that address
-all the same, and often the code of the first is inlined there. The debug information of such a copy has no address:
+gcc (-fipa-icf) keeps one of two equal functions, A. What becomes of the other, B, depends on who may compare addresses.
+In each case its DIE is left without an address:
 
-    DW_TAG_subprogram  cmpB          no DW_AT_low_pc, no DW_AT_inline, no DW_AT_declaration
-    .symtab            cmpA  cmpB    before the linker folds both; gold drops the symbol of a folded local function
+    DW_TAG_subprogram  B             no DW_AT_low_pc, no DW_AT_inline, no DW_AT_declaration
 
-So nothing is left of cmpB but a DIE without an address. It may share any body of its unit whose address is taken, but
-not `main`; vtables do not count (of two virtual functions gcc makes one an alias of the other), nor do lists of
-constructors. A local function that gcc has removed for another reason looks the same, and costs an answer.
+    a copy    the addresses of both are taken: B calls A, or has A's code inlined. It has a section of its own, which
+              .debug_aranges of its unit lists. gold makes the folded section's address that of the kept one, in DIEs
+              and here: where a unit lists a body more often than it describes functions there, one is a copy
+    an alias  else: B is another symbol in A's section. It is lost when gold folds that section into another one. Then
+              the body has several descriptions, and A, whose symbol is dropped if it is local, is one of them
+
+gold drops the symbol of a folded local function, so nothing is left of B but that DIE. Who calls B calls it through a
+pointer, or the call site names the DIE. So a body may have lost its B if it has one of these two marks, in a unit that
+has such DIEs, and either its address is taken or such a call goes there. It is not `main`; vtables do not count (they
+name functions that have DIEs: of two virtual functions gcc makes one an alias of the other), nor do lists of
+constructors. A function that gcc has removed for another reason has the same DIE, and neither mark.
+
+lld overwrites the addresses in .debug_aranges; there, and where a unit has none, any body of the unit may have a copy.
 """
 
 from __future__ import annotations
@@ -19,17 +28,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.code.addresses import find_mentions
+from icf.code.calls import direct_targets
+from icf.code.jumps import jump_at
 from icf.code.pointers import CALLED_BY_LOADER, find_pointers
-from icf.dwarf.columns import PRODUCER
+from icf.dwarf.aranges import read_ranges
+from icf.dwarf.columns import OFFSET, PRODUCER
 from icf.dwarf.dies import resolve
-from icf.dwarf.scan import Functions
+from icf.dwarf.scan import Functions, Scan
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.folds.classes import FoldFinder
+from icf.folds.functions import Bodies
 from icf.vtables.layout import Vtables
 
 U64 = NDArray[np.uint64]
 _MAIN = "main"
+_STB_GLOBAL = 1
+_JUMP_BYTES = (2, 4, 5, 6)
 # options that DW_AT_producer records, unless it records none
 _MERGES = re.compile(rb"GNU (?!.* -fno-ipa-icf(?: |$))(?:.* (?:-O(?:[23s]|fast)|-fipa-icf)(?: |$)|[^-]*$)")
 
@@ -46,24 +61,104 @@ def lost_functions(debug: DebugInfo, functions: Functions, bare: U64) -> U64:
     return bare[~identity.external & ~identity.from_abstract]
 
 
-def find_copied(image: Image, finder: FoldFinder, bare: U64) -> frozenset[int]:
-    """The bodies that a function may share of which nothing but a DIE without an address is left, one of `bare`."""
+def find_copied(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
+    """The bodies that a function may share of which nothing but a DIE without an address is left."""
     identities, functions, bodies = finder.identities, finder.functions, finder.bodies
     if identities is None or functions is None:
         return frozenset()
-    lost = lost_functions(identities.debug, functions, bare)
+    debug = identities.debug
+    lost = lost_functions(debug, functions, scan.bare)
     if not len(lost):
         return frozenset()
-    units = np.unique(identities.debug.unit_of(lost))
-    is_there = np.isin(functions.unit[bodies.dwarf_rows], units)
-    targets = np.unique(bodies.dwarf_low[is_there])
+    units = np.unique(debug.unit_of(lost))
+    rows = bodies.dwarf_rows[np.isin(functions.unit[bodies.dwarf_rows], units)]
+    copies = _lists_too_often(image, debug, functions, rows, units)
+    aliases = _several_functions(bodies, np.unique(functions.low[rows]))
+    callers = scan.sites.pc[np.isin(scan.sites.origin, lost)]
+    called = np.intersect1d(_called_from(image, callers), np.union1d(copies, aliases))
+    aliases = _may_have_aliases(image, finder, aliases, units)
+    found = np.union1d(_address_taken(image, bodies, np.union1d(copies, aliases)), called)
+    # their cold parts, too
+    dies = np.unique(functions.die[bodies.dwarf_rows[np.isin(bodies.dwarf_low, found)]])
+    parts = np.unique(bodies.dwarf_low[np.isin(functions.die[bodies.dwarf_rows], dies)]).tolist()
+    return frozenset(vaddr for vaddr in parts if _MAIN not in image.symbols.names(bodies.symbols_at(vaddr).tolist()))
+
+
+def _lists_too_often(
+    image: Image, debug: DebugInfo, functions: Functions, rows: NDArray[np.int64], units: NDArray[np.int64]
+) -> U64:
+    """The bodies, described by `rows`, that one of `units` lists more often than it has functions there."""
+    unit, low, high = functions.unit[rows].astype(np.int64), functions.low[rows], functions.high[rows]
+    listed = read_ranges(image.debug)
+    owner = debug.unit_of(listed.unit)
+    owner[debug.units[np.maximum(owner, 0), OFFSET] != listed.unit] = -1
+    mine = np.isin(owner, units)
+    ranges = _Cover(low, owner[mine], listed.low[mine], listed.high[mine])
+    described = _Cover(low, unit, low, high)
+    is_silent = ~np.isin(unit, owner) if image.linker == "gold" else np.ones(len(unit), np.bool_)
+    return np.unique(low[is_silent | (ranges.count(unit, low) > described.count(unit, low))])
+
+
+class _Cover:
+    """How many ranges of a unit hold an address; those asked for are among `places`."""
+
+    def __init__(self, places: U64, unit: NDArray[np.int64], low: U64, high: U64) -> None:
+        self._places = np.unique(places)
+        self._starts = np.sort(self._keys(unit, low))
+        self._ends = np.sort(self._keys(unit, np.maximum(low, high)))
+
+    def _keys(self, unit: NDArray[np.int64], vaddrs: U64) -> NDArray[np.int64]:
+        return unit * (len(self._places) + 1) + np.searchsorted(self._places, vaddrs)
+
+    def count(self, unit: NDArray[np.int64], vaddrs: U64) -> NDArray[np.int64]:
+        keys = self._keys(unit, vaddrs)
+        started = np.searchsorted(self._starts, keys, side="right")
+        return np.asarray(started - np.searchsorted(self._ends, keys, side="right"), np.int64)
+
+
+def _several_functions(bodies: Bodies, vaddrs: U64) -> U64:
+    """Those of `vaddrs`, which ascend, that several DIEs describe."""
+    first = np.searchsorted(bodies.dwarf_low, vaddrs)
+    return vaddrs[np.searchsorted(bodies.dwarf_low, vaddrs, side="right") - first > 1]
+
+
+def _called_from(image: Image, return_addresses: U64) -> U64:
+    """Where the direct calls and jumps go that end at one of `return_addresses`."""
+    ends = return_addresses.tolist()
+    jumps = (jump_at(image, end - size_bytes) for end in ends for size_bytes in _JUMP_BYTES if end > size_bytes)
+    targets = np.array([target for target in jumps if target is not None], np.uint64)
+    return np.union1d(direct_targets(image, return_addresses), targets)
+
+
+def _may_have_aliases(image: Image, finder: FoldFinder, vaddrs: U64, units: NDArray[np.int64]) -> U64:
+    """Those of `vaddrs` where one of `units` has a function that is in no COMDAT group: local, or global and not weak.
+
+    An alias is in the group of what it is an alias of, and local functions are in none.
+    """
+    identities, functions, bodies = finder.identities, finder.functions, finder.bodies
+    assert identities is not None and functions is not None
+    rows = bodies.dwarf_rows[np.isin(bodies.dwarf_low, vaddrs)]
+    rows = rows[np.isin(functions.unit[rows], units)]
+    described = identities.of(functions.die[rows].tolist())
+    mine = np.isin(bodies.symbol_value, vaddrs) & (image.symbols.bind[bodies.symbol_rows] == _STB_GLOBAL)
+    names = image.symbols.names(bodies.symbol_rows[mine].tolist())
+    strong = set(zip(bodies.symbol_value[mine].tolist(), names, strict=True))
+    lows = functions.low[rows].tolist()
+    found = {
+        low
+        for low, function in zip(lows, described, strict=True)
+        if not function.external or (low, function.linkage) in strong
+    }
+    return np.array(sorted(found), np.uint64)
+
+
+def _address_taken(image: Image, bodies: Bodies, targets: U64) -> U64:
+    """Those of `targets` that code names, or data other than vtables and lists of constructors."""
+    if not len(targets):
+        return targets
     code, data = find_mentions(image, targets, bodies.start, bodies.end), find_pointers(image, targets)
     is_taken = Vtables(image).at(data.place) == 0
     for section in image.sections:
         if section.type in CALLED_BY_LOADER:
             is_taken &= (data.place < section.vaddr) | (data.place >= section.vaddr + section.size_bytes)
-    found = np.union1d(code.target, data.target[is_taken])
-    # their cold parts, too
-    dies = np.unique(functions.die[bodies.dwarf_rows[np.isin(bodies.dwarf_low, found)]])
-    parts = np.unique(bodies.dwarf_low[np.isin(functions.die[bodies.dwarf_rows], dies)]).tolist()
-    return frozenset(vaddr for vaddr in parts if _MAIN not in image.symbols.names(bodies.symbols_at(vaddr).tolist()))
+    return np.union1d(code.target, data.target[is_taken])

@@ -35,6 +35,7 @@ from icf.code.addresses import Mentions, find_mentions
 from icf.code.branches import find_branches
 from icf.code.pointers import CALLED_BY_LOADER, find_pointers
 from icf.dwarf.dies import defined_subprograms, resolve
+from icf.dwarf.scan import Scan
 from icf.dwarf.units import DebugInfo
 from icf.dwarf.variables import find_defined
 from icf.elf.image import Image
@@ -55,13 +56,13 @@ _RESERVED = "__"  # libgcc's functions, which stand alone in their objects
 _INTERNAL = ("_GLOBAL__N_", "ZL")  # in the mangled name of a type that is local to its file
 
 
-def find_undescribed(image: Image, finder: FoldFinder, bare: U64) -> frozenset[int]:
-    """The bodies that functions may share of which nothing tells; `bare` as `icf.dwarf.scan` finds them."""
+def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
+    """The bodies that functions may share of which nothing tells."""
     drops_locals = image.linker == "gold" or (image.linker == "lld" and image.symbols.lacks_locals)
     if not drops_locals and image.linker != "mold":
         return frozenset()
     found = frozenset(finder.undescribed())
-    return found | find_unseen(image, finder) | find_copied(image, finder, bare) if drops_locals else found
+    return found | find_unseen(image, finder) | find_copied(image, finder, scan) if drops_locals else found
 
 
 def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:

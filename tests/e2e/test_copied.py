@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import Program
+from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, Toolchain, Workshop
+from tests.support.link import run, tool
 
 CALLBACKS = """
     #include <stdlib.h>
@@ -20,6 +22,25 @@ CALLBACKS = """
     NOINLINE void sort_b(long *p) { qsort(p, 2, sizeof *p, compare_b); sink = 2; }
     int main() { long p[] = {3, 1}; removed(4); sort_a(p); sort_b(p); other(3); return 0; }
 """
+
+ALIASES = {
+    "leaf.cpp": "volatile long sink; NOINLINE void leaf(long n) { SAMPLE(); sink = n; }",
+    "theirs.cpp": """
+        void leaf(long n);
+        static NOINLINE void theirs(long n) { leaf(n); leaf(3); }
+        void two(long n) { theirs(n); theirs(n + 1); leaf(2); }
+    """,
+    "mine.cpp": """
+        void leaf(long n);
+        void two(long n);
+        void (*volatile pointer)(long);
+        static NOINLINE void kept(long n) { leaf(n); leaf(3); }
+        static NOINLINE void alias(long n) { leaf(n); leaf(3); }
+        NOINLINE void calls_kept(long n) { kept(n); leaf(4); kept(n + 1); leaf(5); }
+        NOINLINE void calls_alias(long n) { CALL_ALIAS(n); leaf(6); CALL_ALIAS(n + 1); leaf(7); }
+        int main(int n, char **) { POINT; two(n); calls_kept(n); calls_alias(n); leaf(8); return 0; }
+    """,
+}
 
 
 def verdicts(program: Program) -> dict[str, set[str]]:
@@ -56,3 +77,42 @@ def test_the_copy_is_a_member_where_something_names_it(workshop: Workshop, with_
     assert verdicts(program)["_ZL9compare_bPKvS0_"] == {"ambiguous"}
     candidates = {tuple(frame["candidates"]) for frames in program.resolve() for frame in frames[1:2]}
     assert any(len(names) == 2 for names in candidates)
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_a_function_that_gcc_removed_leaves_callbacks_alone(workshop: Workshop) -> None:
+    lonely = CALLBACKS.replace("compare_b);", "compare_a);").replace("compare_b(", "compare_unused(")
+    program = workshop.build(lonely, flags=["-fipa-icf", "-Wno-unused-function"])
+    program.add_tables()
+    assert verdicts(program)["_ZL9compare_aPKvS0_"] == {"unmerged"}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_without_aranges_any_callback_may_be_shared(workshop: Workshop) -> None:
+    program = workshop.build(CALLBACKS, flags=["-fipa-icf"])
+    run(tool("objcopy"), "--remove-section", ".debug_aranges", program.folded)
+    program.add_tables()
+    assert verdicts(program)["_ZL9compare_bPKvS0_"] == {"ambiguous"}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("call", ["alias", "pointer"])
+def test_gold_may_have_dropped_an_alias_with_the_function_that_has_its_section(workshop: Workshop, call: str) -> None:
+    point = "pointer = alias" if call == "pointer" else "(void)0"
+    flags = ["-fipa-icf", "-fno-ipa-cp", f"-DCALL_ALIAS={call}", f"-DPOINT={point}"]
+    program = workshop.build(ALIASES, flags=flags)
+    program.add_tables()
+    assert any("_ZL5aliasl" in names for truths in program.truth() for names in truths)
+    open_frames = set()
+    for frames, truths in zip(program.resolve(), program.truth(), strict=True):
+        for at, (frame, truth) in enumerate(zip(frames, truths, strict=True)):
+            if "_ZL5aliasl" not in truth:
+                assert frame["linkage_name"] in {None, *truth}, frame
+            elif "calls_alias" in str(truths[at + 1]):
+                open_frames.add(frame["verdict"])
+            else:
+                assert frame["verdict"] == "unique"
+    assert open_frames == {"ambiguous"}
+    classes = json.loads(icf("dump", "--json", program.folded))["classes"]
+    shared = [fold for fold in classes if len(fold["members"]) > 1]
+    assert ["members-complete" in fold["flags"] for fold in shared] == [False]

@@ -9,10 +9,9 @@ and a jump between functions counts as far as the code shows it.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.branches import find_branches
-from icf.dwarf.scan import scan_functions
+from icf.dwarf.scan import Scan, scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.folds.calltable import CallTable, DirectBranches
@@ -42,7 +41,7 @@ def load_foreign(
     bodies = find_bodies(image, functions)
     finder = FoldFinder(image, bodies, debug, functions)
     folds = {fold.vaddr: fold for fold in finder.find()}
-    for vaddr in _doubtful(image, finder, bodies, scan.bare):
+    for vaddr in _doubtful(image, finder, bodies, scan):
         if vaddr not in folds:
             end = int(bodies.end[np.searchsorted(bodies.start, np.uint64(vaddr))])
             folds[vaddr] = Fold(vaddr, end, [finder.member_at(vaddr)])
@@ -81,12 +80,12 @@ def load_foreign(
     return program
 
 
-def _doubtful(image: Image, finder: FoldFinder, bodies: Bodies, bare: NDArray[np.uint64]) -> list[int]:
+def _doubtful(image: Image, finder: FoldFinder, bodies: Bodies, scan: Scan) -> list[int]:
     """Bodies of one known function with which others may have been folded: gold and mold drop symbols."""
     if image.linker == "mold":
         every: list[int] = np.union1d(bodies.symbol_value, bodies.dwarf_low).tolist()
         return every
-    return sorted(find_undescribed(image, finder, bare))
+    return sorted(find_undescribed(image, finder, scan))
 
 
 def _branches(image: Image, bodies: Bodies) -> DirectBranches:
