@@ -198,7 +198,7 @@ def test_a_compile_that_fails_says_so_in_its_own_words(sources: Path) -> None:
     done = cc(sources, tool("g++"), "-c", "bad.cpp")
     assert (done.returncode, done.stderr) == (plain.returncode, plain.stderr) and plain.returncode
     assert cc(sources, "no-such-compiler", "-c", "one.cpp").stderr.startswith("icf: error: no-such-compiler: ")
-    assert cc(sources).returncode == 1
+    assert cc(sources).returncode == 2
 
 
 def test_an_object_that_cannot_be_annotated_stays_as_it_was_compiled(sources: Path) -> None:

@@ -227,7 +227,7 @@ class TextWriter:
         return f"{shown} and {more} more" if more > 0 else shown
 
     def _shown(self, linkage_name: str) -> str:
-        return self._name(linkage_name) or "?"
+        return printable(self._name(linkage_name)) or "?"
 
     def _colored(self, color: str, text: str) -> str:
         return f"{color}{text}{_RESET}" if self._with_color else text
