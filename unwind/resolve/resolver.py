@@ -59,6 +59,7 @@ class Resolver:
         self._step_limit, self._address_limit = step_limit, address_limit
         self.places = Places(self._process)
         self._trampolines: set[int] = set()  # addresses that signal handlers return to
+        self._looked_at: tuple[set[Frame], set[Frame]] = set(), {None}  # for these: exact frames, and others
         self._chains = Chains(self._process, self.places)
         self._trust = Trust(self.places.of)
         self._stacks: dict[tuple[Frame, ...], Answers] = {}
@@ -127,21 +128,32 @@ class Resolver:
         return frames
 
     def _find_trampolines(self, frames: tuple[Frame, ...]) -> bool:
-        """Look for addresses that signal handlers return to; whether there are new ones."""
+        """Look for addresses that signal handlers return to; whether there are new ones. Each is looked at once."""
+        exact, others = self._looked_at
+        if not self._trampolines and frames and frames[0] in exact and others.issuperset(frames[1:]):
+            return False
         known_count = len(self._trampolines)
         is_exact = True
         for frame in frames:
-            if frame is not None:
-                mark = frame if isinstance(frame, Marked) else Marked(frame)
-                if self.places.of(mark.address, is_exact or mark.is_exact).is_trampoline:
-                    self._trampolines.add(mark.address)
-                is_exact = mark.address in self._trampolines  # of the next one
-            else:
+            if frame is None:
                 is_exact = False
+                continue
+            mark = frame if isinstance(frame, Marked) else Marked(frame)
+            is_exact |= mark.is_exact
+            looked_at = self._looked_at[not is_exact]
+            if mark.address not in looked_at:
+                looked_at.add(mark.address)
+                if self.places.of(mark.address, is_exact).is_trampoline:
+                    self._trampolines.add(mark.address)
+            is_exact = mark.address in self._trampolines  # of the next one
+        exact.update(frames[:1])
+        others.update(frames[1:])
         return len(self._trampolines) > known_count
 
     def _after_signals(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         """The frames, with a mark at each one outwards of a signal trampoline."""
+        if not self._trampolines:
+            return frames
         marked = list(frames)
         for idx, (inner, frame) in enumerate(zip(frames, frames[1:], strict=False), 1):
             if frame is not None and (inner.address if isinstance(inner, Marked) else inner) in self._trampolines:
@@ -153,6 +165,7 @@ class Resolver:
         if self._address_count > self._address_limit:
             self._stacks.clear()
             self._marked.clear()
+            self._looked_at = set(), {None}
             self._address_count = address_count
 
     def _resolve(self, addresses: tuple[Frame, ...]) -> Answers:
