@@ -130,23 +130,22 @@ class Resolver:
     def _find_trampolines(self, frames: tuple[Frame, ...]) -> bool:
         """Look for addresses that signal handlers return to; whether there are new ones. Each is looked at once."""
         exact, others = self._looked_at
-        if not self._trampolines and frames and frames[0] in exact and others.issuperset(frames[1:]):
-            return False
         known_count = len(self._trampolines)
         is_exact = True
         for frame in frames:
+            if not is_exact and not self._trampolines and frame in others:
+                continue
             if frame is None:
                 is_exact = False
                 continue
             mark = frame if isinstance(frame, Marked) else Marked(frame)
             is_exact |= mark.is_exact
-            looked_at = self._looked_at[not is_exact]
+            looked_at = exact if is_exact else others
             if mark.address not in looked_at:
                 looked_at.add(mark.address)
                 if self.places.of(mark.address, is_exact).is_trampoline:
                     self._trampolines.add(mark.address)
             is_exact = mark.address in self._trampolines  # of the next one
-        exact.update(frames[:1])
         others.update(frames[1:])
         return len(self._trampolines) > known_count
 
