@@ -250,5 +250,9 @@ def test_run_time_addresses_of_one_image_get_a_hint_and_exit_status_1(
     assert {frame["verdict"] for frame in json.loads(captured.out)["frames"]} == {"unknown"}
     assert "are they run-time addresses?\nhint: say with --modules what was loaded where" in captured.err
     assert captured.err.endswith("icf: every frame of every stack is unknown\n")
+    (tmp_path / "stacks").write_text("0x10 0x20 0x30 0x40\n")  # below the code: these are no run-time addresses
+    assert main([*arguments, str(tmp_path / "stacks")]) == 1
+    error = capsys.readouterr().err
+    assert "run-time" not in error and error.endswith("icf: every frame of every stack is unknown\n")
     (tmp_path / "stacks").write_text("# none\n")
     assert main([*arguments, str(tmp_path / "stacks")]) == 0

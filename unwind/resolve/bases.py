@@ -22,6 +22,7 @@ _FEWEST = 8  # return addresses to judge by
 _PAGE_BYTES = 0x1000
 _PAGES = 16  # to try in each direction
 _TRIED_FIRST = 128  # addresses
+_NEAR_BITS = 32  # of the addresses of images as linked; the kernel loads most of them beyond
 
 
 def warn_of_bases(places: Places, image_path: str, hint: str) -> None:
@@ -32,7 +33,8 @@ def warn_of_bases(places: Places, image_path: str, hint: str) -> None:
             continue
         path = module.path or image_path
         shift = find_shift(tally.program, tally.addresses, path) if tally.count >= _FEWEST else 0
-        if image_path and not shift and 2 * tally.outside > tally.count:
+        far = sum(at >> _NEAR_BITS > 0 for at in tally.addresses)
+        if image_path and not shift and 2 * tally.outside > tally.count and 2 * far > len(tally.addresses):
             say(
                 f"icf: warning: {path}: {tally.outside:,} of {tally.count:,} return addresses lie outside of its code:"
                 " are they run-time addresses?",
