@@ -39,19 +39,22 @@ class CallInsn(NamedTuple):
 
 _NONE = CallInsn(CallKind.NONE)
 _LAST_VADDR = (1 << 64) - 1
-_LONGEST = 7  # ff /2 with SIB and disp32; a REX or segment prefix before it changes nothing
+LONGEST_CALL_BYTES = 7  # ff /2 with SIB and disp32; a REX or segment prefix before it changes nothing
 
 
 def call_ending_at(image: CodeView, return_address: int) -> CallInsn:
     """The call whose next instruction is at `return_address` (a link-time address)."""
-    if image.machine is Machine.AARCH64:
-        return _aarch64(bytes(image.read(return_address - 4, 4)), return_address)
-    for size_bytes in (_LONGEST, 5, 2):
+    for size_bytes in (4,) if image.machine is Machine.AARCH64 else (LONGEST_CALL_BYTES, 5, 2):
         code = bytes(image.read(return_address - size_bytes, size_bytes))
         if len(code) == size_bytes:
-            break
-    else:
-        return _NONE
+            return call_at_end(image, code, return_address)
+    return _NONE
+
+
+def call_at_end(image: CodeView, code: bytes, return_address: int) -> CallInsn:
+    """As `call_ending_at`, with the bytes before `return_address` read by the caller; at most `LONGEST_CALL_BYTES`."""
+    if image.machine is Machine.AARCH64:
+        return _aarch64(code[-4:], return_address)
     indirect = _x86_64_indirect(code, return_address)
     if len(code) < 5 or code[-5] != 0xE8:
         return indirect
@@ -66,7 +69,7 @@ def direct_targets(image: Image, return_addresses: U64) -> U64:
 
     That is what is no direct call, or could be an indirect one as well.
     """
-    size_bytes = 4 if image.machine is Machine.AARCH64 else _LONGEST
+    size_bytes = 4 if image.machine is Machine.AARCH64 else LONGEST_CALL_BYTES
     targets = np.zeros(len(return_addresses), np.uint64)
     for segment in image.segments:
         code = np.frombuffer(image.read(segment.vaddr, segment.filesz), np.uint8)
@@ -88,7 +91,7 @@ def _targets(machine: Machine, ends: U64, code: NDArray[np.uint8]) -> U64:
         is_call = (words >> 26) & 0x3F == 0b100101
         return np.where(is_call, ends - np.uint64(4) + ((words << 38) >> 36).astype(np.uint64), np.uint64(0))
     is_call = code[:, -5] == 0xE8
-    for at in range(-_LONGEST, -1):
+    for at in range(-LONGEST_CALL_BYTES, -1):
         is_call &= (code[:, at] != 0xFF) | (code[:, at + 1] >> 3 & 7 != 2)
     return np.where(is_call, ends + words.astype(np.uint64), np.uint64(0))
 

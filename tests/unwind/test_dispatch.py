@@ -263,4 +263,4 @@ def test_vtable_pointers_are_read_from_memory() -> None:
 def test_vtable_pointers_of_frames_that_are_not_there_say_nothing() -> None:
     resolver = Resolver(program(SHAPES, VTABLES))
     expected = resolver.resolve((start(0), ret(1)))
-    assert resolver.resolve((start(0), ret(1)), ((7, CIRCLE), (1, CIRCLE), (-1, CIRCLE))) is expected
+    assert resolver.resolve((start(0), ret(1)), ((7, CIRCLE), (1, CIRCLE), (-1, CIRCLE))) == expected

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from icf.code.call_ends import find_call_ends
-from icf.code.calls import CallKind, call_ending_at
+from icf.code.calls import LONGEST_CALL_BYTES, CallInsn, CallKind, call_at_end, call_ending_at
 from icf.code.exits import find_exits
 from icf.code.jumps import is_retpoline
 from icf.elf.types import Machine
@@ -42,6 +42,7 @@ _BRANCH = re.compile(rb"\xff[\x20-\x2f\x60-\x6f\xa0-\xaf\xe0-\xef]|[\xe8\xe9]|\x
 _SLOT_JUMP = re.compile(rb"[\x26\x2e\x36\x3e\x40-\x4f\x64-\x67\xf2\xf3]*\xff\x25(....)", re.DOTALL)
 _BRANCH_NAMES = re.compile(r"^(?:b|b\.\w+|bra\w+|br|[ct]bn?z|(?P<call>bl|blr\w*))$")  # of AArch64
 _LAST_VADDR = (1 << 64) - 1
+_NO_CALL = CallSite(SiteKind.NONE)
 # what a signal handler returns to, mov $15,%rax; syscall or mov x8,#139; svc #0: size of the first instruction, bytes
 _SIGNAL_RETURNS = {
     Machine.X86_64: (7, bytes.fromhex("48c7c00f0000000f05")),
@@ -64,13 +65,22 @@ class DecodedCode:
         """What the instruction before `return_address` is."""
         site = self._sites.get(return_address)
         if site is None:
-            site = self._sites[return_address] = self._decode_site(return_address)
+            # whoever asks about an address that may be less one asks about the next one, too
+            both = bytes(self._facts.read(return_address - LONGEST_CALL_BYTES, LONGEST_CALL_BYTES + 1))
+            if len(both) > LONGEST_CALL_BYTES:
+                after = return_address + 1
+                self._sites[after] = self._site(call_at_end(self._facts, both[1:], after))
+                site = self._site(call_at_end(self._facts, both[:-1], return_address))
+            elif self._facts.read(max(return_address - 1, 0), 1):
+                site = self._site(call_ending_at(self._facts, return_address))
+            else:
+                site = CallSite(SiteKind.UNKNOWN)
+            self._sites[return_address] = site
         return site
 
-    def _decode_site(self, return_address: int) -> CallSite:
-        call = call_ending_at(self._facts, return_address)
+    def _site(self, call: CallInsn) -> CallSite:
         if call.kind is CallKind.NONE:
-            return CallSite(SiteKind.NONE if self._facts.read(max(return_address - 1, 0), 1) else SiteKind.UNKNOWN)
+            return _NO_CALL
         if call.target is not None:
             symbol = self._facts.stubs.get(call.target)
         else:

@@ -75,6 +75,7 @@ class Places:
         self._process = process
         self._known: tuple[dict[int, Place], dict[int, Place]] = {}, {}  # return addresses; exact ones
         self.tallies: dict[Module, Tally] = {}
+        self.trampolines: set[int] = set()  # those of the addresses that signal handlers return to
 
     def of(self, address: int, is_exact: bool) -> Place:
         """The place of a program counter (`is_exact`) or of a return address, raw or less one."""
@@ -84,6 +85,8 @@ class Places:
             if len(known) >= _KEPT_PLACES:
                 known.clear()
             place = known[address] = self._find(self._unsigned(address), is_exact or not address)
+            if place.is_trampoline:
+                self.trampolines.add(address)
         return place
 
     def _find(self, address: int, is_exact: bool) -> Place:
@@ -128,9 +131,9 @@ class Places:
 def _returned_to(program: Program, at: int) -> Place:
     """The place of the return address `at`, as linked."""
     code = program.code
-    if code.call_site(at).kind is SiteKind.UNKNOWN and code.call_site(at + 1).kind is SiteKind.UNKNOWN:
-        return Place(at - 1, program.body_at(at - 1), at)
     return_address = followed_call(program, at)
+    if not return_address and code.call_site(at).kind is code.call_site(at + 1).kind is SiteKind.UNKNOWN:
+        return_address = at
     if return_address:
         return Place(return_address - 1, program.body_at(return_address - 1), return_address)
     for entry in (at, at + 1):
@@ -144,9 +147,10 @@ def _returned_to(program: Program, at: int) -> Place:
 
 def followed_call(program: Program, at: int) -> int:
     """Return `at` if that follows a call, else `at + 1` if that does; 0 if neither does."""
-    calls = [each for each in (at, at + 1) if program.code.call_site(each).kind not in _NO_CALL]
-    if calls == [at]:
-        return at
+    is_raw, is_less_one = (program.code.call_site(each).kind not in _NO_CALL for each in (at, at + 1))
+    if not is_less_one:
+        return at if is_raw else 0
+    calls = (at, at + 1) if is_raw else (at + 1,)
     # not a raw address, or bytes that can be read both ways
     ends = {each: _ends_call(program, each) for each in calls}
     for left in ([each for each in calls if ends[each]], [each for each in calls if ends[each] is not False]):

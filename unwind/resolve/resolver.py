@@ -58,12 +58,9 @@ class Resolver:
         self._process = process if isinstance(process, Process) else Process.of(process)
         self._step_limit, self._address_limit = step_limit, address_limit
         self.places = Places(self._process)
-        self._trampolines: set[int] = set()  # addresses that signal handlers return to
-        self._looked_at: tuple[set[Frame], set[Frame]] = set(), {None}  # for these: exact frames, and others
         self._chains = Chains(self._process, self.places)
         self._trust = Trust(self.places.of)
-        self._stacks: dict[tuple[Frame, ...], Answers] = {}
-        self._marked: dict[tuple[Addresses, Vptrs, Exact], tuple[Frame, ...]] = {}
+        self._stacks: dict[Addresses | tuple[Addresses, Vptrs, Exact], Answers] = {}
         self._address_count = 0
 
     @classmethod
@@ -100,62 +97,44 @@ class Resolver:
         returns to is in a known module, the frame outwards of it needs no mark.
         """
         stack = tuple(addresses)
-        frames: tuple[Frame, ...] = self._mark(stack, vptrs, tuple(exact)) if vptrs or exact else stack
-        answers = self._stacks.get(frames)
+        known_exact = tuple(exact)
+        key = (stack, vptrs, known_exact) if vptrs or known_exact else stack
+        answers = self._stacks.get(key)
         if answers is None:
-            answers = self._resolve(frames)
-            self._remember(len(frames))
-            self._stacks[frames] = answers
+            answers = self._resolve(stack, vptrs, known_exact)
+            self._remember(len(stack))
+            self._stacks[key] = answers
         return answers
 
     def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
         """The steps behind the answers for a stack, innermost first."""
-        return self._walk(self._mark(addresses, vptrs, exact) if vptrs or exact else addresses)[::-1]
+        return self._steps(addresses, vptrs, exact)
+
+    def _steps(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> list[Step]:
+        known_count = -1
+        steps: list[Step] = []
+        while len(self.places.trampolines) != known_count:  # once more, with what the walk has found
+            known_count = len(self.places.trampolines)
+            steps = self._walk(self._mark(addresses, vptrs, exact))
+        return steps[::-1]
 
     def _mark(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> tuple[Frame, ...]:
         """The addresses, each with its vtable pointer if that counts, and with a mark if it is exact."""
-        key = (addresses, vptrs, exact)
-        frames = self._marked.get(key)
-        if frames is None:
-            plain = tuple(
+        frames: tuple[Frame, ...] = addresses
+        if exact:
+            frames = tuple(
                 Marked(address, 0, True) if idx in exact and idx > 0 and address is not None else address
                 for idx, address in enumerate(addresses)
             )
-            self._find_trampolines(plain)
-            frames = self._trust.frames(self._after_signals(plain), vptrs if self._use_vptrs else ())
-            self._remember(len(frames))
-            self._marked[key] = frames
-        return frames
-
-    def _find_trampolines(self, frames: tuple[Frame, ...]) -> bool:
-        """Look for addresses that signal handlers return to; whether there are new ones. Each is looked at once."""
-        exact, others = self._looked_at
-        known_count = len(self._trampolines)
-        is_exact = True
-        for frame in frames:
-            if not is_exact and not self._trampolines and frame in others:
-                continue
-            if frame is None:
-                is_exact = False
-                continue
-            mark = frame if isinstance(frame, Marked) else Marked(frame)
-            is_exact |= mark.is_exact
-            looked_at = exact if is_exact else others
-            if mark.address not in looked_at:
-                looked_at.add(mark.address)
-                if self.places.of(mark.address, is_exact).is_trampoline:
-                    self._trampolines.add(mark.address)
-            is_exact = mark.address in self._trampolines  # of the next one
-        others.update(frames[1:])
-        return len(self._trampolines) > known_count
+        if not self.places.trampolines.isdisjoint(addresses):
+            frames = self._after_signals(frames)
+        return self._trust.frames(frames, vptrs) if vptrs and self._use_vptrs else frames
 
     def _after_signals(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         """The frames, with a mark at each one outwards of a signal trampoline."""
-        if not self._trampolines:
-            return frames
         marked = list(frames)
         for idx, (inner, frame) in enumerate(zip(frames, frames[1:], strict=False), 1):
-            if frame is not None and (inner.address if isinstance(inner, Marked) else inner) in self._trampolines:
+            if frame is not None and (inner.address if isinstance(inner, Marked) else inner) in self.places.trampolines:
                 marked[idx] = frame._replace(is_exact=True) if isinstance(frame, Marked) else Marked(frame, 0, True)
         return tuple(marked)
 
@@ -163,15 +142,10 @@ class Resolver:
         self._address_count += address_count
         if self._address_count > self._address_limit:
             self._stacks.clear()
-            self._marked.clear()
-            self._looked_at = set(), {None}
             self._address_count = address_count
 
-    def _resolve(self, addresses: tuple[Frame, ...]) -> Answers:
-        if not addresses:
-            return ()
-        steps = self._walk(addresses)
-        steps.reverse()
+    def _resolve(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> Answers:
+        steps = self._steps(addresses, vptrs, exact)
         for step in steps:
             if not step.plain:
                 return self._sweep_back(steps)
@@ -179,18 +153,16 @@ class Resolver:
 
     def _walk(self, addresses: tuple[Frame, ...]) -> list[Step]:
         """The steps of a stack, outermost first."""
-        if self._trampolines and not self._trampolines.isdisjoint(addresses):
-            addresses = self._after_signals(addresses)
         step = self._chains.root
-        steps = []
+        steps: list[Step] = []
+        if not addresses:
+            return steps
         try:
             for address in addresses[:0:-1]:
                 step = step.inwards[address]
                 steps.append(step)
             steps.append(step.innermost[addresses[0]])
         except KeyError:  # something not met before
-            if self._find_trampolines(addresses):
-                return self._walk(addresses)
             self._go_on(steps, addresses)
         return steps
 

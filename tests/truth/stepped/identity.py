@@ -14,14 +14,15 @@ from functools import cache
 import pycxxfilt
 
 _CLONE = re.compile(r"\.(?:part|cold|constprop|isra|specialized|resume|destroy|cleanup|actor)(?:\.\d+)*")
-_STRUCTOR = re.compile(r"(?<=[0-9A-Za-z_])([CD])[12](?=I?E)")
+# C1, C2, D1, D2; CI1 and CI2, with the base class: constructors that a class inherits
+_STRUCTOR = re.compile(r"(?<=[0-9A-Za-z_])(?:([CD])[12](?=I?E)|(CI)[12](?=[0-9NS]))")
 
 
 @cache
 def function_of(symbol: str) -> str:
     """What is equal for symbols of one function, and only for those."""
     name, _, file = symbol.partition("@")
-    name = _STRUCTOR.sub(r"\1?", _CLONE.sub("", name)) if name.startswith("_Z") else _CLONE.sub("", name)
+    name = _STRUCTOR.sub(r"\1\2?", _CLONE.sub("", name)) if name.startswith("_Z") else _CLONE.sub("", name)
     return f"{name}@{file}" if file.endswith((".c", ".cpp", ".rs")) else name
 
 
@@ -33,7 +34,7 @@ def functions_of(symbols: Iterable[str]) -> tuple[str, ...]:
 @cache
 def demangled(function: str) -> str:
     """The text that a function without linkage name in DWARF is called by."""
-    name = without_file(function).replace("C?", "C1").replace("D?", "D1")
+    name = without_file(function).replace("C?", "C1").replace("CI?", "CI1").replace("D?", "D1")
     try:
         return pycxxfilt.demangle(name) or name
     except ValueError:
