@@ -136,8 +136,9 @@ class _Projector:
         )
 
     def _frame(self, original: Row, row: Row, step: int) -> Frame | None:
-        if not self.folded.is_inside(row[0]):
-            if self.unfolded.is_inside(original[0]):
+        before = row[3] != EXACT  # the call of a function's end may be the last instruction of the image
+        if not self.folded.is_inside(row[0] - before):
+            if self.unfolded.is_inside(original[0] - before):
                 raise Diverged(f"step {step}: {original[0]:#x} is in the image without folding only")
             return None
         original_pc, pc, is_exact = original[0] - self.unfolded.bias, row[0] - self.folded.bias, row[3] == EXACT

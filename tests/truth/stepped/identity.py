@@ -15,7 +15,7 @@ import pycxxfilt
 
 _CLONE = re.compile(r"\.(?:part|cold|constprop|isra|specialized|resume|destroy|cleanup|actor)(?:\.\d+)*")
 # C1, C2, D1, D2; CI1 and CI2, with the base class: constructors that a class inherits
-_STRUCTOR = re.compile(r"(?<=[0-9A-Za-z_])(?:([CD])[12](?=I?E)|(CI)[12](?=[0-9NS]))")
+_STRUCTOR = re.compile(r"(?<=[0-9A-Za-z_])(?:([CD])[12](?=[IE])|(CI)[12](?=[0-9NS]))")
 
 
 @cache
