@@ -190,15 +190,15 @@ class LinkObjects:
         Several if they are local and nothing tells them apart; else the one that the linker took.
         """
         found = self._named({name for one in wanted for name in one.names})
-        drops_binding = image.linker == "mold"  # it makes global symbols local
+        drops_file = image.linker == "mold"  # it makes global symbols local, and may have them behind any file
         asked: list[tuple[int, list[int]]] = []  # whose, and functions of which the first that fits is the one
         for at, one in enumerate(wanted):
             for name in one.names:
-                rows = found.get(name, [])
+                rows = [row for row in found.get(name, ()) if drops_file or self._may_be_of(row, one.files)]
+                # hidden functions, and those that a version script does not list, are local in the image
+                exported = [row for row in rows if not self._is_local[row]]
                 asked += [(at, [row]) for row in rows if self._is_local[row] and self._may_be_of(row, one.files)]
-                if not one.files or drops_binding:
-                    others = [row for row in rows if not self._is_local[row]]
-                    asked += [(at, others)] if others else []
+                asked += [(at, exported)] if exported else []
         result: list[list[int]] = [[] for _ in wanted]
         # the first of the alike nearly always is the one, so most need no look at the others
         for part in (slice(0, 1), slice(1, None)):

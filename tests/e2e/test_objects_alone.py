@@ -1,4 +1,4 @@
-"""Linkers that drop the symbols of what they fold: with the objects of the link at hand no report is needed."""
+"""With the objects of the link at hand no debug information is needed, and no report of what the linker dropped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.e2e.test_members import classes
-from tests.e2e.workshop import GCC_MOLD, GOLD, MOLD, Workshop
+from tests.e2e.workshop import GCC_MOLD, GOLD, LLD_ALONE, MOLD, Toolchain, Workshop
 
 DROPPING = pytest.mark.parametrize(
     "toolchain", [GOLD, replace(GOLD, compiler="clang"), MOLD, GCC_MOLD], ids=str, indirect=True
@@ -44,3 +44,16 @@ def test_every_direct_call_is_named(workshop: Workshop, debug: str) -> None:
     assert {name: verdicts[name] for name in NAMED} == dict.fromkeys(NAMED, {"unique"})
     (cut,) = [found for found in classes(program) if found["members"][0]["linkage_name"] == "_ZL3cutPi"]
     assert [member["linkage_name"] for member in cut["members"]] == ["_ZL3cutPi", "_ZL3cutPi"]
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD_ALONE, Toolchain("gcc", "lld"), MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("way", ["hidden", "version script"])
+def test_callers_that_are_local_in_the_image_only(workshop: Workshop, way: str) -> None:
+    script = workshop.folder / "exports"
+    script.write_text("{ global: main; local: *; };")
+    ways = {"hidden": (["-fvisibility=hidden"], []), "version script": ([], [f"-Wl,--version-script={script}"])}
+    flags, link_flags = ways[way]
+    program = workshop.build(SOURCES, ["-g0", *flags], link_flags)
+    program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
+    verdicts = program.check()
+    assert {name: verdicts[name] for name in NAMED} == dict.fromkeys(NAMED, {"unique"})
