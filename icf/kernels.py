@@ -30,9 +30,9 @@ KERNELS = (
     "icf.dwarf._unit_headers",
     "icf.tables._leb",
     "unwind.symbolize._write",
-    "unwind.symcache._decode",
-    "unwind.symcache._encode",
-    "unwind.symcache._look_up",
+    "unwind.symcache.reader._decode",
+    "unwind.symcache.builder._encode",
+    "unwind.symcache.reader._look_up",
 )
 
 

@@ -1,16 +1,18 @@
-"""What runs on stacks and addresses: who is it, really?
+"""From stacks and addresses to names.
 
-    stacks/      stacks as text to addresses, answers to text and JSON
-    modules/     the images that stacks come from: of `-e`, a list or a process; what they define for each other;
-                 maps and placing: mappings, and where they say that an image lies
-    programs/    what is known of one image: bodies, records, code; read from its tables, or another tool's
-    resolve/     stacks to answers: chain finds what fits all frames, relations what a call allows, dispatch and
-                 vptrs where pointers lead, callgraph and tailpaths what jumps leave out, explain why
+    samples/     stacks as they are read
+    program/     what one image says: bodies, call-site records, code
+    symcache/    one file per image that answers for every address: format, reader, builder, store
+    process/     images at run-time addresses: modules, processes that run (live/), functions made at run time (jit/)
     symbolize/   addresses to names, inlined functions and lines; how other tools ask and answer
-    symcache/    what is kept of an image between runs: all of the above starts from there
-    live/        processes that run
     disasm/      machine code with what its calls mean
+    resolve/     stacks to answers: chain finds what fits all frames, relations what a call allows, vptrs which vtable
+                 pointers count, callgraph and tailpaths what jumps leave out, explain why
+    readers/     stack formats to samples
+    writers/     answers to text and JSON
+    target/      opens an image, a module list or a process, and joins all of the above
 
+Each folder imports only from those above it in this list (tests/test_layering.py).
 Commands are in cmd_*. What other programs use is here, and imported when it is asked for:
 
     from unwind import Resolver, SymCache, Symbolizer, open_or_build
@@ -22,16 +24,16 @@ TYPE_CHECKING = False  # the one of `typing` costs its import
 if TYPE_CHECKING:
     from unwind.resolve.resolver import Resolver as Resolver
     from unwind.symbolize.symbolizer import Symbolizer as Symbolizer
-    from unwind.symcache.store import open_by_build_id as open_by_build_id
-    from unwind.symcache.store import open_or_build as open_or_build
-    from unwind.symcache.symcache import SymCache as SymCache
+    from unwind.symcache.reader.symcache import SymCache as SymCache
+    from unwind.symcache.store.store import open_by_build_id as open_by_build_id
+    from unwind.symcache.store.store import open_or_build as open_or_build
 
 _HOME = {
     "Resolver": "unwind.resolve.resolver",
-    "SymCache": "unwind.symcache.symcache",
+    "SymCache": "unwind.symcache.reader.symcache",
     "Symbolizer": "unwind.symbolize.symbolizer",
-    "open_by_build_id": "unwind.symcache.store",
-    "open_or_build": "unwind.symcache.store",
+    "open_by_build_id": "unwind.symcache.store.store",
+    "open_or_build": "unwind.symcache.store.store",
 }
 __all__ = sorted(_HOME)
 

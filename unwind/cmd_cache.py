@@ -27,14 +27,14 @@ from typing import Any
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
 from icf.printable import printable, say
-from unwind.symcache.checking import Finding, check_content, check_file, json_lines
-from unwind.symcache.container import COMPLETE as IS_COMPLETE
-from unwind.symcache.container import Container
-from unwind.symcache.folder import DEFAULT_LIMIT_BYTES, Folder, parse_size
-from unwind.symcache.ownership import COMPLETE
-from unwind.symcache.room import Entry, entries_of, shrink, tidy
-from unwind.symcache.sources import SECTION, Sought, Sources
-from unwind.symcache.store import ensure
+from unwind.symcache.format.container import COMPLETE as IS_COMPLETE
+from unwind.symcache.format.container import Container
+from unwind.symcache.format.sources import SECTION, Sought, Sources
+from unwind.symcache.store.checking import Finding, check_content, check_file, json_lines
+from unwind.symcache.store.folder import DEFAULT_LIMIT_BYTES, Folder, parse_size
+from unwind.symcache.store.ownership import COMPLETE
+from unwind.symcache.store.room import Entry, entries_of, shrink, tidy
+from unwind.symcache.store.store import ensure
 
 _FOLDER_HELP = "the folder; else $ICF_CACHE_DIR, $XDG_CACHE_HOME/icf or ~/.cache/icf"
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}

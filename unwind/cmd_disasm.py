@@ -19,9 +19,9 @@ from icf.tables.place import are_stale, has_tables
 from unwind.disasm.listing import Listing
 from unwind.disasm.select import Region, Selection
 from unwind.disasm.sources import SourcePlace, Sources
-from unwind.programs.facts import ImageFacts
-from unwind.programs.load import has_only_records
-from unwind.programs.program import Program
+from unwind.program.facts import ImageFacts
+from unwind.program.from_image import has_only_records
+from unwind.program.program import Program
 
 if TYPE_CHECKING:
     from icf.arguments import Arguments, Parser
@@ -71,7 +71,7 @@ def run(args: Arguments) -> int:
         selection, listing = Selection(image, program, facts), Listing(image, program, facts)
         place = None
         if args.lines or args.source:
-            from unwind.symcache.store import open_or_build
+            from unwind.symcache.store.store import open_or_build
 
             cache = open_or_build(
                 args.exe, debug_file=args.debug_file, debug_roots=args.debug_root, cache_dir=args.cache_dir

@@ -24,15 +24,15 @@ from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.model import Verdict
 from icf.printable import say
-from unwind.modules.frames import Frames
-from unwind.modules.opening import Places, open_alone, open_modules, open_process
+from unwind.readers.pcs import LINE_LIMIT, read_pcs
 from unwind.resolve.answer import Facts
 from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolver import Answers, Resolver
-from unwind.stacks.read_pcs import LINE_LIMIT, read_pcs
-from unwind.stacks.stack import Stack
-from unwind.stacks.write_json import JsonWriter
-from unwind.stacks.write_text import TextWriter
+from unwind.samples.stack import Stack
+from unwind.target.frames import Frames
+from unwind.target.opening import Places, open_alone, open_modules, open_process
+from unwind.writers.json_lines import JsonWriter
+from unwind.writers.text import TextWriter
 
 if TYPE_CHECKING:
     from icf.arguments import Arguments, Parser

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from icf.arguments import Arguments, Parser
-    from unwind.live.symbolizer import LiveFrame, LiveSymbolizer
     from unwind.symbolize.data import DataSymbols
     from unwind.symbolize.writers import Writer
+    from unwind.target.live_symbolizer import LiveFrame, LiveSymbolizer
 
 _PIECE_BYTES, _TOGETHER_BYTES = 1 << 16, 1 << 19
 _LINE_LIMIT = 1 << 20

@@ -71,8 +71,8 @@ def rewrite_image(image_path: Path, out: Path) -> dict[str, float]:
 
 def resolve(image_path: Path, stacks_path: Path) -> dict[str, float]:
     from unwind import Resolver, open_or_build
-    from unwind.stacks.read_pcs import read_pcs
-    from unwind.symcache.program import load_cached
+    from unwind.readers.pcs import read_pcs
+    from unwind.symcache.reader.program import load_cached
 
     with stacks_path.open("rb") as lines:
         stacks = list({(stack.addresses, stack.vptrs): None for stack in read_pcs(lines, str(stacks_path))})

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from icf.elf.image import Image
-from unwind.symcache.container import COMPLETE, Head, Identity, pack
-from unwind.symcache.records import META
-from unwind.symcache.symcache import SymCache
+from unwind.symcache.format.container import COMPLETE, Head, Identity, pack
+from unwind.symcache.format.records import META
+from unwind.symcache.reader.symcache import SymCache
 
 ADDRESS_COUNT, PLAIN_COUNT, ONE_BY_ONE = 100_000, 2_000_000, 2000
 REPEATS = 3
@@ -30,7 +30,7 @@ _COMPARED = ("meta", "starts", "sizes", "infos", "records", "names", "nameoff", 
 
 
 def build(image_path: Path, out: Path) -> None:
-    from unwind.symcache.build import build_sections
+    from unwind.symcache.builder.build import build_sections
 
     with Image.open(image_path) as image:
         head = Head(Identity(2, bytes(20)), bytes(16), int(image.machine), COMPLETE)

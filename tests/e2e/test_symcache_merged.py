@@ -11,8 +11,8 @@ from icf.elf.image import Image
 from tests.e2e.workshop import ALL, GCC_MOLD, LLD_ALONE, MOLD, Toolchain, Workshop
 from tests.support.symcaches import cache_of, differences, packed
 from tests.truth.lines import compare
-from unwind.symcache.build import build_sections
-from unwind.symcache.symcache import SymCache
+from unwind.symcache.builder.build import build_sections
+from unwind.symcache.reader.symcache import SymCache
 
 # 20 lines for each letter: function, what it inlines, and a function that only forwards
 PART = """

@@ -10,10 +10,10 @@ from struct import pack
 from icf.elf.image import Image
 from icf.errors import FormatError, IcfError
 from tests.support.link import compile_object, link
-from unwind.live.jitdump import JitDump
-from unwind.live.memoryimage import read_image
-from unwind.live.perfmap import PerfMap
-from unwind.modules.maps import parse_maps
+from unwind.process.jit.jitdump import JitDump
+from unwind.process.jit.perf_map import PerfMap
+from unwind.process.live.memory_image import read_image
+from unwind.process.maps import parse_maps
 
 MAPS = b"".join(Path("/proc/self/maps").read_bytes().splitlines(keepends=True)[:12])
 PERF_MAP = b"1000 20 f(int)\n0x1010 0x8 py::g:<frozen x>\nffffffffffff0000 ffff JS:*h a.js:1:2\n"

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from icf.errors import IcfError
-from unwind.modules.listing import LoadedModule, read_modules
+from unwind.process.module_list import LoadedModule, read_modules
 
 MUTATION_COUNT = 5_000
 SEED = json.dumps(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from icf.errors import FormatError
-from unwind.stacks.read_pcs import read_pcs
+from unwind.readers.pcs import read_pcs
 
 STACKS = b"""# head
 0x401136 0x401180 ? 0x4011f0 x12 # comment

@@ -20,13 +20,13 @@ import pytest
 from icf import cli
 from icf.errors import FormatError
 from tests.unwind.symcache.support import SHOP, many_functions
-from unwind.symcache.checking import bodies, check_content, json_lines
-from unwind.symcache.container import Container, Head, Identity, pack
-from unwind.symcache.folder import Folder
-from unwind.symcache.partial import Entries, PartialFile, answer_of
-from unwind.symcache.sources import Sought, Sources
-from unwind.symcache.store import ensure
-from unwind.symcache.symcache import SymCache
+from unwind.symcache.format.container import Container, Head, Identity, pack
+from unwind.symcache.format.sources import Sought, Sources
+from unwind.symcache.reader.symcache import SymCache
+from unwind.symcache.store.checking import bodies, check_content, json_lines
+from unwind.symcache.store.folder import Folder
+from unwind.symcache.store.partial import Entries, PartialFile, answer_of
+from unwind.symcache.store.store import ensure
 
 MUTATION_COUNT = 10_000
 HOSTILE_COUNT = 1_500

@@ -14,7 +14,7 @@ import pytest
 from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.support.symcaches import packed
-from unwind.symcache.build import build_sections
+from unwind.symcache.builder.build import build_sections
 
 SHOP = Path(__file__).resolve().parents[2] / "testdata/shop/shop.gold"
 MUTATION_COUNT = 2000

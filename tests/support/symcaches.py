@@ -9,10 +9,10 @@ from pathlib import Path
 
 from icf.elf.image import Image
 from tests.support.link import tool
-from unwind.symcache.build import build_sections
-from unwind.symcache.container import COMPLETE, Container, Head, Identity, pack
-from unwind.symcache.found import CachedFrame
-from unwind.symcache.symcache import SymCache
+from unwind.symcache.builder.build import build_sections
+from unwind.symcache.format.container import COMPLETE, Container, Head, Identity, pack
+from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.symcache import SymCache
 
 HEAD = Head(Identity(2, bytes(20)), bytes(16), 62, COMPLETE)
 

@@ -31,7 +31,7 @@ from icf.tables.icftable import parse_icf
 from icf.tables.place import file_with_tables
 from tests.support.symcaches import cache_of, symbolized
 from tests.truth.symbols import read_functions
-from unwind.symcache.found import CachedFrame, Located
+from unwind.symcache.reader.found import CachedFrame, Located
 
 OUTCOMES = ("right", "chain", "none", "wrong")
 

@@ -26,7 +26,7 @@ from icf.elf.image import Image
 from icf.folds.aliases import kin
 from tests.support.gdb_frames import functions_between, stacks
 from tests.support.link import tool
-from unwind.programs.program import Program
+from unwind.program.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
-from unwind.modules.exports import Export, ListedExports
-from unwind.programs.program import CallRecord
+from unwind.program.exports import Export, ListedExports
+from unwind.program.program import CallRecord
 
 COMPLETE, FRAGMENT = ClassFlag.MEMBERS_COMPLETE, ClassFlag.FRAGMENT
 MARKED = COMPLETE | ClassFlag.ADDRESS_TAKEN_KNOWN

@@ -8,9 +8,9 @@ import pytest
 
 from icf.elf.image import Image
 from tests.support.link import compile_object, link, tool
-from unwind.programs.code import DecodedCode
-from unwind.programs.facts import ImageFacts
-from unwind.programs.program import Jumps, SiteKind
+from unwind.program.code import DecodedCode
+from unwind.program.facts import ImageFacts
+from unwind.program.program import Jumps, SiteKind
 
 X86_64 = """
     .text

@@ -22,7 +22,7 @@ from icf.model import (
     VtableSlot,
 )
 from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
-from unwind.programs.program import CallSite, ListedCode, Program, SiteKind, SlotCall
+from unwind.program.program import CallSite, ListedCode, Program, SiteKind, SlotCall
 from unwind.resolve.resolver import Resolver
 from unwind.resolve.vptrs import read_vptrs
 

@@ -12,12 +12,12 @@ from icf.demangle import demangle
 from icf.model import ClassFlag, Evidence, MemberFlag, MemberRef, Vaddr, Verdict, Vtable, VtableSlot
 from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
 from tests.unwind.test_resolver_oracle import World, worlds
-from unwind.programs.program import CallSite, Jumps, ListedCode, Program, SiteKind, SlotCall
+from unwind.program.program import CallSite, Jumps, ListedCode, Program, SiteKind, SlotCall
 from unwind.resolve.explain import explain
 from unwind.resolve.resolver import Resolver
-from unwind.stacks.stack import Stack
-from unwind.stacks.write_json import JsonWriter
-from unwind.stacks.write_text import TextWriter
+from unwind.samples.stack import Stack
+from unwind.writers.json_lines import JsonWriter
+from unwind.writers.text import TextWriter
 
 _UNLISTED = "a function that no table lists"
 INDIRECT = CallSite(SiteKind.INDIRECT)

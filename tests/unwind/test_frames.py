@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 from tests.support.link import tool
-from unwind.modules.frames import KeptFrames
-from unwind.programs.program import Program
+from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver
-from unwind.symcache.program import load_cached
-from unwind.symcache.store import open_or_build
+from unwind.symcache.reader.program import load_cached
+from unwind.symcache.store.store import open_or_build
+from unwind.target.frames import KeptFrames
 
 SOURCE = """
 #include <stdlib.h>

@@ -10,7 +10,7 @@ import pytest
 from icf.elf.image import Image
 from icf.model import ClassFlag
 from tests.support.link import LINKERS, compile_object, link
-from unwind.programs.functions import SymbolFunctions
+from unwind.program.functions import SymbolFunctions
 
 SOURCE = """
     .text

@@ -20,7 +20,7 @@ from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from linkpass.rewrite.sections import SectionEdit, rewrite
 from tests.support.link import compile_object, link
-from unwind.programs.program import Program, SiteKind
+from unwind.program.program import Program, SiteKind
 from unwind.resolve.resolver import Resolver
 
 

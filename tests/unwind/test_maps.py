@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from icf.errors import FormatError
-from unwind.modules.maps import Mapping, parse_maps
+from unwind.process.maps import Mapping, parse_maps
 
 LINES = b"""\
 00400000-00452000 r-xp 00001000 08:02 173521      /usr/bin/dbus-daemon

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from icf.model import FoldClass, Member, Vaddr
 from tests.unwind.support import BODY_BYTES, COMPLETE, FRAGMENT, call, die, exports, fold, pc, ret, start, tail
-from unwind.programs.program import CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.program.program import CallSite, Jumps, ListedCode, Program, SiteKind
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
-from unwind.stacks.stack import Stack
-from unwind.stacks.write_json import JsonWriter
-from unwind.stacks.write_text import TextWriter
+from unwind.samples.stack import Stack
+from unwind.writers.json_lines import JsonWriter
+from unwind.writers.text import TextWriter
 
 MAIN = 9  # the body that calls body 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from icf.elf.types import Machine
-from unwind.programs.passed import Passed, Registers, find_passed
+from unwind.program.passed import Passed, Registers, find_passed
 
 START = 0x1000
 X86_64 = """

@@ -12,7 +12,7 @@ from icf.cli import main
 from icf.code.call_ends import find_call_ends
 from icf.model import Verdict
 from tests.unwind.support import MARKED, call, fold, pc, ret, start
-from unwind.programs.program import CallSite, ListedCode, Program, SiteKind
+from unwind.program.program import CallSite, ListedCode, Program, SiteKind
 from unwind.resolve.resolver import Resolver
 
 NO_CALL, INDIRECT = CallSite(SiteKind.NONE), CallSite(SiteKind.INDIRECT)

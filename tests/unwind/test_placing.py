@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from icf.elf.types import PF_X, PT_LOAD, Segment
-from unwind.modules.maps import Mapping
-from unwind.modules.placing import bias_of, bias_of_listed
+from unwind.process.load_address import bias_of, bias_of_listed
+from unwind.process.maps import Mapping
 
 R = 4
 

@@ -12,10 +12,10 @@ import pytest
 from icf.errors import IcfError
 from icf.model import ClassFlag, Evidence, FoldClass, Member, MemberFlag, Vaddr, Verdict
 from tests.unwind.support import COMPLETE, MARKED, call, exports, fold, pc, ret, start, tail
-from unwind.modules.exports import Export, ListedExports
-from unwind.modules.listing import LoadedModule, find_images, read_modules
-from unwind.modules.process import Module, Process
-from unwind.programs.program import CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.process.module_list import LoadedModule, find_images, read_modules
+from unwind.process.process import Module, Process
+from unwind.program.exports import Export, ListedExports
+from unwind.program.program import CallSite, Jumps, ListedCode, Program, SiteKind
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 

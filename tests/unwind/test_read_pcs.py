@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unwind.stacks.read_pcs import LINE_LIMIT, LineError, read_pcs
-from unwind.stacks.stack import Stack
+from unwind.readers.pcs import LINE_LIMIT, LineError, read_pcs
+from unwind.samples.stack import Stack
 
 
 def read(*lines: bytes) -> list[Stack]:

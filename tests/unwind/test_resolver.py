@@ -20,7 +20,7 @@ from icf.model import (
     VtableSlot,
 )
 from tests.unwind.support import FRAGMENT, MARKED, call, die, exports, fold, pc, ret, start, tail
-from unwind.programs.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.program.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 

@@ -30,7 +30,7 @@ from icf.model import (
     VtableSlot,
 )
 from tests.unwind.support import BODY_BYTES, call, exports, fold, pc, ret, start, tail
-from unwind.programs.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind, SlotCall
+from unwind.program.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind, SlotCall
 from unwind.resolve.resolver import Resolver
 
 Candidate = tuple[int, int]  # body, member; the member after the last stands for one that is not listed

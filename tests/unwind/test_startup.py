@@ -12,16 +12,17 @@ import pytest
 
 from icf import cli
 from icf.kernels import kernel_status
-from unwind.symcache.folder import Folder
-from unwind.symcache.identity import stamp_of
-from unwind.symcache.store import open_or_build
+from unwind.symcache.format.identity import stamp_of
+from unwind.symcache.store.folder import Folder
+from unwind.symcache.store.store import open_or_build
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 # each takes milliseconds, or would bring one that does
 HEAVY = {
     *("argparse", "contextlib", "dataclasses", "enum", "functools", "inspect", "json", "pathlib", "re", "signal"),
-    *("typing", "numpy", "hashlib", "subprocess", "tempfile", "icf.elf.image", "icf.model", "unwind.symcache.lazy"),
+    *("typing", "numpy", "hashlib", "subprocess", "tempfile", "icf.elf.image", "icf.model"),
+    "unwind.symcache.store.lazy",
 }
 QUERY = """
 import sys
@@ -74,5 +75,5 @@ def test_a_warm_query_imports_little(shop: Path, options: list[str], is_stdin: b
     )
     assert "main.cpp" in done.stdout
     imported = set(done.stderr.split())
-    assert "unwind.symcache.symcache" in imported
+    assert "unwind.symcache.reader.symcache" in imported
     assert imported & HEAVY == set()

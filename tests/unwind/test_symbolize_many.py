@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import unwind.symbolize.many
-import unwind.symcache.many
+import unwind.symcache.reader.many
 from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.e2e.program import icf
@@ -21,10 +21,10 @@ from unwind.symbolize import _write
 from unwind.symbolize.styles import Options, TextWriter
 from unwind.symbolize.styles_json import JsonWriter
 from unwind.symbolize.symbolizer import Symbolizer
-from unwind.symcache import _look_up
-from unwind.symcache.build import build_sections
-from unwind.symcache.container import COMPLETE, Container, Head, Identity, pack
-from unwind.symcache.symcache import SymCache
+from unwind.symcache.builder.build import build_sections
+from unwind.symcache.format.container import COMPLETE, Container, Head, Identity, pack
+from unwind.symcache.reader import _look_up
+from unwind.symcache.reader.symcache import SymCache
 
 SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
 VADDRS = [*range(0, 0x2400, 4), 0x7FFF_FFFF_FFFF, (1 << 64) - 1]
@@ -103,7 +103,7 @@ def test_kernels_as_plain_python_write_the_same(
 ) -> None:
     expected = written_one_by_one(symbolizer, options)
     assert written(symbolizer, options) == expected
-    monkeypatch.setattr(unwind.symcache.many, "look_up", uncompiled(_look_up).look_up)
+    monkeypatch.setattr(unwind.symcache.reader.many, "look_up", uncompiled(_look_up).look_up)
     monkeypatch.setattr(unwind.symbolize.many, "write", uncompiled(_write).write)
     assert written(symbolizer, options) == expected
 
@@ -113,7 +113,7 @@ def test_little_room_makes_no_difference(
     symbolizer: Symbolizer, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = written(symbolizer, options)
-    monkeypatch.setattr(unwind.symcache.many, "_FRAME_LIMIT", 300)
+    monkeypatch.setattr(unwind.symcache.reader.many, "_FRAME_LIMIT", 300)
     monkeypatch.setattr(unwind.symbolize.many, "_OUT_BYTES", 16)
     monkeypatch.setattr(unwind.symbolize.many, "_KEPT_BYTES", 1000)
     assert written(symbolizer, options) == expected

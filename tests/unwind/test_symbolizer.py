@@ -17,7 +17,7 @@ from tests.e2e.program import icf
 from unwind.symbolize.styles import Options, TextWriter, joined
 from unwind.symbolize.styles_json import JsonWriter
 from unwind.symbolize.symbolizer import Symbolized, Symbolizer, agreed
-from unwind.symcache.found import CachedFrame
+from unwind.symcache.reader.found import CachedFrame
 
 SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
 

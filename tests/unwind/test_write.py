@@ -6,13 +6,13 @@ import json
 
 from icf.model import ClassFlag, Evidence, FoldClass, Member, Vaddr
 from tests.unwind.support import call, die, fold, pc, ret
-from unwind.programs.program import CallRecord, CallSite, ListedCode, Program, SiteKind
+from unwind.program.program import CallRecord, CallSite, ListedCode, Program, SiteKind
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
-from unwind.stacks.stack import Stack
-from unwind.stacks.write_json import JsonWriter
-from unwind.stacks.write_text import TextWriter
-from unwind.symcache.found import CachedFrame
+from unwind.samples.stack import Stack
+from unwind.symcache.reader.found import CachedFrame
+from unwind.writers.json_lines import JsonWriter
+from unwind.writers.text import TextWriter
 
 CLASSES = [
     FoldClass(Vaddr(0x1000), 0x1000, tuple(map(Member, ("_ZN3fir4leftEv", "_ZN3fir5rightEv"))), ClassFlag(1)),

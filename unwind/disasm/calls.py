@@ -16,8 +16,8 @@ from functools import cached_property
 from icf.model import Evidence
 from icf.tables.pointed import marked
 from unwind.disasm.notes import Function, Meaning, VirtualCall
-from unwind.programs.program import Body, Program
-from unwind.resolve.dispatch import bits
+from unwind.program.dispatch import bits
+from unwind.program.program import Body, Program
 
 _Nodes = tuple[int, ...]
 _Said = tuple[_Nodes, Evidence | None]  # candidates, and what that rests on

@@ -23,8 +23,8 @@ from unwind.disasm.instructions import Decoder, Instruction, Kind, Reference, Us
 from unwind.disasm.notes import Data, Import, JumpTable, Likely, Note, Place, Pointer
 from unwind.disasm.registers import find_references
 from unwind.disasm.select import Region
-from unwind.programs.facts import ImageFacts
-from unwind.programs.program import Body, Program
+from unwind.program.facts import ImageFacts
+from unwind.program.program import Body, Program
 
 _TOGETHER = 4096  # instructions
 _WHOLE_BYTES = 1 << 20  # a function that is no longer is looked at as a whole

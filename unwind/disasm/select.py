@@ -19,8 +19,8 @@ import numpy as np
 from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.errors import IcfError
-from unwind.programs.facts import ImageFacts
-from unwind.programs.program import Body, Program
+from unwind.program.facts import ImageFacts
+from unwind.program.program import Body, Program
 
 _RANGE = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})\.\.(?:0x)?([0-9a-fA-F]{1,16})")
 _ADDRESS = re.compile(r"(0x)?([0-9a-fA-F]{1,16})")

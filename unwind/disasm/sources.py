@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from unwind.disasm.select import Region
 
 if TYPE_CHECKING:
-    from unwind.symcache.symcache import SymCache
+    from unwind.symcache.reader.symcache import SymCache
 
 
 class SourcePlace(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from icf.demangle import demangle
 from icf.model import Verdict
-from unwind.programs.program import Body
+from unwind.program.program import Body
 
 BY_VPTR = "vptr"  # the vtable pointer of an object decided
 Facts = list[list[str]]  # why, for each frame and each that tail calls left out, in the order of the output

@@ -15,7 +15,7 @@ from icf.elf.image import Image
 from icf.elf.types import PT_LOAD
 from icf.errors import IcfError
 from icf.printable import say
-from unwind.programs.program import Program
+from unwind.program.program import Program
 from unwind.resolve.places import Places, followed_call
 
 _FEWEST = 8  # return addresses to judge by

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from icf.tables.pointed import meant_by_thunk
-from unwind.programs.program import Body, Program
-from unwind.resolve.dispatch import bits
+from unwind.program.dispatch import bits
+from unwind.program.program import Body, Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from collections.abc import Iterable
 
 from icf.demangle import demangle
 from icf.model import ClassFlag, Evidence, Verdict
-from unwind.programs.program import Body, SiteKind
+from unwind.program.program import Body, SiteKind
 from unwind.resolve.answer import Facts, FrameAnswer
 from unwind.resolve.chain import Step
 from unwind.resolve.resolver import Answers, Resolver, left_over
-from unwind.stacks.stack import Stack
+from unwind.samples.stack import Stack
 
 _SHOWN = 4  # names in a line
 

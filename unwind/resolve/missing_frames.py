@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from unwind.programs.program import Body, SiteKind
+from unwind.program.program import Body, SiteKind
 from unwind.resolve.tailpaths import TailPaths, Walks
 
 

@@ -26,8 +26,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from unwind.modules.process import Module, Process
-from unwind.programs.program import Body, Program, SiteKind
+from unwind.process.process import Module, Process
+from unwind.program.program import Body, Program, SiteKind
 from unwind.resolve.reasons import no_call_before
 
 _NO_CALL = (SiteKind.NONE, SiteKind.UNKNOWN)

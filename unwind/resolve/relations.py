@@ -11,7 +11,7 @@ caller's candidates by what they allow. The first rule that applies to a candida
 3. It is a call through a PLT stub or a GOT slot: the member that the symbol names, in whichever module defines it, if
    the body is within its reach; else a module answers the call that is not known, and nothing is.
 4. It is a call by a slot, or an indirect call of which no slot is known: what that can end up in, see
-   `unwind.resolve.dispatch`. The vtable pointer of the callee's frame, where it is known, leaves fewer.
+   `unwind.program.dispatch`. The vtable pointer of the callee's frame, where it is known, leaves fewer.
 5. It is no call at all (a signal frame, a bad unwind), or unreadable: nothing is known.
 
 A frame in no module that is known, too, can only have had a pointer, or a name that is exported: rule 4. That is not
@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from icf.model import ANY_POINTER, Evidence
-from unwind.programs.program import Body, SiteKind
+from unwind.program.program import Body, SiteKind
 from unwind.resolve import reasons
 from unwind.resolve.callgraph import CallGraph
 from unwind.resolve.vptrs import destructors

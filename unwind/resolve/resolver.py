@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Self
 
-from unwind.modules.process import Process
-from unwind.programs.program import Program
+from unwind.process.process import Process
+from unwind.program.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.chain import Chains, Step
 from unwind.resolve.places import Frame, Marked, Places
@@ -75,13 +75,13 @@ class Resolver:
     ) -> Self:
         """The resolver of one image, from its symcache, which is made if there is none.
 
-        `debug_file`, `debug_roots` and `cache_dir` are as `unwind.symcache.store.open_or_build` has them. Raises
+        `debug_file`, `debug_roots` and `cache_dir` are as `unwind.symcache.store.store.open_or_build` has them. Raises
         `IcfError` for what is no image. Without `use_vptrs` all vtable pointers beside stacks are ignored: what they
         say is what memory held when the stack was taken (evidence `vptr`).
         """
         from contextlib import ExitStack
 
-        from unwind.modules.opening import Places
+        from unwind.target.opening import Places
 
         places = Places(debug_file, debug_roots, cache_dir)
         with ExitStack() as opened:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from icf.folds.aliases import base_name, is_cold_part
-from unwind.programs.program import Body, Program
+from unwind.program.program import Body, Program
 
 _BODY_LIMIT = 64
 

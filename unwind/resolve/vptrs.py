@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from unwind.programs.program import Body
+from unwind.program.program import Body
 from unwind.resolve.moved import SPECIAL, Moves
 from unwind.resolve.places import Frame, Marked, Place
 

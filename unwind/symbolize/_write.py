@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The answers to many addresses as bytes, from the arrays of `unwind.symcache.many` and from texts that are made once.
+"""The answers to many addresses as bytes, from the arrays of `symcache.reader.many` and from texts that are made once.
 
 An answer is a row of parts: its head, then for each chain what is before it, its frames, what is behind it. A part is a
 row of items: a text, and something of the frame. All are written by one loop, as a call of a helper would cost as much

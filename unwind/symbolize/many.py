@@ -10,12 +10,12 @@ from array import array
 
 from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symbolize._write import write
-from unwind.symcache.many import SELF, SEVERAL, Many, TooMany, look_up_many
+from unwind.symcache.reader.many import SELF, SEVERAL, Many, TooMany, look_up_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unwind.symcache.symcache import SymCache
+    from unwind.symcache.reader.symcache import SymCache
 
 NAME, FILE, LINE, LINE_OR_MARK, COLUMN, START, ADDRESS, LONG_ADDRESS = MARKS = tuple(map(chr, range(1, 9)))
 _AROUND = chr(9)  # what surrounds a chain

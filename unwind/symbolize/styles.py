@@ -82,7 +82,7 @@ class TextWriter:
 
     def style(self, image: str) -> Style:
         from unwind.symbolize import many
-        from unwind.symcache.many import AGREED, EACH
+        from unwind.symcache.reader.many import AGREED, EACH
 
         options = self._options
         frame = self._text(many.NAME, many.FILE, many.LINE_OR_MARK if self._is_addr2line else many.LINE, many.COLUMN)

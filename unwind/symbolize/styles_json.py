@@ -62,7 +62,7 @@ class JsonWriter:
 
     def style(self, image: str) -> Style:
         from unwind.symbolize import many
-        from unwind.symcache.many import AGREED, EACH
+        from unwind.symcache.reader.many import AGREED, EACH
 
         options = self._options
         frame, last = (

@@ -25,18 +25,18 @@ import os
 
 from icf.demangle import demangle
 from icf.typed import TYPE_CHECKING, NamedTuple
-from unwind.symcache.found import CachedFrame, Frames
-from unwind.symcache.symcache import MANY, SymCache
+from unwind.symcache.reader.found import CachedFrame, Frames
+from unwind.symcache.reader.symcache import MANY, SymCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Literal, Self
 
     from icf.model import Verdict
-    from unwind.live.symbolizer import LiveSymbolizer
     from unwind.symbolize.many import Texts
     from unwind.symbolize.writers import Writer
-    from unwind.symcache.lazy import LazySymCache
+    from unwind.symcache.store.lazy import LazySymCache
+    from unwind.target.live_symbolizer import LiveSymbolizer
 
 __all__ = ["Candidate", "Frames", "Symbolized", "Symbolizer", "agreed"]
 
@@ -102,16 +102,16 @@ class Symbolizer:
         """The symbolizer of the image at `path`, with the symcache that is kept of it, or a new one.
 
         `lazy`: what is not kept is read when it is asked for. Where debug information is searched, and where symcaches
-        are kept, is as `unwind.symcache.store.open_or_build` says. Raises `IcfError` for what is no image.
+        are kept, is as `unwind.symcache.store.store.open_or_build` says. Raises `IcfError` for what is no image.
         """
-        from unwind.symcache.store import open_or_build
+        from unwind.symcache.store.store import open_or_build
 
         return cls(open_or_build(path, debug_file=debug_file, debug_roots=debug_roots, cache_dir=cache_dir, lazy=lazy))
 
     @classmethod
     def of_build(cls, build_id: bytes | str, *, cache_dir: str | os.PathLike[str] | None = None) -> Self:
         """The symbolizer of a build whose symcache is kept; `IcfError` if there is none."""
-        from unwind.symcache.store import open_by_build_id
+        from unwind.symcache.store.store import open_by_build_id
 
         return cls(open_by_build_id(build_id, cache_dir=cache_dir))
 
@@ -126,7 +126,7 @@ class Symbolizer:
 
         It takes run-time addresses. Raises `IcfError` if there is no such process, or it may not be looked into.
         """
-        from unwind.live.symbolizer import open_process
+        from unwind.target.live_symbolizer import open_process
 
         return open_process(pid, debug_roots=debug_roots, cache_dir=cache_dir)
 

@@ -10,8 +10,8 @@ from struct import pack
 import pytest
 
 from icf.errors import FormatError
-from unwind.live.jitcode import JitCode
-from unwind.live.jitdump import JitDump
+from unwind.process.jit.code import JitCode
+from unwind.process.jit.jitdump import JitDump
 
 
 class Writer:

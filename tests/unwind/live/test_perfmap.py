@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from unwind.live.jitcode import JitCode
-from unwind.live.perfmap import PerfMap
+from unwind.process.jit.code import JitCode
+from unwind.process.jit.perf_map import PerfMap
 
 
 class Opened:

@@ -15,7 +15,7 @@ from icf.elf.image import Image
 from icf.errors import IcfError
 from tests.support.link import LINKERS
 from tests.unwind.live.host import build_host, build_library, running
-from unwind.live.process import LiveProcess, Place
+from unwind.process.live.live_process import LiveProcess, Place
 
 NOBODY = 65534
 
@@ -218,7 +218,7 @@ def test_an_ordinary_user_needs_no_map_files(folder: Path) -> None:
 
 
 def test_an_image_read_back_has_the_dynamic_symbols_of_its_file(tmp_path: Path) -> None:
-    from unwind.live.memoryimage import read_image
+    from unwind.process.live.memory_image import read_image
 
     for linker in LINKERS:
         path = build_library(tmp_path / f"lib{linker}.so", "apples", 3, "-Wl,--build-id=sha1", linker=linker)

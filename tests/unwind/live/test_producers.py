@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from unwind.live.symbolizer import open_process
+from unwind.target.live_symbolizer import open_process
 
 PYTHON = """
 import sys

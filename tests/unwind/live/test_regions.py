@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unwind.live.regions import Regions
+from unwind.process.jit.regions import Regions
 
 REGION = st.tuples(st.integers(0, 60), st.integers(0, 25))
 

@@ -20,7 +20,7 @@ from tests.e2e.workshop import GOLD, LLD, Toolchain, Workshop
 from tests.support.link import tool
 from tests.support.strip import strip_to_minidebug
 from tests.unwind.live.host import Host, build_host, build_library, running
-from unwind.live.symbolizer import NO_IMAGE, NOTHING_MAPPED, LiveFrame, LiveSymbolizer, open_process
+from unwind.target.live_symbolizer import NO_IMAGE, NOTHING_MAPPED, LiveFrame, LiveSymbolizer, open_process
 
 FRUIT = """
     extern "C" {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unwind.symcache.support import SHOP, aged
-from unwind.symcache import folder as folders
+from unwind.symcache.store import folder as folders
 
 
 @pytest.fixture

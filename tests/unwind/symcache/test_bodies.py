@@ -12,8 +12,8 @@ from icf.elf.image import Image
 from tests.support.dwarf_programs import build
 from tests.support.link import run, tool
 from tests.support.symcaches import cache_of
-from unwind.symcache.bodies import bodies_at, find_bodies
-from unwind.symcache.payloads import _affordable
+from unwind.symcache.builder.bodies import bodies_at, find_bodies
+from unwind.symcache.builder.payloads import _affordable
 
 
 def library(folder: Path, size: str) -> Path:

@@ -18,10 +18,10 @@ import pytest
 from icf import cli
 from icf.elf.image import Image
 from tests.unwind.symcache.support import OTHER, ROOT, aged, facts, kept
-from unwind.symcache import build
-from unwind.symcache.container import Container, pack
-from unwind.symcache.records import put_uleb
-from unwind.symcache.store import open_or_build
+from unwind.symcache.builder import build
+from unwind.symcache.format.container import Container, pack
+from unwind.symcache.format.records import put_uleb
+from unwind.symcache.store.store import open_or_build
 
 Run = Callable[..., tuple[int, str, str]]
 

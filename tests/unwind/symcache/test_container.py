@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from icf.errors import FormatError
-from unwind.symcache.container import BLOCK_BYTES, COMPLETE, Container, Head, Identity, pack
+from unwind.symcache.format.container import BLOCK_BYTES, COMPLETE, Container, Head, Identity, pack
 
 HEAD = Head(Identity(1, b"\x91\xab"), bytes(range(16)), 62, COMPLETE)
 ORIGIN = {"path": "/bin/shop"}

@@ -14,12 +14,12 @@ import pytest
 from icf.errors import IcfError
 from tests.support.link import tool
 from tests.unwind.symcache.support import OTHER, ROOT, facts, inodes, kept
-from unwind.symcache.container import Container, pack
-from unwind.symcache.folder import Folder
-from unwind.symcache.identity import Recognized
-from unwind.symcache.ownership import COMPLETE
-from unwind.symcache.room import entries_of, shrink, tidy
-from unwind.symcache.store import open_or_build
+from unwind.symcache.format.container import Container, pack
+from unwind.symcache.format.identity import Recognized
+from unwind.symcache.store.folder import Folder
+from unwind.symcache.store.ownership import COMPLETE
+from unwind.symcache.store.room import entries_of, shrink, tidy
+from unwind.symcache.store.store import open_or_build
 
 
 @pytest.mark.parametrize("kind", ["a-file", "below-a-file", "read-only", "nowhere"])
@@ -72,7 +72,7 @@ def test_links_of_the_folder_are_not_trusted(image: Path, folder: Path) -> None:
 
 READER = """
 import sys
-from unwind.symcache.store import open_or_build
+from unwind.symcache.store.store import open_or_build
 for path in sys.argv[2:]:
     print(open_or_build(path, cache_dir=sys.argv[1]).path)
 """

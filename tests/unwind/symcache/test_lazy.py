@@ -15,18 +15,18 @@ import pytest
 from icf.errors import FormatError
 from icf.model import MemberFlag
 from tests.unwind.symcache.support import ROOT, aged, inodes, kept
-from unwind.symcache import lazy
-from unwind.symcache.checking import bodies
-from unwind.symcache.container import Container, Head, Identity, pack
-from unwind.symcache.folder import Folder
-from unwind.symcache.found import CachedFrame, CachedMember, Located
-from unwind.symcache.lazy import LazySymCache
-from unwind.symcache.making import make
-from unwind.symcache.ownership import PARTIAL
-from unwind.symcache.partial import NOTHING, Answer, Entries, PartialFile
-from unwind.symcache.sources import Sought
-from unwind.symcache.store import open_or_build
-from unwind.symcache.symcache import SymCache
+from unwind.symcache.builder.making import make
+from unwind.symcache.format.container import Container, Head, Identity, pack
+from unwind.symcache.format.sources import Sought
+from unwind.symcache.reader.found import CachedFrame, CachedMember, Located
+from unwind.symcache.reader.symcache import SymCache
+from unwind.symcache.store import lazy
+from unwind.symcache.store.checking import bodies
+from unwind.symcache.store.folder import Folder
+from unwind.symcache.store.lazy import LazySymCache
+from unwind.symcache.store.ownership import PARTIAL
+from unwind.symcache.store.partial import NOTHING, Answer, Entries, PartialFile
+from unwind.symcache.store.store import open_or_build
 
 NOWHERE = 0x10
 
@@ -147,7 +147,7 @@ def test_it_is_written_after_a_while(
 
 ASK = """
 import signal, sys, time
-from unwind.symcache.store import open_or_build
+from unwind.symcache.store.store import open_or_build
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as the command does it
 cache = open_or_build(sys.argv[1], cache_dir=sys.argv[2], lazy=True)
 cache.find(int(sys.argv[3]))

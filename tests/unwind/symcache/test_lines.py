@@ -22,7 +22,7 @@ from tests.support.dwarf_units import (
 from tests.support.line_lookup import read_line_program
 from tests.support.line_tables import function
 from tests.support.line_tables import unit as line_unit
-from unwind.symcache.sequences import covering, stated
+from unwind.symcache.builder.sequences import covering, stated
 
 STMT_SEQUENCE = 0x3E0C
 FOLDED = function(0x1000, [(0, 1, 10), (4, 1, 12)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unwind.symcache.placing import Call, Described, Place, place_calls
+from unwind.symcache.builder.placing import Call, Described, Place, place_calls
 
 FILE, HEADER = 1, 2
 EQUAL, SIZE, COMPARE = (HEADER, 30), (HEADER, 10), (HEADER, 20)

@@ -13,12 +13,12 @@ from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.e2e.program import icf
 from tests.unwind.symcache.support import SHOP
-from unwind.programs.program import Program
+from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver
-from unwind.symcache.container import Container, pack
-from unwind.symcache.program import load_cached, pack_program
-from unwind.symcache.store import open_or_build
-from unwind.symcache.symcache import SymCache
+from unwind.symcache.format.container import Container, pack
+from unwind.symcache.reader.program import load_cached, pack_program
+from unwind.symcache.reader.symcache import SymCache
+from unwind.symcache.store.store import open_or_build
 
 STACKS = [
     json.loads(line)["stack"] for line in SHOP.with_name(f"{SHOP.name}.json").read_text().splitlines()

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unwind.symcache import _decode, _encode, _look_up
+from unwind.symcache.builder import _encode
+from unwind.symcache.reader import _decode, _look_up
 
 START = 0x7FFF_FFFF_0000  # beyond 32 bits
 

@@ -11,8 +11,8 @@ import pytest
 
 from icf.errors import IcfError
 from tests.unwind.symcache.support import OTHER, aged, inodes, kept
-from unwind.symcache.store import open_or_build
-from unwind.symcache.symcache import SymCache
+from unwind.symcache.reader.symcache import SymCache
+from unwind.symcache.store.store import open_or_build
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ import pytest
 from icf.elf.image import Image
 from icf.errors import IcfError
 from tests.unwind.symcache.support import OTHER, ROOT, SHOP, aged, facts, inodes, kept, many_functions
-from unwind.symcache.container import Container, pack
-from unwind.symcache.identity import recognize
-from unwind.symcache.lazy import LazySymCache
-from unwind.symcache.store import open_by_build_id, open_or_build
-from unwind.symcache.symcache import SymCache
+from unwind.symcache.format.container import Container, pack
+from unwind.symcache.format.identity import recognize
+from unwind.symcache.reader.symcache import SymCache
+from unwind.symcache.store.lazy import LazySymCache
+from unwind.symcache.store.store import open_by_build_id, open_or_build
 
 
 def test_the_first_use_makes_it_and_the_next_ones_open_it(image: Path, folder: Path) -> None:
@@ -34,7 +34,7 @@ def test_the_first_use_makes_it_and_the_next_ones_open_it(image: Path, folder: P
 def test_a_warm_open_reads_neither_image_nor_numpy(image: Path, folder: Path) -> None:
     open_or_build(image, cache_dir=folder)
     script = (
-        "import sys; from unwind.symcache.store import open_or_build;"
+        "import sys; from unwind.symcache.store.store import open_or_build;"
         f"cache = open_or_build({str(image)!r}, cache_dir={str(folder)!r});"
         "print(cache.addresses('main')[0], *{'numpy', 'icf.elf.image', 'hashlib', 'ctypes'} & set(sys.modules))"
     )
@@ -88,7 +88,8 @@ def test_the_folder_is_the_named_one_then_that_of_the_environment(
 
 def test_a_terminal_is_told_what_takes_so_long(image: Path, folder: Path) -> None:
     script = (
-        "import sys, unwind.symcache.making as m; m._MOMENT_BYTES = 0\nfrom unwind.symcache.store import open_or_build"
+        "import sys, unwind.symcache.builder.making as m; m._MOMENT_BYTES = 0\n"
+        "from unwind.symcache.store.store import open_or_build"
     )
     script += "\nfor _ in range(2):\n    open_or_build(sys.argv[1], cache_dir=sys.argv[2])"
     ours, theirs = pty.openpty()
@@ -242,7 +243,7 @@ def test_a_file_of_another_version_of_the_program_is_replaced(
     image: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr("unwind.symcache.sources.__version__", "0.0.9")
+        older.setattr("unwind.symcache.format.sources.__version__", "0.0.9")
         open_or_build(image, cache_dir=folder)
     before = inodes(folder)
     open_or_build(image, cache_dir=folder)

@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.unwind.symcache.support import ROOT, kept
-from unwind.symcache.container import Container
-from unwind.symcache.folder import Folder
-from unwind.symcache.sources import Sought
-from unwind.symcache.store import ensure, open_or_build
+from unwind.symcache.format.container import Container
+from unwind.symcache.format.sources import Sought
+from unwind.symcache.store.folder import Folder
+from unwind.symcache.store.store import ensure, open_or_build
 
 
 def test_a_dead_builder_does_not_block(image: Path, folder: Path) -> None:
     name = str(Folder(str(folder)).recognize(str(image)))
     script = (
-        "import sys, time; from unwind.symcache.folder import Folder; from unwind.symcache.locks import locked\n"
+        "import sys, time; from unwind.symcache.store.folder import Folder\n"
+        "from unwind.symcache.store.locks import locked\n"
         f"with locked(Folder({str(folder)!r}), {name!r}, 0):\n    print('held', flush=True)\n    time.sleep(100)\n"
     )
     holder: subprocess.Popen[bytes] = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=ROOT)
@@ -45,10 +46,10 @@ def test_a_dead_builder_does_not_block(image: Path, folder: Path) -> None:
 ROUNDS = """
 import os, random, signal, sys, time
 from pathlib import Path
-from unwind.symcache.container import Container, Head, Identity, pack
-from unwind.symcache.folder import Folder
-from unwind.symcache.room import entries_of
-from unwind.symcache.store import open_or_build
+from unwind.symcache.format.container import Container, Head, Identity, pack
+from unwind.symcache.store.folder import Folder
+from unwind.symcache.store.room import entries_of
+from unwind.symcache.store.store import open_or_build
 
 image, place, what, seed = sys.argv[1:]
 folder, chance = Folder(place), random.Random(int(seed))
@@ -99,8 +100,8 @@ def test_a_builder_that_is_killed_at_any_moment(what: str, image: Path, folder: 
 
 TOGETHER = """
 import os, sys
-from unwind.symcache.store import open_or_build
-import unwind.symcache.build
+from unwind.symcache.store.store import open_or_build
+import unwind.symcache.builder.build
 
 image, place, wait_s = sys.argv[1:]
 def facts():

@@ -1,0 +1,267 @@
+"""Read `--modules`: which images a process had loaded where, so that stacks may hold run-time addresses.
+
+    [{"path": "/usr/bin/shop", "build_id": "5d0c...", "load_address": "0x555500000000"},
+     {"path": "libx.so", "bias": 140737348354048}]
+
+`load_address` is where the image's lowest page lies: the start of its first line in /proc/PID/maps. `bias` is what was
+added to its link-time addresses: `l_addr` of the loader, `dlpi_addr` of dl_iterate_phdr; for most shared objects and
+position-independent programs the same number, for a program linked at a fixed address 0. Instead of these an entry may
+be a mapping, as perf.data and others have it: the one that holds the code, or an entry for each.
+
+    {"path": "/usr/bin/shop", "start": "0x555500001000", "end": "0x555500003000", "offset": "0x0"}
+
+The program headers then say where the image was loaded. (A mapping's start less its offset is no load address: linkers
+place code at addresses other than its offset.) Numbers may be strings in hexadecimal (`0x...`). Keys that are not known
+are passed over. Instead of the list the file may be the text of /proc/PID/maps as it is.
+
+The list is written where the process ran; the images may be elsewhere now. A path that leads to no file, or to one of
+another build, is looked for in this order, R being each `--module-root` and then each `--debug-root`:
+
+    R/.build-id/ab/cdef        where the build id is abcdef
+    R/usr/lib/libx.so          the path below R, as in a copy of the file system
+    R/libx.so
+
+Without a build id in the list any file of that name will do. Where no file is found, the symcache of the build
+serves as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from icf.elf.image import Image
+from icf.elf.types import Segment
+from icf.errors import IcfError
+from unwind.process.load_address import bias_of_listed, biases_of
+from unwind.process.maps import Mapping, parse_maps
+from unwind.program.exports import Exports, ImageExports
+from unwind.symcache.reader.program import KeptFacts, has_program
+from unwind.symcache.reader.symcache import SymCache
+from unwind.symcache.store.store import open_by_build_id
+
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+_BUILD_ID = re.compile(r"(?:[0-9a-fA-F]{2}){2,64}")
+_MAPS = re.compile(rb"[0-9a-f]+-[0-9a-f]+ [r-][w-][x-][ps] ")
+_PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModule:
+    """An image of the list: `load_address`, `bias`, or what is known of its mappings."""
+
+    path: str
+    build_id: bytes
+    load_address: int | None = None
+    bias: int | None = None
+    mappings: tuple[Mapping, ...] = ()  # all of its file, from /proc/PID/maps
+    places: tuple[tuple[int, int], ...] = ()  # start and offset of mappings
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An image that was found, and where it lay: `start` and `end` are run-time addresses."""
+
+    path: str  # as in the list
+    found: str  # where the image is; "" if only its symcache is there
+    cache: SymCache | None  # that one
+    exports: Exports
+    bias: int
+    start: int
+    end: int
+
+
+def read_modules(path: str) -> list[LoadedModule]:
+    """The entries of a list; `IcfError` names the first that is wrong."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError as error:
+        raise IcfError(f"{path}: {error.strerror}") from error
+    if _MAPS.match(text):
+        return _of_maps(parse_maps(text, path))
+    try:
+        listed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise IcfError(f"{path}: is neither JSON nor the text of /proc/PID/maps: {error}") from error
+    if not isinstance(listed, list):
+        raise IcfError(f"{path}: must be a list of modules")
+    modules = [_entry(entry, f"{path}: module {number}") for number, entry in enumerate(listed, 1)]
+    # the mappings of one file make one module
+    places: dict[tuple[str, bytes], tuple[tuple[int, int], ...]] = {}
+    for module in modules:
+        if module.places:
+            key = module.path, module.build_id
+            places[key] = places.get(key, ()) + module.places
+    merged = [LoadedModule(path, build_id, places=listed) for (path, build_id), listed in places.items()]
+    return [module for module in modules if not module.places] + merged
+
+
+def _of_maps(mappings: Sequence[Mapping]) -> list[LoadedModule]:
+    """The files with code among the mappings of a process."""
+    of_file: dict[tuple[int, int], list[Mapping]] = {}
+    for mapping in mappings:
+        if mapping.is_of_file:
+            of_file.setdefault(mapping.file_id, []).append(mapping)
+    return [
+        LoadedModule(each[0].path_once, b"", mappings=tuple(each))
+        for each in of_file.values()
+        if any(mapping.is_executable for mapping in each)
+    ]
+
+
+def _entry(entry: Any, place: str) -> LoadedModule:
+    if not isinstance(entry, dict):
+        raise IcfError(f"{place}: must be an object with path and load_address")
+    path, build_id = entry.get("path"), entry.get("build_id")
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise IcfError(f"{place}: path must be a string")
+    if build_id is not None and not (isinstance(build_id, str) and (_BUILD_ID.fullmatch(build_id) or not build_id)):
+        raise IcfError(f"{place}: build_id must be a string of hexadecimal digits")
+    if [entry.get(key) is None for key in ("load_address", "bias", "start")].count(False) != 1:
+        raise IcfError(f"{place}: needs one of load_address, bias, and start with offset")
+    start = _number(entry.get("start"), f"{place}: start", 0)
+    if start is None:
+        places: tuple[tuple[int, int], ...] = ()
+    else:
+        offset, end = (_number(entry.get(key), f"{place}: {key}", 0) for key in ("offset", "end"))
+        if offset is None:
+            raise IcfError(f"{place}: start needs the mapping's offset in the file")
+        if end is not None and end <= start:
+            raise IcfError(f"{place}: end must lie above start")
+        places = ((start, offset),)
+    return LoadedModule(
+        path,
+        bytes.fromhex(build_id or ""),
+        _number(entry.get("load_address"), f"{place}: load_address", 0),
+        _number(entry.get("bias"), f"{place}: bias", -1 << 63),
+        places=places,
+    )
+
+
+def _number(value: Any, place: str, least: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value, 16)
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 64:
+        return value
+    raise IcfError(f"{place} must be a number of 64 bits, or one in hexadecimal as a string")
+
+
+def find_images(
+    modules: Sequence[LoadedModule], roots: Sequence[str], cache_dir: str | None, opened: ExitStack
+) -> tuple[list[Placed], list[str]]:
+    """The modules whose images were found, or symcaches of them, by address, and a line for each other one.
+
+    The images are closed with `opened`. Raises `IcfError` where two modules overlap.
+    """
+    placed: list[Placed] = []
+    missing: list[str] = []
+    for module in modules:
+        image, problem = _find(module, roots)
+        if image is not None:
+            opened.enter_context(image)
+            exports = ImageExports(image)
+            at = _loaded(module, image.segments)
+            placed += [_place(each, image.path, None, image.span, exports) for each in at]
+            if not at:
+                missing.append(f"{image.path}: no segment of it is mapped as {module.path} is")
+        elif (cache := _kept(module, cache_dir)) is not None:
+            facts = KeptFacts(cache)
+            at = _loaded(module, ())
+            placed += [_place(each, "", cache, facts.span, facts.exports) for each in at]
+            if not at:
+                missing.append(f"{module.path}: where it was loaded is not known without its program headers")
+        else:
+            missing.append(problem)
+    placed.sort(key=lambda each: each.start)
+    for below, above in zip(placed, placed[1:], strict=False):
+        if above.start < below.end:
+            raise IcfError(f"{above.path} at {above.start:#x} overlaps {below.path}, which ends at {below.end:#x}")
+    return placed, missing
+
+
+def _loaded(module: LoadedModule, segments: Sequence[Segment]) -> list[LoadedModule]:
+    """The module with a load address or bias, once for each time that it is loaded.
+
+    Without `segments` only a mapping of the file's first page says that.
+    """
+    if not module.mappings and not module.places:
+        return [module]
+    if not segments:
+        places = module.places or [(each.start, each.offset) for each in module.mappings]
+        return [replace(module, load_address=start) for start, offset in places if offset == 0][:1]
+    if module.mappings:
+        return [replace(module, bias=bias) for bias in biases_of(module.mappings, segments)]
+    bias = bias_of_listed(module.places, segments)
+    return [] if bias is None else [replace(module, bias=bias)]
+
+
+def _place(module: LoadedModule, found: str, cache: SymCache | None, span: tuple[int, int], exports: Exports) -> Placed:
+    low, high = span[0] // _PAGE_BYTES * _PAGE_BYTES, span[1]
+    if low == high:
+        raise IcfError(f"{found}: has nothing that is loaded")
+    bias = module.load_address - low if module.load_address is not None else module.bias
+    assert bias is not None
+    if bias >= 1 << 63:
+        bias -= 1 << 64  # how the loader writes a bias below zero
+    if not 0 <= low + bias <= high + bias <= 1 << 64:
+        raise IcfError(f"{module.path}: does not fit the address space at {low + bias:#x}")
+    return Placed(module.path, found, cache, exports, bias, low + bias, high + bias)
+
+
+def _kept(module: LoadedModule, cache_dir: str | None) -> SymCache | None:
+    """The symcache that is kept of that build."""
+    if not module.build_id:
+        return None
+    try:
+        cache = open_by_build_id(module.build_id, cache_dir=cache_dir)
+    except IcfError:
+        return None
+    return cache if has_program(cache) else None
+
+
+def _find(module: LoadedModule, roots: Sequence[str]) -> tuple[Image | None, str]:
+    """The image of a module; or why there is none."""
+    problem = f"{module.path}: no such file"
+    for path in _candidates(module, roots):
+        if not os.path.isfile(path):
+            continue
+        try:
+            image = Image.open(path)
+        except IcfError as error:
+            problem = str(error)
+            continue
+        wrong = _mismatch(module, image)
+        if not wrong:
+            return image, ""
+        problem = f"{path}: {wrong}"
+        image.close()
+    return None, problem
+
+
+def _candidates(module: LoadedModule, roots: Sequence[str]) -> Iterator[str]:
+    yield module.path
+    digits = module.build_id.hex()
+    for root in roots:
+        if digits:
+            yield os.path.join(root, ".build-id", digits[:2], digits[2:])
+        yield os.path.join(root, module.path.lstrip("/"))
+        yield os.path.join(root, os.path.basename(module.path))
+
+
+def _mismatch(module: LoadedModule, image: Image) -> str:
+    """Why an image is not that module; empty if it may be."""
+    if image.is_debug_file:
+        return "is a separate debug file, without code"
+    found = image.build_id
+    # perf fills build ids up to 20 bytes with zeros
+    if module.build_id and not (found and module.build_id.startswith(found) and not any(module.build_id[len(found) :])):
+        return f"has build id {found.hex() or 'none'}, not {module.build_id.hex()}"
+    return ""

@@ -1,0 +1,120 @@
+"""The modules of a process: which one an address lies in, and what they define for each other.
+
+Everything in a `Program` is by link-time addresses of its own image. Here the programs meet: run-time address =
+link-time address + bias, and a name that one module imports is a function of another.
+
+    0x555500001180   module shop, bias 0x555500000000    call g@plt       ──>  g of each module that exports one
+    0x7f0000001204   module libx.so                      frame in {g, h}  ──>  g: libx.so exports that name
+
+Which definition the loader has bound is not asked: whichever modules export the name, the frame lies in one of
+them, and its own definition is the only one that leads there - or another one does so by a tail call, which is followed
+just as well. A module that is not known is taken not to define what a known one does.
+
+A program is loaded when an address is first looked up in it, or a call leads to it. `Process.of` makes a process of
+the one image that `-e` names, of whose neighbours nothing is known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from unwind.program.dispatch import Dispatch
+from unwind.program.exports import Exports
+from unwind.program.program import Body, Program
+
+Candidates = list[tuple[Body, int]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """One loaded image; `start` and `end` are run-time addresses."""
+
+    path: str
+    bias: int
+    start: int
+    end: int
+    load: Callable[[Candidates], Program]  # its program, whose nodes are numbered in the list
+    exports: Exports
+
+
+class Process:
+    """The modules of one process, which do not overlap."""
+
+    def __init__(self, modules: Iterable[Module], *, is_whole: bool = True) -> None:
+        self.is_whole = is_whole  # else there are other modules, of which nothing is known
+        self.candidates: Candidates = []
+        self._modules = sorted(modules, key=lambda module: module.start)
+        self._starts = [module.start for module in self._modules]
+        self._programs: dict[Module, Program] = {}
+        self._nodes_named: dict[str, list[int]] = {}
+        self._replaced: dict[str, bool] = {}
+
+    @classmethod
+    def of(cls, program: Program) -> Process:
+        """A process of which one module is known, whose run-time addresses are those of the link."""
+        module = Module("", 0, 0, 1 << 64, lambda _: program, program.exports)
+        process = cls([module], is_whole=False)
+        process.candidates = program.candidates
+        return process
+
+    def module_at(self, address: int) -> Module | None:
+        """The module that an address lies in."""
+        idx = bisect_right(self._starts, address) - 1
+        return self._modules[idx] if idx >= 0 and address < self._modules[idx].end else None
+
+    def look_up(self, address: int) -> tuple[int, Body | None]:
+        """Where an address is, as linked, and the body that it lies in."""
+        module = self.module_at(address)
+        if module is None:
+            return address, None
+        return address - module.bias, self.program(module).body_at(address - module.bias)
+
+    def programs(self) -> Iterator[Program]:
+        """The programs of all modules."""
+        return map(self.program, self._modules)
+
+    def program(self, module: Module) -> Program:
+        """The program of a module."""
+        program = self._programs.get(module)
+        if program is None:
+            program = self._programs[module] = module.load(self.candidates)
+            program.process, program.path, program.bias = self, module.path, module.bias
+            if self.is_whole:
+                program.dispatch.everybody = _Dispatches(self)
+        return program
+
+    def nodes_named(self, symbol: str) -> list[int]:
+        """The candidates that an import can mean; none if no module defines it, or one does so unclearly."""
+        nodes = self._nodes_named.get(symbol)
+        if nodes is None:
+            nodes = self._nodes_named[symbol] = self._define(symbol)
+        return nodes
+
+    def replaces(self, name: str) -> bool:
+        """Whether a module has a definition of its own of a function of the runtime, or of one of `prefix*`."""
+        is_replaced = self._replaced.get(name)
+        if is_replaced is None:
+            is_replaced = self._replaced[name] = any(module.exports.replaces(name) for module in self._modules)
+        return is_replaced
+
+    def _define(self, symbol: str) -> list[int]:
+        found: list[int] = []
+        for module in self._modules:
+            if module.exports.find(symbol):
+                nodes, is_certain = self.program(module).nodes_exported(symbol)
+                if not is_certain:
+                    return []
+                found += nodes
+        return found
+
+
+class _Dispatches:
+    """Where pointers lead to in each module of a process; all are loaded when somebody asks for them."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def __iter__(self) -> Iterator[Dispatch]:
+        return (program.dispatch for program in self._process.programs())

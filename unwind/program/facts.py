@@ -1,0 +1,84 @@
+"""What decoding code takes from an image besides the bytes: where code is, and which imports its calls mean.
+
+`ImageFacts` reads an image; a symcache keeps the same facts of one that may not be there (`KeptFacts` in its
+`program`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from icf.code.view import CodeView
+from icf.elf.image import Image
+from icf.elf.plt import find_slot_versions
+from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS
+
+if TYPE_CHECKING:
+    from unwind.program.constants import U64
+
+
+class CodeFacts(CodeView, Protocol):
+    """Code, and what else its meaning depends on."""
+
+    @property
+    def text(self) -> tuple[int, int]:
+        """The lowest and the highest address that may hold code."""
+
+    @property
+    def imports(self) -> Mapping[int, str]:
+        """Address of each GOT slot that the loader fills -> the import, `g` or `g@V1`."""
+
+    @property
+    def stubs(self) -> Mapping[int, str]:
+        """Address of each PLT stub -> the import."""
+
+    def constants(self) -> tuple[U64, U64]:
+        """Places and values of the words in constant data that are addresses of data."""
+
+
+class ImageFacts:
+    """The facts of an image."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self.machine = image.machine
+        self.read = image.read
+        self.may_start_function = image.may_start_function
+
+    @cached_property
+    def text(self) -> tuple[int, int]:
+        sections = [section for section in self._image.sections if section.flags & SHF_EXECINSTR]
+        if not sections:
+            return 0, 1 << 64
+        return min(part.vaddr for part in sections), max(part.vaddr + part.size_bytes for part in sections)
+
+    @cached_property
+    def imports(self) -> Mapping[int, str]:
+        versions = find_slot_versions(self._image)
+        return {
+            slot: f"{name}@{versions[slot]}" if slot in versions else name
+            for slot, name in self._image.got_imports.items()
+        }
+
+    @cached_property
+    def stubs(self) -> Mapping[int, str]:
+        names = self._image.plt_stubs
+        return {stub: self.imports.get(slot, names[stub]) for stub, slot in self._image.plt_slots.items()}
+
+    def constants(self) -> tuple[U64, U64]:
+        from unwind.program.constants import find_constants
+
+        return find_constants(self._image)
+
+    def code(self) -> list[tuple[int, memoryview]]:
+        """Address and bytes of the sections that hold code; without section headers, all that the file backs."""
+        sections = [
+            section
+            for section in self._image.sections
+            if section.flags & SHF_EXECINSTR and section.type != SHT_NOBITS and section.size_bytes
+        ]
+        ranges = [(section.vaddr, section.size_bytes) for section in sections]
+        ranges = ranges or [(start, end - start) for start, end, _ in self._image.backed]
+        return [(vaddr, self._image.read(vaddr, size_bytes)) for vaddr, size_bytes in ranges]

@@ -1,0 +1,106 @@
+"""The program of an image that has a `.debug_dcall` and no `.debug_icf`: another tool's tables, or a compiler's.
+
+The table says which DIE each call means, and nothing of who shares a body. That is worked out here from symbols and
+debug information, as the link pass does it, and then records become those of members. What the pass would know
+besides is not known: no class is complete, so a member is named by a record and never because all others fell,
+and a jump between functions counts as far as the code shows it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from icf.code.branches import find_branches
+from icf.dwarf.scan import Scan, scan_functions
+from icf.dwarf.units import DebugInfo
+from icf.elf.image import Image
+from icf.folds.calltable import CallTable, DirectBranches
+from icf.folds.classes import Fold, FoldFinder
+from icf.folds.functions import Bodies, find_bodies
+from icf.folds.members import FoldMember
+from icf.folds.unseen import find_undescribed
+from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, Vaddr
+from icf.tables.dcall import parse_dcall
+from icf.tables.place import file_with_tables
+from unwind.program.code import DecodedCode
+from unwind.program.exports import Exports
+from unwind.program.facts import ImageFacts
+from unwind.program.functions import SymbolFunctions
+from unwind.program.program import Body, CallRecord, Program
+
+
+def load_foreign(
+    image: Image, exports: Exports | None = None, candidates: list[tuple[Body, int]] | None = None
+) -> Program:
+    """The program; `dropped_records` counts what the machine code contradicts."""
+    file = file_with_tables(image)
+    calls = parse_dcall(file.contents(".debug_dcall"), file.path)
+    debug = DebugInfo.open(image)
+    scan = scan_functions(debug)
+    functions = scan.functions
+    bodies = find_bodies(image, functions)
+    finder = FoldFinder(image, bodies, debug, functions)
+    folds = {fold.vaddr: fold for fold in finder.find()}
+    for vaddr in _doubtful(image, finder, bodies, scan):
+        if vaddr not in folds:
+            end = int(bodies.end[np.searchsorted(bodies.start, np.uint64(vaddr))])
+            folds[vaddr] = Fold(vaddr, end, [finder.member_at(vaddr)])
+    identities = finder.identities
+    assert identities is not None
+    table = CallTable(calls, _branches(image, bodies), folds, identities)
+
+    # every member gets a number by which records name it: its DIE, else one behind .debug_info
+    dies: dict[tuple[int, int], DieOffset] = {}
+    classes = []
+    for vaddr, fold in sorted(folds.items()):
+        for idx, member in enumerate(fold.members):
+            dies[vaddr, idx] = DieOffset(member.die or debug.die_limit + len(dies) + 1)
+        members = tuple(_member(member, dies[vaddr, idx]) for idx, member in enumerate(fold.members))
+        flags = ClassFlag.FRAGMENT if fold.fragment else ClassFlag.NONE
+        classes.append(FoldClass(Vaddr(vaddr), fold.end - vaddr, members, flags))
+    records = [
+        CallRecord(call.end, dies.get((call.source, call.caller), DieOffset(0)), dies[call.target, callee])
+        for call in table.statements()
+        if call.target in folds  # of what is not merged the code itself says what is called
+        for callee in call.callees
+    ]
+    code, others = DecodedCode(ImageFacts(image)), SymbolFunctions(image, folds_known=True)
+    program = Program(
+        classes,
+        records,
+        (),
+        code,
+        others,
+        tail_calls_known=False,
+        exports=exports,
+        folds_imports=True,
+        candidates=candidates,
+    )
+    program.dropped_records = table.dropped.total()
+    return program
+
+
+def _doubtful(image: Image, finder: FoldFinder, bodies: Bodies, scan: Scan) -> list[int]:
+    """Bodies of one known function with which others may have been folded: gold and mold drop symbols."""
+    if image.linker == "mold":
+        every: list[int] = np.union1d(bodies.symbol_value, bodies.dwarf_low).tolist()
+        return every
+    return sorted(find_undescribed(image, finder, scan))
+
+
+def _branches(image: Image, bodies: Bodies) -> DirectBranches:
+    found = find_branches(image, bodies.start, np.empty(0, np.uint64))
+    rows = bodies.at(found.end - np.uint64(1))
+    source = np.where(rows >= 0, bodies.start[np.maximum(rows, 0)], 0) if len(rows) else found.end
+    return DirectBranches(found.end, source.astype(np.uint64), found.target)
+
+
+def _member(member: FoldMember, die: DieOffset) -> Member:
+    flags = MemberFlag.NONE
+    if member.kept:
+        flags |= MemberFlag.KEPT
+    if member.local:
+        flags |= MemberFlag.LOCAL
+    if member.nameless:
+        flags |= MemberFlag.NAMELESS
+    return Member(member.name, die, flags, tuple(member.aliases))

@@ -1,0 +1,457 @@
+"""What the resolver knows of one image: bodies and their candidates, call-site records, tail calls, code.
+
+A *body* is the code of one function, or of all functions that a linker folded into one. Its *candidates*
+are the members of its fold class, in table order, and, unless membership is known to be complete, a last
+*anonymous* one that stands for a function which no table lists. It makes "all others fell" and "a record
+says so" different things: the first leaves the anonymous candidate, the second does not.
+
+    body 0x1000   members a, b            complete     candidates a b        mask 0b011
+    body 0x2000   members p, q            incomplete   candidates p q ?      mask 0b111
+
+Every candidate of every body has a number of its own, its *node*: a body's nodes are consecutive and start
+at `first_node`, so a set of candidates of one body is a bit mask and a set across bodies a set of ints. The programs
+of one process number theirs together, so such a set may span modules.
+
+A `Program` is built from plain data (tests do that); `Program.from_image` reads it from a linked image.
+Bodies that are in no fold class come from `functions` as addresses ask for them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from icf.code.imports import comes_back, goes_on_to
+from icf.model import (
+    ALL_MEMBERS,
+    ANY_POINTER,
+    ClassFlag,
+    DieOffset,
+    Evidence,
+    FoldClass,
+    Member,
+    MemberFlag,
+    MemberRef,
+    PointerJump,
+    TailCall,
+    Vtable,
+)
+from unwind.program.dispatch import Dispatch, bits
+from unwind.program.exports import Export, Exports, ListedExports
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+    from unwind.process.process import Process
+    from unwind.program.passed import Passed, Registers
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """In the function `caller`, the call before `call_site` calls `callee`; caller 0: not known which."""
+
+    call_site: int
+    caller: DieOffset
+    callee: DieOffset
+    evidence: Evidence = Evidence.TABLE
+
+
+class SiteKind(Enum):
+    """What the instruction that ends at a return address is; the value says it in words."""
+
+    DIRECT = "direct call"
+    IMPORT = "call of an import"
+    INDIRECT = "indirect call"
+    NONE = "no call"
+    UNKNOWN = "code that cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """The instruction before a return address; `target` of a direct call, `symbol` of an import."""
+
+    kind: SiteKind
+    target: int = 0
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Jumps:
+    """The ways by which control leaves a body other than by return; `indirect`: it may leave by a pointer, too."""
+
+    direct: tuple[tuple[int, int], ...] = ()  # (address of the jump, target)
+    indirect: bool = False
+    imports: tuple[tuple[int, str], ...] = ()  # (address of the jump, symbol of the PLT stub it goes to)
+
+
+class Code(Protocol):
+    """The machine code, as far as the resolver asks about it."""
+
+    @property
+    def signs_pointers(self) -> bool:
+        """Whether the upper bits of a return address may hold a signature (pointer authentication)."""
+
+    def call_site(self, return_address: int) -> CallSite: ...
+
+    def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
+        """Whether an instruction of the function in `start:end` that is a call ends at `vaddr`; None: not known."""
+
+    def returns_from_signal(self, vaddr: int) -> bool:
+        """Whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
+
+    def jumps(self, start: int, end: int) -> Jumps | None:
+        """The jumps in `start:end`; None when they cannot be told."""
+
+    def may_form(self, start: int, end: int, addresses: range) -> bool:
+        """Whether the code in `start:end` may form one of `addresses`."""
+
+    def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
+        """The calls and jumps to which the code in `start:end` hands on one of `given`; None: not known."""
+
+
+class Records(Protocol):
+    """Call-site records by return address."""
+
+    def at(self, return_address: int) -> Sequence[CallRecord]: ...
+
+
+class SlotCall(NamedTuple):
+    """A call that takes its target from slot `slot` of the table that its object's first word points to."""
+
+    slot: int
+    evidence: Evidence = Evidence.TABLE
+
+
+class SlotCalls(Protocol):
+    """Such calls by return address."""
+
+    def get(self, return_address: int, /) -> SlotCall | None: ...
+
+
+class Functions(Protocol):
+    """Functions that are in no fold class, and what vtables are called."""
+
+    def find(self, vaddr: int) -> FoldClass | None: ...
+
+    def vtable_name(self, vptr: int) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """One body and the numbers of its candidates."""
+
+    fold: FoldClass
+    first_node: int
+    listed: int  # mask of the members
+    domain: int  # mask of all candidates
+    class_idx: int  # in the tables; -1: they do not list it
+    program: Program
+
+    @property
+    def start(self) -> int:
+        return self.fold.vaddr
+
+    @property
+    def end(self) -> int:
+        return self.fold.vaddr + self.fold.size_bytes
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return self.fold.members
+
+    @property
+    def is_fragment(self) -> bool:
+        return bool(self.fold.flags & ClassFlag.FRAGMENT)
+
+    @property
+    def nodes(self) -> range:
+        return range(self.first_node, self.first_node + self.domain.bit_length())
+
+    @property
+    def settled(self) -> bool:
+        """Whether no stack can change the answer: there is one candidate."""
+        return self.domain == 1
+
+    def mask_of(self, nodes: Iterable[int]) -> int:
+        """The candidates of this body among `nodes`."""
+        first, width = self.first_node, self.domain.bit_length()
+        mask = 0
+        for node in nodes:
+            if 0 <= node - first < width:
+                mask |= 1 << (node - first)
+        return mask
+
+
+class ListedCode:
+    """Code given as data: sites by return address (else unknown), jumps and addresses by start of body (else none).
+
+    `boundaries` are the ends of call instructions, where those that a site is listed for are not all; `signal_returns`
+    where handlers return to.
+    """
+
+    def __init__(
+        self,
+        sites: Mapping[int, CallSite] | None = None,
+        jumps: Mapping[int, Jumps | None] | None = None,
+        addresses: Mapping[int, Sequence[int]] | None = None,
+        boundaries: Collection[int] | None = None,
+        signal_returns: Collection[int] = (),
+        *,
+        signs_pointers: bool = False,
+    ) -> None:
+        self._boundaries, self._signal_returns = boundaries, signal_returns
+        self.signs_pointers = signs_pointers
+        self._sites = dict(sites or {})
+        self._jumps = dict(jumps or {})
+        self._addresses = dict(addresses or {})
+
+    def call_site(self, return_address: int) -> CallSite:
+        return self._sites.get(return_address, CallSite(SiteKind.UNKNOWN))
+
+    def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
+        return None if self._boundaries is None else vaddr in self._boundaries
+
+    def returns_from_signal(self, vaddr: int) -> bool:
+        return vaddr in self._signal_returns
+
+    def jumps(self, start: int, end: int) -> Jumps | None:
+        return self._jumps.get(start, Jumps())
+
+    def may_form(self, start: int, end: int, addresses: range) -> bool:
+        return any(address in addresses for address in self._addresses.get(start, ()))
+
+    def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
+        return ()
+
+
+class ListedRecords:
+    """Records given one by one."""
+
+    def __init__(self, records: Iterable[CallRecord] = ()) -> None:
+        self._by_site: dict[int, list[CallRecord]] = {}
+        for record in records:
+            self._by_site.setdefault(record.call_site, []).append(record)
+
+    def at(self, return_address: int) -> Sequence[CallRecord]:
+        return self._by_site.get(return_address, ())
+
+
+class Program:
+    """Everything the resolver asks about one image."""
+
+    def __init__(
+        self,
+        classes: Sequence[FoldClass] = (),
+        records: Records | Iterable[CallRecord] = (),
+        tail_calls: Iterable[TailCall] = (),
+        code: Code | None = None,
+        functions: Functions | None = None,
+        *,
+        slot_calls: SlotCalls | None = None,
+        vtables: Sequence[Vtable] = (),
+        pointer_jumps: Sequence[PointerJump] | None = None,
+        tail_calls_known: bool = True,
+        exports: Exports | None = None,
+        folds_imports: bool = False,
+        candidates: list[tuple[Body, int]] | None = None,
+    ) -> None:
+        self.code: Code = code or ListedCode()
+        self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
+        self._functions = functions
+        self.exports: Exports = exports or ListedExports()
+        self.folds_imports = folds_imports
+        self.process: Process | None = None
+        self.path, self.bias = "", 0  # of the module; run-time less link-time addresses
+        self.slot_calls: SlotCalls = {} if slot_calls is None else slot_calls
+        self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not where they lead
+        self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
+        self.dropped_records = 0  # of a foreign table, which did not fit the code
+        # node -> its body and its place there; of all modules, where they share the list
+        self.candidates: list[tuple[Body, int]] = [] if candidates is None else candidates
+        in_order = sorted(classes, key=lambda fold: fold.vaddr)
+        self.bodies = [self._add(fold, idx) for idx, fold in enumerate(in_order)]
+        self._starts = [body.start for body in self.bodies]
+        self._found: dict[int, Body] = {}
+        self._nodes_of_die: dict[int, list[int]] = {}
+        for body in self.bodies:
+            for node, member in zip(body.nodes, body.members, strict=False):
+                if member.die:
+                    self._nodes_of_die.setdefault(member.die, []).append(node)
+        listed = tuple(tail_calls)
+        self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables)
+        self.tail_calls = [  # (address of the jump, caller node, callee node or the hub of its body)
+            (call.jump, caller, callee)
+            for call in listed
+            for callee in [self.hub(call.callee) if call.callee.member_idx == ALL_MEMBERS else self._node(call.callee)]
+            for caller in self._nodes_of(call.caller)
+        ]
+
+    @classmethod
+    def from_image(cls, image: Image) -> Program:
+        """The program that a linked image and its tables describe."""
+        from unwind.program.from_image import load_program
+
+        return load_program(image)
+
+    def body_at(self, vaddr: int) -> Body | None:
+        """The body whose code holds `vaddr`."""
+        idx = bisect_right(self._starts, vaddr) - 1
+        if idx >= 0 and vaddr < self.bodies[idx].end:
+            return self.bodies[idx]
+        fold = self._functions.find(vaddr) if self._functions else None
+        if fold is None:
+            return None
+        body = self._found.get(fold.vaddr)
+        if body is None:
+            body = self._found[fold.vaddr] = self._add(fold)
+        return body
+
+    def callees(self, return_address: int, caller: Body) -> dict[int, list[tuple[int, Evidence]]]:
+        """What the records say is called before `return_address`, by the caller's place in its class.
+
+        A callee that no class lists is left out: then the code has to say what is called.
+        """
+        records = self._records.at(return_address)
+        if not records:
+            return {}
+        found: dict[int, list[tuple[int, Evidence]]] = {}
+        for record in records:
+            # a function that is not merged is the only caller there can be, whatever DIE of it the record names
+            idx = 0 if caller.settled else self._idx_of_die(record.caller, caller)
+            callees = self.nodes_of_die(record.callee)
+            if idx >= 0 and callees:
+                found.setdefault(idx, []).extend((callee, record.evidence) for callee in callees)
+        return found
+
+    def has_record(self, return_address: int) -> bool:
+        """Whether a record says what is called before `return_address`."""
+        return bool(self._records.at(return_address))
+
+    def _idx_of_die(self, die: int, body: Body) -> int:
+        """The member of a body that `die` describes; -1: none."""
+        for node in reversed(self._nodes_of_die.get(die, ())):
+            if 0 <= node - body.first_node < len(body.members):
+                return node - body.first_node
+        return -1
+
+    def nodes_of_die(self, die: int) -> list[int]:
+        """The members that `die` describes: functions, not the outlined parts that share its DIE."""
+        nodes = self._nodes_of_die.get(die, [])
+        return [node for node in nodes if not self.candidates[node][0].is_fragment] or nodes
+
+    def parts(self, node: int) -> list[int]:
+        """The nodes of the same source function in other bodies: its outlined parts, or what they are parts of."""
+        body, idx = self.candidates[node]
+        die = body.members[idx].die if idx < len(body.members) else 0
+        return [other for other in self._nodes_of_die.get(die, ()) if other != node]
+
+    def by_slots(self, body: Body, slots: Iterable[int] = (ANY_POINTER,), vptr: int = 0) -> int:
+        """The candidates of a body that a call through one of `slots` can end up in; `vptr` is the frame's, or 0."""
+        if body.class_idx < 0:
+            return body.domain
+        return self.dispatch.members(slots, body.class_idx, vptr)
+
+    def in_slot(self, slot: int) -> list[int]:
+        """The candidates that a call by `slot`, or by ANY_POINTER, enters directly."""
+        entered = self.dispatch.in_slot(slot).items()
+        return [self.bodies[class_idx].first_node + idx for class_idx, mask in entered for idx in bits(mask)]
+
+    def slots_left_by(self, body: Body, but: Collection[int] = ()) -> frozenset[int]:
+        """The slots by which a body is known to jump on, ANY_POINTER among them, but for the jumps at `but`."""
+        return self.dispatch.slots_left_by(body.class_idx, but)
+
+    def slot_jumps(self, body: Body) -> list[tuple[int, int]]:
+        """The jumps by which a body is known to leave through a slot of some vtable: address and slot."""
+        return self.dispatch.slot_jumps(body.class_idx)
+
+    def vtable_name(self, vptr: int) -> str:
+        """The symbol of the vtable that `vptr`, as linked, points into; "" if that is not known."""
+        return self._functions.vtable_name(vptr) if self._functions else ""
+
+    def nodes_named(self, symbol: str, caller: Body) -> list[int]:
+        """The candidates that an import, `g` or `g@V1`, in code of `caller` can mean in all modules; none: not known.
+
+        Where the linker folds callers of different imports, the name is that of one of them.
+        """
+        if self.process is not None:
+            nodes = self.process.nodes_named(symbol)
+        else:
+            nodes, is_certain = self.nodes_exported(symbol)
+            nodes = nodes if is_certain else []
+        if caller.settled or not self.folds_imports:
+            return nodes
+        bodies = dict.fromkeys(self.candidates[node][0] for node in nodes)
+        return [node for body in bodies for node in body.nodes]
+
+    def comes_back(self, symbol: str) -> bool:
+        """Whether a jump to an import may lead to functions of known modules other than those that it means."""
+        return comes_back(symbol, self._replaces)
+
+    def nodes_behind(self, symbol: str, caller: Body) -> list[int]:
+        """The candidates of known modules that the runtime's function of that name goes on to by their names."""
+        names = sorted(filter(self._replaces, goes_on_to(symbol) or ()))
+        return [node for name in names for node in self.nodes_named(name, caller)]
+
+    @property
+    def _replaces(self) -> Callable[[str], bool]:
+        return (self.process or self.exports).replaces
+
+    def nodes_exported(self, symbol: str) -> tuple[list[int], bool]:
+        """The candidates that an import can mean here, and whether it can mean no others of this image."""
+        nodes: list[int] = []
+        is_certain = True
+        for export in self.exports.find(symbol):
+            body = None if export.is_chosen else self.body_at(export.vaddr)
+            named = _named(body, export) if body is not None and body.start == export.vaddr else []
+            nodes += named
+            is_certain &= bool(named)
+        return nodes, is_certain
+
+    def _add(self, fold: FoldClass, class_idx: int = -1) -> Body:
+        first_node = len(self.candidates)
+        listed = (1 << len(fold.members)) - 1
+        domain = listed if fold.flags & ClassFlag.MEMBERS_COMPLETE else listed << 1 | 1
+        body = Body(fold, first_node, listed, domain, class_idx, self)
+        self.candidates.extend((body, idx) for idx in range(domain.bit_length()))
+        return body
+
+    @staticmethod
+    def hub(ref: MemberRef) -> int:
+        """A number below zero that stands for any function of a body: thousands times thousands would be too many."""
+        return -1 - ref.class_idx
+
+    def body_of_hub(self, hub: int) -> Body:
+        """The body that a hub stands for."""
+        return self.bodies[-1 - hub]
+
+    def nodes_of_hub(self, hub: int) -> range:
+        """Its candidates."""
+        return self.body_of_hub(hub).nodes
+
+    def _nodes_of(self, ref: MemberRef) -> range | list[int]:
+        body = self.bodies[ref.class_idx]
+        return body.nodes[: len(body.members)] if ref.member_idx == ALL_MEMBERS else [self._node(ref)]
+
+    def _node(self, ref: MemberRef) -> int:
+        body = self.bodies[ref.class_idx]
+        if not 0 <= ref.member_idx < len(body.members):
+            raise ValueError(f"class {ref.class_idx} has no member {ref.member_idx}")
+        return body.first_node + ref.member_idx
+
+
+def _named(body: Body, export: Export) -> list[int]:
+    """The candidates of a body that an exported symbol at its start names."""
+    if body.settled:
+        return [body.first_node]
+    versioned = {f"{export.name}@{export.version}", f"{export.name}@@{export.version}"}
+    for names in (versioned, {export.name}):
+        members = [
+            (node, member)
+            for node, member in zip(body.nodes, body.members, strict=False)
+            if not names.isdisjoint((member.name, *member.aliases))
+        ]
+        if members:  # a static function of that name is not the one that is exported
+            return [n for n, member in members if not member.flags & MemberFlag.LOCAL] or [n for n, _ in members]
+    return []

@@ -1,0 +1,1 @@
+"""Stacks as they are read: return addresses, vtable pointers, which frames a signal interrupted."""

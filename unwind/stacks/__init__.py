@@ -1,1 +1,0 @@
-"""Stacks as text to addresses, answers to text and JSON."""

@@ -1,0 +1,115 @@
+"""What the entries of a symcache are: the bodies of an image, and who may be each of them.
+
+Three sources, best first: the fold classes that the link pass left in the image, the symbols, and the functions
+with code in the debug information, for those that no symbol names. Where an image has no tables, several symbols at one
+address are members of which nobody knows whether they are all (`unwind.program.functions`).
+
+Entries may nest (labels in assembly). The innermost then has an address, and what follows it of the outer
+one is a *rest*: an entry that only says whose it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.inlines import Ranges
+from icf.elf.image import Image
+from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR
+from icf.model import FoldClass
+from icf.tables.icftable import parse_icf
+from icf.tables.place import ICF, file_with_tables, has_tables
+from unwind.program.functions import SymbolFunctions
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+_LAST_VADDR = (1 << 64) - 1
+_OVERLAP_FACTOR = 4  # bytes of bodies at most, in bytes from the first to the last
+
+
+class Bodies(NamedTuple):
+    """One row for each body, by start; each has exactly one of the three."""
+
+    start: U64
+    end: U64
+    symbol: I64  # row of the only symbol there, -1: not so
+    function: I64  # row of `Ranges` where no symbol and no table names it, -1: not so
+    folds: dict[int, FoldClass]  # by row: those of the tables, and those of several symbols
+    are_all_named: bool  # whether a body with one symbol can have no other members
+
+
+def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
+    """All bodies; `ranges` are those of the functions in the debug information."""
+    classes = _classes(image)
+    functions = SymbolFunctions(image, folds_known=classes is not None)
+    classes = classes or []
+    start = np.array([fold.vaddr for fold in classes], np.uint64)
+    end = start + np.array([fold.size_bytes for fold in classes], np.uint64)
+    folds = list(classes)
+
+    rows = np.flatnonzero(~np.isin(functions.starts, start) & (functions.ends > functions.starts))
+    counts = np.diff(functions.first, append=len(functions.rows))[rows]
+    several = rows[counts > 1]
+    folds += [fold for at in functions.starts[several].tolist() if (fold := functions.find(at)) is not None]
+    only = rows[counts == 1]
+    symbol_start = np.concatenate([start, functions.starts[rows]])
+    symbol_end = np.concatenate([end, functions.ends[rows]])
+
+    if ranges is None:
+        ranges = Ranges(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
+    nameless = _uncovered(image, ranges, symbol_start, symbol_end)
+    start = np.concatenate([start, functions.starts[several], functions.starts[only], ranges.low[nameless]])
+    end = np.concatenate([end, functions.ends[several], functions.ends[only], ranges.high[nameless]])
+    symbol, function = np.full(len(start), -1, np.int64), np.full(len(start), -1, np.int64)
+    first_symbol, first_function = len(folds), len(folds) + len(only)
+    symbol[first_symbol:first_function] = functions.rows[functions.first[only]]
+    function[first_function:] = nameless
+    order = np.argsort(start, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    by_row = dict(zip(place[: len(folds)].tolist(), folds, strict=True))
+    start, end = start[order], end[order]
+    if len(start) and float((end - start).sum(dtype=np.float64)) > _OVERLAP_FACTOR * float(end.max() - start[0]):
+        end[:-1] = np.minimum(end[:-1], np.maximum(start[1:], start[:-1]))  # sizes of a hostile symbol table
+    end = np.minimum(end, np.maximum(start, np.uint64(min(image.span[1], _LAST_VADDR))))  # no code is beyond
+    return Bodies(start, end, symbol[order], function[order], by_row, functions.are_all_named)
+
+
+def _classes(image: Image) -> list[FoldClass] | None:
+    """The fold classes of the tables; None without tables."""
+    if not has_tables(image):
+        return None
+    file = file_with_tables(image)
+    table = parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str"))
+    return [fold for fold in table.classes if fold.size_bytes and fold.members]
+
+
+def _uncovered(image: Image, ranges: Ranges, starts: U64, ends: U64) -> I64:
+    """The ranges of functions, one for each start, that begin in code and in no body."""
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(ends[order]) if len(ends) else ends
+    _, rows = np.unique(ranges.low, return_index=True)
+    at = np.searchsorted(starts, ranges.low[rows], side="right") - 1
+    free = (at < 0) | (reach[np.maximum(at, 0)] <= ranges.low[rows]) if len(starts) else np.ones(len(rows), np.bool_)
+    rows = rows[free].astype(np.int64)
+    is_code = np.zeros(len(rows), np.bool_)
+    for section in image.sections:
+        if section.flags & SHF_EXECINSTR and section.flags & SHF_ALLOC:
+            low, limit = np.uint64(section.vaddr), np.uint64(section.vaddr + section.size_bytes)
+            is_code |= (ranges.low[rows] >= low) & (ranges.high[rows] <= limit)
+    return rows[is_code]
+
+
+def bodies_at(bodies: Bodies, vaddrs: list[int]) -> tuple[Bodies, list[int]]:
+    """The bodies that hold one of some ascending addresses, and the addresses that are in none."""
+    asked = np.array(vaddrs, np.uint64)
+    is_wanted = np.searchsorted(asked, bodies.start) < np.searchsorted(asked, bodies.end)
+    rows = np.flatnonzero(is_wanted)
+    reach = np.maximum.accumulate(bodies.end[rows]) if len(rows) else bodies.end[rows]
+    at = np.searchsorted(bodies.start[rows], asked, side="right") - 1
+    is_held = (at >= 0) & (reach[np.maximum(at, 0)] > asked) if len(rows) else np.zeros(len(asked), np.bool_)
+    folds = {new: bodies.folds[old] for new, old in enumerate(rows.tolist()) if old in bodies.folds}
+    columns = bodies.start[rows], bodies.end[rows], bodies.symbol[rows], bodies.function[rows]
+    return Bodies(*columns, folds, bodies.are_all_named), asked[~is_held].tolist()

@@ -1,0 +1,184 @@
+"""Build a symcache: what an image, its tables and its debug information say, as the sections of the file.
+
+bodies      which functions there are, and who may be each (`unwind.symcache.builder.bodies`)
+trees       inlined calls of all functions (`icf.dwarf.inlines`)
+claims      for each member of each body its DIE and its line sequence (`unwind.symcache.builder.claims`)
+payloads    a unit at a time, by a pool of threads: trees and lines of its functions, encoded
+records     the payloads of each body, one behind the other, and the columns that find them
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.inlines import scan_inlines
+from icf.dwarf.units import DebugInfo
+from icf.elf.image import Image
+from icf.errors import IcfError
+from icf.model import ClassFlag
+from icf.printable import say
+from unwind.symcache.builder.bodies import Bodies, bodies_at, find_bodies
+from unwind.symcache.builder.claims import Claims, find_claims
+from unwind.symcache.builder.names import Names
+from unwind.symcache.builder.payloads import Encoded, encode_payloads
+from unwind.symcache.builder.selfcheck import check_sections
+from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED, put_uleb
+
+U64 = NDArray[np.uint64]
+
+
+def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[str, bytes]:
+    """The sections that `SymCache` reads; with `wanted` those of the bodies that hold these addresses.
+
+    Of debug information that cannot be read nothing is in them: `FormatError` is for a broken image.
+    """
+    debug = _open_debug(image)
+    scan = scan_inlines(debug) if debug is not None else None
+    bodies = find_bodies(image, scan.function_ranges if scan is not None else None)
+    nowhere: list[int] = []
+    if wanted is not None:
+        bodies, nowhere = bodies_at(bodies, sorted(set(wanted)))
+    names = Names(image, debug)
+    claims = find_claims(image, debug, scan, bodies, names)
+    encoded = encode_payloads(image, debug, scan, bodies, claims, names)
+    sections = _sections(bodies, claims, encoded, nowhere)
+    check_sections(sections, image.path)
+    return sections
+
+
+def _open_debug(image: Image) -> DebugInfo | None:
+    if image.debug.section(".debug_info") is None:
+        return None
+    try:
+        return DebugInfo.open(image, inlines=True)
+    except IcfError as error:
+        if error.hint:  # there is a way to read it
+            say(f"icf: warning: {error}: lines are not known", f"hint: {error.hint}")
+        return None
+
+
+class _Entry(NamedTuple):
+    start: int
+    size_bytes: int
+    body: int
+    is_first: bool
+
+
+def _entries(bodies: Bodies) -> list[_Entry]:
+    """The bodies cut where others lie in them; the innermost has an address."""
+    starts, ends = bodies.start.tolist(), bodies.end.tolist()
+    entries: list[_Entry] = []
+    around: list[int] = []  # bodies that go on behind the one at hand
+    seen: set[int] = set()
+
+    def put(start: int, end: int, body: int) -> None:
+        if start < end:
+            entries.append(_Entry(start, end - start, body, body not in seen))
+            seen.add(body)
+
+    at = 0
+    for body, start in enumerate(starts):
+        while around and at < start:
+            inner = around[-1]
+            put(at, min(ends[inner], start), inner)
+            at = max(at, min(ends[inner], start))
+            if ends[inner] <= at:
+                around.pop()
+            elif at >= start:
+                break
+        at = start
+        while around and ends[around[-1]] <= start:
+            around.pop()
+        around.append(body)
+    while around:
+        inner = around.pop()
+        put(at, ends[inner], inner)
+        at = max(at, ends[inner])
+    return entries
+
+
+def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[int]) -> dict[str, bytes]:
+    entries = sorted(_entries(bodies) + [_Entry(vaddr, 1, -1, False) for vaddr in nowhere])
+    base = entries[0].start if entries else 0
+    is_wide = bool(entries) and max(entry.start + entry.size_bytes for entry in entries) - base >= 1 << 32
+    width: type[np.unsignedinteger] = np.uint64 if is_wide else np.uint32
+    first_claim = np.searchsorted(claims.body, np.arange(len(bodies.start) + 1)).tolist()
+    records = bytearray()
+    infos = [0]
+    symbols: list[tuple[int, int]] = []
+    entry_of: dict[int, int] = {}
+    names, flags = encoded.final[claims.name].tolist(), claims.flags.tolist()
+    for number, (_, size_bytes, body, is_first) in enumerate(entries):
+        if body < 0:  # known to be in no function
+            put_uleb(records, 0)
+            infos.append(len(records))
+            continue
+        if not is_first:
+            put_uleb(records, REST)
+            put_uleb(records, number - entry_of[body])
+            infos.append(len(records))
+            continue
+        entry_of[body] = number
+        first, last = first_claim[body], first_claim[body + 1]
+        fold = bodies.folds.get(body)
+        is_known = bool(fold.flags & ClassFlag.MEMBERS_COMPLETE) if fold is not None else bodies.are_all_named
+        whole_bytes = int(bodies.end[body]) - int(bodies.start[body])
+        is_cut = whole_bytes != size_bytes
+        put_uleb(records, (last - first) << 3 | (SIZED if is_cut else 0) | (ALL_KNOWN if is_known else 0))
+        if is_cut:
+            put_uleb(records, whole_bytes)
+        for claim in range(first, last):
+            put_uleb(records, names[claim])
+            aliases = [int(encoded.final[name]) for name in claims.aliases.get(claim, ())]
+            put_uleb(records, flags[claim] << 1 | (1 if aliases else 0))
+            if aliases:
+                put_uleb(records, len(aliases))
+            for alias in aliases:
+                put_uleb(records, alias)
+            symbols += [(name, number) for name in (names[claim], *aliases)]
+            payload = encoded.payloads[claim]
+            if claim != last - 1:
+                put_uleb(records, len(payload))
+            records += payload
+        infos.append(len(records))
+    hashes = sorted((zlib.crc32(encoded.names[name]), number) for name, number in set(symbols) if name)
+    files = _Files(encoded.files)
+    name_offsets = np.cumsum([0, *(len(text) + 1 for text in encoded.names)])
+    counts = width().itemsize, len(entries), len(encoded.names), len(encoded.files), encoded.column_bytes
+    meta = META.pack(base, *counts, 0, 0, 0)
+    return {
+        "meta": meta,
+        "starts": np.array([entry.start - base for entry in entries], width).tobytes(),
+        "sizes": np.array([entry.size_bytes for entry in entries], width).tobytes(),
+        "infos": np.array(infos, np.uint32).tobytes(),
+        "records": bytes(records),
+        "names": b"".join(text + b"\0" for text in encoded.names),
+        "nameoff": name_offsets.astype(np.uint32).tobytes(),
+        "hashes": np.array([value for value, _ in hashes], np.uint32).tobytes(),
+        "nameidx": np.array([number for _, number in hashes], np.uint32).tobytes(),
+        "files": files.text,
+        "fileoff": files.offsets,
+    }
+
+
+class _Files:
+    """Paths as directory and base, each string once."""
+
+    def __init__(self, paths: list[str]) -> None:
+        offset_of: dict[str, int] = {}
+        text = bytearray()
+        offsets = []
+        for path in paths:
+            cut = path.rfind("/") + 1
+            for part in (path[:cut], path[cut:]):
+                if part not in offset_of:
+                    offset_of[part] = len(text)
+                    text += part.encode("utf-8", "surrogateescape") + b"\0"
+                offsets.append(offset_of[part])
+        self.text = bytes(text)
+        self.offsets = np.array(offsets, np.uint32).tobytes()

@@ -1,0 +1,266 @@
+"""Whose inline tree and whose lines are those of a member: its function in the debug information.
+
+Any number of functions may be described at one address: copies that the linker discarded come to the kept one's
+address with gold and bfd, and folded functions come to the body. So the name decides. It is the DIE that the tables
+name; else the first at this address whose linkage name is of one kin with the member's (`foo` and `foo.cold`, C1 and
+C4); else, of a body with one member only, the first that has no linkage name to contradict it. Nobody gets the tree or
+the lines of another: where the linker tombstoned the description, the tree is *lost*.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.columns import LANGUAGE
+from icf.dwarf.constants import DW_LANG_C_names
+from icf.dwarf.dies import resolve
+from icf.dwarf.inlines import InlineScan
+from icf.dwarf.units import DebugInfo
+from icf.elf.image import Image
+from icf.folds.aliases import kin
+from icf.model import FoldClass, Member, MemberFlag
+from icf.strings import hash_names, hash_table
+from unwind.symcache.builder.bodies import Bodies
+from unwind.symcache.builder.names import Names
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+_STB_LOCAL = 0
+_HIGHEST = np.uint64(0xFFFFFFFFFFFFFFFE)  # addresses from here, or up to 1, are tombstones
+
+
+class Claims(NamedTuple):
+    """One row for each member, by body, then as the body has them."""
+
+    body: I64
+    is_merged: NDArray[np.bool_]  # the body has more members
+    name: NDArray[np.uint32]
+    flags: NDArray[np.uint32]
+    aliases: dict[int, list[int]]  # names, by row
+    function: I64  # row in the scan, -1 if it has none
+    lost: I64  # row of the member's description if that does not say where its code is, else -1
+
+
+class _Functions:
+    """Functions of the scan by address, and what they are called."""
+
+    def __init__(self, debug: DebugInfo, scan: InlineScan) -> None:
+        ranges = scan.function_ranges
+        order = np.lexsort((ranges.owner, ranges.low))
+        self.low, self.high, self.owner = ranges.low[order], ranges.high[order], ranges.owner[order]
+        self.die = scan.functions.die
+        self._debug, self._unit = debug, scan.functions.unit
+
+    def claims_at(self, starts: U64) -> tuple[I64, I64]:
+        """Pairs (row of `starts`, function): all functions described at each address, else the one around it."""
+        if not len(self.low):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        first = np.searchsorted(self.low, starts, side="left")
+        last = np.searchsorted(self.low, starts, side="right")
+        around = np.searchsorted(self.low, self.low[np.maximum(last - 1, 0)], side="left")
+        is_within = (first == last) & (last > 0) & (self.high[around] > starts)
+        first, last = np.where(is_within, around, first), np.where(is_within, around + 1, last)
+        counts = last - first
+        rows = np.repeat(np.arange(len(starts)), counts)
+        at = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+        return rows, self.owner[at]
+
+    def names(self, functions: I64) -> U64:
+        """References of the linkage names, where there are such: in C the name is it."""
+        distinct, back = np.unique(functions, return_inverse=True)
+        identity = resolve(self._debug, self.die[distinct])
+        language = self._debug.units[self._unit[distinct], LANGUAGE]
+        is_linkage = np.isin(language, np.array(sorted(DW_LANG_C_names), np.uint64))
+        name = np.where(is_linkage, identity.name, np.uint64(0))
+        return np.where(identity.linkage_name != 0, identity.linkage_name, name)[back.reshape(-1)]
+
+    def of_dies(self, dies: U64) -> I64:
+        """The functions that the DIEs at these offsets describe, -1 for none."""
+        if not len(self.die):
+            return np.full(len(dies), -1, np.int64)
+        order = np.argsort(self.die, kind="stable")
+        at = order[np.minimum(np.searchsorted(self.die, dies, sorter=order), len(order) - 1)]
+        return np.where((dies != 0) & (self.die[at] == dies), at, -1)
+
+    def lost_by_name(self, names: list[str]) -> I64:
+        """For each linkage name the first function that has no address, but has the name; -1 for none."""
+        rows = np.unique(self.owner[(self.low <= 1) | (self.low >= _HIGHEST)])
+        hashes = self._debug.string_hashes(self.names(rows))
+        by_hash = dict(zip(hashes[::-1].tolist(), rows[::-1].tolist(), strict=True))
+        return np.array([by_hash.get(value, -1) for value in hash_names(names).tolist()], np.int64)
+
+    def split_externals(self) -> dict[str, int]:
+        """The functions with external linkage that other files describe (.dwo), by linkage name."""
+        rows = np.flatnonzero(self.die >= np.uint64(len(self._debug.info)))
+        identity = resolve(self._debug, self.die[rows])
+        references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+        found: dict[str, int] = {}
+        for row, reference in zip(
+            rows[identity.external].tolist(), references[identity.external].tolist(), strict=True
+        ):
+            found.setdefault(self.text(reference), row)
+        return found
+
+    @property
+    def are_split(self) -> bool:
+        """Whether other files describe functions."""
+        return len(self._debug.more) > 0
+
+    def text(self, reference: int) -> str:
+        return self._debug.string(reference).decode("utf-8", "surrogateescape")
+
+    def kin_hashes(self, references: U64) -> U64:
+        return self._debug.string_hashes(references, of_kin=True)
+
+
+def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, bodies: Bodies, names: Names) -> Claims:
+    """The members of all bodies."""
+    folds = [(row, bodies.folds[row]) for row in sorted(bodies.folds)]
+    body: list[int] = []
+    flags: list[int] = []
+    text: list[int] = []
+    aliases: dict[int, list[int]] = {}
+    for row, fold in folds:
+        for member in fold.members:
+            if member.aliases:
+                aliases[len(body)] = [names.of_text(alias) for alias in member.aliases]
+            body.append(row)
+            flags.append(int(member.flags))
+            text.append(names.of_text(member.name))
+    only = np.flatnonzero(bodies.symbol >= 0)
+    unnamed = np.flatnonzero(bodies.function >= 0)
+    is_local = image.symbols.bind[bodies.symbol[only]] == _STB_LOCAL
+    all_bodies = np.concatenate([np.array(body, np.int64), only, unnamed])
+    function, lost = np.full(len(all_bodies), -1, np.int64), np.full(len(all_bodies), -1, np.int64)
+    unnamed_names = np.zeros(len(unnamed), np.uint32)
+    if scan is not None and debug is not None:
+        functions = _Functions(debug, scan)
+        _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)])
+        _claim_folds(functions, folds, function[: len(body)], are_aliases=image.linker == "bfd")
+        dies = [member.die * (not member.flags & MemberFlag.SYNTHETIC) for _, fold in folds for member in fold.members]
+        described = functions.of_dies(np.array(dies, np.uint64))
+        _claim_split(functions, folds, described)
+        _claim_lost(functions, folds, function[: len(body)], described)
+        lost[: len(body)] = np.where(function[: len(body)] < 0, described, -1)
+        function[len(body) + len(only) :] = scan.function_ranges.owner[bodies.function[unnamed]]
+        owner = scan.function_ranges.owner[bodies.function[unnamed]]
+        identity = resolve(debug, scan.functions.die[owner])
+        unnamed_names = names.of_references(np.where(identity.linkage_name != 0, identity.linkage_name, identity.name))
+    name = np.concatenate([np.array(text, np.uint32), names.of_symbols(bodies.symbol[only]), unnamed_names])
+    flag = np.zeros(len(all_bodies), np.uint32)
+    flag[: len(flags)] = flags
+    flag[len(flags) : len(flags) + len(only)] = np.where(is_local, int(MemberFlag.LOCAL), 0)
+    order = np.argsort(all_bodies, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    all_bodies = all_bodies[order]
+    counts = np.bincount(all_bodies, minlength=len(bodies.start))
+    return Claims(
+        all_bodies, counts[all_bodies] > 1, name[order], flag[order],
+        {int(place[row]): found for row, found in aliases.items()}, function[order],
+        lost[order],
+    )  # fmt: skip
+
+
+def _claim_symbols(functions: _Functions, image: Image, bodies: Bodies, rows: I64, function: I64) -> None:
+    """Fill in the functions of bodies that have one symbol."""
+    symbols = image.symbols
+    claim, found = functions.claims_at(bodies.start[rows])
+    references = functions.names(found)
+    kin = hash_table(symbols.strtab, symbols.name_offset[bodies.symbol[rows]], of_kin=True)
+    rank = np.where(functions.kin_hashes(references) == kin[claim], 0, np.where(references == 0, 1, 2))
+    order = np.lexsort((found, rank, claim))
+    order = order[rank[order] < 2]
+    claimed, best = np.unique(claim[order], return_index=True)
+    function[claimed] = found[order[best]]
+
+
+def _claim_folds(
+    functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64, *, are_aliases: bool
+) -> None:
+    """Fill in the functions of the members of fold classes, and of bodies that have several symbols.
+
+    Where the linker does not fold, `are_aliases`, a body has the lines of the one function described there, whatever
+    it is called by.
+    """
+    fold_idx, found = functions.claims_at(np.array([fold.vaddr for _, fold in folds], np.uint64))
+    here = [_Described() for _ in folds]
+    names = [functions.text(reference) for reference in functions.names(found).tolist()]
+    dies = functions.die[found].tolist()
+    for at, owner, name, die in sorted(zip(fold_idx.tolist(), found.tolist(), names, dies, strict=True)):
+        here[at].add(owner, name, die)
+    row = 0
+    for (_, fold), described in zip(folds, here, strict=True):
+        for member in fold.members:
+            function[row] = described.only() if are_aliases else -1
+            if function[row] < 0:
+                function[row] = described.choose(member, is_alone=len(fold.members) == 1)
+            row += 1
+
+
+def _claim_split(functions: _Functions, folds: list[tuple[int, FoldClass]], described: I64) -> None:
+    """Fill in the descriptions of members that the tables name by a declaration, as theirs is in a .dwo."""
+    members = [member for _, fold in folds for member in fold.members]
+    declared = [row for row, member in enumerate(members) if member.flags & MemberFlag.SYNTHETIC]
+    if declared and functions.are_split:
+        by_name = functions.split_externals()
+        for row in declared:  # a name tells only functions with external linkage from all others
+            if not members[row].flags & MemberFlag.LOCAL:
+                described[row] = by_name.get(members[row].name, -1)
+
+
+def _claim_lost(functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64, described: I64) -> None:
+    """Fill in the descriptions of members that no table names: those of their name that have lost their address.
+
+    Of copies in many units the first is the one that was linked.
+    """
+    members = [(fold, member) for _, fold in folds for member in fold.members]
+    rows = [
+        row
+        for row, (fold, member) in enumerate(members)
+        if fold.merged and not member.die and not member.flags & MemberFlag.LOCAL and function[row] < 0
+    ]
+    if rows:
+        first = functions.lost_by_name([members[row][1].name for row in rows])
+        described[rows] = np.where(described[rows] < 0, first, described[rows])
+
+
+class _Described:
+    """The functions that are described at one body; a body may have thousands."""
+
+    def __init__(self) -> None:
+        self._by_die: dict[int, int] = {}
+        self._by_name: dict[str, list[int]] = {}
+        self._by_kin: dict[str, list[tuple[int, str]]] = {}
+        self._nameless: list[int] = []  # without a linkage name
+
+    def add(self, owner: int, name: str, die: int) -> None:
+        """One more, with its linkage name or ""; in the order of owners."""
+        self._by_die.setdefault(die, owner)
+        if name:
+            self._by_name.setdefault(name, []).append(owner)
+            self._by_kin.setdefault(kin(name), []).append((owner, name))
+        else:
+            self._nameless.append(owner)
+
+    def only(self) -> int:
+        """The one function that is described, or the first of those that have one linkage name; else -1."""
+        described = [*self._by_name.values(), *([owner] for owner in self._nameless)]
+        return described[0][0] if len(described) == 1 else -1
+
+    def choose(self, member: Member, *, is_alone: bool) -> int:
+        """That of a member, -1 where none or not exactly one is it."""
+        if member.die and not member.flags & MemberFlag.SYNTHETIC:
+            if member.die in self._by_die or member.flags & MemberFlag.LOCAL:  # another file may have its like here
+                return self._by_die.get(member.die, -1)
+        known = {member.name, *member.aliases}
+        named = [(owner, name) for name in known for owner in self._by_name.get(name, ())]
+        akin = [each for kind in set(map(kin, known)) for each in self._by_kin.get(kind, ())]
+        for same in (named, akin):
+            if same and (is_alone or len({name for _, name in same}) == 1):
+                is_one = is_alone or not member.flags & MemberFlag.LOCAL or len(same) == 1
+                return min(owner for owner, _ in same) if is_one else -1
+        return self._nameless[0] if is_alone and self._nameless else -1

@@ -1,0 +1,87 @@
+"""Make the content of a symcache: read an image and its debug information while nobody changes them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from icf.errors import IcfError
+from icf.printable import printable
+from unwind.symcache.format import container
+from unwind.symcache.format.container import Container, Head, pack
+from unwind.symcache.format.identity import Recognized, stamp_of
+from unwind.symcache.format.sources import SECTION, Sought, Sources
+from unwind.symcache.store.folder import Folder
+from unwind.symcache.store.ownership import COMPLETE
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
+_MOMENT_BYTES = 32 << 20
+
+
+class Made(NamedTuple):
+    """What goes into a file."""
+
+    recognized: Recognized
+    head: Head
+    sections: dict[str, bytes]
+    origin: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """What the file with all of an image is called."""
+        return f"{self.recognized}{COMPLETE}"
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """The file."""
+        return pack(self.head, self.sections, self.origin)
+
+    def in_memory(self) -> Container:
+        """The file, without one."""
+        return Container(memoryview(b"".join(self.pieces())), f"symcache of {self.origin['path']}")
+
+
+def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) -> Made:
+    """Read an image; with `wanted` what its bodies at these addresses are. Raises `IcfError`."""
+    started_ns = time.time_ns()
+    with sought.open() as image, _shown(image):
+        stamp = stamp_of(os.fstat(image.fileno()))
+        made = make_of(image, folder.recognize_image(image), wanted)
+        made.sections[SECTION] = Sources.of(image, started_ns).pack()
+        if stamp_of(os.fstat(image.fileno())) != stamp:
+            raise IcfError(f"{image.path}: changed while it was read")
+    return made
+
+
+def make_of(image: Image, recognized: Recognized, wanted: Collection[int] | None = None) -> Made:
+    """The same of an image that is open, for a symcache that is not kept."""
+    from icf.tables.place import are_stale
+    from unwind.symcache.builder.build import build_sections
+    from unwind.symcache.reader.program import pack_program
+
+    sections = build_sections(image, wanted)
+    if wanted is None:
+        sections |= pack_program(image)
+    flags = (container.COMPLETE if wanted is None else 0) | (container.STALE_TABLES if are_stale(image) else 0)
+    head = Head(recognized.identity, recognized.digest, int(image.machine), flags)
+    origin = {"path": os.path.realpath(image.path), "debug": os.path.realpath(image.debug.path)}
+    return Made(recognized, head, sections, origin)
+
+
+@contextmanager
+def _shown(image: Image) -> Iterator[None]:
+    """A line on the terminal, if there is one, while an image is read that takes longer than a moment."""
+    is_shown = sys.stderr.isatty() and len(image.debug.data) > _MOMENT_BYTES
+    if is_shown:
+        sys.stderr.write(f"reading {printable(os.path.basename(image.path))}, once")
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if is_shown:
+            sys.stderr.write("\r\x1b[K")

@@ -1,0 +1,154 @@
+"""Encode what is known of all members: their inline trees and lines, a line table at a time, by a pool of threads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.inlines import InlineScan
+from icf.dwarf.scan import thread_count
+from icf.dwarf.units import DebugInfo
+from icf.elf.image import Image
+from unwind.symcache.builder._encode import encode
+from unwind.symcache.builder.bodies import Bodies
+from unwind.symcache.builder.claims import Claims
+from unwind.symcache.builder.lines import Choices, Lines
+from unwind.symcache.builder.names import Names
+from unwind.symcache.builder.sequences import Chooser
+from unwind.symcache.builder.trees import Trees
+from unwind.symcache.builder.twins import find_twins
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+U32 = NDArray[np.uint32]
+_NO_ROWS = np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0, np.uint32)
+_JOB_ROWS = 1 << 14  # claims that are encoded at a time
+_REPEAT_FACTOR = 4
+
+
+class Encoded(NamedTuple):
+    """What the sections are made of."""
+
+    payloads: list[bytes]  # by claim
+    column_bytes: int  # so many bytes of them are columns
+    final: U32  # by provisional number of a name: its number
+    names: list[bytes]  # by number
+    files: list[str]  # paths by number
+
+
+def encode_payloads(
+    image: Image, debug: DebugInfo | None, scan: InlineScan | None, bodies: Bodies, claims: Claims, names: Names
+) -> Encoded:
+    """Number names and files, and encode what is known of each claim."""
+    payloads = [b""] * len(claims.body)
+    if debug is None or scan is None:
+        final, texts = names.finish(np.bincount(claims.name, minlength=names.count))
+        return Encoded(payloads, 0, final, texts, [""])
+    described = _affordable(scan, np.maximum(claims.function, claims.lost))
+    claims = claims._replace(function=np.minimum(claims.function, described), lost=np.minimum(claims.lost, described))
+    units = np.unique(scan.functions.unit[described]) if (described >= 0).all() else None
+    lines = Lines(image, debug, units)
+    chooser = Chooser(debug, scan)
+    choices = lines.choose(chooser, scan, bodies, claims)
+    tree, placed = find_twins(debug, scan, bodies, claims, lines, chooser, choices)
+    choices.last_row[(tree < 0) & (claims.lost >= 0)] = 0  # without the calls nothing says whose a line is
+    trees = Trees(debug, scan, np.unique(described[tree >= 0]), names, placed)
+    uses = np.bincount(claims.name, minlength=names.count) + np.bincount(trees.name, minlength=names.count)
+    final, texts = names.finish(uses)
+    trees.name = final[trees.name]
+    job = _Job(bodies, claims, described, tree, trees, lines, choices)
+    jobs = list(job.parts())
+    workers = min(thread_count(), len(jobs))
+    if workers > 1:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(workers) as pool:
+            found = list(pool.map(job.run, jobs))
+    else:
+        found = [job.run(rows) for rows in jobs]
+    column_bytes = 0
+    for rows, (parts, count) in zip(jobs, found, strict=True):
+        column_bytes += count
+        for row, payload in zip(rows.tolist(), parts, strict=True):
+            payloads[row] = payload
+    return Encoded(payloads, column_bytes, final, texts, lines.paths)
+
+
+def _affordable(scan: InlineScan, function: I64) -> I64:
+    """The functions of claims, without those that would have the nodes written many times over.
+
+    Two claims of one function are a hot and a cold part, or labels in it. Thousands are an attack.
+    """
+    counts = np.zeros(len(function), np.int64)
+    counts[function >= 0] = (scan.functions.last_node - scan.functions.first_node)[function[function >= 0]]
+    limit = _REPEAT_FACTOR * len(scan.nodes.origin) + (1 << 16)
+    return np.where(np.cumsum(counts) <= limit, function, -1)
+
+
+class _Job(NamedTuple):
+    """All that the threads share."""
+
+    bodies: Bodies
+    claims: Claims
+    described: I64  # the function that each claim's inlined calls are of
+    tree: I64  # the one whose ranges they have
+    trees: Trees
+    lines: Lines
+    choices: Choices
+
+    def parts(self) -> list[I64]:
+        """Claims that know something, in groups of one line table each."""
+        rows = np.flatnonzero((self.tree >= 0) | (self.choices.last_row > self.choices.first_row))
+        rows = rows[np.argsort(self.choices.table[rows], kind="stable")]
+        cuts = np.flatnonzero(np.diff(self.choices.table[rows])) + 1
+        parts = np.split(rows, cuts) if len(rows) else []
+        return [part[at : at + _JOB_ROWS] for part in parts for at in range(0, len(part), _JOB_ROWS)]
+
+    def run(self, rows: I64) -> tuple[list[bytes], int]:
+        """The payloads of claims of one table, and how many bytes of them are columns."""
+        trees, nodes = self.trees, self.trees.nodes
+        body = self.claims.body[rows]
+        pieces = np.zeros((len(rows), 8), np.uint64)
+        pieces[:, 0], pieces[:, 1] = self.bodies.start[body], self.bodies.end[body]
+        has = self.tree[rows] >= 0
+        tree, described = self.tree[rows[has]], self.described[rows[has]]
+        pieces[has, 2], pieces[has, 3] = trees.first_range[tree], trees.last_range[tree]
+        pieces[has, 4], pieces[has, 5] = trees.first_node[described], trees.last_node[described]
+        pieces[:, 6], pieces[:, 7] = self.choices.first_row[rows], self.choices.last_row[rows]
+        table = int(self.choices.table[rows[0]])
+        program = self.lines.tables[table] if table >= 0 else None
+        (address, file_idx, line, column), file_map = _NO_ROWS, np.empty(0, np.uint32)
+        if program is not None:
+            address, file_idx, line, column = program.address, program.file_idx, program.line, program.column
+            file_map = self.lines.file_maps[table]
+        range_counts, node_counts = pieces[:, 3] - pieces[:, 2], pieces[:, 5] - pieces[:, 4]
+        row_count = int(_row_counts(pieces, address).sum())
+        scratch = np.empty((4, int(max(range_counts.max(), node_counts.max())) + 2), np.uint32)
+        segments = np.empty((2, 2 * int(range_counts.max()) + 4), np.uint64)
+        room = 40 * int(2 * range_counts.sum() + node_counts.sum() + row_count) + 64 * len(rows)
+        out = np.empty(room, np.uint8)
+        ends = np.zeros((len(rows), 2), np.uint64)
+        encode(
+            pieces.data, trees.low.data, trees.high.data, trees.range_node.data, nodes.up.data, trees.name.data,
+            nodes.call_file.data, nodes.call_line.data, nodes.call_column.data,
+            address.data, file_idx.data, line.data, column.data, file_map.data,
+            segments.data, scratch.data, out.data, ends.data,
+        )  # fmt: skip
+        starts = [0, *ends[:-1, 0].tolist()]
+        payloads = [out[start:end].tobytes() for start, end in zip(starts, ends[:, 0].tolist(), strict=True)]
+        return payloads, int((ends[:, 0] - ends[:, 1]).sum())
+
+
+def _row_counts(pieces: U64, address: U64) -> U64:
+    """How many line rows the kernel may read for each piece: a sequence may cover many of them."""
+    counts = pieces[:, 7] - pieces[:, 6]
+    order = np.argsort(pieces[:, 6], kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(pieces[order, 6])) + 1):
+        if len(group) > 1:
+            part = address[int(pieces[group[0], 6]) : int(pieces[group[0], 7])]
+            low = np.searchsorted(part, pieces[group, 0], side="right")
+            high = np.searchsorted(part, pieces[group, 1], side="left")
+            counts[group] = np.maximum(high - low, 0) + 2
+    return counts

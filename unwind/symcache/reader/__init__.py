@@ -1,0 +1,1 @@
+"""Answers from a symcache; no numpy, ELF or DWARF."""

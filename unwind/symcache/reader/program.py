@@ -1,0 +1,250 @@
+"""What the resolver needs of an image besides its functions: sections of a symcache, and the program they make.
+
+    icf, dcall, vcall   the tables, as in the image; names are all in the pool of `icf`
+    code                the bytes of the sections that hold code, one after the other
+    codemap             3 x u64 for each: address, size, offset in `code`; ascending
+    words               2 x u64 for each constant that is an address in a group of vtables of `icf`: place, address
+    links               JSON: where code is, imports by GOT slot and by PLT stub, exports, names of vtables
+
+The code itself is kept, not what can be found in it: the resolver decodes a call or a function when a stack leads to
+it, and which ones those are nobody knows beforehand. It is a few percent of a program with debug information.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from icf.elf.image import Image
+from icf.elf.types import Machine
+from icf.errors import FormatError
+from icf.model import ClassFlag, DieOffset, FoldClass, Member, Vaddr
+from icf.tables.dcall import parse_dcall
+from icf.tables.icftable import encode_icf, parse_icf
+from icf.tables.place import file_with_tables
+from icf.tables.vcall import parse_vcall
+from unwind.program.constants import U64
+from unwind.program.exports import Export, Exports, ImageExports, ListedExports
+from unwind.program.facts import ImageFacts
+from unwind.program.from_image import (
+    DCALL,
+    VCALL,
+    Tables,
+    has_only_records,
+    make_program,
+    may_fold_imports,
+    read_tables,
+)
+from unwind.program.functions import SymbolFunctions
+from unwind.program.program import Body, Program
+from unwind.symcache.format.container import Container
+
+if TYPE_CHECKING:
+    from unwind.symcache.reader.symcache import SymCache
+
+_EXPORT = str, int, str, bool, bool
+_LINKS = {
+    "folds_imports": bool,
+    "text": list,
+    "span": list,
+    "imports": dict,
+    "stubs": dict,
+    "exports": list,
+    "vtables": dict,
+}
+
+
+def pack_program(image: Image) -> dict[str, bytes]:
+    """The sections of an image; none of one whose tables are not ours (`unwind.program.from_foreign_tables`)."""
+    if has_only_records(image):
+        return {}
+    facts, tables = ImageFacts(image), read_tables(image)
+    code = facts.code()
+    sizes = [len(piece) for _, piece in code]
+    starts = np.cumsum([0, *sizes])[: len(code)]
+    links: dict[str, Any] = {
+        "folds_imports": may_fold_imports(image),
+        "text": facts.text,
+        "span": image.span,
+        "imports": facts.imports,
+        "stubs": facts.stubs,
+        "exports": list(ImageExports(image)),
+        "vtables": {},
+    }
+    sections = {
+        "code": b"".join(piece for _, piece in code),
+        "codemap": np.array([[vaddr for vaddr, _ in code], sizes, starts], np.uint64).T.tobytes(),
+    }
+    if tables is not None:
+        columns, file = tables.icf.columns, file_with_tables(image)
+        functions = SymbolFunctions(image, folds_known=True)
+        links["vtables"] = {vptr: functions.vtable_name(vptr) for vptr in columns.vtable_vaddr.tolist()}
+        sections |= {
+            "icf": encode_icf(tables.icf, {}),
+            "dcall": bytes(file.contents(DCALL)),
+            "vcall": bytes(file.contents(VCALL)),
+            "words": _words(facts, columns.vtable_group, columns.vtable_vaddr).tobytes(),
+        }
+    return sections | {"links": json.dumps(links, separators=(",", ":")).encode()}
+
+
+def _words(facts: ImageFacts, group: U64, vtable: U64) -> U64:
+    """Place and value of the constants that lie in a group of vtables."""
+    place, value = facts.constants()
+    order = np.lexsort((vtable, group))
+    group, vtable = group[order], vtable[order]
+    is_last = np.append(group[1:] != group[:-1], True) if len(group) else np.empty(0, np.bool_)
+    group, vtable = group[is_last], vtable[is_last]
+    at = np.searchsorted(group, value, side="right").astype(np.int64) - 1
+    inside = at >= 0
+    inside[inside] = value[inside] <= vtable[at[inside]]
+    return np.stack([place[inside], value[inside]], axis=1)
+
+
+def has_program(cache: SymCache) -> bool:
+    """Whether there are these sections."""
+    return "links" in cache.container
+
+
+def load_cached(
+    cache: SymCache, exports: Exports | None = None, candidates: list[tuple[Body, int]] | None = None
+) -> Program:
+    """The program of a symcache; nothing else is opened. `FormatError` if its sections are damaged."""
+    container = cache.container
+    facts, tables = KeptFacts(cache), None
+    if "icf" in container:
+        tables = Tables(
+            parse_icf(container.section("icf"), container.path, b""),
+            parse_dcall(container.section("dcall"), container.path),
+            parse_vcall(container.section("vcall"), container.path),
+        )
+    functions = _Functions(cache, facts)
+    return make_program(
+        tables, facts, functions, exports or facts.exports, bool(facts.links["folds_imports"]), candidates
+    )
+
+
+class KeptFacts:
+    """The facts of the code that a symcache keeps (`unwind.program.facts.CodeFacts`), and what the image exports."""
+
+    def __init__(self, cache: SymCache) -> None:
+        self._cache = cache
+        self._container: Container = cache.container
+        self.machine = Machine(self._container.head.machine)
+        self.links = self._read_links()
+        code_map = self._u64("codemap", 3)
+        self._starts, self._sizes, self._offsets = (code_map[:, column].tolist() for column in range(3))
+
+    def read(self, vaddr: int, size_bytes: int) -> memoryview:
+        """The code from `vaddr` on, as far as it goes."""
+        row = bisect_right(self._starts, vaddr) - 1
+        left = self._starts[row] + self._sizes[row] - vaddr if row >= 0 else 0
+        if left <= 0 or size_bytes <= 0:
+            return memoryview(b"")
+        return self._container.piece("code", self._offsets[row] + vaddr - self._starts[row], min(size_bytes, left))
+
+    def may_start_function(self, vaddr: int) -> bool:
+        """Whether a function may start there."""
+        if not len(self.read(vaddr, 1)):
+            return False
+        found = self._cache.find(vaddr)
+        return (found is not None and found.start == vaddr) or vaddr in self.stubs
+
+    @property
+    def text(self) -> tuple[int, int]:
+        low, high = self.links["text"]
+        return low, high
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The lowest and the highest address of what is loaded of the image."""
+        low, high = self.links["span"]
+        return low, high
+
+    @cached_property
+    def imports(self) -> Mapping[int, str]:
+        return self._by_address("imports")
+
+    @cached_property
+    def stubs(self) -> Mapping[int, str]:
+        return self._by_address("stubs")
+
+    @cached_property
+    def vtables(self) -> Mapping[int, str]:
+        """Names of vtables by address point."""
+        return self._by_address("vtables")
+
+    @cached_property
+    def exports(self) -> ListedExports:
+        """What the image defines for others."""
+        return ListedExports(map(Export._make, self.links["exports"]))
+
+    def constants(self) -> tuple[U64, U64]:
+        words = self._u64("words", 2)
+        return words[:, 0].copy(), words[:, 1].copy()
+
+    def _u64(self, name: str, columns: int) -> U64:
+        content = self._container.section(name)
+        if len(content) % (8 * columns):
+            raise FormatError(self._container.path, name, len(content), f"section is not of {columns} words a row")
+        return np.frombuffer(content, np.uint64).reshape(-1, columns)
+
+    def _by_address(self, name: str) -> dict[int, str]:
+        return {int(address): symbol for address, symbol in self.links[name].items()}
+
+    def _read_links(self) -> dict[str, Any]:
+        try:
+            links = json.loads(bytes(self._container.section("links")))
+        except (ValueError, RecursionError) as error:
+            raise FormatError(self._container.path, "links", 0, f"is not JSON: {error}") from error
+        if not isinstance(links, dict) or not _is_sound(links):
+            raise FormatError(self._container.path, "links", 0, "is not what the resolver needs")
+        return links
+
+
+def _is_sound(links: dict[str, Any]) -> bool:
+    """Whether everything is there and of its type."""
+    if any(type(links.get(key)) is not kind for key, kind in _LINKS.items()):
+        return False
+    for key in ("imports", "stubs", "vtables"):
+        if not all(map(str.isdecimal, links[key])) or set(map(type, links[key].values())) - {str}:
+            return False
+    if any(list(map(type, links[key])) != [int, int] for key in ("text", "span")):
+        return False
+    exports = links["exports"]  # a library has 100,000: no loop over them
+    if set(map(type, exports)) - {list} or set(map(len, exports)) - {len(_EXPORT)}:
+        return False
+    return all(
+        set(map(type, column)) == {kind} for kind, column in zip(_EXPORT, zip(*exports, strict=True), strict=False)
+    )
+
+
+class _Functions:
+    """The functions that are in no fold class, as the symcache has them."""
+
+    def __init__(self, cache: SymCache, facts: KeptFacts) -> None:
+        self._cache = cache
+        self._facts = facts
+        self._folds: dict[int, FoldClass] = {}  # by entry, those that were found
+
+    def find(self, vaddr: int) -> FoldClass | None:
+        entry = self._cache.entry_at(vaddr)
+        if entry < 0:
+            return None
+        fold = self._folds.get(entry)
+        if fold is None:
+            found = self._cache.located(entry)
+            if found is None:
+                return None
+            flags = ClassFlag.MEMBERS_COMPLETE if found.is_complete else ClassFlag.NONE
+            members = tuple(Member(each.name, DieOffset(0), each.flags, each.aliases) for each in found.members)
+            fold = self._folds[entry] = FoldClass(Vaddr(found.start), found.size_bytes, members, flags)
+        return fold
+
+    def vtable_name(self, vptr: int) -> str:
+        return self._facts.vtables.get(vptr, "")

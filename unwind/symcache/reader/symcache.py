@@ -1,0 +1,408 @@
+"""Look addresses and names up in a symcache; no numpy, no ELF, no DWARF.
+
+    cache = SymCache.open(path)
+    found = cache.find(0x401136)                # the body: start, size, members; None: there is no function
+    for frame in cache.frames(0x401136):        # innermost inlined call first, the function itself last
+        print(frame.linkage_name, frame.file, frame.line)
+    cache.addresses("main")                     # where the functions of a linkage name start
+
+Columns are read in place by `memoryview.cast` and `bisect`; what is in the file is explained in
+`unwind.symcache.format.records`. Whatever breaks a rule is a `FormatError`, raised by what reads it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import zlib
+from array import array
+from bisect import bisect_left, bisect_right
+
+from icf.errors import FormatError, IcfError
+from icf.typed import TYPE_CHECKING
+from unwind.symcache.format.container import COMPLETE, Container, Head, Identity
+from unwind.symcache.format.records import ALL_KNOWN, META, SIZED
+from unwind.symcache.reader._decode import decode, read_members
+from unwind.symcache.reader.found import CachedFrame, CachedMember, Frames, Located, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Literal, Self
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+_STR = "surrogateescape"
+_MIN_NODES = 64
+_FEW, _KEPT_MEMBERS = 16, 1 << 18
+MANY = 1000  # addresses for which it pays to check all records and names at once
+_SPARE = 8  # numbers more than `decode` finds in a payload
+_FAULT = 1  # where the kernels say where bytes break a rule, 1 + that
+
+_new: Callable[[type[CachedFrame], tuple[str | int, ...]], CachedFrame] = tuple.__new__  # twice as fast as the class
+
+
+class NotCached(IcfError):
+    """A partial symcache does not know: this was never asked when it was made."""
+
+
+class _Room:
+    """What the kernels need for themselves."""
+
+    __slots__ = ("nodes", "numbers", "state", "table")
+
+    def __init__(self) -> None:
+        self.nodes, self.numbers, self.table = array("I"), array("Q"), array("Q", bytes(512))
+        self.state = memoryview(array("Q", bytes(16)))
+
+
+class SymCache:
+    """An open symcache; any number of threads may ask it at a time."""
+
+    def __init__(self, container: Container) -> None:
+        self.container = container
+        self.path = container.path
+        meta = container.piece("meta", 0, META.size)
+        self._base, width, self._count, self._name_count, self._file_count, *_ = META.unpack(meta)
+        if width not in (4, 8):
+            raise self.error("meta", 8, f"addresses of {width} bytes")
+        code: Literal["I", "Q"] = "I" if width == 4 else "Q"
+        self._starts = self._column("starts", code, self._count)
+        self._sizes = self._column("sizes", code, self._count)
+        self._infos = self._column("infos", "I", self._count + 1)
+        self._texts: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
+        self._idle: list[_Room] = []  # of each that reads, as several threads may do at a time
+        self._all_names: tuple[memoryview[int], memoryview[int]] | None = None
+        self._index: tuple[Any, ...] | None = None
+        self._wide: tuple[memoryview, memoryview] | None = None
+        self._merged: dict[int, Record] = {}  # by entry: those that take long to read
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Map a file; `FormatError` if it is no symcache, or damaged where it was read."""
+        return cls(Container.open(path))
+
+    @classmethod
+    def from_container(cls, container: Container) -> Self:
+        """Of a container that is open."""
+        return cls(container)
+
+    @property
+    def head(self) -> Head:
+        return self.container.head
+
+    @property
+    def identity(self) -> Identity:
+        return self.container.head.identity
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has all of the image: then what it does not have is not there."""
+        return bool(self.container.head.flags & COMPLETE)
+
+    def find(self, vaddr: int) -> Located | None:
+        """The body whose code holds `vaddr`; None: no function has it. `NotCached`: a partial cache does not know."""
+        entry = self.entry_at(vaddr)
+        return self.located(entry) if entry >= 0 else None
+
+    def located(self, entry: int) -> Located | None:
+        """The body of an entry, as `locate_many` numbers them; None: known to be in no function."""
+        from icf.model import MemberFlag
+
+        record = self._record(entry)
+        if not record.names:
+            return None
+        first = self.entry_at(record.start)
+        if first != entry and (first < 0 or self._record(first) != record):
+            raise self.error("starts", 0, f"the function that goes on at entry {entry} is not at its start")
+        members = tuple(
+            CachedMember(self.text(names[0]), MemberFlag(flags), tuple(self.text(name) for name in names[1:]))
+            for names, flags in zip(record.names, record.flags, strict=True)
+        )
+        return Located(record.start, record.size_bytes, members, record.is_complete)
+
+    def frames(self, vaddr: int, member_idx: int = 0) -> list[CachedFrame]:
+        """What is at `vaddr` if its body is that member: innermost inlined call first, the function itself last.
+
+        Empty where no function is. `IndexError` for a member that the body does not have.
+        """
+        entry = self.entry_at(vaddr)
+        if entry < 0:
+            return []
+        record = self._record(entry)
+        if not record.names:
+            return []
+        return list(self.chains(record, [vaddr], member_idx)[0])
+
+    def frames_many(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
+        """`frames` of each address, of the first member; faster, as each function's record is read once."""
+        if len(vaddrs) >= MANY and self.is_complete:
+            return self._frames_of(vaddrs)
+        found: list[list[CachedFrame]] = [[] for _ in vaddrs]
+        for record, places in self.by_body(vaddrs):
+            here = [vaddrs[i] for i in places]
+            for i, frames in zip(places, self.chains(record, here), strict=True):
+                found[i] = list(frames)
+        return found
+
+    def _frames_of(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
+        from unwind.symcache.reader.many import FIRST, TooMany, frames_of, look_up_many
+
+        self.check_names()
+        was_collecting = gc.isenabled()
+        gc.disable()  # there is no garbage, and half a million new objects would be looked through time and again
+        try:
+            return frames_of(self, look_up_many(self, vaddrs, True, FIRST))
+        except TooMany:
+            half = len(vaddrs) // 2
+            return self._frames_of(vaddrs[:half]) + self._frames_of(vaddrs[half:])
+        finally:
+            if was_collecting:
+                gc.enable()
+
+    def by_body(self, vaddrs: Sequence[int]) -> Iterator[tuple[Record, list[int]]]:
+        """The bodies that hold some of the addresses, and which: their places in `vaddrs`, addresses ascending."""
+        if len(vaddrs) >= MANY:
+            self.check_names()
+        order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
+        at = 0
+        while at < len(order):
+            entry = self.entry_at(vaddrs[order[at]])
+            if entry < 0:
+                at += 1
+                continue
+            end = self._base + self._starts[entry] + self._sizes[entry]
+            last = at
+            while last < len(order) and vaddrs[order[last]] < end:
+                last += 1
+            record = self._record(entry)
+            if record.names:
+                yield record, order[at:last]
+            at = last
+
+    def linkage_names(self, record: Record) -> list[str]:
+        """The names of the members of a body."""
+        return [self.text(names[0]) for names in record.names]
+
+    def members(self, entry: int) -> tuple[list[str], bool]:
+        """Their names by the body's entry, and whether these are all."""
+        record = self._record(entry)
+        return self.linkage_names(record), record.is_complete
+
+    def check_names(self) -> None:
+        """Check all names at once, as many are asked for."""
+        if self._all_names is None:
+            offsets = self._column("nameoff", "I", self._name_count + 1)
+            self._all_names = offsets, self.container.section("names")
+
+    @property
+    def string_counts(self) -> tuple[int, int]:
+        """How many names and paths there are."""
+        return self._name_count, self._file_count
+
+    def addresses(self, name: str) -> list[int]:
+        """Where the functions of a linkage name start; empty: the image has none."""
+        encoded = name.encode("utf-8", _STR)
+        hashes = self._column("hashes", "I", self.container.section_size_bytes("hashes") // 4)
+        entries = self._column("nameidx", "I", len(hashes))
+        value = zlib.crc32(encoded)
+        found = set()
+        for i in range(bisect_left(hashes, value), bisect_right(hashes, value)):
+            if entries[i] >= self._count:
+                raise self.error("nameidx", 4 * i, f"entry {entries[i]} is none of {self._count}")
+            record = self._record(entries[i])
+            if any(self.text(number) == name for names in record.names for number in names):
+                found.add(record.start)
+        if not self.is_complete:
+            raise NotCached(f"{self.path}: is partial: nobody asked where {name} is")
+        return sorted(found)
+
+    def locate_many(self, vaddrs: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The entry that holds each address, -1 where none does: for bulk work; `located` tells of an entry."""
+        import numpy as np
+
+        from unwind.symcache.reader._look_up import locate, make_index
+
+        if self._index is None:
+            starts, sizes = (np.asarray(column) for column in self.wide_columns()[1:3])
+            span = int(starts[-1] + sizes[-1]) if len(starts) else 0
+            shift = max((span // max(2 * len(starts), 1)).bit_length() - 1, 0)
+            index = np.empty((span >> shift) + 1, np.uint32)
+            make_index(starts.data, shift, index.data)
+            self._index = starts.data, sizes.data, shift, index.data
+        starts, sizes, shift, index = self._index
+        asked = np.ascontiguousarray(vaddrs, np.uint64)
+        found = np.empty(len(asked), np.int64)
+        locate(starts, sizes, self._base, shift, index, asked.data, found.data)
+        return found
+
+    def wide_columns(self) -> tuple[int, memoryview, memoryview, memoryview]:
+        """The base of the addresses; for each entry where it starts (less that), its size, where its record is."""
+        if self._wide is None:
+            self._wide = memoryview(array("Q", self._starts)), memoryview(array("Q", self._sizes))
+        return self._base, *self._wide, self._infos
+
+    def error(self, section: str, offset: int, problem: str) -> FormatError:
+        return FormatError(self.path, section, offset, problem)
+
+    def _column(self, section: str, code: Literal["I", "Q"], count: int) -> memoryview[int]:
+        size_bytes = count * (8 if code == "Q" else 4)
+        if self.container.section_size_bytes(section) < size_bytes:
+            raise self.error(section, 0, f"is shorter than {count} numbers")
+        return self.container.piece(section, 0, size_bytes).cast(code)
+
+    def entry_at(self, vaddr: int) -> int:
+        """The entry that holds an address, -1 for none; `located` tells of it."""
+        offset = vaddr - self._base
+        entry = bisect_right(self._starts, offset) - 1
+        if entry >= 0 and offset < self._starts[entry] + self._sizes[entry]:
+            return entry
+        if not self.is_complete:
+            raise NotCached(f"{self.path}: is partial: nobody asked what is at {vaddr:#x}")
+        return -1
+
+    def _record(self, entry: int) -> Record:
+        """Who is at an entry, or at the function that goes on there."""
+        known = self._merged.get(entry)
+        if known is not None:
+            return known
+        record = self._read_record(entry)
+        if len(record.names) > _FEW:
+            if sum(len(each.names) for each in self._merged.values()) > _KEPT_MEMBERS:
+                self._merged.clear()
+            self._merged[entry] = record
+        return record
+
+    def _read_record(self, entry: int) -> Record:
+        room = self._take_room()
+        try:
+            return self._read_record_in(room, entry)
+        finally:
+            self._idle.append(room)
+
+    def _take_room(self) -> _Room:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Room()
+
+    def _read_record_in(self, room: _Room, entry: int) -> Record:
+        checked = -1
+        while True:
+            if checked != entry:  # else this is the function that goes on at the entry
+                self.container.piece("records", self._infos[entry], self._infos[entry + 1] - self._infos[entry])
+                checked = entry
+            table = memoryview(room.table)
+            count = read_members(self.container.unchecked("records"), self._infos, entry, table, room.state)
+            if table[0] != entry:
+                entry = table[0]
+            elif count == -1:
+                raise self.error("records", room.state[_FAULT] - 1, "who is at this entry breaks a rule")
+            elif count >= 0:
+                break
+            else:
+                room.table = array("Q", bytes(16 * len(table)))
+        head = table[1]
+        names, flags, payloads = [], [], []
+        at = 3
+        for _ in range(count):
+            name, bits, start, size_bytes, alias_count = table[at : at + 5]
+            at += 5 + alias_count
+            names.append((name, *table[at - alias_count : at]))
+            flags.append(bits)
+            payloads.append((start, size_bytes))
+        size_bytes = table[2] if head & SIZED else self._sizes[entry]
+        start = self._base + self._starts[entry]
+        if start + size_bytes > 1 << 64:
+            raise self.error("sizes", 0, f"function of {size_bytes} bytes at {start:#x} ends beyond the address space")
+        return Record(start, size_bytes, bool(head & ALL_KNOWN), tuple(names), tuple(flags), tuple(payloads))
+
+    def chains(self, record: Record, vaddrs: list[int], member_idx: int = 0) -> list[Frames]:
+        """The frames at addresses, ascending, of one body."""
+        if not 0 <= member_idx < len(record.names):
+            raise IndexError(f"member {member_idx} of {len(record.names)}")
+        at, size_bytes = record.payloads[member_idx]
+        own_name = self.text(record.names[member_idx][0])
+        if not size_bytes:
+            return [(CachedFrame(own_name, "", 0, 0, False),)] * len(vaddrs)
+        self.container.piece("records", at, size_bytes)
+        room = self._take_room()
+        try:
+            return self._chains_in(room, own_name, record.start, at, size_bytes, vaddrs)
+        finally:
+            self._idle.append(room)
+
+    def _chains_in(
+        self, room: _Room, own_name: str, base: int, at: int, size_bytes: int, vaddrs: list[int]
+    ) -> list[Frames]:
+        data = self.container.unchecked("records")
+        asked = memoryview(array("Q", vaddrs))
+        found = memoryview(bytearray(16 * len(vaddrs))).cast("I", (4, len(vaddrs)))
+        width = _MIN_NODES
+        if len(room.numbers) < size_bytes + _SPARE:
+            room.numbers = array("Q", bytes(8 * (size_bytes + _SPARE)))
+        numbers = memoryview(room.numbers)
+        while True:
+            if len(room.nodes) < 8 * width:
+                room.nodes = array("I", bytes(32 * width))
+            width = len(room.nodes) // 8
+            nodes = memoryview(room.nodes).cast("B").cast("I", (8, width))
+            count = decode(data, at, size_bytes, base, asked, 0, len(asked), numbers, nodes, found)
+            if count >= -1:
+                break
+            width = -2 - count + 1
+        if count < 0:
+            raise self.error("records", at, "lines and inlined calls break a rule")
+        return [self._chain(room.nodes, own_name, width, *place) for place in zip(*found.tolist(), strict=True)]
+
+    def _chain(
+        self, nodes: array[int], own_name: str, width: int, node: int, file: int, line: int, column: int
+    ) -> Frames:
+        """The frames of a place that `decode` found in the nodes it left, `width` in a column."""
+        frames = []
+        while node:
+            frames.append(_new(CachedFrame, (self.text(nodes[width + node]), self.path_of(file), line, column, True)))
+            file, line, column = nodes[2 * width + node], nodes[3 * width + node], nodes[4 * width + node]
+            node = nodes[node]
+        frames.append(_new(CachedFrame, (own_name, self.path_of(file), line, column, False)))
+        return tuple(frames)
+
+    def text(self, number: int) -> str:
+        """The name of a number."""
+        text = self._texts.get(number)
+        if text is None:
+            if number >= self._name_count:
+                raise self.error("records", 0, f"name {number} is none of {self._name_count}")
+            if self._all_names is None:
+                start, end = self.container.piece("nameoff", 4 * number, 8).cast("I")
+                piece = self.container.piece("names", start, end - start - 1)
+            else:
+                offsets, names = self._all_names
+                piece = names[offsets[number] : offsets[number + 1] - 1]
+            text = self._texts[number] = str(piece, "utf-8", _STR)
+        return text
+
+    def path_of(self, number: int) -> str:
+        """The path of a number."""
+        path = self._paths.get(number)
+        if path is None:
+            if number >= self._file_count:
+                raise self.error("records", 0, f"file {number} is none of {self._file_count}")
+            directory, base = self.container.piece("fileoff", 8 * number, 8).cast("I")
+            path = self._paths[number] = self._string("files", directory) + self._string("files", base)
+        return path
+
+    def _string(self, section: str, start: int) -> str:
+        limit = self.container.section_size_bytes(section)
+        step = 128
+        while start < limit:
+            piece = bytes(self.container.piece(section, start, min(step, limit - start)))
+            end = piece.find(0)
+            if end >= 0:
+                return str(piece[:end], "utf-8", _STR)
+            if step >= limit - start:
+                break
+            step *= 4
+        raise self.error(section, start, "string has no end")

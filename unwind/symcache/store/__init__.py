@@ -1,0 +1,1 @@
+"""Keeps symcaches in a folder: finds, locks, replaces, evicts."""

@@ -1,0 +1,82 @@
+"""Whether a folder is this user's folder of symcaches: only then is it read, written to, or tidied.
+
+A symcache answers in place of its image, so whoever can write one decides what every frame is called. A folder counts
+if it belongs to the user who runs this process and no other user may write to it. The folder of another user, which
+root has where HOME is that user's, and a folder that all may write to, are not used: a line says why, and symbols are
+then made in memory.
+
+The folder also has to be one of symcaches. `--cache-dir` may name any folder, and what is in it is taken away when it
+is too much. So a new folder gets a marker, the file `icf-symcaches`. A folder without a marker counts if it is empty,
+or has only entries in it, as earlier versions left them; one with anything else in it is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from unwind.symcache.format.identity import Recognized
+
+COMPLETE, PARTIAL, STAMPS, MARKER = ".symcache", ".partial", "stamps", "icf-symcaches"
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_HEX = frozenset("0123456789abcdef")
+_RANDOM_DIGITS = 16  # of `icf.newfile`
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Whether a file or folder belongs to this user, and no other user may write to it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
+
+
+def problem_of(path: str) -> str | None:
+    """Why the folder at `path` is not used; empty if it is; None if it is not there yet."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    if not stat.S_ISDIR(status.st_mode):
+        return "is not a folder"
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"other users may write to it (mode {stat.S_IMODE(status.st_mode):o})"
+    try:
+        if os.path.lexists(os.path.join(path, MARKER)):
+            return ""
+        strange = sorted(name for name in os.listdir(path) if not (name == STAMPS or is_entry(name) or is_left(name)))
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return f"is no folder of symcaches, as it has {strange[0]!r} in it" if strange else ""
+
+
+def problem_of_home(path: str) -> str:
+    """Why no folder is made in the home at `path`."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        return f"{path}: {(error.strerror or str(error)).lower()}"
+    return "" if status.st_uid == os.geteuid() else f"{path} belongs to user {status.st_uid}"
+
+
+def is_entry(name: str) -> bool:
+    """Whether a file is called as a symcache is, complete or partial."""
+    stem, kind = os.path.splitext(name)
+    return kind in (COMPLETE, PARTIAL) and Recognized.parse(stem) is not None
+
+
+def is_left(name: str) -> bool:
+    """Whether a file is called as a lock or a file that is being written, which a killed builder leaves."""
+    if not name.startswith("."):
+        return False
+    stem, _, last = name[1:].rpartition(".")
+    if last != "lock" and (len(last) != _RANDOM_DIGITS or not _HEX.issuperset(last)):
+        return False
+    return is_entry(stem) or Recognized.parse(stem) is not None
+
+
+def is_stamp(name: str) -> bool:
+    """Whether a link is called as a stamp of a file is."""
+    parts = name.split("-")
+    return len(parts) == 5 and all(part and _HEX.issuperset(part) for part in parts)

@@ -1,0 +1,104 @@
+"""What is in the folder of symcaches, and what goes when that is too much.
+
+When the files together have more than `limit_bytes` of the folder, those that were not used for the longest time go.
+Whoever has one open keeps it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from unwind.symcache.format.identity import Recognized
+from unwind.symcache.store.folder import Folder, complain
+from unwind.symcache.store.ownership import STAMPS, is_entry, is_left, is_own, is_stamp
+
+_LEFTOVER_S = 3600.0
+
+
+class Entry(NamedTuple):
+    """A file of the folder."""
+
+    name: str  # with what tells its kind
+    path: str
+    size_bytes: int
+    used_s: float  # since 1970
+
+
+def entries_of(folder: Folder) -> list[Entry]:
+    """All entries, by name."""
+    found = []
+    if folder.problem:
+        complain(folder, folder.problem)
+        return []
+    with suppress(OSError), os.scandir(folder.path) as listed:
+        for each in listed:
+            if not is_entry(each.name):
+                continue
+            with suppress(OSError):
+                status = each.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode):
+                    found.append(Entry(each.name, each.path, status.st_size, status.st_mtime))
+    return sorted(found)
+
+
+def shrink(folder: Folder, keep: str = "", limit_bytes: int | None = None) -> list[Entry]:
+    """Take away what was not used for the longest time until the bound holds; gives what went."""
+    limit = folder.limit_bytes if limit_bytes is None else limit_bytes
+    found = entries_of(folder)
+    excess_bytes = sum(each.size_bytes for each in found) - limit
+    gone = []
+    for each in sorted(found, key=lambda each: each.used_s):
+        if excess_bytes <= 0:
+            break
+        if each.name != keep:
+            folder.remove(each.name)
+            gone.append(each)
+            excess_bytes -= each.size_bytes
+    tidy(folder)
+    return gone
+
+
+def tidy(folder: Folder) -> None:
+    """Take away links that lead to nothing, and what a builder has left behind when it was killed.
+
+    Only names that this program gives are touched, and only in the folder that was checked: no link is followed.
+    """
+    stems = {os.path.splitext(each.name)[0] for each in entries_of(folder)}
+    with suppress(OSError), _opened(folder.path) as top:
+        for name in os.listdir(top):
+            with suppress(OSError):
+                if is_left(name) and _is_old_file(name, top):
+                    os.unlink(name, dir_fd=top)
+        with _opened(STAMPS, top) as stamps:
+            for name in os.listdir(stamps):
+                with suppress(OSError):
+                    if is_stamp(name) and _leads_to_nothing(os.readlink(name, dir_fd=stamps), stems):
+                        os.unlink(name, dir_fd=stamps)
+
+
+@contextmanager
+def _opened(name: str, dir_fd: int | None = None) -> Iterator[int]:
+    """A descriptor of a folder that is this user's own; `OSError` for all others."""
+    no_link = os.O_NOFOLLOW if dir_fd is not None else 0
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | no_link, dir_fd=dir_fd)
+    try:
+        if not is_own(os.fstat(fd)):
+            raise PermissionError(errno.EPERM, "is not this user's own", name)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _is_old_file(name: str, dir_fd: int) -> bool:
+    status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    return stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > _LEFTOVER_S
+
+
+def _leads_to_nothing(target: str, stems: set[str]) -> bool:
+    return target not in stems and Recognized.parse(target) is not None

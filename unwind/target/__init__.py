@@ -1,0 +1,1 @@
+"""Opens what stacks are resolved with: an image, a list of modules, a running process."""

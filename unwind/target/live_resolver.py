@@ -1,0 +1,86 @@
+"""Resolve the stacks of a running process: run-time addresses, modules that come and go, frames made at run time.
+
+What a stack's addresses mean is asked anew for each stack (`unwind.process.live.live_process`). As long as no code
+comes or goes the resolver stays, with all that it remembers; after that there is another. A function made at run time
+has one name; to the resolver it is a frame in no known module, which may call whatever a pointer leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+from icf.model import Verdict
+from unwind.process.jit.code import JitCode
+from unwind.process.live.live_process import LiveModule, LiveProcess
+from unwind.process.process import Candidates, Module, Process
+from unwind.program.exports import Exports, ImageExports
+from unwind.program.program import Program
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.chain import Step
+from unwind.resolve.resolver import Addresses, Answers, Exact, Resolver
+from unwind.resolve.vptrs import Vptrs
+
+Load = Callable[[LiveModule, Exports, Candidates], Program]
+_JIT_LIMIT = 1 << 16
+
+
+class LiveResolver(Resolver):
+    """A resolver of a process that goes on running; `load` makes the program of a module."""
+
+    def __init__(self, live: LiveProcess, load: Load) -> None:
+        self._live, self._load = live, load
+        self._jit: dict[tuple[int, JitCode], FrameAnswer] = {}
+        self._jit_of: dict[FrameAnswer, JitCode] = {}
+        self._renew()
+
+    def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
+        """An answer for each frame of a stack, innermost first; `IcfError` when the process has ended."""
+        jit = self._jit_at(addresses, exact)
+        answers = super().resolve(addresses, vptrs, exact)
+        if not jit:
+            return answers
+        return tuple(jit.get(idx, answer) for idx, answer in enumerate(answers))
+
+    def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
+        """The steps behind the answers for a stack, innermost first."""
+        self._jit_at(addresses, exact)
+        return super().steps(addresses, vptrs, exact)
+
+    def jit_of(self, answer: FrameAnswer) -> JitCode | None:
+        """The function made at run time that an answer is about."""
+        return self._jit_of.get(answer)
+
+    def _jit_at(self, addresses: Sequence[int | None], exact: Collection[int]) -> dict[int, FrameAnswer]:
+        """The frames that were made at run time, by index; the resolver then knows the modules of now."""
+        known = [(idx, address) for idx, address in enumerate(addresses) if address is not None]
+        places = self._live.where_many([address - (idx > 0 and idx not in exact) for idx, address in known])
+        found = {
+            idx: self._answer(address, place.jit)
+            for (idx, address), place in zip(known, places, strict=True)
+            if place.jit is not None
+        }
+        if self._generation != self._live.generation:
+            self._renew()
+        return found
+
+    def _renew(self) -> None:
+        modules: list[Module] = []
+        for each in self._live.modules():
+            if not modules or each.start >= modules[-1].end:
+                exports = ImageExports(each.image)
+                load = partial(self._load, each, exports)
+                modules.append(Module(each.path, each.bias, each.start, each.end, load, exports))
+        super().__init__(Process(modules))
+        self._generation = self._live.generation
+
+    def _answer(self, address: int, code: JitCode) -> FrameAnswer:
+        answer = self._jit.get((address, code))
+        if answer is None:
+            if len(self._jit) > _JIT_LIMIT:
+                self._jit.clear()
+                self._jit_of.clear()
+            answer = FrameAnswer(address, Verdict.UNMERGED, code.name, vaddr=address)
+            self._jit[address, code] = answer
+            self._jit_of[answer] = code
+        return answer

@@ -1,0 +1,1 @@
+"""Writers of resolved stacks: one file for each output."""

@@ -1,0 +1,94 @@
+"""Write resolved stacks as JSON: one object a line for each stack, in order.
+
+    {"frames":[{"address":"0x401136","verdict":"unique","name":"f(int)","linkage_name":"_Z1fi","candidates":[],
+     "candidate_names":[],"file":"a.cc","line":12,"column":7,"inlines":[],"evidence":"relocation"},...],"weight":1}
+
+`name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
+names still possible otherwise, and `candidate_names` the same functions demangled, in the same order. `file`, `line`
+and `column` are a place in that very function, and null where they are not certain; `inlines` are the functions inlined
+there, innermost first, with `name`, `linkage_name`, `file`, `line` and `column` of their own. `address` is null for a
+frame outside of the image. `aliases`, where there are some, are further symbols of the function that `name` says. With
+`icf resolve --modules` each frame has `"module"`, the path of its image, or null.
+
+There is a frame for each address. Where tail calls have left frames out between one and its caller, it has
+`"tail_calls"`, a list of such objects, innermost first, whose `address` is that of the jump, or null if it was one of
+several. With `icf resolve --explain` each frame has `"explain"`, a list of facts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+
+from icf.demangle import demangle
+from icf.model import Verdict
+from unwind.resolve.answer import Facts, FrameAnswer
+from unwind.samples.stack import Stack
+from unwind.symcache.reader.found import CachedFrame
+
+FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]  # innermost inlined function first, the function itself last
+_KEPT_FRAMES = 1 << 18
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_NO_FRAME = CachedFrame("", "", 0, 0, False)
+
+
+class JsonWriter:
+    """Turns answers into lines; `frames_of` gives what is inlined in a frame, and the places."""
+
+    def __init__(self, frames_of: FramesOf, *, with_modules: bool = False) -> None:
+        self._frames_of = frames_of
+        self._with_modules = with_modules
+        self._frames: dict[FrameAnswer, str] = {}
+
+    def line(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
+        """One object, with its newline; `facts` explain its frames."""
+        if facts is not None:
+            left = iter(facts)
+            frames = ",".join([self._frame(answer, left) for answer in answers])
+            return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
+        known = self._frames
+        try:
+            frames = ",".join([known[answer] for answer in answers])
+        except KeyError:
+            if len(known) > _KEPT_FRAMES:
+                known.clear()
+            for answer in answers:
+                if answer not in known:
+                    known[answer] = self._frame(answer)
+            frames = ",".join([known[answer] for answer in answers])
+        return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
+
+    def _frame(self, answer: FrameAnswer, facts: Iterator[list[str]] | None = None) -> str:
+        return _encode(self._object(answer, facts))
+
+    def _object(self, answer: FrameAnswer, facts: Iterator[list[str]] | None) -> dict[str, object]:
+        """A frame; takes from `facts` those of itself and of the frames that tail calls left out above it."""
+        *inlined, own = self._frames_of(answer) or (_NO_FRAME,)
+        candidates = () if answer.verdict is Verdict.UNKNOWN else answer.candidates
+        frame: dict[str, object] = {
+            "address": None if answer.address is None else f"{answer.address:#x}",
+            "verdict": answer.verdict.value,
+            "name": answer.name,
+            "linkage_name": answer.linkage_name,
+            "candidates": candidates,
+            "candidate_names": [demangle(name) for name in candidates],
+            **_place(own),
+            "inlines": [
+                {"name": demangle(each.linkage_name), "linkage_name": each.linkage_name, **_place(each)}
+                for each in inlined
+            ],
+            "evidence": answer.evidence,
+        }
+        if answer.body is not None and answer.member_idx >= 0 and answer.body.members[answer.member_idx].aliases:
+            frame["aliases"] = answer.body.members[answer.member_idx].aliases
+        if self._with_modules:
+            frame["module"] = answer.module or None
+        if facts is not None:
+            frame["explain"] = next(facts)
+        if answer.missing:
+            frame["tail_calls"] = [self._object(missing, facts) for missing in answer.missing]
+        return frame
+
+
+def _place(frame: CachedFrame) -> dict[str, object]:
+    return {"file": frame.file or None, "line": frame.line or None, "column": frame.column or None}

@@ -1,0 +1,116 @@
+"""Write resolved stacks for people: a block for each stack, an indented line for each candidate.
+
+    stack 1, seen 42 times
+        0x0000000000401136  std::max(int, int) (bits/stl_algo.h:257)  [inlined]
+    #0  0x0000000000401136  fir::taps(int) (src/fir.cc:12)  [unique, relocation]
+    #1  0x0000000000401180  one of 2  [ambiguous: indirect call before 0x4011f0]
+            fir::left()
+            fir::right()
+    #2  0x00000000004011f0  main (src/main.cc:40)
+    #3                   ?  [unknown: outside of the image]
+
+An unmerged function, the usual case, has no remark. Functions that are inlined in one stand above it, without a number;
+the line of each is where it calls the one above. A frame that a tail call has left out of the stack has no number;
+its address is that of the jump:
+
+    #0  0x0000000000401136  Account::find(int) (src/account.cc:12)
+        0x00000000004011a0  Bank::find(int) (src/bank.cc:31)  [tail call]
+    #1  0x00000000004011f0  main (src/main.cc:40)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from icf.demangle import demangle
+from icf.model import Verdict
+from icf.printable import printable
+from unwind.resolve.answer import Facts, FrameAnswer
+from unwind.samples.stack import Stack
+from unwind.symcache.reader.found import CachedFrame
+
+FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]  # innermost inlined function first, the function itself last
+_SHOWN_CANDIDATES = 16
+_KEPT_FRAMES = 1 << 18
+
+
+class TextWriter:
+    """Turns answers into blocks of text; `frames_of` gives what is inlined in a frame, and the places."""
+
+    def __init__(self, frames_of: FramesOf) -> None:
+        self._frames_of = frames_of
+        # by the width of a frame's number: what stands before that, and after it
+        self._frames: dict[int, dict[FrameAnswer, tuple[str, str]]] = {}
+        self._stack_count = 0
+
+    def block(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
+        """The lines of one stack, with an empty one after them; `facts` explain its frames."""
+        self._stack_count += 1
+        width = len(str(len(answers) - 1)) + 1
+        known = self._frames.setdefault(width, {})
+        if len(known) > _KEPT_FRAMES:
+            known.clear()
+        weight = f", seen {stack.weight:,} times" if stack.weight > 1 else ""
+        pieces = [f"stack {self._stack_count}{weight}\n"]
+        explained = iter(facts or ())
+        for idx, answer in enumerate(answers):
+            frame = known.get(answer) if facts is None else self._lines(answer, width, explained)
+            if frame is None:
+                frame = known[answer] = self._lines(answer, width, explained)
+            pieces += (frame[0], f"#{idx}".ljust(width), frame[1])
+        pieces.append("\n")
+        return "".join(pieces)
+
+    def _lines(self, answer: FrameAnswer, width: int, explained: Iterator[list[str]]) -> tuple[str, str]:
+        """The lines of an answer up to its number, and from there on; takes from `explained` what it is about."""
+        indent = " " * (width + 2)
+        *inlined, own = self._frame(answer)
+        before = "".join([f"{indent}{text}\n" for text in inlined])
+        after = [f"  {own}\n", *_facts(explained)]
+        for missing in answer.missing:
+            after += [f"{indent}{text}\n" for text in self._frame(missing)]
+            after += _facts(explained)
+        return before, "".join(after)
+
+    def _frame(self, answer: FrameAnswer) -> list[str]:
+        address = "?".rjust(18) if answer.address is None else f"{answer.address:#018x}"
+        inlined: list[str] = []
+        words = [address]
+        remarks = [answer.verdict.value] if answer.verdict is not Verdict.UNMERGED else []
+        if answer.name is not None:
+            frames = self._frames_of(answer)
+            words.append(answer.name + _place(frames[-1]) if frames else answer.name)
+            for each in frames[:-1]:
+                inlined.append(printable(f"{address}  {demangle(each.linkage_name)}{_place(each)}  [inlined]"))
+        elif answer.candidates:
+            words.append(_COUNTED[answer.verdict].format(len(answer.candidates)))
+        if answer.module:
+            words[-1] += f" in {os.path.basename(answer.module)}"
+        if answer.evidence:
+            remarks.append(answer.evidence)
+        if answer.tail_call:
+            remarks.append("tail call")
+        if remarks:
+            reason = f": {answer.reason}" if answer.reason else ""
+            words.append(f"[{', '.join(remarks)}{reason}]")
+        shown = [printable(demangle(name)) for name in answer.candidates[:_SHOWN_CANDIDATES]]
+        more = len(answer.candidates) - len(shown)
+        if more > 0:
+            shown.append(f"and {more} more")
+        return [*inlined, "\n        ".join([printable("  ".join(words)), *shown])]
+
+
+def _facts(explained: Iterator[list[str]]) -> list[str]:
+    return [f"        - {printable(fact)}\n" for fact in next(explained, ())]
+
+
+def _place(frame: CachedFrame) -> str:
+    return f" ({frame.file}:{frame.line})" if frame.file and frame.line else ""
+
+
+_COUNTED = {
+    Verdict.AMBIGUOUS: "one of {}",
+    Verdict.NARROWED: "one of {} left",
+    Verdict.CONTRADICTED: "none of {} fits",
+}
