@@ -9,6 +9,7 @@
     folds/       fold classes: who shares a body
     tables/      .debug_dcall, .debug_vcall, .debug_icf and what annotated objects carry: read and written
     linkinputs/  the objects of a link, link maps, response files
+    linkers      what each linker keeps, drops, overwrites and folds
     cli          the command `icf`; its verbs are in cmd_* here, in `linkpass` and in `unwind`
 
 A `_name.py` is a kernel: compiled by an install, plain Python where there is no compiler (`icf.kernels`).

@@ -54,14 +54,16 @@ def run(args: Arguments) -> int:
     command = parse_link_command(words)
     if not command.links or not is_file(command.output):
         _become(words)
-    if not (command.folds and command.linker):
+    if not (command.folds and command.linker.name):
         command = ask_driver(command)
     if not command.folds:
         if args.strict or args.summary:
-            linker = "GNU ld folds nothing" if command.linker == "bfd" else "no --icf among the options of this link"
+            why = (
+                "no --icf among the options of this link" if command.linker.folds_functions else "GNU ld folds nothing"
+            )
             unknown = "" if passes_words_on(command) else f" (what {words[0]} adds is not known)"
             kind = "error: " if args.strict else ""
-            say(f"icf link: {kind}{command.output}: not folded: {linker}{unknown}")
+            say(f"icf link: {kind}{command.output}: not folded: {why}{unknown}")
         if args.strict:
             return _EXIT_FAILED
         _become(words)

@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
             " the linker leaves no trace: only all --objects name them, or with gold --icf-report"
         )
     say(*merging_note(summary.image, summary.merging_compilers))
-    if summary.keep_unique is not None and summary.keep_unique.linker == "mold":
-        say(f"icf: warning: {args.keep_unique_out}: mold has no --keep-unique, lld and gold have it")
+    if summary.keep_unique is not None and (linker := summary.keep_unique.linker).lacks_keep_unique:
+        say(f"icf: warning: {args.keep_unique_out}: {linker.name} has no --keep-unique, lld and gold have it")
     if summary.keep_unique is not None and (names := summary.keep_unique.unwritable):
         say(
             f"icf: warning: {args.keep_unique_out}: left out, as an option cannot name them safely:"
@@ -89,8 +89,9 @@ def run(args: argparse.Namespace) -> int:
         document = asdict(summary) | {"unread_units": [str(error) for error in summary.unread_units]}
         if summary.keep_unique is not None:
             functions = [kept._asdict() for kept in summary.keep_unique.functions]
+            shown = {"functions": functions, "linker": summary.keep_unique.linker.name}
             total = {"size_bytes": summary.keep_unique.size_bytes}
-            document["keep_unique"] = summary.keep_unique._asdict() | {"functions": functions} | total
+            document["keep_unique"] = summary.keep_unique._asdict() | shown | total
         print(json.dumps(document))
     elif not args.quiet:
         print("\n".join(summary_lines(summary)))

@@ -14,10 +14,10 @@ member. So callees come first, and members that already differ by what they call
 gold folds first, and then takes what is to be kept out again. So there callers stay folded, and the function that gold
 has folded the others into stays with them, named or not. Where it is not known which one that is, all are named.
 
-gold and lld know the option, for symbols that are global in the objects; mold does not. A response file has no
-comments. Both split it as GNU does (`icf.linkinputs.responsefile`), so quotes, backslashes and blanks are escaped. A
-name with a control character is left out: a newline that one reader takes as the end of an option would let a name in
-an object give the linker options of its own.
+gold and lld know the option, for symbols that are global in the objects, hidden ones too; mold does not. A response
+file has no comments. Both split it as GNU does (`icf.linkinputs.responsefile`), so quotes, backslashes and blanks are
+escaped. A name with a control character is left out: a newline that one reader takes as the end of an option would let
+a name in an object give the linker options of its own.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from icf.linkers import Linker
 from icf.linkinputs.responsefile import escaped
 from icf.model import ALL_MEMBERS, ClassFlag, FoldClass, Member, MemberFlag, TailCall
 from icf.tables.dcall import DirectCalls
 from icf.tables.pointed import pointed_at
 
 _Node = tuple[int, int]  # class and member, by their indices
-_INTERNAL = ("_ZL", "_ZN12_GLOBAL__N_1", "_ZZL", "_ZZN12_GLOBAL__N_1")
+_INTERNAL = ("_ZL", "_ZZL")
+_ANONYMOUS = "12_GLOBAL__N_1"
 
 
 class Kept(NamedTuple):
@@ -48,7 +50,7 @@ class KeepUnique(NamedTuple):
     functions: list[Kept]
     caller_bytes: int  # of functions that are no longer folded because what they call is not
     impossible: list[str]  # local functions, which linkers do not let one name: their frames stay ambiguous
-    linker: str
+    linker: Linker
     unlisted: int  # bodies that functions may share which nothing names: likewise
     unwritable: list[str]  # symbols that have a control character, or no name: the response file leaves them out
 
@@ -64,7 +66,7 @@ class KeepUnique(NamedTuple):
 
 
 def find_keep_unique(
-    classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls, linker: str
+    classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls, linker: Linker
 ) -> KeepUnique:
     """The fewest functions to keep, by what the tables know."""
     return _Planner(classes, tail_calls, calls, linker).plan()
@@ -72,12 +74,11 @@ def find_keep_unique(
 
 class _Planner:
     def __init__(
-        self, classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls, linker: str
+        self, classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls, linker: Linker
     ) -> None:
         self._classes = classes
         self._linker = linker
-        self._is_late = linker == "gold"
-        self._keeps_binding = linker == "lld"  # gold and mold make hidden symbols local
+        self._is_late = linker.folds_before_keeping
         self._pointed = pointed_at(classes, tail_calls)
         self._callees = _callees(classes, tail_calls, calls)
         self._group: dict[_Node, int] = {}  # members of a class that have one group are identical
@@ -130,8 +131,10 @@ class _Planner:
     def _can_be_named(self, member: Member) -> bool:
         if member.flags & MemberFlag.NAMELESS:
             return False
-        is_hidden = not self._keeps_binding and member.name.startswith("_Z") and not member.name.startswith(_INTERNAL)
-        return not member.flags & MemberFlag.LOCAL or is_hidden
+        if not member.flags & MemberFlag.LOCAL:
+            return True
+        # hidden functions are local in the image, and global in their object; C++ names tell them from local ones
+        return member.name.startswith("_Z") and not member.name.startswith(_INTERNAL) and _ANONYMOUS not in member.name
 
     def _signature(self, class_idx: int, idx: int) -> tuple[int, ...]:
         """The groups of what a member calls, at the places where that is known of all members."""

@@ -17,6 +17,7 @@ from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import FormatError, IcfError
+from icf.linkers import KeptSymbols
 from icf.model import ImageFlag
 from icf.tables import ANNOTATION_SECTION
 from icf.vtables.layout import Vtables
@@ -215,9 +216,10 @@ def _told(
     annotations: Annotations | None,
 ) -> Reported | list[FoldedSections] | None:
     """Who tells best of functions whose symbols the linker drops."""
-    if image.linker in ("gold", "mold") and report is None and objects is None and annotations is not None:
+    kept = image.linker.kept_symbols
+    if kept.may_lack_some and report is None and objects is None and annotations is not None:
         return annotations.reported()
-    if image.linker not in ("gold", "mold") or (objects is None and image.linker == "gold"):
+    if not kept.may_lack_some or (objects is None and kept is KeptSymbols.GLOBAL):
         return report
     from linkpass.objects.placed_functions import tell
 
@@ -228,7 +230,7 @@ def _complete_objects(
     linked: Linked, told: Reported | list[FoldedSections] | None, objects: LinkObjects | None
 ) -> LinkObjects | None:
     """The objects, if no object of the link is missing."""
-    if objects is None or (linked.image.linker in ("gold", "mold") and (told is None or isinstance(told, list))):
+    if objects is None or (linked.image.linker.kept_symbols.may_lack_some and (told is None or isinstance(told, list))):
         return None
     from linkpass.pointers.taken_by_object import are_complete
 

@@ -88,7 +88,7 @@ def read_links(root: Path, package: str) -> tuple[set[str], list[Link]]:
 
 
 def place_of(module: str, floors: tuple[str, ...]) -> tuple[str, int]:
-    """Return the folder or file of a module that has a floor, and which one: the lowest is 0. "": the package itself."""
+    """Return the folder or file of a module that has a floor, and its floor (0 is the lowest); "" is the package."""
     ranks = {name: rank for rank, names in enumerate(floors) for name in names.split()}
     name = module.partition(".")[2]
     if not name:

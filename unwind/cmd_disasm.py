@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from icf.arguments import Arguments, Parser
 
 _Places = Callable[[Region, int], SourcePlace | None]
-_FOLDING_LINKERS = ("gold", "lld", "mold")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -62,7 +61,8 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: Arguments) -> int:
     with open_image(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
-        if image.linker in _FOLDING_LINKERS and not (has_tables(image) or has_only_records(image) or are_stale(image)):
+        folds = image.linker.name and image.linker.folds_functions
+        if folds and not (has_tables(image) or has_only_records(image) or are_stale(image)):
             say(
                 f"icf: {args.exe} has no call-site tables, so names are those of the symbols, folded or not",
                 f"hint: {tables_hint(args.exe)}",

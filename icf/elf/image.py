@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from icf.elf.relocations import Relocations
     from icf.elf.symbols import Symbols
+    from icf.linkers import Linker
 
     _T = TypeVar("_T")
 
@@ -329,9 +330,10 @@ class Image:
         return find_code_digest(self)
 
     @cached_property
-    def linker(self) -> str:
-        """Who linked it: "lld", "gold", "mold", "bfd", or "" if nothing tells."""
-        return notes.find_linker(self) or notes.find_linker(self.debug)
+    def linker(self) -> Linker:
+        """The linker that made it, `icf.linkers.UNKNOWN` if nothing tells."""
+        found = notes.find_linker(self)
+        return found if found.name else notes.find_linker(self.debug)
 
     # Symbols and relocations
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from icf.elf.types import NT_GNU_BUILD_ID, PT_NOTE, SHT_NOTE
+from icf.linkers import BFD, GOLD, LLD, MOLD, UNKNOWN, Linker
 from icf.reader import Reader
 
 if TYPE_CHECKING:
@@ -48,16 +49,16 @@ def _note_areas(image: Image) -> Iterator[tuple[str, memoryview, int]]:
                 yield "PT_NOTE", notes, 8 if segment.align == 8 else 4
 
 
-def find_linker(image: Image) -> str:
-    """The linker's name as the project writes it, "" if nothing tells."""
+def find_linker(image: Image) -> Linker:
+    """Return the linker that made the image, by what it leaves there."""
     if image.section(".note.gnu.gold-version") is not None:
-        return "gold"
+        return GOLD
     comment = bytes(image.contents(".comment")[:_COMMENT_LIMIT_BYTES])
     for line in comment.split(b"\0"):
         if line.startswith(b"Linker: ") and b"LLD " in line:  # "Linker: Debian LLD 19.1.7"
-            return "lld"
+            return LLD
         if line.startswith(b"mold "):
-            return "mold"
+            return MOLD
     code, constants = image.section(".text"), image.section(".rodata")
     is_behind = code is not None and constants is not None and constants.vaddr > code.vaddr
-    return "bfd" if comment or is_behind else ""
+    return BFD if comment or is_behind else UNKNOWN

@@ -35,6 +35,7 @@ from icf.elf.types import (
     SYM_SIZE_BYTES,
 )
 from icf.errors import FormatError
+from icf.linkers import HiddenSymbols
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -243,4 +244,5 @@ def read_symbols(image: Image, section_idx: int) -> Symbols:
             extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
     strtab = image.contents(image.sections[section.link])
     raw = np.frombuffer(stored, dtype=SYM)
-    return Symbols(path, section.name, raw, strtab, extended, made_local_last=image.linker == "gold")
+    made_local_last = image.linker.hidden_symbols is HiddenSymbols.AFTER_ALL_FILES
+    return Symbols(path, section.name, raw, strtab, extended, made_local_last=made_local_last)

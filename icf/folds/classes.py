@@ -30,6 +30,7 @@ from icf.folds.original import lost_addresses
 from icf.folds.plain import Plain, ResolvedDies, find_plain
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import Tombstoned, is_unfolded
+from icf.linkers import KeptSymbols
 
 U64 = NDArray[np.uint64]
 _STB_LOCAL = 0
@@ -120,7 +121,7 @@ class FoldFinder:
         is like mold for local functions.
         """
         bare = ~np.isin(self.bodies.symbol_value, self.bodies.dwarf_low)
-        if self._tombstoned is not None and self.image.linker in ("lld", "mold"):
+        if self._tombstoned is not None and self.image.linker.overwrites_addresses:
             sizes = self.bodies.end - self.bodies.start
             alike = self.bodies.start[np.isin(sizes, self._tombstoned.nameless_sizes(self.image))]
             bare |= np.isin(self.bodies.symbol_value, alike)
@@ -176,7 +177,7 @@ class FoldFinder:
             global_names = {entry.name for entry in named if not entry.local}
             groups = group_dies(self.identities, dies, self._lost, global_names)
         told = self.reported.at(vaddr)
-        drops_names = self.image.linker in ("gold", "mold")
+        drops_names = self.image.linker.kept_symbols.may_lack_some
         members = match(self.identities, groups, named, told, self._knows_kept, drops_names, plain)
         self.reported.mark_kept(vaddr, members)
         members.sort(key=lambda member: (member.name, sorted(member.files), member.die))
@@ -190,13 +191,14 @@ class FoldFinder:
     @property
     def _knows_kept(self) -> bool:
         """Whether the image's own addresses are those of kept functions only."""
-        return self.identities is not None and self.image.linker in ("lld", "mold")
+        return self.identities is not None and self.image.linker.overwrites_addresses
 
     def _is_complete(self, vaddr: int) -> bool:
         """Whether all functions at the address are known: mold drops names, gold those of local functions."""
-        if self.reported.given or (self.image.linker == "lld" and not self.image.symbols.lacks_locals):
+        kept = self.image.linker.kept_symbols
+        if self.reported.given or (kept is KeptSymbols.ALL and not self.image.symbols.lacks_locals):
             return True
-        return self.functions is not None and self.image.linker != "mold"
+        return self.functions is not None and kept is not KeptSymbols.SOME
 
 
 def repeated(values: U64) -> U64:

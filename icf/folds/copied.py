@@ -95,7 +95,7 @@ def _lists_too_often(
     mine = np.isin(owner, units)
     ranges = _Cover(low, owner[mine], listed.low[mine], listed.high[mine])
     described = _Cover(low, unit, low, high)
-    is_silent = ~np.isin(unit, owner) if image.linker == "gold" else np.ones(len(unit), np.bool_)
+    is_silent = np.ones(len(unit), np.bool_) if image.linker.overwrites_addresses else ~np.isin(unit, owner)
     return np.unique(low[is_silent | (ranges.count(unit, low) > described.count(unit, low))])
 
 

@@ -22,6 +22,7 @@ from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
 from icf.folds.members import FoldMember, Told
 from icf.folds.report import FoldedSections, SectionRef
+from icf.linkers import KeptSymbols
 from icf.strings import hash_names, hash_table
 from icf.tables.pointed import thunk_target
 
@@ -114,7 +115,8 @@ def _symbols_of(ref: SectionRef) -> tuple[str, ...]:
 
 def _may_lack_names(image: Image, bodies: Bodies, vaddr: int) -> bool:
     """Whether the image may have lost functions at an address: mold drops symbols, gold keeps debug information."""
-    return image.linker == "mold" or (image.linker == "gold" and not len(bodies.dwarf_at(vaddr)))
+    kept = image.linker.kept_symbols
+    return kept is KeptSymbols.SOME or (kept is KeptSymbols.GLOBAL and not len(bodies.dwarf_at(vaddr)))
 
 
 def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, set[int]]:

@@ -46,6 +46,7 @@ from icf.folds.copied import find_copied
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.tombstoned import is_unfolded
+from icf.linkers import KeptSymbols
 from icf.strings import hash_names
 from icf.vtables.layout import Vtables
 from icf.vtables.rtti import Classes
@@ -58,8 +59,9 @@ _INTERNAL = ("_GLOBAL__N_", "ZL")  # in the mangled name of a type that is local
 
 def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
     """The bodies that functions may share of which nothing tells."""
-    drops_locals = image.linker == "gold" or (image.linker == "lld" and image.symbols.lacks_locals)
-    if not drops_locals and image.linker != "mold":
+    kept = image.linker.kept_symbols
+    drops_locals = kept is KeptSymbols.GLOBAL or (kept is KeptSymbols.ALL and image.symbols.lacks_locals)
+    if not drops_locals and kept is not KeptSymbols.SOME:
         return frozenset()
     found = frozenset(finder.undescribed())
     return found | find_unseen(image, finder) | find_copied(image, finder, scan) if drops_locals else found

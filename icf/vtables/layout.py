@@ -127,7 +127,7 @@ class Vtables:
         folds no data.
         """
         row = int(np.searchsorted(self._start, np.uint64(group)))
-        return bool(self.groups.is_alone[row] and (self.groups.typeinfo[row] or self._image.linker == "gold"))
+        return bool(self.groups.is_alone[row] and (self.groups.typeinfo[row] or not self._image.linker.may_fold_data))
 
     @cached_property
     def _laid_out(self) -> tuple[Groups, Slots]:

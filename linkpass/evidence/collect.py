@@ -85,7 +85,7 @@ def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
     caller's.
     """
     rows = {int(end): row for row, end in enumerate(reach.call_end.tolist())} if reach.stub_symbol else {}
-    is_mold = linked.image.linker == "mold"
+    by_target = linked.image.linker.may_fold_by_target
     for end, symbol in reach.stub_symbol.items():
         row = rows[end]
         target = int(reach.call_target[row])
@@ -93,7 +93,7 @@ def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
         if len(named) == 1:
             source = int(reach.call_from[row])
             for caller in linked.places(source):
-                if is_mold and source in linked.folds and not linked.member(caller).kept:
+                if by_target and source in linked.folds and not linked.member(caller).kept:
                     continue
                 records.calls[end, caller] = (named[0], Evidence.RELOCATION)
 

@@ -18,10 +18,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from icf.linkers import LINKERS, UNKNOWN, Linker, linker_named
 from icf.linkinputs.commandline import input_words
 from icf.linkinputs.responsefile import expand
 
-_LINKER = re.compile(r"(?:^|[-.])(lld|gold|mold|bfd)(?:-[0-9.]+)?$")  # ld.lld, aarch64-linux-gnu-ld.gold, lld-19
+_NAMES = "|".join(linker.name for linker in LINKERS)
+_LINKER = re.compile(rf"(?:^|[-.])({_NAMES})(?:-[0-9.]+)?$")  # ld.lld, aarch64-linux-gnu-ld.gold, lld-19
 _DIRECT = re.compile(r"(?:^|-)(?:ld|ld[.-][a-z]+|lld|gold|mold)(?:-[0-9.]+)?$")
 _DRIVER_ENDS_EARLIER = frozenset({"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
 _LINKER_ENDS_EARLIER = frozenset({"--version", "--help"})  # to a linker -S, -E and -M are other things
@@ -39,13 +41,13 @@ class LinkCommand(NamedTuple):
     output: str
     arguments: tuple[str, ...]  # response files expanded
     options: tuple[str, ...]  # those of the linker
-    linker: str  # "lld", "gold", "mold", "bfd", or "" where the compiler chooses
+    linker: Linker  # `UNKNOWN` where the compiler chooses
 
     @property
     def folds(self) -> bool:
         """Whether identical functions get folded."""
         modes = [option.partition("=")[2] for option in self.options if option.startswith(("--icf=", "-icf="))]
-        return bool(modes) and modes[-1] in ("all", "safe") and self.linker != "bfd"
+        return bool(modes) and modes[-1] in ("all", "safe") and self.linker.folds_functions
 
     @property
     def is_clang(self) -> bool:
@@ -110,17 +112,17 @@ def output_of(arguments: Sequence[str], options: Sequence[str] = ()) -> str:
     return output
 
 
-def chosen_linker(arguments: Sequence[str]) -> str:
+def chosen_linker(arguments: Sequence[str]) -> Linker:
     """The linker that a driver is told to use; the last word on it counts."""
     choices = [argument.partition("=") for argument in arguments]
     named = [name for option, _, name in choices if option in ("-fuse-ld", "--ld-path")]
-    return linker_of(named[-1]) if named else ""
+    return linker_of(named[-1]) if named else UNKNOWN
 
 
-def linker_of(path: str) -> str:
+def linker_of(path: str) -> Linker:
     """Which linker has this name."""
     match = _LINKER.search(os.path.basename(path))
-    return match[1] if match else ""
+    return linker_named(match[1]) if match else UNKNOWN
 
 
 def is_linker(path: str) -> bool:

@@ -52,7 +52,8 @@ def ask_driver(command: LinkCommand) -> LinkCommand:
     words = _linker_words([*command.command, "-###"])
     if not words:
         return command
-    named = linker_of(words[0]) or chosen_linker(words)  # gcc runs collect2, which looks for the linker
+    named = linker_of(words[0])
+    named = named if named.name else chosen_linker(words)  # gcc runs collect2, which looks for the linker
     output = output_of(words)
     arguments = (*command.arguments, *words[1:])
     return command._replace(output=output, arguments=arguments, options=tuple(words[1:]), linker=named)

@@ -94,7 +94,7 @@ def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, ma
     added = [] if command.has(_REPORT) else [_REPORT]
     added += [] if command.has(_TRACE, "-t") else [_TRACE]
     keeps_relocations = wishes.keep_relocations and not command.has(_RELOCATIONS, "-q")
-    added += [_RELOCATIONS] if keeps_relocations and command.linker in ("lld", "") else []
+    added += [_RELOCATIONS] if keeps_relocations and command.linker.relocations_restore else []
     show_report, show_inputs = _REPORT not in added, _TRACE not in added
     added += _linker_colours(command)
     added += ["-o", hidden.path] if hidden is not None and hidden.path else []
@@ -152,13 +152,13 @@ def _finish(
 
 def _environment(command: LinkCommand) -> dict[str, str]:
     """gold words its report in the user's language."""
-    return dict(os.environ) if command.linker in ("lld", "mold") else {**os.environ, "LC_ALL": "C"}
+    return {**os.environ, "LC_ALL": "C"} if command.linker.is_translated else dict(os.environ)
 
 
 def _linker_colours(command: LinkCommand) -> list[str]:
     """What makes a linker colour its diagnostics as it does on a terminal."""
     option = "--color-diagnostics"
-    return [option] if command.linker in ("lld", "mold") and _is_colourful() and not command.has(option) else []
+    return [option] if command.linker.colours and _is_colourful() and not command.has(option) else []
 
 
 def _driver_colours(command: LinkCommand) -> list[str]:

@@ -49,14 +49,14 @@ printf '%s\\n' "$made"
 
 def keeps_objects(command: LinkCommand) -> bool:
     """Whether the link leaves its objects somewhere by itself, where an option of ours would change that."""
-    saves = command.linker != "lld" and any(option.endswith("save-temps") for option in command.options)
+    saves = command.linker.takes_lto_plugin and any(option.endswith("save-temps") for option in command.options)
     return saves or any("obj-path" in option for option in command.options)
 
 
 def with_kept_objects(command: LinkCommand, added: list[str], folder: str) -> list[str]:
     """The command with these linker options, and with what makes it leave the objects that it makes in `folder`."""
     first = os.path.join(folder, _FIRST)
-    if command.linker == "lld":
+    if not command.linker.takes_lto_plugin:
         return command.with_options([*added, f"--lto-obj-path={first}"])
     words = command.with_options(added)
     if command.direct:
@@ -83,13 +83,13 @@ class LtoObjects:
     def __init__(self, command: LinkCommand, folder: str, output: str) -> None:
         if folder:
             self._firsts = [os.path.join(folder, _FIRST)]
-        elif command.linker == "lld":
+        elif not command.linker.takes_lto_plugin:
             self._firsts = [command.value_of(*_LLD_PATH)]
         else:
             self._firsts = [f"{output}.{_FIRST}"]  # save-temps
             self._firsts += [found[1] for option in command.options if (found := _PLUGIN_PATH.fullmatch(option))]
         self._before = set(self._files())
-        cache = command.value_of(*_LLD_CACHE) if command.linker == "lld" else ""
+        cache = "" if command.linker.takes_lto_plugin else command.value_of(*_LLD_CACHE)
         self._cache = CacheWatch(cache) if cache else None
 
     def add_to(self, objects: LinkObjects) -> None:

@@ -50,7 +50,7 @@ def strip(path: str, whole: str) -> None:
 
 
 def _options(command: LinkCommand) -> frozenset[str]:
-    return _STRIP_ALL | _STRIP_DEBUG if command.linker == "mold" else _STRIP_ALL
+    return _STRIP_ALL | _STRIP_DEBUG if command.linker.strips_all_with_debug else _STRIP_ALL
 
 
 def _without(words: tuple[str, ...], unwanted: frozenset[str], *, direct: bool) -> list[str]:

@@ -23,6 +23,7 @@ from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
 from icf.errors import IcfError
 from icf.folds.members import FoldMember
+from icf.linkers import HiddenSymbols
 from icf.strings import hash_names, hash_table
 from linkpass.objects.addresses import Addresses, read_addresses
 from linkpass.objects.code import Functions, ObjectCode
@@ -190,7 +191,7 @@ class LinkObjects:
         Several if they are local and nothing tells them apart; else the one that the linker took.
         """
         found = self._named({name for one in wanted for name in one.names})
-        drops_file = image.linker == "mold"  # it makes global symbols local, and may have them behind any file
+        drops_file = image.linker.hidden_symbols is HiddenSymbols.AFTER_ANY_FILE
         asked: list[tuple[int, list[int]]] = []  # whose, and functions of which the first that fits is the one
         for at, one in enumerate(wanted):
             for name in one.names:

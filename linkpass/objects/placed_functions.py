@@ -20,6 +20,7 @@ from icf.folds.members import Told
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
+from icf.linkers import KeptSymbols
 from icf.strings import hash_table
 from linkpass.objects.columns import NOWHERE, LinkColumns, is_in
 from linkpass.objects.content import possible_places
@@ -50,7 +51,7 @@ def tell(
             return Reported(placed.told, given=True)
         lack = f"{len(placed.unknown)} functions are in none of the objects, such as {placed.unknown[0]}"
         hint = "give all objects and archives of the link"
-    if report is None and image.linker == "mold":
+    if report is None and image.linker.kept_symbols is KeptSymbols.SOME:
         raise IcfError(
             f"{image.path}: mold leaves no trace of many functions that it folds, and {lack}",
             hint=f"{hint}, or link with -Wl,--print-icf-sections and give what it prints with --icf-report",

@@ -26,6 +26,7 @@ from icf.demangle import demangle
 from icf.dwarf.dies import read_dies
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FUNC
+from icf.linkers import KeptSymbols
 from icf.model import ALL_MEMBERS
 from icf.vtables.methods import Method, Methods, is_standard
 from icf.vtables.rtti import Classes, TypeInfo
@@ -48,11 +49,11 @@ class FinalOverriders:
     def __init__(self, linked: Linked, classes: Classes, *, knows_aliases: bool) -> None:
         """`knows_aliases`: the objects of the link have been asked for all names."""
         self._linked, self._classes = linked, classes
-        symbols, linker = linked.image.symbols, linked.image.linker
+        symbols, kept = linked.image.symbols, linked.image.linker.kept_symbols
         # every image has local functions of the C runtime, unless it was stripped
         is_whole = bool(((symbols.type == STT_FUNC) & (symbols.bind == STB_LOCAL)).any())
-        self._knows_local = knows_aliases or (is_whole and linker == "lld")
-        self._knows_others = knows_aliases or (is_whole and linker in ("lld", "gold"))
+        self._knows_local = knows_aliases or (is_whole and kept is KeptSymbols.ALL)
+        self._knows_others = knows_aliases or (is_whole and kept in (KeptSymbols.ALL, KeptSymbols.GLOBAL))
         self._hierarchies: dict[TypeInfo, Hierarchy] = {}
         self._methods: dict[int, Methods | None] = {}
         self._slots: dict[int, list[set[int]]] = {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from icf.linkers import GOLD, LLD, Linker
 from icf.model import ALL_MEMBERS, ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
 from icf.tables.dcall import DirectCalls
 from linkpass.keep_unique import KeepUnique, find_keep_unique
@@ -24,7 +27,7 @@ def find(
     *classes: FoldClass,
     calls: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (),
     tails: tuple[TailCall, ...] = (),
-    linker: str = "lld",
+    linker: Linker = LLD,
 ) -> KeepUnique:
     """`calls` are pairs of caller and callee; each class has one call site."""
     rows = [(0x1000 * (caller[0] + 1) + 8, die(*callee), die(*caller)) for caller, callee in calls]
@@ -64,7 +67,7 @@ def test_callers_differ_by_the_callees_that_are_kept() -> None:
     assert names(found) == ["c0m2", "c1m1"]  # c0m0 calls another function than the other two
     assert (found.caller_bytes, found.size_bytes) == (100, 300)
     assert names(find(callers, callees, calls=calls[:2])) == ["c0m1", "c0m2", "c1m1"]  # not known of all
-    assert names(find(callers, callees, calls=calls, linker="gold")) == ["c0m0", "c0m1", "c0m2", "c1m0", "c1m1"]
+    assert names(find(callers, callees, calls=calls, linker=GOLD)) == ["c0m0", "c0m1", "c0m2", "c1m0", "c1m1"]
 
 
 def test_circles_end() -> None:
@@ -79,13 +82,22 @@ def test_local_functions_cannot_be_named() -> None:
     assert (names(found), found.impossible) == (["c0m2"], ["c0m0", "c0m1"])
 
 
+@pytest.mark.parametrize("linker", [GOLD, LLD], ids=lambda linker: linker.name)
+def test_hidden_functions_can_be_named(linker: Linker) -> None:
+    """The linker makes them local, yet --keep-unique finds them; names of local functions say that they are."""
+    local = ["_ZL3addi", "_ZN2ns12_GLOBAL__N_13addEi", "_Z3addIN12_GLOBAL__N_14CellEEvi"]
+    members = [Member(name, DieOffset(die(0, idx)), TAKEN | LOCAL) for idx, name in enumerate([*local, "_Z3addi"])]
+    found = find(FoldClass(Vaddr(0x1000), 100, tuple(members), KNOWN), linker=linker)
+    assert (names(found), found.impossible) == (["_Z3addi"], local)
+
+
 def test_gold_folds_first() -> None:
     """What the others were folded into stays with those that are not named, and callers stay folded."""
-    found = find(fold(0, TAKEN, TAKEN | KEPT, TAKEN), linker="gold")
+    found = find(fold(0, TAKEN, TAKEN | KEPT, TAKEN), linker=GOLD)
     assert (names(found), found.impossible) == (["c0m0", "c0m2"], [])
-    found = find(fold(0, TAKEN, KEPT, TAKEN), linker="gold")
+    found = find(fold(0, TAKEN, KEPT, TAKEN), linker=GOLD)
     assert names(found) == ["c0m2"]
-    found = find(fold(0, TAKEN, TAKEN | KEPT, TAKEN | LOCAL), linker="gold")
+    found = find(fold(0, TAKEN, TAKEN | KEPT, TAKEN | LOCAL), linker=GOLD)
     assert (names(found), found.impossible) == (["c0m0"], ["c0m2"])
-    found = find(fold(0, TAKEN, TAKEN | LOCAL), linker="gold")  # which one is not known
+    found = find(fold(0, TAKEN, TAKEN | LOCAL), linker=GOLD)  # which one is not known
     assert (names(found), found.impossible) == (["c0m0"], ["c0m1"])

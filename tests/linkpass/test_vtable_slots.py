@@ -167,7 +167,7 @@ def compare(built: Built, *, with_objects: bool = False, with_report: bool = Fal
     objects = LinkObjects(open_inputs(list(map(str, built.objects)))) if with_objects else None
     report = parse_icf_report(built.report) if with_report else None
     with Image.open(built.image) as image:
-        told = tell(image, report, objects) if with_report and image.linker in ("gold", "mold") else report
+        told = tell(image, report, objects) if with_report and image.linker.kept_symbols.may_lack_some else report
         linked = Linked.read(image, told)
         vtables = Vtables(image)
         found = find_slots(linked, vtables, None if objects is None else SlotsByObject(linked, vtables, objects))

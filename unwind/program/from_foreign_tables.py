@@ -19,6 +19,7 @@ from icf.folds.classes import Fold, FoldFinder
 from icf.folds.functions import Bodies, find_bodies
 from icf.folds.members import FoldMember
 from icf.folds.unseen import find_undescribed
+from icf.linkers import KeptSymbols
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, Vaddr
 from icf.tables.dcall import parse_dcall
 from icf.tables.place import file_with_tables
@@ -82,7 +83,7 @@ def load_foreign(
 
 def _doubtful(image: Image, finder: FoldFinder, bodies: Bodies, scan: Scan) -> list[int]:
     """Bodies of one known function with which others may have been folded: gold and mold drop symbols."""
-    if image.linker == "mold":
+    if image.linker.kept_symbols is KeptSymbols.SOME:
         every: list[int] = np.union1d(bodies.symbol_value, bodies.dwarf_low).tolist()
         return every
     return sorted(find_undescribed(image, finder, scan))

@@ -124,7 +124,7 @@ def load_program(
 
 def may_fold_imports(image: Image) -> bool:
     """Whether the linker takes imports for the same that lie at one address in the module they come from."""
-    return image.linker in ("mold", "")
+    return image.linker.may_fold_imports
 
 
 def make_program(

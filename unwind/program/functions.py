@@ -31,6 +31,7 @@ import numpy.typing as npt
 from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.folds.aliases import same_function
+from icf.linkers import KeptSymbols
 from icf.model import ClassFlag, FoldClass, Member, MemberFlag, Vaddr
 
 _BIND_RANK = {1: 0, 10: 0, 2: 1, 0: 2}  # global, unique, weak, local
@@ -53,7 +54,9 @@ class SymbolFunctions:
         symbols = image.symbols
         # no function has lost its symbol to another that it was folded with
         self.are_all_named = (
-            folds_known or image.linker == "bfd" or (image.linker == "lld" and not symbols.lacks_locals)
+            folds_known
+            or not image.linker.folds_functions
+            or (image.linker.kept_symbols is KeptSymbols.ALL and not symbols.lacks_locals)
         )
         self.rows = symbols.functions
         values = symbols.value[self.rows]
@@ -114,7 +117,7 @@ class SymbolFunctions:
         )
         if self._folds_known:
             groups = [named]
-        elif self._image.linker == "bfd":
+        elif not self._image.linker.folds_functions:
             aliases_of_c = [entry for entry in named if not _is_mangled(entry[2])]
             groups = [sorted(aliases_of_c, key=self._likely)] if aliases_of_c else []
             groups += _by_function([entry for entry in named if _is_mangled(entry[2])], symbols.file_name)

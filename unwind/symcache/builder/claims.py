@@ -139,7 +139,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     if scan is not None and debug is not None:
         functions = _Functions(debug, scan)
         _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)])
-        _claim_folds(functions, folds, function[: len(body)], are_aliases=image.linker == "bfd")
+        _claim_folds(functions, folds, function[: len(body)], are_aliases=not image.linker.folds_functions)
         dies = [member.die * (not member.flags & MemberFlag.SYNTHETIC) for _, fold in folds for member in fold.members]
         described = functions.of_dies(np.array(dies, np.uint64))
         _claim_split(functions, folds, described)

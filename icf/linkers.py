@@ -1,0 +1,160 @@
+"""What each linker does with what it folds: one record per linker, and the only place that knows them by name.
+
+    gold   drops the symbols of folded local functions; debug information keeps the kept copy's addresses
+    lld    keeps all symbols; overwrites the addresses of folded functions in debug information
+    mold   drops symbols of folded functions of every kind, and overwrites addresses as lld does
+    bfd    folds nothing (GNU ld)
+
+`icf.elf.notes` finds the linker of an image, `linkpass.link.command` that of a link command. GNU ld leaves no
+signature, so an image of a linker that leaves none is taken for its work: of `BFD`, as of `UNKNOWN`, a field promises
+nothing that would be wrong of another linker, apart from `folds_functions`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+class KeptSymbols(Enum):
+    """The symbols of folded functions that are left in an image which has not been stripped."""
+
+    ALL = auto()  # each name, at the address of the kept copy; with -x no local ones
+    GLOBAL = auto()  # those of local functions are dropped
+    SOME = auto()  # any may be dropped
+    UNKNOWN = auto()
+
+    @property
+    def may_lack_some(self) -> bool:
+        """Whether the linker is known to drop symbols of functions that it folds."""
+        return self in (KeptSymbols.GLOBAL, KeptSymbols.SOME)
+
+
+class HiddenSymbols(Enum):
+    """Where in the symbol table the symbols lie that the linker makes local (hidden ones, and by version scripts)."""
+
+    WITH_THEIR_FILE = auto()  # after the STT_FILE symbol of the file that defines them
+    AFTER_NAMELESS_FILE = auto()  # after an STT_FILE symbol that has no name
+    AFTER_ALL_FILES = auto()  # after the symbols of the last file, which is not theirs
+    AFTER_ANY_FILE = auto()  # after the STT_FILE symbol of some file, which may not be theirs
+
+
+class ReportFormat(Enum):
+    """What --print-icf-sections prints (`icf.folds.report` reads both)."""
+
+    NONE = auto()
+    LINES = auto()  # gold, to stderr: "ICF folding section 'S' in file 'F' into 'S2' in file 'F2'", or translated
+    GROUPS = auto()  # lld and mold, to stdout: "selected section F:(S)", then "  removing identical section F:(S)"
+
+
+class Linker(NamedTuple):
+    """What one linker does."""
+
+    name: str  # as users write it after -fuse-ld=; "" where it is not known
+
+    # Folding
+    folds_functions: bool  # it knows --icf
+    may_fold_data: bool  # two vtables may share one address
+    may_fold_imports: bool  # it takes two imports for the same if the modules they come from have them at one address
+    may_fold_by_target: bool  # callers are equal if their callees were folded, also where the call goes by another name
+    folds_before_keeping: bool  # it folds first, then unfolds what --keep-unique names: callers stay folded
+    lacks_keep_unique: bool  # it folds, and has no --keep-unique
+    report: ReportFormat
+
+    # What folded functions leave in the image
+    kept_symbols: KeptSymbols
+    hidden_symbols: HiddenSymbols
+    overwrites_addresses: bool  # in debug information those of folded functions become a tombstone, 0 or 1
+    relocations_restore: bool  # with --emit-relocs the relocations of debug sections hold the overwritten addresses
+
+    # Options
+    takes_lto_plugin: bool  # LTO is a plugin's (-plugin-opt=obj-path=); else the linker's own (--lto-obj-path=)
+    strips_all_with_debug: bool  # -S leaves out all symbols, too
+    colours: bool  # it knows --color-diagnostics
+    is_translated: bool  # it words its messages, and the report, in the user's language
+
+
+GOLD = Linker(
+    name="gold",
+    folds_functions=True,
+    may_fold_data=False,
+    may_fold_imports=False,
+    may_fold_by_target=False,
+    folds_before_keeping=True,
+    lacks_keep_unique=False,
+    report=ReportFormat.LINES,
+    kept_symbols=KeptSymbols.GLOBAL,
+    hidden_symbols=HiddenSymbols.AFTER_ALL_FILES,
+    overwrites_addresses=False,
+    relocations_restore=False,
+    takes_lto_plugin=True,
+    strips_all_with_debug=False,
+    colours=False,
+    is_translated=True,
+)
+
+LLD = Linker(
+    name="lld",
+    folds_functions=True,
+    may_fold_data=True,
+    may_fold_imports=False,
+    may_fold_by_target=False,
+    folds_before_keeping=False,
+    lacks_keep_unique=False,
+    report=ReportFormat.GROUPS,
+    kept_symbols=KeptSymbols.ALL,
+    hidden_symbols=HiddenSymbols.WITH_THEIR_FILE,
+    overwrites_addresses=True,
+    relocations_restore=True,
+    takes_lto_plugin=False,
+    strips_all_with_debug=False,
+    colours=True,
+    is_translated=False,
+)
+
+MOLD = Linker(
+    name="mold",
+    folds_functions=True,
+    may_fold_data=True,
+    may_fold_imports=True,
+    may_fold_by_target=True,
+    folds_before_keeping=False,
+    lacks_keep_unique=True,
+    report=ReportFormat.GROUPS,
+    kept_symbols=KeptSymbols.SOME,
+    hidden_symbols=HiddenSymbols.AFTER_ANY_FILE,
+    overwrites_addresses=True,
+    relocations_restore=False,  # those against a folded section's symbol have lost it
+    takes_lto_plugin=True,
+    strips_all_with_debug=True,
+    colours=True,
+    is_translated=False,
+)
+
+BFD = Linker(
+    name="bfd",
+    folds_functions=False,
+    may_fold_data=True,
+    may_fold_imports=False,
+    may_fold_by_target=False,
+    folds_before_keeping=False,
+    lacks_keep_unique=False,
+    report=ReportFormat.NONE,
+    kept_symbols=KeptSymbols.UNKNOWN,
+    hidden_symbols=HiddenSymbols.AFTER_NAMELESS_FILE,
+    overwrites_addresses=False,
+    relocations_restore=False,
+    takes_lto_plugin=True,
+    strips_all_with_debug=False,
+    colours=False,
+    is_translated=True,
+)
+
+UNKNOWN = BFD._replace(name="", folds_functions=True, may_fold_imports=True, relocations_restore=True)
+
+LINKERS = (GOLD, LLD, MOLD, BFD)
+
+
+def linker_named(name: str) -> Linker:
+    """Return the linker of that name, `UNKNOWN` if there is none."""
+    return next((linker for linker in LINKERS if linker.name == name), UNKNOWN)
