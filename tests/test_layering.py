@@ -29,7 +29,29 @@ MAY_IMPORT = {
 
 # The floors of each package, the lowest first. A name is that of a folder, or of a file that lies in none; a folder may
 # have floors inside ("symcache.format", "symcache.read"). The package's __init__.py imports what it exports.
-FLOORS: dict[str, tuple[str, ...]] = {}
+FLOORS: dict[str, tuple[str, ...]] = {
+    "unwind": (
+        "samples",
+        "program",
+        "symcache.format",
+        "symcache.reader",
+        "symcache.builder",
+        "symcache.store",
+        "process.jit",
+        "process",
+        "process.live",
+        "symbolize",
+        "disasm",
+        "resolve",
+        "readers",
+        "writers",
+        "target",
+        "cmd_cache",
+        "cmd_disasm",
+        "cmd_resolve",
+        "cmd_symbolize",
+    ),
+}
 
 _CIMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+cimport\s+([\w ,]+)|cimport\s+([\w.]+))", re.MULTILINE)
 

@@ -15,7 +15,7 @@
 Each folder imports only from those above it in this list (tests/test_layering.py).
 Commands are in cmd_*. What other programs use is here, and imported when it is asked for:
 
-    from unwind import Resolver, SymCache, Symbolizer, open_or_build
+    from unwind import Resolver, SymCache, Symbolizer, open_or_build, open_process, open_resolver
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from unwind.symcache.reader.symcache import SymCache as SymCache
     from unwind.symcache.store.store import open_by_build_id as open_by_build_id
     from unwind.symcache.store.store import open_or_build as open_or_build
+    from unwind.target.live_symbolizer import open_process as open_process
+    from unwind.target.opening import open_resolver as open_resolver
 
 _HOME = {
     "Resolver": "unwind.resolve.resolver",
@@ -34,6 +36,8 @@ _HOME = {
     "Symbolizer": "unwind.symbolize.symbolizer",
     "open_by_build_id": "unwind.symcache.store.store",
     "open_or_build": "unwind.symcache.store.store",
+    "open_process": "unwind.target.live_symbolizer",
+    "open_resolver": "unwind.target.opening",
 }
 __all__ = sorted(_HOME)
 

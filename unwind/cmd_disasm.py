@@ -20,8 +20,7 @@ from unwind.disasm.listing import Listing
 from unwind.disasm.select import Region, Selection
 from unwind.disasm.sources import SourcePlace, Sources
 from unwind.program.facts import ImageFacts
-from unwind.program.from_image import has_only_records
-from unwind.program.program import Program
+from unwind.program.from_image import has_only_records, load_program
 
 if TYPE_CHECKING:
     from icf.arguments import Arguments, Parser
@@ -67,7 +66,7 @@ def run(args: Arguments) -> int:
                 f"icf: {args.exe} has no call-site tables, so names are those of the symbols, folded or not",
                 f"hint: {tables_hint(args.exe)}",
             )
-        program, facts = Program.from_image(image), ImageFacts(image)
+        program, facts = load_program(image), ImageFacts(image)
         selection, listing = Selection(image, program, facts), Listing(image, program, facts)
         place = None
         if args.lines or args.source:

@@ -30,7 +30,8 @@ from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolver import Answers, Resolver
 from unwind.samples.stack import Stack
 from unwind.target.frames import Frames
-from unwind.target.opening import Places, open_alone, open_modules, open_process
+from unwind.target.opening import open_alone, open_modules, open_process
+from unwind.target.search import SearchPaths
 from unwind.writers.json_lines import JsonWriter
 from unwind.writers.text import TextWriter
 
@@ -132,14 +133,14 @@ def _write(resolved: list[_Resolved], frames: Frames, write: _Write, progress: _
 
 
 def _open(args: Arguments) -> AbstractContextManager[tuple[Resolver, Frames]]:
-    places = Places(args.debug_file, args.debug_root, args.cache_dir)
+    search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir)
     if args.exe is None and args.debug_file is not None:
         raise IcfError("--debug-file is about one image", hint="without -e, name folders with --debug-root")
     if args.pid is not None:
-        return open_process(args.pid, places, no_lines=args.no_lines)
+        return open_process(args.pid, search, no_lines=args.no_lines)
     if args.modules is not None:
-        return open_modules(args.modules, args.module_root, places, no_lines=args.no_lines)
-    return open_alone(args.exe, places, no_lines=args.no_lines)
+        return open_modules(args.modules, args.module_root, search, no_lines=args.no_lines)
+    return open_alone(args.exe, search, no_lines=args.no_lines)
 
 
 def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:

@@ -225,7 +225,9 @@ class _Images:
         if args.pid is not None:
             if args.debug_file is not None:
                 raise IcfError("--debug-file is about one image", hint="with --pid, name folders with --debug-root")
-            return Symbolizer.for_process(args.pid, debug_roots=args.debug_root, cache_dir=args.cache_dir)
+            from unwind.target.live_symbolizer import open_process
+
+            return open_process(args.pid, debug_roots=args.debug_root, cache_dir=args.cache_dir)
         if build_id := request.build_id or args.build_id:
             return Symbolizer.of_build(build_id, cache_dir=args.cache_dir)
         return Symbolizer.open(

@@ -22,6 +22,7 @@ from pathlib import Path
 from icf.elf.image import Image
 from unwind.symcache.format.container import COMPLETE, Head, Identity, pack
 from unwind.symcache.format.records import META
+from unwind.symcache.reader.many import frames_many
 from unwind.symcache.reader.symcache import SymCache
 
 ADDRESS_COUNT, PLAIN_COUNT, ONE_BY_ONE = 100_000, 2_000_000, 2000
@@ -52,7 +53,7 @@ def ask(image_path: Path, path: Path) -> dict[str, float]:
         "compared_bytes": sum(map(container.section_size_bytes, _COMPARED)) - column_bytes,
         "file_bytes": container.size_bytes,
         "plain_per_s": PLAIN_COUNT / _best_s(lambda: cache.locate_many(plain)),
-        "frames_s": _best_s(lambda: SymCache.open(path).frames_many(vaddrs)),
+        "frames_s": _best_s(lambda: frames_many(SymCache.open(path), vaddrs)),
         "one_us": _best_s(lambda: [cache.frames(vaddr) for vaddr in vaddrs[:ONE_BY_ONE]]) / ONE_BY_ONE * 1e6,
     }
     if symbolizer := shutil.which("llvm-symbolizer-19"):

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.program import icf
 from tests.e2e.test_shop import ROOT, SHOP
 from tests.support.link import run
-from unwind import Resolver
+from unwind import open_resolver
 
 BLOCKS = re.findall(r"(?:^(?: {4}.*)?\n)+", (ROOT / "README.md").read_text(), re.MULTILINE)
 EXAMPLES = [textwrap.dedent(block).strip() for block in BLOCKS if "from unwind import" in block]
@@ -52,9 +52,9 @@ def test_an_example_runs(example: str, shop: Path, capsys: pytest.CaptureFixture
 
 def test_there_are_examples_of_all_that_other_programs_use() -> None:
     text = "".join(EXAMPLES)
-    assert all(name in text for name in ("Symbolizer.open", "for_process", "Resolver.open", "open_or_build"))
+    assert all(name in text for name in ("Symbolizer.open", "open_process", "open_resolver", "open_or_build"))
 
 
 def test_a_stack_may_be_any_sequence(shop: Path) -> None:
-    resolver = Resolver.open(str(shop))
+    resolver = open_resolver(str(shop))
     assert resolver.resolve(STACK) == resolver.resolve(tuple(STACK))

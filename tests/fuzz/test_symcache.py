@@ -22,6 +22,7 @@ from icf.errors import FormatError
 from tests.unwind.symcache.support import SHOP, many_functions
 from unwind.symcache.format.container import Container, Head, Identity, pack
 from unwind.symcache.format.sources import Sought, Sources
+from unwind.symcache.reader.many import frames_many
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.checking import bodies, check_content, json_lines
 from unwind.symcache.store.folder import Folder
@@ -118,7 +119,7 @@ def ask(cache: SymCache, vaddrs: list[int]) -> None:
         except FormatError:
             pass
     try:
-        cache.frames_many(array("Q", vaddrs))
+        frames_many(cache, array("Q", vaddrs))
     except FormatError:
         pass
     try:

@@ -15,6 +15,7 @@ from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.support.symcaches import packed
 from unwind.symcache.builder.build import build_sections
+from unwind.symcache.reader.many import frames_many
 
 SHOP = Path(__file__).resolve().parents[2] / "testdata/shop/shop.gold"
 MUTATION_COUNT = 2000
@@ -63,7 +64,7 @@ def exercise(sections: dict[str, bytes], vaddrs: list[int]) -> int:
         except FormatError:
             refused += 1
     for question in (
-        lambda: cache.frames_many(vaddrs),
+        lambda: frames_many(cache, vaddrs),
         lambda: cache.addresses("main"),
         lambda: cache.locate_many(np.array(vaddrs, np.uint64)),
     ):
@@ -158,5 +159,5 @@ def test_damaged_debug_information() -> None:
             except FormatError:
                 continue
             for vaddr in cache.addresses("main"):
-                cache.frames_many(range(vaddr, vaddr + 200))
+                frames_many(cache, range(vaddr, vaddr + 200))
             assert time.process_time() - begin < 20

@@ -12,6 +12,7 @@ from tests.support.link import tool
 from unwind.symcache.builder.build import build_sections
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity, pack
 from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.many import frames_many
 from unwind.symcache.reader.symcache import SymCache
 
 HEAD = Head(Identity(2, bytes(20)), bytes(16), 62, COMPLETE)
@@ -54,7 +55,7 @@ def differences(path: Path, cache: SymCache, vaddrs: Sequence[int]) -> list[tupl
     Of the names of one function any will do. llvm-symbolizer names a file where there is no line, from the symbols.
     """
     found: list[tuple[int, list[CachedFrame], object]] = []
-    for vaddr, ours, theirs in zip(vaddrs, cache.frames_many(vaddrs), symbolized(path, vaddrs), strict=True):
+    for vaddr, ours, theirs in zip(vaddrs, frames_many(cache, vaddrs), symbolized(path, vaddrs), strict=True):
         located = cache.find(vaddr)
         if located is None or len(located.members) > 1:
             continue

@@ -26,7 +26,7 @@ from icf.elf.image import Image
 from icf.folds.aliases import kin
 from tests.support.gdb_frames import functions_between, stacks
 from tests.support.link import tool
-from unwind.program.program import Program
+from unwind.program.from_image import load_program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 
@@ -73,7 +73,7 @@ def compare(
     outcomes: Counter[str] = Counter()
     findings: Counter[str] = Counter()
     with Image.open(folded) as image:
-        resolver = Resolver(Program.from_image(image))
+        resolver = Resolver(load_program(image))
         symbols = image.symbols
         start = next(int(symbols.value[row]) for row in symbols.functions.tolist() if symbols.name(row) == "_start")
         for seen, original in zip(*run, strict=False):

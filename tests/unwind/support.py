@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
 from unwind.program.exports import Export, ListedExports
-from unwind.program.program import CallRecord
+from unwind.program.parts import CallRecord
 
 COMPLETE, FRAGMENT = ClassFlag.MEMBERS_COMPLETE, ClassFlag.FRAGMENT
 MARKED = COMPLETE | ClassFlag.ADDRESS_TAKEN_KNOWN

@@ -10,7 +10,7 @@ from icf.elf.image import Image
 from tests.support.link import compile_object, link, tool
 from unwind.program.code import DecodedCode
 from unwind.program.facts import ImageFacts
-from unwind.program.program import Jumps, SiteKind
+from unwind.program.parts import Jumps, SiteKind
 
 X86_64 = """
     .text

@@ -11,7 +11,7 @@ import pytest
 from icf.code.pointers import find_pointers
 from icf.elf.image import Image
 from icf.elf.types import SHDR, SHT_NOBITS
-from unwind.program.constants import find_constants
+from unwind.program.constant_data import find_constants
 
 SHOP = Path(__file__).resolve().parents[2] / "testdata/shop/shop.gold"
 PLACES = {"type": (4, 4), "vaddr": (16, 8), "size_bytes": (32, 8)}  # in a section header

@@ -22,7 +22,8 @@ from icf.model import (
     VtableSlot,
 )
 from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
-from unwind.program.program import CallSite, ListedCode, Program, SiteKind, SlotCall
+from unwind.program.parts import CallSite, ListedCode, SiteKind, SlotCall
+from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver
 from unwind.resolve.vptrs import read_vptrs
 

@@ -12,7 +12,8 @@ from icf.demangle import demangle
 from icf.model import ClassFlag, Evidence, MemberFlag, MemberRef, Vaddr, Verdict, Vtable, VtableSlot
 from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
 from tests.unwind.test_resolver_oracle import World, worlds
-from unwind.program.program import CallSite, Jumps, ListedCode, Program, SiteKind, SlotCall
+from unwind.program.parts import CallSite, Jumps, ListedCode, SiteKind, SlotCall
+from unwind.program.program import Program
 from unwind.resolve.explain import explain
 from unwind.resolve.resolver import Resolver
 from unwind.samples.stack import Stack

@@ -20,7 +20,9 @@ from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from linkpass.rewrite.sections import SectionEdit, rewrite
 from tests.support.link import compile_object, link
-from unwind.program.program import Program, SiteKind
+from unwind import open_resolver
+from unwind.program.from_image import load_program
+from unwind.program.parts import SiteKind
 from unwind.resolve.resolver import Resolver
 
 
@@ -98,7 +100,7 @@ def annotated(plain: Path, at: dict[str, int]) -> Path:
 
 def names(image_path: Path, *addresses: int) -> list[str]:
     with Image.open(image_path) as image:
-        answers = Resolver(Program.from_image(image)).resolve(addresses)
+        answers = Resolver(load_program(image)).resolve(addresses)
         return [answer.linkage_name or "|".join(answer.candidates) or answer.verdict.value for answer in answers]
 
 
@@ -114,7 +116,7 @@ def test_the_records_of_an_image_name_nested_frames(annotated: Path, at: dict[st
 
 
 def test_the_resolver_opens_an_image_by_its_path(annotated: Path, at: dict[str, int], tmp_path: Path) -> None:
-    resolver = Resolver.open(str(annotated), cache_dir=str(tmp_path / "cache"))
+    resolver = open_resolver(str(annotated), cache_dir=str(tmp_path / "cache"))
     annotated.rename(annotated.with_name("gone"))  # it is the symcache that knows
     inner, outer, _ = resolver.resolve((at["p"], at["in_a"], at["after_b"]))
     annotated.with_name("gone").rename(annotated)
@@ -129,13 +131,13 @@ def test_code_decides_what_an_unrecorded_call_can_reach(annotated: Path, at: dic
     # w jumps wherever a register says; the constructor jumps nowhere, so the stack is wrong
     assert names(annotated, at["p"], at["after_w"]) == ["p|q", "main"]
     with Image.open(annotated) as image:
-        resolver = Resolver(Program.from_image(image))
+        resolver = Resolver(load_program(image))
         assert resolver.resolve((at["p"], at["after__ZN1sC1Ev"]))[0].verdict.value == "contradicted"
 
 
 def test_the_code_is_read_as_it_is(annotated: Path, at: dict[str, int]) -> None:
     with Image.open(annotated) as image:
-        code = Program.from_image(image).code
+        code = load_program(image).code
         assert code.call_site(at["after_a"]).kind is SiteKind.DIRECT
         assert code.call_site(at["after_a"]).target == at["a"]
         assert code.call_site(at["after_pointer"]).kind is SiteKind.INDIRECT

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from icf.model import FoldClass, Member, Vaddr
 from tests.unwind.support import BODY_BYTES, COMPLETE, FRAGMENT, call, die, exports, fold, pc, ret, start, tail
-from unwind.program.program import CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.program.parts import CallSite, Jumps, ListedCode, SiteKind
+from unwind.program.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 from unwind.samples.stack import Stack

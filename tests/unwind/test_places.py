@@ -12,7 +12,9 @@ from icf.cli import main
 from icf.code.call_ends import find_call_ends
 from icf.model import Verdict
 from tests.unwind.support import MARKED, call, fold, pc, ret, start
-from unwind.program.program import CallSite, ListedCode, Program, SiteKind
+from unwind import open_resolver
+from unwind.program.parts import CallSite, ListedCode, SiteKind
+from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver
 
 NO_CALL, INDIRECT = CallSite(SiteKind.NONE), CallSite(SiteKind.INDIRECT)
@@ -120,7 +122,7 @@ SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
 def test_stacks_less_one_and_mixed_have_the_same_names(linker: str, tmp_path: Path) -> None:
     image = str(tmp_path / "shop")
     assert main(["pass", str(SHOP / f"shop.{linker}"), "-o", image]) == 0
-    resolver = Resolver.open(image, cache_dir=str(tmp_path))
+    resolver = open_resolver(image, cache_dir=str(tmp_path))
     random.seed(1)
     names = 0
     for line in (SHOP / f"shop.{linker}.json").read_text().splitlines():

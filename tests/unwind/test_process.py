@@ -15,7 +15,8 @@ from tests.unwind.support import COMPLETE, MARKED, call, exports, fold, pc, ret,
 from unwind.process.module_list import LoadedModule, find_images, read_modules
 from unwind.process.process import Module, Process
 from unwind.program.exports import Export, ListedExports
-from unwind.program.program import CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.program.parts import CallSite, Jumps, ListedCode, SiteKind
+from unwind.program.program import Linkage, Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 
@@ -50,11 +51,11 @@ class World:
     ) -> World:
         path = f"lib{bias >> 36}.so"
 
-        def load(candidates: list[tuple[object, int]]) -> Program:
+        def load(linkage: Linkage) -> Program:
             self.loaded.append(path)
-            return Program(classes, code=code, exports=listed, candidates=candidates, **more)  # type: ignore[arg-type]
+            return Program(classes, code=code, exports=listed, linkage=linkage, **more)  # type: ignore[arg-type]
 
-        self.modules.append(Module(path, bias, bias, bias + SIZE_BYTES, load, listed))  # type: ignore[arg-type]
+        self.modules.append(Module(path, bias, bias, bias + SIZE_BYTES, load, listed))
         return self
 
     def resolve(self, *addresses: int | None) -> tuple[FrameAnswer, ...]:

@@ -20,7 +20,8 @@ from icf.model import (
     VtableSlot,
 )
 from tests.unwind.support import FRAGMENT, MARKED, call, die, exports, fold, pc, ret, start, tail
-from unwind.program.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind
+from unwind.program.parts import CallRecord, CallSite, Jumps, ListedCode, SiteKind
+from unwind.program.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 

@@ -30,7 +30,8 @@ from icf.model import (
     VtableSlot,
 )
 from tests.unwind.support import BODY_BYTES, call, exports, fold, pc, ret, start, tail
-from unwind.program.program import CallRecord, CallSite, Jumps, ListedCode, Program, SiteKind, SlotCall
+from unwind.program.parts import CallRecord, CallSite, Jumps, ListedCode, SiteKind, SlotCall
+from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver
 
 Candidate = tuple[int, int]  # body, member; the member after the last stands for one that is not listed

@@ -24,6 +24,7 @@ from unwind.symbolize.symbolizer import Symbolizer
 from unwind.symcache.builder.build import build_sections
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity, pack
 from unwind.symcache.reader import _look_up
+from unwind.symcache.reader.many import frames_many
 from unwind.symcache.reader.symcache import SymCache
 
 SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
@@ -122,10 +123,10 @@ def test_little_room_makes_no_difference(
 
 def test_frames_of_many_are_those_of_each(symbolizer: Symbolizer, sections: dict[str, bytes]) -> None:
     cache = packed(sections)
-    many = cache.frames_many(VADDRS)
+    many = frames_many(cache, VADDRS)
     assert many == [cache.frames(vaddr) for vaddr in VADDRS]
     assert {len(frames) for frames in many} >= ({0, 1, 2, 3} if "inlined.cc" in str(many) else {0, 1})
-    assert cache.frames_many([0] * 1000) == [[]] * 1000
+    assert frames_many(cache, [0] * 1000) == [[]] * 1000
 
 
 def test_records_that_break_a_rule_are_refused(sections: dict[str, bytes]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import icf
-from unwind import Resolver, Symbolizer, open_or_build
+from unwind import Symbolizer, open_or_build, open_process, open_resolver
 
 SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
 THREADS, TURNS = 4, 4
@@ -65,13 +65,13 @@ def test_symbolizer(shop: Path) -> None:
 
 
 def test_resolver(shop: Path) -> None:
-    resolver = Resolver.open(str(shop))
+    resolver = open_resolver(str(shop))
     vaddrs = code(shop)
     in_threads(lambda vaddr: resolver.resolve([vaddr, 0x8F5, 0x90F, vaddr]), vaddrs)
 
 
 def test_process() -> None:
-    with Symbolizer.for_process("self") as symbolizer:
+    with open_process("self") as symbolizer:
         functions = (pythonapi.PyList_New, pythonapi.PyDict_New, pythonapi.PyTuple_New, pythonapi.PyLong_FromLong)
         starts = [cast(function, c_void_p).value or 0 for function in functions]
 

@@ -6,7 +6,8 @@ import json
 
 from icf.model import ClassFlag, Evidence, FoldClass, Member, Vaddr
 from tests.unwind.support import call, die, fold, pc, ret
-from unwind.program.program import CallRecord, CallSite, ListedCode, Program, SiteKind
+from unwind.program.parts import CallRecord, CallSite, ListedCode, SiteKind
+from unwind.program.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 from unwind.samples.stack import Stack

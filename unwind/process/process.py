@@ -22,9 +22,7 @@ from dataclasses import dataclass
 
 from unwind.program.dispatch import Dispatch
 from unwind.program.exports import Exports
-from unwind.program.program import Body, Program
-
-Candidates = list[tuple[Body, int]]
+from unwind.program.program import Body, Linkage, Program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +33,7 @@ class Module:
     bias: int
     start: int
     end: int
-    load: Callable[[Candidates], Program]  # its program, whose nodes are numbered in the list
+    load: Callable[[Linkage], Program]
     exports: Exports
 
 
@@ -44,7 +42,7 @@ class Process:
 
     def __init__(self, modules: Iterable[Module], *, is_whole: bool = True) -> None:
         self.is_whole = is_whole  # else there are other modules, of which nothing is known
-        self.candidates: Candidates = []
+        self.candidates: list[tuple[Body, int]] = []
         self._modules = sorted(modules, key=lambda module: module.start)
         self._starts = [module.start for module in self._modules]
         self._programs: dict[Module, Program] = {}
@@ -79,10 +77,7 @@ class Process:
         """The program of a module."""
         program = self._programs.get(module)
         if program is None:
-            program = self._programs[module] = module.load(self.candidates)
-            program.process, program.path, program.bias = self, module.path, module.bias
-            if self.is_whole:
-                program.dispatch.everybody = _Dispatches(self)
+            program = self._programs[module] = module.load(_Linkage(self, module))
         return program
 
     def nodes_named(self, symbol: str) -> list[int]:
@@ -110,11 +105,15 @@ class Process:
         return found
 
 
-class _Dispatches:
-    """Where pointers lead to in each module of a process; all are loaded when somebody asks for them."""
+class _Linkage:
+    """One module among the others (`unwind.program.program.Linkage`)."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, module: Module) -> None:
         self._process = process
+        self.path, self.bias = module.path, module.bias
+        self.candidates, self.is_whole = process.candidates, process.is_whole
+        self.nodes_named, self.replaces = process.nodes_named, process.replaces
 
-    def __iter__(self) -> Iterator[Dispatch]:
+    def dispatches(self) -> Iterator[Dispatch]:
+        """Where pointers lead in each module; this loads all of them."""
         return (program.dispatch for program in self._process.programs())

@@ -28,7 +28,7 @@ from icf.code.jumps import is_retpoline
 from icf.elf.types import Machine
 from unwind.program.constants import Constants
 from unwind.program.facts import CodeFacts
-from unwind.program.program import CallSite, Jumps, SiteKind
+from unwind.program.parts import CallSite, Jumps, SiteKind
 
 if TYPE_CHECKING:
     import capstone

@@ -14,14 +14,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.elf.image import Image
 from icf.elf.types import Machine
-from icf.vtables.words import DATA, LoadedData
 from unwind.program.facts import CodeFacts
 
 U64 = NDArray[np.uint64]
 
-_CONSTANTS = (".got", ".got.plt", ".data.rel.ro", ".rodata")
 _WORD_BYTES = 8
 _PAGE_BITS = 12
 
@@ -53,21 +50,6 @@ class Constants:
     @cached_property
     def _words(self) -> tuple[U64, U64]:
         return self._facts.constants()
-
-
-def find_constants(image: Image) -> tuple[U64, U64]:
-    """Places and values of the constants of an image that are addresses of data."""
-    data = LoadedData(image)
-    places, values = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
-    for section in image.sections:
-        if section.name in _CONSTANTS and (size_bytes := len(image.stored(section))):  # the file has no more than that
-            first = -(-section.vaddr // _WORD_BYTES) * _WORD_BYTES
-            end = (section.vaddr + size_bytes) // _WORD_BYTES * _WORD_BYTES
-            words = data.words(np.arange(first, end, _WORD_BYTES, dtype=np.uint64))
-            is_data = words.kind == DATA
-            places.append(words.place[is_data])
-            values.append(words.value[is_data])
-    return np.concatenate(places), np.concatenate(values)
 
 
 def _x86_64(code: memoryview, vaddr: int, addresses: range) -> bool:

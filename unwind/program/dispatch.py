@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -66,6 +66,7 @@ class Dispatch:
         tail_calls: Sequence[TailCall] = (),
         pointer_jumps: Iterable[PointerJump] = (),
         vtables: Sequence[Vtable] = (),
+        everybody: Callable[[], Iterable[Dispatch]] | None = None,
     ) -> None:
         self._classes = classes
         self._tail_calls = tail_calls
@@ -74,8 +75,8 @@ class Dispatch:
         for vtable in vtables:
             self._groups.setdefault(vtable.group, []).append(vtable)
         self._pointer_jumps = tuple(pointer_jumps)
-        # of all modules of a process: each may jump on to the functions of another
-        self.everybody: Iterable[Dispatch] = [self]
+        # those of all modules of a process: each may tail-call functions of another
+        self._everybody = everybody or (lambda: [self])
         self._entered: dict[int, Entered] = {}
         self._directly: dict[int, Entered] = {}
 
@@ -174,7 +175,7 @@ class Dispatch:
         todo = [slot]
         while todo:
             left_by = todo.pop()
-            new = set().union(*(dispatch._enter(left_by).slots for dispatch in self.everybody)) - slots
+            new = set().union(*(dispatch._enter(left_by).slots for dispatch in self._everybody())) - slots
             slots |= new
             todo += new
         parts = [self._enter(each) for each in slots]

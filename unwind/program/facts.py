@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from icf.code.view import CodeView
 from icf.elf.image import Image
 from icf.elf.plt import find_slot_versions
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS
-
-if TYPE_CHECKING:
-    from unwind.program.constants import U64
+from unwind.program.constant_data import U64, find_constants
 
 
 class CodeFacts(CodeView, Protocol):
@@ -68,8 +66,6 @@ class ImageFacts:
         return {stub: self.imports.get(slot, names[stub]) for stub, slot in self._image.plt_slots.items()}
 
     def constants(self) -> tuple[U64, U64]:
-        from unwind.program.constants import find_constants
-
         return find_constants(self._image)
 
     def code(self) -> list[tuple[int, memoryview]]:

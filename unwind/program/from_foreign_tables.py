@@ -27,12 +27,11 @@ from unwind.program.code import DecodedCode
 from unwind.program.exports import Exports
 from unwind.program.facts import ImageFacts
 from unwind.program.functions import SymbolFunctions
-from unwind.program.program import Body, CallRecord, Program
+from unwind.program.parts import CallRecord
+from unwind.program.program import Linkage, Program
 
 
-def load_foreign(
-    image: Image, exports: Exports | None = None, candidates: list[tuple[Body, int]] | None = None
-) -> Program:
+def load_foreign(image: Image, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:
     """The program; `dropped_records` counts what the machine code contradicts."""
     file = file_with_tables(image)
     calls = parse_dcall(file.contents(".debug_dcall"), file.path)
@@ -75,7 +74,7 @@ def load_foreign(
         tail_calls_known=False,
         exports=exports,
         folds_imports=True,
-        candidates=candidates,
+        linkage=linkage,
     )
     program.dropped_records = table.dropped.total()
     return program

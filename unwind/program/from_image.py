@@ -25,7 +25,8 @@ from unwind.program.code import DecodedCode
 from unwind.program.exports import Exports, ImageExports
 from unwind.program.facts import CodeFacts, ImageFacts
 from unwind.program.functions import SymbolFunctions
-from unwind.program.program import Body, CallRecord, Functions, Program, SlotCall
+from unwind.program.parts import CallRecord, Functions, SlotCall
+from unwind.program.program import Linkage, Program
 
 DCALL, VCALL = ".debug_dcall", ".debug_vcall"
 _EVIDENCE = {int(evidence): evidence for evidence in Evidence}
@@ -106,20 +107,18 @@ def read_tables(image: Image) -> Tables | None:
     )
 
 
-def load_program(
-    image: Image, exports: Exports | None = None, candidates: list[tuple[Body, int]] | None = None
-) -> Program:
+def load_program(image: Image, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:
     """What the resolver needs of `image`; sections are parsed now, symbols and code when asked about.
 
-    The modules of one process have one list of `candidates` (`unwind.program.program`).
+    `linkage`: the module of a process that the image is; None: it stands alone.
     """
     exports = exports or ImageExports(image)
     if has_only_records(image):
         from unwind.program.from_foreign_tables import load_foreign
 
-        return load_foreign(image, exports, candidates)
+        return load_foreign(image, exports, linkage)
     functions = SymbolFunctions(image, folds_known=has_tables(image))
-    return make_program(read_tables(image), ImageFacts(image), functions, exports, may_fold_imports(image), candidates)
+    return make_program(read_tables(image), ImageFacts(image), functions, exports, may_fold_imports(image), linkage)
 
 
 def may_fold_imports(image: Image) -> bool:
@@ -133,14 +132,12 @@ def make_program(
     functions: Functions,
     exports: Exports,
     folds_imports: bool,
-    candidates: list[tuple[Body, int]] | None,
+    linkage: Linkage | None,
 ) -> Program:
     """The program of what was read from an image, or kept of it."""
     code = DecodedCode(facts)
     if tables is None:
-        return Program(
-            code=code, functions=functions, exports=exports, folds_imports=folds_imports, candidates=candidates
-        )
+        return Program(code=code, functions=functions, exports=exports, folds_imports=folds_imports, linkage=linkage)
     table, calls, virtual = tables
     return Program(
         table.classes,
@@ -153,5 +150,5 @@ def make_program(
         pointer_jumps=table.pointer_jumps,
         exports=exports,
         folds_imports=folds_imports,
-        candidates=candidates,
+        linkage=linkage,
     )

@@ -12,24 +12,22 @@ Every candidate of every body has a number of its own, its *node*: a body's node
 at `first_node`, so a set of candidates of one body is a bit mask and a set across bodies a set of ints. The programs
 of one process number theirs together, so such a set may span modules.
 
-A `Program` is built from plain data (tests do that); `Program.from_image` reads it from a linked image.
+A `Program` is made from plain data (tests do that), or from an image, another tool's tables or a symcache.
 Bodies that are in no fold class come from `functions` as addresses ask for them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Protocol
 
 from icf.code.imports import comes_back, goes_on_to
 from icf.model import (
     ALL_MEMBERS,
     ANY_POINTER,
     ClassFlag,
-    DieOffset,
     Evidence,
     FoldClass,
     Member,
@@ -41,101 +39,7 @@ from icf.model import (
 )
 from unwind.program.dispatch import Dispatch, bits
 from unwind.program.exports import Export, Exports, ListedExports
-
-if TYPE_CHECKING:
-    from icf.elf.image import Image
-    from unwind.process.process import Process
-    from unwind.program.passed import Passed, Registers
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """In the function `caller`, the call before `call_site` calls `callee`; caller 0: not known which."""
-
-    call_site: int
-    caller: DieOffset
-    callee: DieOffset
-    evidence: Evidence = Evidence.TABLE
-
-
-class SiteKind(Enum):
-    """What the instruction that ends at a return address is; the value says it in words."""
-
-    DIRECT = "direct call"
-    IMPORT = "call of an import"
-    INDIRECT = "indirect call"
-    NONE = "no call"
-    UNKNOWN = "code that cannot be read"
-
-
-@dataclass(frozen=True, slots=True)
-class CallSite:
-    """The instruction before a return address; `target` of a direct call, `symbol` of an import."""
-
-    kind: SiteKind
-    target: int = 0
-    symbol: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Jumps:
-    """The ways by which control leaves a body other than by return; `indirect`: it may leave by a pointer, too."""
-
-    direct: tuple[tuple[int, int], ...] = ()  # (address of the jump, target)
-    indirect: bool = False
-    imports: tuple[tuple[int, str], ...] = ()  # (address of the jump, symbol of the PLT stub it goes to)
-
-
-class Code(Protocol):
-    """The machine code, as far as the resolver asks about it."""
-
-    @property
-    def signs_pointers(self) -> bool:
-        """Whether the upper bits of a return address may hold a signature (pointer authentication)."""
-
-    def call_site(self, return_address: int) -> CallSite: ...
-
-    def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
-        """Whether an instruction of the function in `start:end` that is a call ends at `vaddr`; None: not known."""
-
-    def returns_from_signal(self, vaddr: int) -> bool:
-        """Whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
-
-    def jumps(self, start: int, end: int) -> Jumps | None:
-        """The jumps in `start:end`; None when they cannot be told."""
-
-    def may_form(self, start: int, end: int, addresses: range) -> bool:
-        """Whether the code in `start:end` may form one of `addresses`."""
-
-    def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
-        """The calls and jumps to which the code in `start:end` hands on one of `given`; None: not known."""
-
-
-class Records(Protocol):
-    """Call-site records by return address."""
-
-    def at(self, return_address: int) -> Sequence[CallRecord]: ...
-
-
-class SlotCall(NamedTuple):
-    """A call that takes its target from slot `slot` of the table that its object's first word points to."""
-
-    slot: int
-    evidence: Evidence = Evidence.TABLE
-
-
-class SlotCalls(Protocol):
-    """Such calls by return address."""
-
-    def get(self, return_address: int, /) -> SlotCall | None: ...
-
-
-class Functions(Protocol):
-    """Functions that are in no fold class, and what vtables are called."""
-
-    def find(self, vaddr: int) -> FoldClass | None: ...
-
-    def vtable_name(self, vptr: int) -> str: ...
+from unwind.program.parts import CallRecord, Code, Functions, ListedCode, ListedRecords, Records, SlotCalls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,58 +88,37 @@ class Body:
         return mask
 
 
-class ListedCode:
-    """Code given as data: sites by return address (else unknown), jumps and addresses by start of body (else none).
+class Linkage(Protocol):
+    """What a program asks about the process that its image is loaded in; `unwind.process.process` has it.
 
-    `boundaries` are the ends of call instructions, where those that a site is listed for are not all; `signal_returns`
-    where handlers return to.
+    A program without one stands alone: nothing is known of its neighbours, and its run-time addresses are those of the
+    link.
     """
 
-    def __init__(
-        self,
-        sites: Mapping[int, CallSite] | None = None,
-        jumps: Mapping[int, Jumps | None] | None = None,
-        addresses: Mapping[int, Sequence[int]] | None = None,
-        boundaries: Collection[int] | None = None,
-        signal_returns: Collection[int] = (),
-        *,
-        signs_pointers: bool = False,
-    ) -> None:
-        self._boundaries, self._signal_returns = boundaries, signal_returns
-        self.signs_pointers = signs_pointers
-        self._sites = dict(sites or {})
-        self._jumps = dict(jumps or {})
-        self._addresses = dict(addresses or {})
+    @property
+    def path(self) -> str:
+        """The path of the module."""
 
-    def call_site(self, return_address: int) -> CallSite:
-        return self._sites.get(return_address, CallSite(SiteKind.UNKNOWN))
+    @property
+    def bias(self) -> int:
+        """Run-time less link-time addresses."""
 
-    def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
-        return None if self._boundaries is None else vaddr in self._boundaries
+    @property
+    def candidates(self) -> list[tuple[Body, int]]:
+        """The candidates of all modules, by node."""
 
-    def returns_from_signal(self, vaddr: int) -> bool:
-        return vaddr in self._signal_returns
+    @property
+    def is_whole(self) -> bool:
+        """Whether all modules of the process are known."""
 
-    def jumps(self, start: int, end: int) -> Jumps | None:
-        return self._jumps.get(start, Jumps())
+    def dispatches(self) -> Iterable[Dispatch]:
+        """Where pointers lead in each module."""
 
-    def may_form(self, start: int, end: int, addresses: range) -> bool:
-        return any(address in addresses for address in self._addresses.get(start, ()))
+    def nodes_named(self, symbol: str) -> list[int]:
+        """The candidates that an import can mean; none if no module defines it, or one does so unclearly."""
 
-    def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
-        return ()
-
-
-class ListedRecords:
-    """Records given one by one."""
-
-    def __init__(self, records: Iterable[CallRecord] = ()) -> None:
-        self._by_site: dict[int, list[CallRecord]] = {}
-        for record in records:
-            self._by_site.setdefault(record.call_site, []).append(record)
-
-    def at(self, return_address: int) -> Sequence[CallRecord]:
-        return self._by_site.get(return_address, ())
+    def replaces(self, name: str) -> bool:
+        """Whether a module has a definition of its own of a function of the runtime, or of one of `prefix*`."""
 
 
 class Program:
@@ -255,21 +138,22 @@ class Program:
         tail_calls_known: bool = True,
         exports: Exports | None = None,
         folds_imports: bool = False,
-        candidates: list[tuple[Body, int]] | None = None,
+        linkage: Linkage | None = None,
     ) -> None:
         self.code: Code = code or ListedCode()
         self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
         self._functions = functions
         self.exports: Exports = exports or ListedExports()
         self.folds_imports = folds_imports
-        self.process: Process | None = None
-        self.path, self.bias = "", 0  # of the module; run-time less link-time addresses
+        self._linkage = linkage
+        self.path, self.bias = (linkage.path, linkage.bias) if linkage else ("", 0)
+        self.is_whole = linkage is not None and linkage.is_whole  # all modules of the process are known
         self.slot_calls: SlotCalls = {} if slot_calls is None else slot_calls
         self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not where they lead
         self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
         self.dropped_records = 0  # of a foreign table, which did not fit the code
         # node -> its body and its place there; of all modules, where they share the list
-        self.candidates: list[tuple[Body, int]] = [] if candidates is None else candidates
+        self.candidates: list[tuple[Body, int]] = linkage.candidates if linkage else []
         in_order = sorted(classes, key=lambda fold: fold.vaddr)
         self.bodies = [self._add(fold, idx) for idx, fold in enumerate(in_order)]
         self._starts = [body.start for body in self.bodies]
@@ -280,20 +164,14 @@ class Program:
                 if member.die:
                     self._nodes_of_die.setdefault(member.die, []).append(node)
         listed = tuple(tail_calls)
-        self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables)
+        everybody = linkage.dispatches if linkage and linkage.is_whole else None
+        self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables, everybody)
         self.tail_calls = [  # (address of the jump, caller node, callee node or the hub of its body)
             (call.jump, caller, callee)
             for call in listed
             for callee in [self.hub(call.callee) if call.callee.member_idx == ALL_MEMBERS else self._node(call.callee)]
             for caller in self._nodes_of(call.caller)
         ]
-
-    @classmethod
-    def from_image(cls, image: Image) -> Program:
-        """The program that a linked image and its tables describe."""
-        from unwind.program.from_image import load_program
-
-        return load_program(image)
 
     def body_at(self, vaddr: int) -> Body | None:
         """The body whose code holds `vaddr`."""
@@ -375,8 +253,8 @@ class Program:
 
         Where the linker folds callers of different imports, the name is that of one of them.
         """
-        if self.process is not None:
-            nodes = self.process.nodes_named(symbol)
+        if self._linkage is not None:
+            nodes = self._linkage.nodes_named(symbol)
         else:
             nodes, is_certain = self.nodes_exported(symbol)
             nodes = nodes if is_certain else []
@@ -396,7 +274,7 @@ class Program:
 
     @property
     def _replaces(self) -> Callable[[str], bool]:
-        return (self.process or self.exports).replaces
+        return (self._linkage or self.exports).replaces
 
     def nodes_exported(self, symbol: str) -> tuple[list[int], bool]:
         """The candidates that an import can mean here, and whether it can mean no others of this image."""

@@ -129,7 +129,7 @@ class _TailCalls:
     def _may_come_back(self, symbol: str, named: list[int]) -> bool:
         """Whether a jump to an import may lead elsewhere than to those that it is known to mean."""
         if named:
-            return self._program.process is None or not self._program.process.is_whole
+            return not self._program.is_whole
         return self._program.comes_back(symbol)
 
     def _landing(self, node: int, body: Body, landed: Body) -> list[int]:

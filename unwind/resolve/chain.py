@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from icf.folds.aliases import function_name, same_function
 from icf.model import Member, MemberFlag, Verdict
 from unwind.process.process import Process
-from unwind.program.program import Body, SiteKind
+from unwind.program.parts import SiteKind
+from unwind.program.program import Body
 from unwind.resolve import reasons
 from unwind.resolve.answer import BY_VPTR, FrameAnswer
 from unwind.resolve.missing_frames import MissingFrame, MissingFrames

@@ -20,7 +20,8 @@ from collections.abc import Iterable
 
 from icf.demangle import demangle
 from icf.model import ClassFlag, Evidence, Verdict
-from unwind.program.program import Body, SiteKind
+from unwind.program.parts import SiteKind
+from unwind.program.program import Body
 from unwind.resolve.answer import Facts, FrameAnswer
 from unwind.resolve.chain import Step
 from unwind.resolve.resolver import Answers, Resolver, left_over

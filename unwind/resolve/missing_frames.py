@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from unwind.program.program import Body, SiteKind
+from unwind.program.parts import SiteKind
+from unwind.program.program import Body
 from unwind.resolve.tailpaths import TailPaths, Walks
 
 

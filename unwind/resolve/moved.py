@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from unwind.program.parts import SiteKind
 from unwind.program.passed import Passed, Registers
-from unwind.program.program import Body, Program, SiteKind
+from unwind.program.program import Body, Program
 
 OBJECT: Registers = frozenset({"rdi", "x0"})  # the first argument
 SPECIAL = re.compile(r"C(?:[1-5][EIB]|I[12])|D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; without linkage name: ~T

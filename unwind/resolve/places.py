@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from unwind.process.process import Module, Process
-from unwind.program.program import Body, Program, SiteKind
+from unwind.program.parts import SiteKind
+from unwind.program.program import Body, Program
 from unwind.resolve.reasons import no_call_before
 
 _NO_CALL = (SiteKind.NONE, SiteKind.UNKNOWN)

@@ -35,7 +35,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from icf.model import ANY_POINTER, Evidence
-from unwind.program.program import Body, SiteKind
+from unwind.program.parts import SiteKind
+from unwind.program.program import Body
 from unwind.resolve import reasons
 from unwind.resolve.callgraph import CallGraph
 from unwind.resolve.vptrs import destructors

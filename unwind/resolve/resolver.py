@@ -1,8 +1,8 @@
 """Resolve the frames of a stack: the exact set of members that each can be.
 
-    from unwind import Resolver
+    from unwind import open_resolver
 
-    resolver = Resolver.open("shop")
+    resolver = open_resolver("shop")
     for frame in resolver.resolve((0x8e5, 0x8f5, 0x90f, 0x74a)):     # link-time return addresses, innermost first
         print(frame.verdict.value, frame.name or frame.candidates)
 
@@ -25,7 +25,6 @@ whole stacks recur. `make bench` measures it.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Self
 
 from unwind.process.process import Process
 from unwind.program.program import Program
@@ -62,30 +61,6 @@ class Resolver:
         self._trust = Trust(self.places.of)
         self._stacks: dict[Addresses | tuple[Addresses, Vptrs, Exact], Answers] = {}
         self._address_count = 0
-
-    @classmethod
-    def open(
-        cls,
-        path: str,
-        *,
-        debug_file: str | None = None,
-        debug_roots: Sequence[str] = (),
-        cache_dir: str | None = None,
-        use_vptrs: bool = True,
-    ) -> Self:
-        """The resolver of one image, from its symcache, which is made if there is none.
-
-        `debug_file`, `debug_roots` and `cache_dir` are as `unwind.symcache.store.store.open_or_build` has them. Raises
-        `IcfError` for what is no image. Without `use_vptrs` all vtable pointers beside stacks are ignored: what they
-        say is what memory held when the stack was taken (evidence `vptr`).
-        """
-        from contextlib import ExitStack
-
-        from unwind.target.opening import Places
-
-        places = Places(debug_file, debug_roots, cache_dir)
-        with ExitStack() as opened:
-            return cls(places.program(places.open(path), path, opened), use_vptrs=use_vptrs)
 
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
         """An answer for each frame of a stack, innermost first.

@@ -7,6 +7,7 @@ Each name and path is made ready once, and so is what surrounds the frames of a 
 from __future__ import annotations
 
 from array import array
+from weakref import WeakKeyDictionary
 
 from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symbolize._write import write
@@ -15,6 +16,7 @@ from unwind.symcache.reader.many import SELF, SEVERAL, Many, TooMany, look_up_ma
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from unwind.symbolize.symbolizer import Symbolizer
     from unwind.symcache.reader.symcache import SymCache
 
 NAME, FILE, LINE, LINE_OR_MARK, COLUMN, START, ADDRESS, LONG_ADDRESS = MARKS = tuple(map(chr, range(1, 9)))
@@ -38,6 +40,23 @@ class Style(NamedTuple):
     one: tuple[str, str]  # before and behind the frames of a function
     one_or_more: tuple[str, str]  # of one where others may have been folded
     several: Callable[[list[str], bool], list[str]]  # of folded ones: their name, before and behind each chain
+
+
+class Bulk:
+    """Writes many answers at once in one style, from the symcaches of any number of images."""
+
+    def __init__(self) -> None:
+        self._texts: WeakKeyDictionary[Symbolizer, tuple[str, Texts]] = WeakKeyDictionary()
+
+    def of(self, symbolizer: Symbolizer, image: str, style: Callable[[str], Style]) -> Texts | None:
+        """Return what writes the answers of a symbolizer; None if it does not have all of its image."""
+        cache = symbolizer.whole_cache
+        if cache is None:
+            return None
+        known = self._texts.get(symbolizer)
+        if known is None or known[0] != image:
+            known = self._texts[symbolizer] = image, Texts(cache, symbolizer.has_tables, style(image))
+        return known[1]
 
 
 class Texts:

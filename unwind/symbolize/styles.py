@@ -25,11 +25,12 @@ from itertools import repeat
 from icf.demangle import demangle, short_name
 from icf.printable import printable
 from icf.typed import TYPE_CHECKING, NamedTuple
+from unwind.symcache.reader.symcache import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unwind.symbolize.many import Style
+    from unwind.symbolize.many import Bulk, Style
     from unwind.symbolize.requests import Request
     from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
@@ -57,6 +58,7 @@ class TextWriter:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._bulk: Bulk | None = None
         self._name = namer(options)
         self._link = " (inlined by) " if options.pretty and options.functions != "none" else ""
         self._is_addr2line, self._has_columns = options.form == "addr2line", options.form == "llvm"
@@ -76,8 +78,12 @@ class TextWriter:
     def addresses(
         self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
     ) -> Iterator[str]:
-        if (texts := symbolizer.texts(self, image, len(vaddrs))) is not None:
-            return texts.write(vaddrs, asked)
+        if len(vaddrs) >= MANY:
+            from unwind.symbolize.many import Bulk
+
+            self._bulk = self._bulk or Bulk()
+            if texts := self._bulk.of(symbolizer, image, self.style):
+                return texts.write(vaddrs, asked)
         return map(self.address, symbolizer.symbolize_many(vaddrs), asked, repeat(image))
 
     def style(self, image: str) -> Style:

@@ -21,11 +21,12 @@ from itertools import repeat
 
 from icf.typed import TYPE_CHECKING
 from unwind.symbolize.styles import Options, basename, joined, namer
+from unwind.symcache.reader.symcache import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unwind.symbolize.many import Style
+    from unwind.symbolize.many import Bulk, Style
     from unwind.symbolize.requests import Request
     from unwind.symbolize.symbolizer import Frames, Symbolizer
     from unwind.symbolize.writers import Found
@@ -41,6 +42,7 @@ class JsonWriter:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._bulk: Bulk | None = None
         self._name = namer(options)
         self._path = basename if options.basenames else str
 
@@ -56,8 +58,12 @@ class JsonWriter:
     def addresses(
         self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
     ) -> Iterator[str]:
-        if not self._options.pretty and (texts := symbolizer.texts(self, image, len(vaddrs))) is not None:
-            return texts.write(vaddrs, asked)
+        if not self._options.pretty and len(vaddrs) >= MANY:
+            from unwind.symbolize.many import Bulk
+
+            self._bulk = self._bulk or Bulk()
+            if texts := self._bulk.of(symbolizer, image, self.style):
+                return texts.write(vaddrs, asked)
         return map(self.address, symbolizer.symbolize_many(vaddrs), asked, repeat(image))
 
     def style(self, image: str) -> Style:

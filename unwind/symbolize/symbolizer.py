@@ -26,17 +26,14 @@ import os
 from icf.demangle import demangle
 from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symcache.reader.found import CachedFrame, Frames
-from unwind.symcache.reader.symcache import MANY, SymCache
+from unwind.symcache.reader.symcache import SymCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Literal, Self
+    from typing import Self
 
     from icf.model import Verdict
-    from unwind.symbolize.many import Texts
-    from unwind.symbolize.writers import Writer
     from unwind.symcache.store.lazy import LazySymCache
-    from unwind.target.live_symbolizer import LiveSymbolizer
 
 __all__ = ["Candidate", "Frames", "Symbolized", "Symbolizer", "agreed"]
 
@@ -86,8 +83,7 @@ class Symbolizer:
 
     def __init__(self, cache: SymCache | LazySymCache) -> None:
         self._cache = cache
-        self._has_tables = isinstance(cache, SymCache) and "icf" in cache.container
-        self._texts: tuple[tuple[Writer, str], Texts] | None = None
+        self.has_tables = isinstance(cache, SymCache) and "icf" in cache.container
 
     @classmethod
     def open(
@@ -114,21 +110,6 @@ class Symbolizer:
         from unwind.symcache.store.store import open_by_build_id
 
         return cls(open_by_build_id(build_id, cache_dir=cache_dir))
-
-    @staticmethod
-    def for_process(
-        pid: int | Literal["self"] = "self",
-        *,
-        debug_roots: Sequence[str] = (),
-        cache_dir: str | os.PathLike[str] | None = None,
-    ) -> LiveSymbolizer:
-        """The symbolizer of a running process, or of this one: of all images that are mapped, and of JIT code.
-
-        It takes run-time addresses. Raises `IcfError` if there is no such process, or it may not be looked into.
-        """
-        from unwind.target.live_symbolizer import open_process
-
-        return open_process(pid, debug_roots=debug_roots, cache_dir=cache_dir)
 
     def close(self) -> None:
         """Keep what was read, if it is not kept yet."""
@@ -174,20 +155,13 @@ class Symbolizer:
                     found[place] = self._merged(vaddr, start, size_bytes, names, is_complete)
         return [each or Symbolized(vaddr) for vaddr, each in zip(asked, found, strict=True)]
 
-    def texts(self, writer: Writer, image: str, count: int) -> Texts | None:
-        """What writes the answers to so many addresses at once, as `writer` does one by one; None: it does not pay."""
-        cache = self._cache
-        if not isinstance(cache, SymCache) or not cache.is_complete or count < MANY:
-            return None
-        from unwind.symbolize.many import Texts
-
-        key = writer, image
-        if self._texts is None or self._texts[0] != key:
-            self._texts = key, Texts(cache, self._has_tables, writer.style(image))
-        return self._texts[1]
+    @property
+    def whole_cache(self) -> SymCache | None:
+        """The symcache, if it has all of the image."""
+        return self._cache if isinstance(self._cache, SymCache) and self._cache.is_complete else None
 
     def _is_one(self, member_count: int, is_complete: bool) -> bool:
-        return member_count == 1 and (is_complete or not self._has_tables)
+        return member_count == 1 and (is_complete or not self.has_tables)
 
     def _merged(self, vaddr: int, start: int, size_bytes: int, names: list[str], is_complete: bool) -> Symbolized:
         candidates = tuple([Candidate(name, self._cache, vaddr, at) for at, name in enumerate(names)])

@@ -13,15 +13,15 @@ from functools import partial
 from icf.model import Verdict
 from unwind.process.jit.code import JitCode
 from unwind.process.live.live_process import LiveModule, LiveProcess
-from unwind.process.process import Candidates, Module, Process
+from unwind.process.process import Module, Process
 from unwind.program.exports import Exports, ImageExports
-from unwind.program.program import Program
+from unwind.program.program import Linkage, Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.chain import Step
 from unwind.resolve.resolver import Addresses, Answers, Exact, Resolver
 from unwind.resolve.vptrs import Vptrs
 
-Load = Callable[[LiveModule, Exports, Candidates], Program]
+Load = Callable[[LiveModule, Exports, Linkage], Program]
 _JIT_LIMIT = 1 << 16
 
 

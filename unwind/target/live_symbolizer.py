@@ -1,6 +1,6 @@
 """Names, inlined functions and lines of a running process, or of this one.
 
-    from unwind.target.live_symbolizer import open_process
+    from unwind import open_process
 
     with open_process("self") as symbolizer:
         frame = symbolizer.symbolize(address)                   # a C function that this Python calls, say
@@ -34,9 +34,8 @@ from unwind.symcache.reader.found import CachedFrame
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
-    from unwind.process.process import Candidates
     from unwind.program.exports import Exports
-    from unwind.program.program import Program
+    from unwind.program.program import Linkage, Program
     from unwind.resolve.answer import FrameAnswer
     from unwind.resolve.vptrs import Vptrs
     from unwind.symcache.reader.symcache import SymCache
@@ -270,17 +269,17 @@ class LiveSymbolizer:
 
         return open_or_build(image.path, debug_roots=self._debug_roots, cache_dir=self._cache_dir)
 
-    def _load(self, module: LiveModule, exports: Exports, candidates: Candidates) -> Program:
+    def _load(self, module: LiveModule, exports: Exports, linkage: Linkage) -> Program:
         """The program of a module."""
         from unwind.program.program import Program
-        from unwind.target.opening import Places
+        from unwind.target.search import SearchPaths
 
         cache = self._cache(module.image)
         if cache is None:  # nothing is known of it
-            program = Program(exports=exports, candidates=candidates)
+            program = Program(exports=exports, linkage=linkage)
         else:
-            places = Places(None, self._debug_roots)
-            program = places.program(cache, module.image.path, self._opened, exports, candidates)
+            search = SearchPaths(None, self._debug_roots)
+            program = search.program(cache, module.image.path, self._opened, exports, linkage)
         self._module_of[program] = module
         return program
 
@@ -312,8 +311,8 @@ def _made_at_run_time(address: int | None, path: str, code: JitCode) -> LiveFram
 
 def _in_memory(image: Image) -> SymCache:
     """A symcache that is not kept."""
-    from unwind.symcache.builder.making import make_of
     from unwind.symcache.format.identity import recognize
     from unwind.symcache.reader.symcache import SymCache
+    from unwind.symcache.store.making import make_of
 
     return SymCache.from_container(make_of(image, recognize(image)).in_memory())

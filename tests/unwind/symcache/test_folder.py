@@ -18,7 +18,7 @@ from unwind.symcache.format.container import Container, pack
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.store.folder import Folder
 from unwind.symcache.store.ownership import COMPLETE
-from unwind.symcache.store.room import entries_of, shrink, tidy
+from unwind.symcache.store.room import entries_of, keep, shrink, tidy
 from unwind.symcache.store.store import open_or_build
 
 
@@ -247,10 +247,10 @@ def test_the_least_recently_used_go(folder: Path, tmp_path: Path) -> None:
     small = Folder(str(folder), 250)
     names = [f"build-id-0{at}-{'0a' * 16}{COMPLETE}" for at in range(4)]
     for at, name in enumerate(names[:3]):
-        small.write(name, [bytes(100)])
+        keep(small, name, [bytes(100)])
         os.utime(folder / name, (1000 + at, 1000 + at))
     assert [path.name for path in kept(folder)] == names[1:3]
-    small.write(names[3], [bytes(1000)])  # alone more than there is room for
+    keep(small, names[3], [bytes(1000)])  # alone more than there is room for
     assert [path.name for path in kept(folder)] == names[3:]
 
 

@@ -15,7 +15,6 @@ import pytest
 from icf.errors import FormatError
 from icf.model import MemberFlag
 from tests.unwind.symcache.support import ROOT, aged, inodes, kept
-from unwind.symcache.builder.making import make
 from unwind.symcache.format.container import Container, Head, Identity, pack
 from unwind.symcache.format.sources import Sought
 from unwind.symcache.reader.found import CachedFrame, CachedMember, Located
@@ -24,6 +23,7 @@ from unwind.symcache.store import lazy
 from unwind.symcache.store.checking import bodies
 from unwind.symcache.store.folder import Folder
 from unwind.symcache.store.lazy import LazySymCache
+from unwind.symcache.store.making import make
 from unwind.symcache.store.ownership import PARTIAL
 from unwind.symcache.store.partial import NOTHING, Answer, Entries, PartialFile
 from unwind.symcache.store.store import open_or_build

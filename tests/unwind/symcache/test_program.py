@@ -13,7 +13,7 @@ from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.e2e.program import icf
 from tests.unwind.symcache.support import SHOP
-from unwind.program.program import Program
+from unwind.program.from_image import load_program
 from unwind.resolve.resolver import Resolver
 from unwind.symcache.format.container import Container, pack
 from unwind.symcache.reader.program import load_cached, pack_program
@@ -48,7 +48,7 @@ def stacks(image: Image) -> Iterator[tuple[int | None, ...]]:
 def test_answers_are_those_of_the_image(program: Path, folder: Path) -> None:
     cache = open_or_build(program, cache_dir=folder)
     with Image.open(program) as image:
-        here, kept = Resolver(Program.from_image(image)), Resolver(load_cached(cache))
+        here, kept = Resolver(load_program(image)), Resolver(load_cached(cache))
         for addresses in stacks(image):
             for left, right in zip(here.resolve(addresses), kept.resolve(addresses), strict=True):
                 assert [

@@ -88,7 +88,7 @@ def test_the_folder_is_the_named_one_then_that_of_the_environment(
 
 def test_a_terminal_is_told_what_takes_so_long(image: Path, folder: Path) -> None:
     script = (
-        "import sys, unwind.symcache.builder.making as m; m._MOMENT_BYTES = 0\n"
+        "import sys, unwind.symcache.store.making as m; m._MOMENT_BYTES = 0\n"
         "from unwind.symcache.store.store import open_or_build"
     )
     script += "\nfor _ in range(2):\n    open_or_build(sys.argv[1], cache_dir=sys.argv[2])"

@@ -23,7 +23,7 @@ from icf.elf.types import PF_X, PT_LOAD
 from icf.errors import IcfError
 from icf.printable import say
 from unwind.process.jit.code import JitCode
-from unwind.process.jit.files import JitFiles
+from unwind.process.live.jit_files import JitFiles
 from unwind.process.live.module_file import open_module
 from unwind.process.live.procfs import Target
 from unwind.process.load_address import bias_of

@@ -41,7 +41,7 @@ from unwind.program.from_image import (
     read_tables,
 )
 from unwind.program.functions import SymbolFunctions
-from unwind.program.program import Body, Program
+from unwind.program.program import Linkage, Program
 from unwind.symcache.format.container import Container
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ def has_program(cache: SymCache) -> bool:
     return "links" in cache.container
 
 
-def load_cached(
-    cache: SymCache, exports: Exports | None = None, candidates: list[tuple[Body, int]] | None = None
-) -> Program:
+def load_cached(cache: SymCache, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:
     """The program of a symcache; nothing else is opened. `FormatError` if its sections are damaged."""
     container = cache.container
     facts, tables = KeptFacts(cache), None
@@ -124,9 +122,7 @@ def load_cached(
             parse_vcall(container.section("vcall"), container.path),
         )
     functions = _Functions(cache, facts)
-    return make_program(
-        tables, facts, functions, exports or facts.exports, bool(facts.links["folds_imports"]), candidates
-    )
+    return make_program(tables, facts, functions, exports or facts.exports, bool(facts.links["folds_imports"]), linkage)
 
 
 class KeptFacts:

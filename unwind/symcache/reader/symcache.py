@@ -12,7 +12,6 @@ Columns are read in place by `memoryview.cast` and `bisect`; what is in the file
 
 from __future__ import annotations
 
-import gc
 import os
 import zlib
 from array import array
@@ -135,32 +134,6 @@ class SymCache:
         if not record.names:
             return []
         return list(self.chains(record, [vaddr], member_idx)[0])
-
-    def frames_many(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
-        """`frames` of each address, of the first member; faster, as each function's record is read once."""
-        if len(vaddrs) >= MANY and self.is_complete:
-            return self._frames_of(vaddrs)
-        found: list[list[CachedFrame]] = [[] for _ in vaddrs]
-        for record, places in self.by_body(vaddrs):
-            here = [vaddrs[i] for i in places]
-            for i, frames in zip(places, self.chains(record, here), strict=True):
-                found[i] = list(frames)
-        return found
-
-    def _frames_of(self, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
-        from unwind.symcache.reader.many import FIRST, TooMany, frames_of, look_up_many
-
-        self.check_names()
-        was_collecting = gc.isenabled()
-        gc.disable()  # there is no garbage, and half a million new objects would be looked through time and again
-        try:
-            return frames_of(self, look_up_many(self, vaddrs, True, FIRST))
-        except TooMany:
-            half = len(vaddrs) // 2
-            return self._frames_of(vaddrs[:half]) + self._frames_of(vaddrs[half:])
-        finally:
-            if was_collecting:
-                gc.enable()
 
     def by_body(self, vaddrs: Sequence[int]) -> Iterator[tuple[Record, list[int]]]:
         """The bodies that hold some of the addresses, and which: their places in `vaddrs`, addresses ascending."""

@@ -95,9 +95,8 @@ class Folder:
         return container
 
     def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """Make or replace an entry, and make room for it; `OSError`, and then the older one is still there."""
+        """Make or replace an entry; `OSError`, and then the older one is still there."""
         from icf.newfile import NewFile
-        from unwind.symcache.store.room import shrink
 
         self.make()
         with NewFile(self.path, f".{name[:200]}.") as out:
@@ -109,7 +108,6 @@ class Folder:
                     except OSError as error:
                         raise OSError(error.errno, error.strerror, self.path) from error
             os.replace(out.name(), self.path_of(name))
-        shrink(self, keep=name)
 
     def remove(self, name: str) -> None:
         """Take an entry away; no error where that cannot be done."""

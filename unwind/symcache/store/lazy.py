@@ -23,7 +23,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from icf.errors import FormatError, IcfError
-from unwind.symcache.builder.making import Made, make
 from unwind.symcache.format.container import STALE_TABLES, Identity, pack
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.format.sources import SECTION, Sought, Sources
@@ -31,8 +30,10 @@ from unwind.symcache.reader.found import CachedFrame, Located
 from unwind.symcache.reader.symcache import NotCached, SymCache
 from unwind.symcache.store.folder import Folder, complain, warn_if_stale
 from unwind.symcache.store.locks import locked
+from unwind.symcache.store.making import Made, make
 from unwind.symcache.store.ownership import PARTIAL
 from unwind.symcache.store.partial import NOTHING, Answer, Entries, PartialFile, answer_of
+from unwind.symcache.store.room import keep
 
 WRITTEN_AFTER = 256  # new answers, or half of what is on disk
 WRITTEN_AFTER_S = 5.0
@@ -190,8 +191,10 @@ class _Answers:
         entries.add({vaddr: self._known[vaddr] for vaddr in self._new}, new_names)
         sections = entries.pack()
         sections[SECTION] = made.sections[SECTION]
-        self._folder.write(
-            self._name, pack(made.head._replace(flags=made.head.flags & STALE_TABLES), sections, made.origin)
+        keep(
+            self._folder,
+            self._name,
+            pack(made.head._replace(flags=made.head.flags & STALE_TABLES), sections, made.origin),
         )
         self._file = self._read()
 

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -45,6 +45,12 @@ def entries_of(folder: Folder) -> list[Entry]:
                 if stat.S_ISREG(status.st_mode):
                     found.append(Entry(each.name, each.path, status.st_size, status.st_mtime))
     return sorted(found)
+
+
+def keep(folder: Folder, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+    """Make or replace an entry, and make room for it; `OSError`, and then the older one is still there."""
+    folder.write(name, pieces)
+    shrink(folder, keep=name)
 
 
 def shrink(folder: Folder, keep: str = "", limit_bytes: int | None = None) -> list[Entry]:

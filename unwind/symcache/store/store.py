@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal, overload
 
-    from unwind.symcache.builder.making import Made
     from unwind.symcache.reader.symcache import SymCache
     from unwind.symcache.store.lazy import LazySymCache
+    from unwind.symcache.store.making import Made
 
 WAIT_S = 60.0  # for another process that builds
 _ROOT_LIMIT = 16
@@ -113,7 +113,7 @@ def ensure(sought: Sought, folder: Folder, *, force: bool = False) -> tuple[str,
     with locked(folder, str(recognized), WAIT_S):
         if not force and store.kept(recognized, sought)[0] is not None:
             return path, False
-        from unwind.symcache.builder.making import make
+        from unwind.symcache.store.making import make
 
         made = make(sought, folder)
         _write(made, folder)
@@ -182,7 +182,7 @@ class _Store:
 
 def build(sought: Sought, folder: Folder) -> Container:
     """Make the symcache of an image, and keep it in the folder; where that cannot be done it is in memory alone."""
-    from unwind.symcache.builder.making import make
+    from unwind.symcache.store.making import make
 
     made = make(sought, folder)
     try:
@@ -197,5 +197,7 @@ def build(sought: Sought, folder: Folder) -> Container:
 
 
 def _write(made: Made, folder: Folder) -> None:
-    folder.write(made.name, made.pieces())
+    from unwind.symcache.store.room import keep
+
+    keep(folder, made.name, made.pieces())
     folder.remove(f"{made.recognized}{PARTIAL}")  # nobody asks it any more

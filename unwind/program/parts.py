@@ -1,0 +1,157 @@
+"""What a program is made of: call-site records, machine code, functions; as protocols, and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from icf.model import DieOffset, Evidence, FoldClass
+
+if TYPE_CHECKING:
+    from unwind.program.passed import Passed, Registers
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """In the function `caller`, the call before `call_site` calls `callee`; caller 0: not known which."""
+
+    call_site: int
+    caller: DieOffset
+    callee: DieOffset
+    evidence: Evidence = Evidence.TABLE
+
+
+class SiteKind(Enum):
+    """What the instruction that ends at a return address is; the value says it in words."""
+
+    DIRECT = "direct call"
+    IMPORT = "call of an import"
+    INDIRECT = "indirect call"
+    NONE = "no call"
+    UNKNOWN = "code that cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """The instruction before a return address; `target` of a direct call, `symbol` of an import."""
+
+    kind: SiteKind
+    target: int = 0
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Jumps:
+    """The ways by which control leaves a body other than by return; `indirect`: it may leave by a pointer, too."""
+
+    direct: tuple[tuple[int, int], ...] = ()  # (address of the jump, target)
+    indirect: bool = False
+    imports: tuple[tuple[int, str], ...] = ()  # (address of the jump, symbol of the PLT stub it goes to)
+
+
+class Code(Protocol):
+    """The machine code, as far as the resolver asks about it."""
+
+    @property
+    def signs_pointers(self) -> bool:
+        """Whether the upper bits of a return address may hold a signature (pointer authentication)."""
+
+    def call_site(self, return_address: int) -> CallSite: ...
+
+    def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
+        """Whether an instruction of the function in `start:end` that is a call ends at `vaddr`; None: not known."""
+
+    def returns_from_signal(self, vaddr: int) -> bool:
+        """Whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
+
+    def jumps(self, start: int, end: int) -> Jumps | None:
+        """The jumps in `start:end`; None when they cannot be told."""
+
+    def may_form(self, start: int, end: int, addresses: range) -> bool:
+        """Whether the code in `start:end` may form one of `addresses`."""
+
+    def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
+        """The calls and jumps to which the code in `start:end` hands on one of `given`; None: not known."""
+
+
+class Records(Protocol):
+    """Call-site records by return address."""
+
+    def at(self, return_address: int) -> Sequence[CallRecord]: ...
+
+
+class SlotCall(NamedTuple):
+    """A call that takes its target from slot `slot` of the table that its object's first word points to."""
+
+    slot: int
+    evidence: Evidence = Evidence.TABLE
+
+
+class SlotCalls(Protocol):
+    """Such calls by return address."""
+
+    def get(self, return_address: int, /) -> SlotCall | None: ...
+
+
+class Functions(Protocol):
+    """Functions that are in no fold class, and what vtables are called."""
+
+    def find(self, vaddr: int) -> FoldClass | None: ...
+
+    def vtable_name(self, vptr: int) -> str: ...
+
+
+class ListedCode:
+    """Code given as data: sites by return address (else unknown), jumps and addresses by start of body (else none).
+
+    `boundaries` are the ends of call instructions, where those that a site is listed for are not all; `signal_returns`
+    where handlers return to.
+    """
+
+    def __init__(
+        self,
+        sites: Mapping[int, CallSite] | None = None,
+        jumps: Mapping[int, Jumps | None] | None = None,
+        addresses: Mapping[int, Sequence[int]] | None = None,
+        boundaries: Collection[int] | None = None,
+        signal_returns: Collection[int] = (),
+        *,
+        signs_pointers: bool = False,
+    ) -> None:
+        self._boundaries, self._signal_returns = boundaries, signal_returns
+        self.signs_pointers = signs_pointers
+        self._sites = dict(sites or {})
+        self._jumps = dict(jumps or {})
+        self._addresses = dict(addresses or {})
+
+    def call_site(self, return_address: int) -> CallSite:
+        return self._sites.get(return_address, CallSite(SiteKind.UNKNOWN))
+
+    def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
+        return None if self._boundaries is None else vaddr in self._boundaries
+
+    def returns_from_signal(self, vaddr: int) -> bool:
+        return vaddr in self._signal_returns
+
+    def jumps(self, start: int, end: int) -> Jumps | None:
+        return self._jumps.get(start, Jumps())
+
+    def may_form(self, start: int, end: int, addresses: range) -> bool:
+        return any(address in addresses for address in self._addresses.get(start, ()))
+
+    def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
+        return ()
+
+
+class ListedRecords:
+    """Records given one by one."""
+
+    def __init__(self, records: Iterable[CallRecord] = ()) -> None:
+        self._by_site: dict[int, list[CallRecord]] = {}
+        for record in records:
+            self._by_site.setdefault(record.call_site, []).append(record)
+
+    def at(self, return_address: int) -> Sequence[CallRecord]:
+        return self._by_site.get(return_address, ())

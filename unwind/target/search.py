@@ -1,0 +1,43 @@
+"""Where the symcache and the program of an image are found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from icf.debugfiles.options import open_image
+from unwind.program.exports import Exports
+from unwind.program.from_image import load_program
+from unwind.program.program import Linkage, Program
+from unwind.symcache.reader.program import has_program, load_cached
+from unwind.symcache.reader.symcache import SymCache
+from unwind.symcache.store.store import open_or_build
+
+
+class SearchPaths(NamedTuple):
+    """Where debug information is searched, and where symcaches are kept; None: the user's folder."""
+
+    debug_file: str | None = None
+    debug_roots: Sequence[str] = ()
+    cache_dir: str | None = None
+
+    def open(self, path: str) -> SymCache:
+        """The symcache of an image."""
+        return open_or_build(
+            path, debug_file=self.debug_file, debug_roots=self.debug_roots, cache_dir=self.cache_dir, lazy=False
+        )
+
+    def program(
+        self,
+        cache: SymCache,
+        path: str,
+        opened: ExitStack,
+        exports: Exports | None = None,
+        linkage: Linkage | None = None,
+    ) -> Program:
+        """The program of a symcache, or of its image, which is closed with `opened`."""
+        if has_program(cache):
+            return load_cached(cache, exports, linkage)
+        image = opened.enter_context(open_image(path, self.debug_file, self.debug_roots))
+        return load_program(image, exports, linkage)
