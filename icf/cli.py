@@ -5,9 +5,6 @@ only the module of the verb that was called is imported: that keeps `icf` free o
 `linkpass` and `unwind`, and `icf --help` free of numpy, which alone would take ten times as long as
 all the rest. The help lines stand in the table for the same reason.
 
-A verb may answer one question and end, thousands of times in a script, so nothing here costs what it need not: options
-are read without argparse where that is possible (arguments.py), and there is no `typing`, `contextlib`, `functools`.
-
 Exit status: 0 done, 1 failed, 2 usage; 130, 141 and 143 after an interrupt, a closed pipe and a request to end, as
 a shell has them. Every error that a user can cause is an `IcfError` or an `OSError` and becomes one line on stderr; a
 traceback is a bug.
@@ -15,24 +12,20 @@ traceback is a bug.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
+import signal
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
+from types import ModuleType
+from typing import NamedTuple, NoReturn
 
-from icf.arguments import Arguments, NotPlain, PlainParser
 from icf.errors import IcfError
 from icf.printable import say
-from icf.typed import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable, Sequence
-    from types import ModuleType
-    from typing import NoReturn
-else:
-    import _signal as signal  # what `signal` makes enums of, which takes 3 ms
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_INTERRUPTED, EXIT_CLOSED_PIPE, EXIT_TERMINATED = 130, 141, 143  # 128 + SIGINT, SIGPIPE, SIGTERM
@@ -135,24 +128,32 @@ def _run_verb(verb: Verb, prog: str, args: list[str]) -> int:
 
     def call() -> int:
         module = import_module(verb.module)
-        status: int = module.run(read_arguments(verb, prog, module, args))
+        status: int = module.run(parser_of(verb, prog, module).parse_args(args))
         return status
 
     return _guarded(call)
 
 
-def read_arguments(verb: Verb, prog: str, module: ModuleType, args: Sequence[str]) -> Arguments:
-    """What a command line says; `SystemExit` where it asks for help, or breaks the rules."""
-    try:
-        plain = PlainParser()
-        module.add_arguments(plain)
-        return plain.parse_args(args)
-    except NotPlain:
-        from icf.fullparser import full_parser
+def parser_of(verb: Verb, prog: str, module: ModuleType) -> argparse.ArgumentParser:
+    """Return the parser of a verb."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=verb.help,
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, width=_line_width()),
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    return parser
 
-        parser = full_parser(prog, verb.help)
-        module.add_arguments(parser)
-        return parser.parse_args(args, Arguments({}))
+
+def _line_width() -> int:
+    """Return the width of help: argparse would import shutil to find out, and ask again for each option."""
+    columns = os.environ.get("COLUMNS", "")
+    try:
+        width = int(columns) if columns.isdecimal() else os.get_terminal_size(1).columns
+    except OSError:
+        width = 0
+    return (width or 80) - 2
 
 
 def _guarded(call: Callable[[], int]) -> int:

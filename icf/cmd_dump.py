@@ -27,13 +27,13 @@ from icf.tables.load import Tables, load_tables
 from icf.tables.place import SECTIONS, are_stale, warn_stale
 
 if TYPE_CHECKING:
-    from icf.arguments import Arguments, Parser
+    from argparse import ArgumentParser, Namespace
 
 _Json = dict[str, Any]
 _NAME_WIDTH_MAX = 60
 
 
-def add_arguments(parser: Parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object, or its separate debug file")
     add_debug_arguments(parser)
     parser.add_argument("--folds", action="store_true", help="functions that share a body (.debug_icf)")
@@ -45,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--no-demangle", action="store_true", help="print linkage names as they are")
 
 
-def run(args: Arguments) -> int:
+def run(args: Namespace) -> int:
     everything = not (args.folds or args.dcall or args.vcall or args.vtables or args.address_taken)
     with open_image(args.image, args.debug_file, args.debug_root) as image:
         tables = load_tables(image)

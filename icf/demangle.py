@@ -16,10 +16,9 @@ refer to others. The demanglers recurse with the depth of a name, and end the pr
 
 from __future__ import annotations
 
-from _thread import allocate_lock
 from array import array
-
-from icf.typed import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +151,7 @@ def _in_large_stack(name: str, demangler: Callable[[str], str]) -> str:
     return found[0] if found else name
 
 
-_one_at_a_time, _measuring = allocate_lock(), allocate_lock()
+_one_at_a_time, _measuring = Lock(), Lock()
 _room = array("Q", bytes(8 * _LIMIT + 8)), array("Q", bytes(8 * _LIMIT + 8))  # what measuring a name needs
 
 

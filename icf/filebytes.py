@@ -22,10 +22,10 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from _thread import allocate_lock  # not `threading`, which a single query does not import
+from threading import Lock
+from typing import TYPE_CHECKING
 
 from icf.errors import FormatError, IcfError
-from icf.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,7 +56,7 @@ class FileBytes:
             self.close()
             raise IcfError(f"{path}: {size_bytes} bytes: more than there is memory for") from error
         self._bytes = memoryview(self._memory).toreadonly()
-        self._lock = allocate_lock()
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return self._size_bytes

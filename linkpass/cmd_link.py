@@ -8,25 +8,19 @@ as it is. As a compiler (`CXX="icf link -- g++"`) most commands are such, so lit
 
 from __future__ import annotations
 
+import argparse
 import os
+import signal
+from argparse import ArgumentParser, Namespace
 
-from icf.arguments import REMAINDER
 from icf.errors import IcfError
 from icf.printable import say
-from icf.typed import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import signal
-
-    from icf.arguments import Arguments, Parser
-else:
-    import _signal as signal  # what `signal` makes enums of, which takes 3 ms
 
 _COMPILES = frozenset({"-c", "-S", "-E"})  # of a compiler driver; a linker means other things
 _EXIT_FAILED, _EXIT_USAGE = 1, 2
 
 
-def add_arguments(parser: Parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="fail when the link does not fold or no tables are added, too"
     )
@@ -37,10 +31,12 @@ def add_arguments(parser: Parser) -> None:
         "--in-image", action="store_true", help="strip the program, as -s does, and put the tables into it all the same"
     )
     parser.add_argument("--summary", action="store_true", help="print what the pass found, on stderr")
-    parser.add_argument("command", nargs=REMAINDER, metavar="-- LINK-COMMAND", help="the link command, unchanged")
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- LINK-COMMAND", help="the link command, unchanged"
+    )
 
 
-def run(args: Arguments) -> int:
+def run(args: Namespace) -> int:
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not words:
         say("icf link: error: no link command", "hint: icf link -- c++ -fuse-ld=lld -Wl,--icf=all -o prog *.o")

@@ -11,16 +11,16 @@ from icf.tables.load import load_tables
 from linkpass.tables.verify import verify_image
 
 if TYPE_CHECKING:
-    from icf.arguments import Arguments, Parser
+    from argparse import ArgumentParser, Namespace
 
 
-def add_arguments(parser: Parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object with tables")
     add_debug_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def run(args: Arguments) -> int:
+def run(args: Namespace) -> int:
     with open_image(args.image, args.debug_file, args.debug_root, needs_code=True) as image:
         problems = verify_image(image)
         tables = load_tables(image)

@@ -20,7 +20,8 @@ Commands are in cmd_*. What other programs use is here, and imported when it is 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # the one of `typing` costs its import
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from unwind.resolve.resolver import Resolver as Resolver
     from unwind.symbolize.symbolizer import Symbolizer as Symbolizer

@@ -23,12 +23,12 @@ from unwind.program.facts import ImageFacts
 from unwind.program.from_image import has_only_records, load_program
 
 if TYPE_CHECKING:
-    from icf.arguments import Arguments, Parser
+    from argparse import ArgumentParser, Namespace
 
 _Places = Callable[[Region, int], SourcePlace | None]
 
 
-def add_arguments(parser: Parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-e", "--exe", metavar="IMAGE", required=True, help="an executable or shared object")
     add_debug_arguments(parser)
     parser.add_argument("-l", "--lines", action="store_true", help="say where file and line change")
@@ -58,7 +58,7 @@ def add_arguments(parser: Parser) -> None:
     )
 
 
-def run(args: Arguments) -> int:
+def run(args: Namespace) -> int:
     with open_image(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
         folds = image.linker.name and image.linker.folds_functions
         if folds and not (has_tables(image) or has_only_records(image) or are_stale(image)):
@@ -95,7 +95,7 @@ def _json(listing: Listing, place: _Places | None) -> Callable[[Region], Iterato
     return write
 
 
-def _text(listing: Listing, place: _Places | None, args: Arguments) -> Callable[[Region], Iterator[str]]:
+def _text(listing: Listing, place: _Places | None, args: Namespace) -> Callable[[Region], Iterator[str]]:
     from unwind.disasm.write_text import TextWriter
 
     writer = TextWriter(

@@ -36,7 +36,7 @@ from unwind.writers.json_lines import JsonWriter
 from unwind.writers.text import TextWriter
 
 if TYPE_CHECKING:
-    from icf.arguments import Arguments, Parser
+    from argparse import ArgumentParser, Namespace
 
 _Resolved = tuple[Stack, Answers, Facts | None]
 _Write = Callable[[Stack, Answers, Facts | None], str]
@@ -46,7 +46,7 @@ _OF_IMAGE = "-e takes addresses as linked, which offsets in the file are not (`p
 _OF_MODULES = "give the text of /proc/PID/maps, or path, start, end and offset of the mapping that holds the code"
 
 
-def add_arguments(parser: Parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     images = parser.add_mutually_exclusive_group(required=True)
     images.add_argument("-e", "--exe", metavar="IMAGE", help="the linked image the stacks come from")
     images.add_argument(
@@ -87,7 +87,7 @@ def add_arguments(parser: Parser) -> None:
     )
 
 
-def run(args: Arguments) -> int:
+def run(args: Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     with _open(args) as (resolver, frames):
         write = _writer(args, frames)
@@ -132,7 +132,7 @@ def _write(resolved: list[_Resolved], frames: Frames, write: _Write, progress: _
         progress.step(len(part))
 
 
-def _open(args: Arguments) -> AbstractContextManager[tuple[Resolver, Frames]]:
+def _open(args: Namespace) -> AbstractContextManager[tuple[Resolver, Frames]]:
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir)
     if args.exe is None and args.debug_file is not None:
         raise IcfError("--debug-file is about one image", hint="without -e, name folders with --debug-root")
@@ -149,7 +149,7 @@ def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:
     return partial(explain, resolver)
 
 
-def _writer(args: Arguments, frames: Frames) -> _Write:
+def _writer(args: Namespace, frames: Frames) -> _Write:
     if args.out == "json":
         return JsonWriter(frames.of, with_modules=args.exe is None).line
     return TextWriter(frames.of).block

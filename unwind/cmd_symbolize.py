@@ -13,21 +13,21 @@ import os
 import sys
 from itertools import groupby
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.printable import say
-from icf.typed import TYPE_CHECKING
 from unwind.symbolize.flags import add_spellings
 from unwind.symbolize.requests import Request, read_addresses, read_hexadecimal, read_request
 from unwind.symbolize.styles import Options, TextWriter
 from unwind.symbolize.symbolizer import Symbolized, Symbolizer
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator, Sequence
     from typing import Self
 
-    from icf.arguments import Arguments, Parser
     from unwind.symbolize.data import DataSymbols
     from unwind.symbolize.writers import Writer
     from unwind.target.live_symbolizer import LiveFrame, LiveSymbolizer
@@ -40,7 +40,7 @@ _FORMS = {"LLVM": "llvm", "GNU": "llvm-gnu", "JSON": "json"}
 _TOOLS = {"llvm": "llvm", "gnu": "addr2line", "json": "json"}
 
 
-def add_arguments(parser: Parser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = """\
 An address is one as linked: hexadecimal with --style gnu, else decimal unless it begins with 0x. A line on stdin may
 also name the image, as llvm-symbolizer has it ('/usr/bin/shop 0x1139'), or a function ('main', 'main+4').
@@ -87,7 +87,7 @@ in all of them; --candidates shows each with its own."""
     add_spellings(parser)
 
 
-def run(args: Arguments) -> int:
+def run(args: Namespace) -> int:
     if args.version:
         from icf import __version__
 
@@ -127,7 +127,7 @@ def _section_start(path: str | None, name: str) -> int:
     return section.vaddr
 
 
-def _options(args: Arguments) -> Options:
+def _options(args: Namespace) -> Options:
     """What to write; where nothing is said, what the tool writes that this stands in for."""
     is_gnu = args.style == "gnu"
     form = _FORMS[args.output_style] if args.output_style else _TOOLS[args.style or "llvm"]
@@ -178,7 +178,7 @@ def _lines(fd: int) -> Iterator[list[str]]:
 class _Images:
     """The symbolizers of the images that were asked about."""
 
-    def __init__(self, args: Arguments) -> None:
+    def __init__(self, args: Namespace) -> None:
         self._args = args
         self._known: dict[tuple[str, str], Symbolizer | LiveSymbolizer | None] = {}
         self._data: dict[str, DataSymbols] = {}
@@ -242,7 +242,7 @@ class _Images:
 class _Asker:
     """Turns lines into answers."""
 
-    def __init__(self, args: Arguments, images: _Images, options: Options) -> None:
+    def __init__(self, args: Namespace, images: _Images, options: Options) -> None:
         self.writer = _writer(options)
         self._images = images
         self._exe: str | None = args.exe or args.build_id or None if args.pid is None else f"process {args.pid}"

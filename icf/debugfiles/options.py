@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from icf.errors import IcfError
 from icf.printable import say
-from icf.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Sequence
 
-    from icf.arguments import Parser
     from icf.elf.image import Image
 
 
-def add_debug_arguments(parser: Parser) -> None:
+def add_debug_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--debug-file",
         metavar="FILE",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icf.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from icf.elf.image import Image

@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from icf.arguments import HIDDEN
-from icf.typed import TYPE_CHECKING
+import argparse
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from icf.arguments import Parser
+    from argparse import ArgumentParser
 
 _KINDS = ("linkage", "short", "none")
 _STYLES = ("auto", "gnu-v3", "java", "gnat", "dlang", "rust")
@@ -30,11 +30,11 @@ _IGNORED = (
 _IGNORED_VALUES = ("-b", "--target", "--default-arch", "--dsym-hint", "--cache-size")
 
 
-def add_spellings(parser: Parser) -> None:
+def add_spellings(parser: ArgumentParser) -> None:
     """Let a parser take them; the options that they spell have been added."""
     for dest, spelling, value in _SPELLINGS:
-        parser.add_argument(spelling, dest=dest, action="store_const", const=value, help=HIDDEN)
-    parser.add_argument(*_IGNORED, dest="ignored", action="store_true", help=HIDDEN)
-    parser.add_argument(*_IGNORED_VALUES, dest="ignored", help=HIDDEN)
+        parser.add_argument(spelling, dest=dest, action="store_const", const=value, help=argparse.SUPPRESS)
+    parser.add_argument(*_IGNORED, dest="ignored", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(*_IGNORED_VALUES, dest="ignored", help=argparse.SUPPRESS)
     for flag in ("--debug-file-directory", "--fallback-debug-path"):
-        parser.add_argument(flag, dest="debug_root", action="append", default=[], help=HIDDEN)
+        parser.add_argument(flag, dest="debug_root", action="append", default=[], help=argparse.SUPPRESS)

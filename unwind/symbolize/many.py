@@ -7,9 +7,9 @@ Each name and path is made ready once, and so is what surrounds the frames of a 
 from __future__ import annotations
 
 from array import array
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
-from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symbolize._write import write
 from unwind.symcache.reader.many import SELF, SEVERAL, Many, TooMany, look_up_many
 

@@ -12,8 +12,7 @@ llvm    0x1139  4409  main  main+4    an address or a function of the image that
 from __future__ import annotations
 
 from itertools import repeat
-
-from icf.typed import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,10 +21,10 @@ that reads them gets them as they are.
 from __future__ import annotations
 
 from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf.demangle import demangle, short_name
 from icf.printable import printable
-from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symcache.reader.symcache import MANY
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ write a frame.
 from __future__ import annotations
 
 from itertools import repeat
+from typing import TYPE_CHECKING
 
-from icf.typed import TYPE_CHECKING
 from unwind.symbolize.styles import Options, basename, joined, namer
 from unwind.symcache.reader.symcache import MANY
 

@@ -22,9 +22,9 @@ A return address is the address after the call: look it up less one.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf.demangle import demangle
-from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symcache.reader.found import CachedFrame, Frames
 from unwind.symcache.reader.symcache import SymCache
 

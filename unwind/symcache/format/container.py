@@ -37,10 +37,10 @@ import os
 import stat
 import zlib
 from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf.errors import FormatError
 from icf.filebytes import FileBytes
-from icf.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -16,9 +16,9 @@ from __future__ import annotations
 import errno
 import os
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf.errors import IcfError
-from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symcache.format.container import Identity
 
 if TYPE_CHECKING:

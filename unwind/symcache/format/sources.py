@@ -14,10 +14,10 @@ builders remove their .dwo files all the time, and what was read of them is stil
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf import __version__
 from icf.errors import FormatError
-from icf.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from icf.demangle import demangle
-from icf.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from icf.model import MemberFlag

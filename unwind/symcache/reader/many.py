@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import gc
 from array import array
+from typing import TYPE_CHECKING, NamedTuple
 
-from icf.typed import TYPE_CHECKING, NamedTuple
 from unwind.symcache.reader._look_up import look_up
 from unwind.symcache.reader.found import CachedFrame
 from unwind.symcache.reader.symcache import MANY

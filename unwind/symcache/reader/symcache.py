@@ -16,9 +16,9 @@ import os
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
 
 from icf.errors import FormatError, IcfError
-from icf.typed import TYPE_CHECKING
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity
 from unwind.symcache.format.records import ALL_KNOWN, META, SIZED
 from unwind.symcache.reader._decode import decode, read_members

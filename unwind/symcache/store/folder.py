@@ -19,10 +19,10 @@ from __future__ import annotations
 import errno
 import os
 import time
+from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
 from icf.printable import say
-from icf.typed import TYPE_CHECKING
 from unwind.symcache.format.container import STALE_TABLES, Container
 from unwind.symcache.format.identity import Recognized, is_settled, recognize, stamp_of
 from unwind.symcache.store.ownership import MARKER, STAMPS, problem_of, problem_of_home

@@ -15,9 +15,9 @@ made anew, and if it holds the same content the queries go on with it.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from icf.errors import FormatError, IcfError
-from icf.typed import TYPE_CHECKING
 from unwind.symcache.format.container import Container
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.format.sources import SECTION, Sought, Sources
