@@ -9,6 +9,7 @@
     folds/       fold classes: who shares a body
     tables/      .debug_dcall, .debug_vcall, .debug_icf and what annotated objects carry: read and written
     linkinputs/  the objects of a link, link maps, response files
+    columns      the types of columns
     linkers      what each linker keeps, drops, overwrites and folds
     cli          the command `icf`; its verbs are in cmd_* here, in `linkpass` and in `unwind`
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf._strings import hash_references
+from icf.columns import U32, U64
 
-U64 = NDArray[np.uint64]
 _STR = np.uint64(2 << 60)  # the kind of a reference into the table that is passed second
 
 
@@ -21,7 +20,7 @@ def hash_names(names: Sequence[str]) -> U64:
     return hash_table(memoryview(b"".join(encoded)), starts)
 
 
-def hash_table(table: memoryview, offsets: NDArray[np.uint64] | NDArray[np.uint32], *, of_kin: bool = False) -> U64:
+def hash_table(table: memoryview, offsets: U64 | U32, *, of_kin: bool = False) -> U64:
     """The hash of each string of a string table, or of its kin (see `icf.folds.aliases`)."""
     references = np.ascontiguousarray(offsets, np.uint64) | _STR
     hashes = np.empty(len(references), np.uint64)

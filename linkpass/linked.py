@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.dwarf.scan import CallSites, Functions, scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -25,8 +25,6 @@ from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
 from linkpass.pointers.pointer_jumps import PointerJumps, find_pointer_jumps
-
-U64 = NDArray[np.uint64]
 
 
 class Place(NamedTuple):

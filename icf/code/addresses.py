@@ -17,14 +17,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.branches import executable_sections
+from icf.columns import I64, U8, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, Machine
 
-U64 = NDArray[np.uint64]
-_U8 = NDArray[np.uint8]
 _CHUNK_BYTES = 1 << 20  # so that temporary columns stay small
 _OVERLAP_BYTES = 16  # more than any instruction here
 _PAGE_BITS = np.uint64(12)
@@ -46,7 +44,7 @@ class Mentions(NamedTuple):
         return cls(distinct[:, 0].copy(), distinct[:, 1].copy())
 
 
-def hits(values: U64, targets: U64) -> NDArray[np.bool_]:
+def hits(values: U64, targets: U64) -> Mask:
     """Which values are among `targets`, which ascend."""
     if not len(targets):
         return np.zeros(len(values), np.bool_)
@@ -97,7 +95,7 @@ def find_mentions(image: Image, targets: U64, starts: U64, ends: U64) -> Mention
     return Mentions.of(rows)
 
 
-def _x86_64(code: _U8, vaddr: int, targets: U64, bases: list[int]) -> list[tuple[U64, U64]]:
+def _x86_64(code: U8, vaddr: int, targets: U64, bases: list[int]) -> list[tuple[U64, U64]]:
     rows = []
     # lea disp32(%rip): the ModRM byte has mod 0 and rm 5
     at = np.flatnonzero(code[:-5] == 0x8D)
@@ -117,7 +115,7 @@ def _x86_64(code: _U8, vaddr: int, targets: U64, bases: list[int]) -> list[tuple
     return found
 
 
-def _signed(code: _U8, at: NDArray[np.int64]) -> U64:
+def _signed(code: U8, at: I64) -> U64:
     """The four bytes at each position as a signed number, in 64 bits."""
     value = code[at].astype(np.uint32)
     for idx in range(1, 4):
@@ -172,7 +170,7 @@ def _aarch64_halves(contents: memoryview, vaddr: int, targets: U64) -> tuple[U64
     return place[hit], value[hit]
 
 
-def _of_page(words: NDArray[np.uint32], vaddr: int, register: int, page: int, targets: U64) -> tuple[U64, U64]:
+def _of_page(words: U32, vaddr: int, register: int, page: int, targets: U64) -> tuple[U64, U64]:
     """The targets that code forms from a register that holds `page`; without places: all, as nothing uses it."""
     is_base = words >> 5 & 31 == register
     at = np.flatnonzero(is_base & (words & 0xFFC00000 == 0x91000000))  # add Xd, Xn, #imm12

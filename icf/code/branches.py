@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code._branches import find_aarch64, find_x86_64
+from icf.columns import U8, U64
 from icf.elf.image import Image
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine, Section
 from icf.errors import FormatError
-
-U64 = NDArray[np.uint64]
 
 CALL, JUMP, CONDITIONAL_JUMP = 1, 2, 3
 _REACH_BYTES = {Machine.X86_64: 1 << 31, Machine.AARCH64: 1 << 27}  # of a call or jump, both ways
@@ -26,7 +24,7 @@ class Branches(NamedTuple):
 
     end: U64
     target: U64
-    kind: NDArray[np.uint8]
+    kind: U8
 
 
 def executable_sections(image: Image) -> Iterator[Section]:
@@ -87,7 +85,7 @@ class _Wanted:
         return bool(both)
 
 
-def _bitmap(targets: U64, low: int, high: int) -> NDArray[np.uint8]:
+def _bitmap(targets: U64, low: int, high: int) -> U8:
     bits = np.zeros((high - low + 7) // 8, np.uint8)
     offset = targets - np.uint64(low)
     np.bitwise_or.at(bits, (offset >> np.uint64(3)).astype(np.intp), (1 << (offset & np.uint64(7))).astype(np.uint8))

@@ -14,13 +14,11 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.view import CodeView
+from icf.columns import U8, U64
 from icf.elf.image import Image
 from icf.elf.types import PF_X, PT_LOAD, Machine
-
-U64 = NDArray[np.uint64]
 
 
 class CallKind(Enum):
@@ -84,7 +82,7 @@ def direct_targets(image: Image, return_addresses: U64) -> U64:
     return targets
 
 
-def _targets(machine: Machine, ends: U64, code: NDArray[np.uint8]) -> U64:
+def _targets(machine: Machine, ends: U64, code: U8) -> U64:
     """As `direct_targets`, from the bytes before each end, a row each."""
     words = np.ascontiguousarray(code[:, -4:]).view("<i4").reshape(-1).astype(np.int64)
     if machine is Machine.AARCH64:

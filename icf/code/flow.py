@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code._flow import follow
 from icf.code.imports import is_endless
+from icf.columns import I64, U8, U64
 from icf.elf.image import Image
 from icf.elf.types import Machine
-
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 
 _ROWS = 1 << 14  # of a batch of functions, unless one of them has more
 _LABELS = 1 << 8
@@ -36,9 +33,7 @@ class Flow:
         self._rows = np.empty((_ROWS, 6), np.int64)
         self._found = np.empty((_FOUND, 5), np.uint64)
 
-    def follow(
-        self, functions: I64, landings: I64, edges: I64, *, everything: bool = True
-    ) -> tuple[U64, NDArray[np.uint8]]:
+    def follow(self, functions: I64, landings: I64, edges: I64, *, everything: bool = True) -> tuple[U64, U8]:
         """Follow `functions`, start and end; gives rows and states as the kernel does.
 
         landings  where other code may jump into them

@@ -22,19 +22,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.branches import executable_sections
 from icf.code.flow import Flow
 from icf.code.jump_tables import JumpTables
 from icf.code.landings import find_landings
+from icf.columns import I64, U8, U64, Mask
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.model import STORED_POINTER
-
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 NO_SLOT = -1
 _CALL, _JUMP, _TABLE_JUMP, _FIXED_JUMP = 1, 2, 3, 4  # kinds of rows of the kernel
@@ -108,7 +104,7 @@ class _Section:
     """The functions of one section that have such calls or jumps."""
 
     def __init__(
-        self, image: Image, text: memoryview, vaddr: int, functions: I64, places: I64, is_jump: Bools, parts: U64
+        self, image: Image, text: memoryview, vaddr: int, functions: I64, places: I64, is_jump: Mask, parts: U64
     ) -> None:
         self._text, self._vaddr = text, vaddr
         self._is_part = np.append(np.isin(functions[:, 0].astype(np.uint64), parts), True)
@@ -165,7 +161,7 @@ class _Section:
     def _owner_of_rows(self, rows: U64) -> I64:
         return self._owner(rows[:, 1].astype(np.int64) - (rows[:, 0] == _CALL))
 
-    def _interpret(self, rows: U64, status: NDArray[np.uint8], edges: I64) -> Indirect:
+    def _interpret(self, rows: U64, status: U8, edges: I64) -> Indirect:
         owner = self._owner_of_rows(rows)
         kind, slot, stack = rows[:, 0], rows[:, 2], rows[:, 3]
         is_switch = np.isin(rows[:, 1].astype(np.int64), edges[:, 0]) & (kind != _CALL)
@@ -190,7 +186,7 @@ class _Section:
             np.append(fixed[leaves], np.zeros(len(unread), np.uint64)),
         )
 
-    def _unread(self, status: NDArray[np.uint8]) -> U64:
+    def _unread(self, status: U8) -> U64:
         """What may be jumps in functions that cannot be decoded."""
         owner = self._owner(self._places)
         unread = (owner >= 0) & (np.append(status, 0)[owner] & 1 != 0)
@@ -211,7 +207,7 @@ def _edges(targets_of: dict[int, I64]) -> I64:
     return np.stack([np.repeat(np.array(jumps, np.int64), counts), targets], axis=1)
 
 
-def _candidates(machine: Machine, text: memoryview, vaddr: int) -> tuple[I64, Bools]:
+def _candidates(machine: Machine, text: memoryview, vaddr: int) -> tuple[I64, Mask]:
     """Where a call or jump through a pointer may be, and which are jumps: `ff /2`, `ff /4`; blr, br and their kind."""
     if machine is Machine.AARCH64:
         words = np.frombuffer(text[: len(text) // 4 * 4], "<u4")

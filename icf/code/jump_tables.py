@@ -11,14 +11,11 @@ too much is harmless, as callers only ask where a jump may lead.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.branches import executable_sections
+from icf.columns import I64, U64
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
-
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 
 SIGNED, IN_WORDS = 16, 32  # with the size of an entry, in its code
 ADDRESSES = 8  # the code of a table of addresses

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.branches import executable_sections
 from icf.code.view import CodeView
+from icf.columns import U64
 from icf.elf.image import Image
 from icf.elf.types import Machine
 
@@ -56,7 +56,7 @@ def is_retpoline(image: CodeView, vaddr: int) -> bool:
     return _RETPOLINE.match(image.read(target, _RETPOLINE_MOV_BYTES + 1)) is not None
 
 
-def find_retpolines(image: Image) -> NDArray[np.uint64]:
+def find_retpolines(image: Image) -> U64:
     """The addresses of the `ret` of all retpolines, ascending."""
     found = []
     for section in executable_sections(image) if image.machine is Machine.X86_64 else ():

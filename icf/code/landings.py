@@ -10,13 +10,11 @@ tried as the start of an instruction: what is found is a superset.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U8, U64
 from icf.elf.image import Image
 from icf.elf.types import Machine
 
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 _PADDING_BYTES = 8
 
 
@@ -38,7 +36,7 @@ def find_landings(image: Image, starts: U64, ends: U64, parts: U64) -> I64:
     return np.unique(target[leaves] + starts[rows].astype(np.int64)[part[leaves]])
 
 
-def _x86_64(code: NDArray[np.uint8]) -> tuple[I64, I64]:
+def _x86_64(code: U8) -> tuple[I64, I64]:
     """Where a `jmp` or `jcc` may be, and where it goes."""
     padded = np.append(code, np.zeros(_PADDING_BYTES, np.uint8))
     short = np.flatnonzero((code == 0xEB) | (code >> 4 == 7))
@@ -49,7 +47,7 @@ def _x86_64(code: NDArray[np.uint8]) -> tuple[I64, I64]:
     return np.concatenate([short, near]), np.concatenate(targets)
 
 
-def _aarch64(code: NDArray[np.uint8]) -> tuple[I64, I64]:
+def _aarch64(code: U8) -> tuple[I64, I64]:
     """Likewise of `b`, `b.cond`, `cbz`, `tbz` and their kind."""
     words = code[: len(code) // 4 * 4].view("<u4")
     places, targets = [], []

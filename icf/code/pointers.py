@@ -16,16 +16,27 @@ import re
 
 import numpy as np
 
-from icf.code.addresses import U64, Mentions, find_words, hits
+from icf.code.addresses import Mentions, find_words, hits
+from icf.columns import U64
 from icf.elf.image import Image
-from icf.elf.types import ET_EXEC, SHF_EXECINSTR, SHT_PROGBITS, SHT_REL, SHT_RELA
+from icf.elf.types import (
+    DT_FINI,
+    DT_INIT,
+    ET_EXEC,
+    SHF_EXECINSTR,
+    SHT_FINI_ARRAY,
+    SHT_INIT_ARRAY,
+    SHT_PREINIT_ARRAY,
+    SHT_PROGBITS,
+    SHT_REL,
+    SHT_RELA,
+    SHT_RELR,
+)
 
-_SHT_INIT_ARRAY, _SHT_FINI_ARRAY, _SHT_PREINIT_ARRAY, _SHT_RELR = 14, 15, 16, 19
-CALLED_BY_LOADER = (_SHT_INIT_ARRAY, _SHT_FINI_ARRAY, _SHT_PREINIT_ARRAY)
+CALLED_BY_LOADER = (SHT_INIT_ARRAY, SHT_FINI_ARRAY, SHT_PREINIT_ARRAY)
 _DATA_TYPES = (SHT_PROGBITS, *CALLED_BY_LOADER)
 _PACKED_TYPES = (SHT_REL, 0x60000001, 0x60000002)  # REL, Android's packed REL and RELA: of no linker's default
 _UNWIND = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table")
-_DT_INIT, _DT_FINI = 12, 13
 _CIE_WITH_PERSONALITY = re.compile(rb"\0\0\0\0[\x01\x03]z[A-Z]*P")
 _CIE_BYTES = 48  # from the id of a CIE to beyond its personality
 
@@ -37,11 +48,11 @@ def is_readable(image: Image) -> bool:
 
 def find_pointers(image: Image, targets: U64) -> Mentions:
     """Words of data that hold one of `targets`, which ascend; entry points of the image have the place 0."""
-    entries = [value for tag, value in image.dynamic if tag in (_DT_INIT, _DT_FINI)]
+    entries = [value for tag, value in image.dynamic if tag in (DT_INIT, DT_FINI)]
     values = np.array([image.entry, *entries], np.uint64)
     values = values[hits(values, targets)]
     rows = [(np.zeros(len(values), np.uint64), values), *_relocated(image, targets)]
-    fixed = image.elf_type == ET_EXEC or any(section.type == _SHT_RELR for section in image.sections)
+    fixed = image.elf_type == ET_EXEC or any(section.type == SHT_RELR for section in image.sections)
     for section in image.sections:
         if not section.is_alloc or section.flags & SHF_EXECINSTR or section.type not in _DATA_TYPES:
             continue

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from icf.code.addresses import U64, hits
+from icf.code.addresses import hits
 from icf.code.branches import executable_sections
+from icf.columns import U8, U32, U64
 from icf.elf.image import Image
 from icf.elf.types import Machine
 
@@ -34,7 +34,7 @@ def find_short_jumps(image: Image, targets: U64) -> Iterator[tuple[int, int]]:
             yield from _aarch64(words, section.vaddr, targets[low:high])
 
 
-def _x86_64(code: NDArray[np.uint8], vaddr: int, targets: U64) -> Iterator[tuple[int, int]]:
+def _x86_64(code: U8, vaddr: int, targets: U64) -> Iterator[tuple[int, int]]:
     ends = (targets - np.uint64(vaddr)).astype(np.int64)[:, None] - _DISPLACEMENTS  # of the jumps, in `code`
     inside = (ends >= 2) & (ends <= len(code))
     at = np.where(inside, ends, 2)
@@ -46,7 +46,7 @@ def _x86_64(code: NDArray[np.uint8], vaddr: int, targets: U64) -> Iterator[tuple
         yield int(ends[row, column]) + vaddr, int(targets[row])
 
 
-def _aarch64(words: NDArray[np.uint32], vaddr: int, targets: U64) -> Iterator[tuple[int, int]]:
+def _aarch64(words: U32, vaddr: int, targets: U64) -> Iterator[tuple[int, int]]:
     for pattern, bits in ((0x34000000, 19), (0x36000000, 14)):  # cbz, cbnz; tbz, tbnz
         at = np.flatnonzero(words & 0x7E000000 == pattern)
         displacement = (words[at] >> 5).astype(np.int64) & ((1 << bits) - 1)

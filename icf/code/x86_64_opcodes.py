@@ -17,7 +17,8 @@ things, by prefix or by the register field, all they change is united.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from icf.columns import U16
 
 IB, IW, IZ, IV, MOFFS, IWB = 1, 2, 3, 4, 5, 6
 MODRM, BYTE, SPECIAL, INVALID = 0x10, 0x20, 0x40, 0x80
@@ -230,6 +231,6 @@ def _arithmetic() -> _Ranges:
     return tuple(rows)
 
 
-OPCODES: NDArray[np.uint16] = np.array(
+OPCODES: U16 = np.array(
     [_filled(_arithmetic() + _ONE_BYTE), _filled(_TWO_BYTE), _filled(_MAP_38), _filled(_MAP_3A)], np.uint16
 )

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U32
 from icf.reader import Reader
 
 CU_INDEX = ".debug_cu_index"
@@ -39,8 +39,8 @@ class Contribution(NamedTuple):
 class UnitIndex(NamedTuple):
     """A contribution for each unit (row) and section (column)."""
 
-    offsets: dict[str, NDArray[np.uint32]]  # by the section's name without .debug_ and .dwo
-    sizes: dict[str, NDArray[np.uint32]]
+    offsets: dict[str, U32]  # by the section's name without .debug_ and .dwo
+    sizes: dict[str, U32]
 
     def row_at(self, info_offset: int) -> int:
         """The row of the unit that begins at that offset of .debug_info.dwo, -1 if there is none."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf._types import u64
+from icf.columns import U8, U32
 from icf.dwarf import columns as col
 
 try:
@@ -138,7 +138,7 @@ def operation(operations: cython.const[cython.uint][:, ::1], variant: cython.siz
 
 
 @cache
-def operations() -> NDArray[np.uint32]:
+def operations() -> U32:
     """Return the operation of every form for each kind of unit; that of a fixed size skips it, until it has a slot."""
     table = np.full((8, _WIDTH), col.NO_FORM, np.uint32)
     for variant in range(8):
@@ -155,7 +155,7 @@ def operations() -> NDArray[np.uint32]:
 
 
 @cache
-def slots() -> NDArray[np.uint8]:
+def slots() -> U8:
     """Return the slot of each attribute of each kind of DIE; 0 if no reader wants it."""
     table = np.zeros((len(_SLOTS) + 1, 1 + max(attr for slot_of in _SLOTS.values() for attr in slot_of)), np.uint8)
     for kind, slot_of in _SLOTS.items():

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.elf.image import Image
 from icf.errors import FormatError
 from icf.reader import Reader
 
-U64 = NDArray[np.uint64]
 SECTION = ".debug_aranges"
 _DWARF64 = 0xFFFFFFFF
 

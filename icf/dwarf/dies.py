@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.columns import U64, Mask
 from icf.dwarf import columns as col
 from icf.dwarf.columns import DECLARATION, EXTERNAL, FAILED
 from icf.dwarf.units import MAX_DEPTH, DebugInfo
-
-U64 = NDArray[np.uint64]
 
 _MAX_CHAIN = 8
 
@@ -41,7 +40,7 @@ class Dies(NamedTuple):
     vtable_slot: U64  # of a virtual method, its slot + 1; 0 for none
 
     @property
-    def failed(self) -> NDArray[np.bool_]:
+    def failed(self) -> Mask:
         return np.asarray((self.flags & np.uint64(FAILED)) != 0)
 
 
@@ -100,12 +99,12 @@ class Identity(NamedTuple):
 
     name: U64  # string reference of the first DW_AT_name met
     linkage_name: U64  # likewise
-    external: NDArray[np.bool_]
+    external: Mask
     root: U64  # the DIE at the end of the chain
     declared: U64  # the first DIE met that has a DW_AT_decl_line, 0 if none
     decl_line: U64
     decl_file: U64  # index in the line table of the unit of `declared`
-    from_abstract: NDArray[np.bool_]  # its origin is an abstract instance, not a mere declaration
+    from_abstract: Mask  # its origin is an abstract instance, not a mere declaration
 
     def rows(self, at: NDArray[np.intp]) -> Identity:
         """Some of them."""

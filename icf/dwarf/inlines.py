@@ -14,13 +14,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U32, U64
 from icf.dwarf import columns as col
 from icf.dwarf.scan import each_run, expand_lists
 from icf.dwarf.units import MAX_DEPTH, DebugInfo
 
-U64 = NDArray[np.uint64]
 _SHIFT32 = np.uint64(32)
 _LIST = col.RANGES_AT | col.RANGES_INDEX
 
@@ -29,17 +28,17 @@ class TreeFunctions(NamedTuple):
     """One row for each function with code; its nodes are `first_node:last_node`."""
 
     die: U64
-    unit: NDArray[np.uint32]
+    unit: U32
     sequence_at: U64  # DW_AT_LLVM_stmt_sequence + 1, 0 if it has none
     address_idx: U64  # where in .debug_addr its low pc stands + 1, 0 if it stands in place
-    first_node: NDArray[np.int64]
-    last_node: NDArray[np.int64]
+    first_node: I64
+    last_node: I64
 
 
 class Ranges(NamedTuple):
     """Ranges of code, those of one owner in the order of its list; `owner` is a row."""
 
-    owner: NDArray[np.int64]
+    owner: I64
     low: U64
     high: U64
 
@@ -48,11 +47,11 @@ class Nodes(NamedTuple):
     """One row for each inlined call."""
 
     origin: U64  # the DIE of the function that was put in, 0 if it is not said
-    function: NDArray[np.uint32]  # row in `TreeFunctions`
-    up: NDArray[np.uint32]  # so many rows before it is the inlined call around it; 0: there is none
-    call_file: NDArray[np.uint32]  # as in the line table of the unit
-    call_line: NDArray[np.uint32]
-    call_column: NDArray[np.uint32]
+    function: U32  # row in `TreeFunctions`
+    up: U32  # so many rows before it is the inlined call around it; 0: there is none
+    call_file: U32  # as in the line table of the unit
+    call_line: U32
+    call_column: U32
 
 
 class InlineScan(NamedTuple):
@@ -95,7 +94,7 @@ def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
     )
 
 
-def _by_function(function: NDArray[np.uint32], up: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], Any]:
+def _by_function(function: U32, up: U32) -> tuple[U32, Any]:
     """The order that puts the nodes of each function together, None if they are, and `up` in it.
 
     Methods of a function's own classes stand between its nodes.

@@ -19,8 +19,8 @@ from enum import IntFlag
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U8, U32, U64, Mask
 from icf.dwarf.line_choice import choose_sequence
 from icf.dwarf.line_scan import SECTION, LineColumns, LineSections, scan_columns
 from icf.errors import FormatError
@@ -52,19 +52,19 @@ class SequenceMark(IntFlag):
 class Sequences:
     """Columns; rows `row_start[i]:row_end[i]` of the program, the last of them its end_sequence."""
 
-    start: NDArray[np.uint64]
-    end: NDArray[np.uint64]
-    row_start: NDArray[np.uint64]
-    row_end: NDArray[np.uint64]
-    marks: NDArray[np.uint64]
-    offset: NDArray[np.uint64]  # of its first opcode in .debug_line, as DW_AT_LLVM_stmt_sequence has it
+    start: U64
+    end: U64
+    row_start: U64
+    row_end: U64
+    marks: U64
+    offset: U64  # of its first opcode in .debug_line, as DW_AT_LLVM_stmt_sequence has it
 
     def __len__(self) -> int:
         return len(self.start)
 
     @property
-    def dead(self) -> NDArray[np.bool_]:
-        dead: NDArray[np.bool_] = (self.marks & np.uint64(SequenceMark.DEAD)) != 0
+    def dead(self) -> Mask:
+        dead: Mask = (self.marks & np.uint64(SequenceMark.DEAD)) != 0
         return dead
 
 
@@ -75,16 +75,16 @@ class LineProgram:
     offset: int
     version: int
     comp_dir: str
-    address: NDArray[np.uint64]
-    file_idx: NDArray[np.uint32]  # as in `files`
-    line: NDArray[np.uint32]
-    column: NDArray[np.uint32]
-    flags: NDArray[np.uint8]
+    address: U64
+    file_idx: U32  # as in `files`
+    line: U32
+    column: U32
+    flags: U8
     sequences: Sequences
     unterminated_row_count: int  # after the last end_sequence; they are not in the columns
     _sections: LineSections
-    _directories: NDArray[np.uint64]  # 3 words each, see `LineColumns`
-    _files: NDArray[np.uint64]
+    _directories: U64  # 3 words each, see `LineColumns`
+    _files: U64
 
     @cached_property
     def files(self) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class LineProgram:
             numbers.setdefault(path, []).append(number)
         return numbers
 
-    def rows_of_lines(self, path: str, first: int, limit: int) -> NDArray[np.int64]:
+    def rows_of_lines(self, path: str, first: int, limit: int) -> I64:
         """The rows of code from line `first` to before `limit` of a file."""
         places, rows = self._by_place
         numbers = np.array([number << 32 for number in self.numbers(path)], np.uint64)
@@ -133,7 +133,7 @@ class LineProgram:
         return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.int64), *pieces])
 
     @cached_property
-    def _by_place(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    def _by_place(self) -> tuple[U64, I64]:
         """File and line of all rows but the last of each sequence, ascending, and which rows these are."""
         rows = np.flatnonzero(self.flags & RowFlag.END_SEQUENCE == 0)
         place = self.file_idx[rows].astype(np.uint64) << np.uint64(32) | self.line[rows]
@@ -153,7 +153,7 @@ class LineProgram:
         return known
 
     @cached_property
-    def holds(self) -> NDArray[np.bool_]:
+    def holds(self) -> Mask:
         """Which rows say something of an instruction: the last at its address, and the ends of sequences."""
         holds = np.ones(len(self.address), np.bool_)
         holds[:-1] = (self.address[1:] != self.address[:-1]) | ((self.flags[:-1] & RowFlag.END_SEQUENCE) != 0)
@@ -168,7 +168,7 @@ class LineProgram:
         return {}
 
     @cached_property
-    def is_dead(self) -> NDArray[np.bool_]:
+    def is_dead(self) -> Mask:
         """Which sequences are dead."""
         return self.sequences.dead
 
@@ -178,19 +178,19 @@ class LineProgram:
         return bool(self.is_dead.any())
 
     @cached_property
-    def sequence_idx(self) -> NDArray[np.uint32]:
+    def sequence_idx(self) -> U32:
         """The sequence of each row."""
         row_counts = (self.sequences.row_end - self.sequences.row_start).astype(np.int64)
         return np.repeat(np.arange(len(row_counts), dtype=np.uint32), row_counts)
 
     @cached_property
-    def _by_start(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
+    def _by_start(self) -> tuple[I64, U64, U64]:
         """Live sequences ordered by start, their starts, and the highest end up to each."""
         live = np.flatnonzero(~self.sequences.dead)
         order = live[np.argsort(self.sequences.start[live], kind="stable")]
         return order, self.sequences.start[order], np.maximum.accumulate(self.sequences.end[order])
 
-    def sequences_at(self, vaddr: int) -> NDArray[np.int64]:
+    def sequences_at(self, vaddr: int) -> I64:
         """All live sequences that cover `vaddr`, in the order of the table."""
         if not 0 <= vaddr < 1 << 64:
             return np.array([], dtype=np.int64)

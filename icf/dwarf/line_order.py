@@ -16,13 +16,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from icf.columns import I64, U64
 
 if TYPE_CHECKING:
     from icf.dwarf.line import LineProgram
 
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 _STRAY = 20  # one of so many functions may have been given its place early: another one refers to it
 
 

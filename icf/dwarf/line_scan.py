@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.dwarf._line import PROBLEMS as PROGRAM_PROBLEMS
 from icf.dwarf._line import run_programs
 from icf.dwarf._line_header import PROBLEMS as HEADER_PROBLEMS
@@ -44,10 +45,10 @@ class LineColumns:
 
     version: int
     rows: tuple[NDArray[Any], ...]  # address, file_idx, line, column, flags
-    sequences: NDArray[np.uint64]  # 6 lines, see `Sequences`
+    sequences: U64  # 6 lines, see `Sequences`
     unterminated_row_count: int
-    directories: NDArray[np.uint64]  # 3 lines: section of the path, offset in it, directory index
-    files: NDArray[np.uint64]
+    directories: U64  # 3 lines: section of the path, offset in it, directory index
+    files: U64
 
 
 def scan_columns(sections: LineSections, offsets: Iterable[int], threads: int) -> dict[int, LineColumns | FormatError]:
@@ -164,7 +165,7 @@ def _unit(sections: LineSections, unit: int, columns: dict[str, NDArray[Any]]) -
     return LineColumns(words[0], rows, sequences, words[20], entries[:, words[10] : words[11]], files)
 
 
-def _defined_files(sections: LineSections, defined: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _defined_files(sections: LineSections, defined: U64) -> U64:
     """Entries of the files that DW_LNE_define_file adds: path, directory index, time, size."""
     entries = np.zeros((3, defined.shape[1]), np.uint64)
     for i, (pos, end) in enumerate(defined.T.tolist()):

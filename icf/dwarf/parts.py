@@ -20,8 +20,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.debugfiles.dwo import package_paths, split_paths
 from icf.debugfiles.supplementary import open_supplementary
 from icf.debugfiles.unit_index import CU_INDEX, UnitIndex, parse_unit_index
@@ -57,7 +57,6 @@ from icf.dwarf.units import DebugInfo, compile_abbreviations, read_unit_headers
 from icf.elf.image import Image
 from icf.errors import IcfError
 
-U64 = NDArray[np.uint64]
 _SKELETON, _SPLIT_COMPILE, _SPLIT_TYPE = 4, 5, 6
 _INFO_NAMES = (".debug_info.dwo", ".zdebug_info.dwo")
 _SUP_STR, _SPLIT_STR = 4 << 60, 5 << 60

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U8, U32, U64
 from icf.dwarf import _ranges
 from icf.dwarf import columns as col
 from icf.dwarf.units import MAX_DEPTH, DebugInfo
 
-U64 = NDArray[np.uint64]
 Scratch = TypeVar("Scratch")
 Found = TypeVar("Found")
 
@@ -34,8 +33,8 @@ class Functions(NamedTuple):
     low: U64
     high: U64
     origin: U64
-    unit: NDArray[np.uint32]
-    part: NDArray[np.uint32]
+    unit: U32
+    part: U32
 
 
 class CallSites(NamedTuple):
@@ -46,7 +45,7 @@ class CallSites(NamedTuple):
     pc: U64
     origin: U64
     caller: U64
-    flags: NDArray[np.uint8]
+    flags: U8
 
 
 class Scan(NamedTuple):
@@ -171,7 +170,7 @@ def _callers(subs: U64, sites: U64) -> U64:
     return callers
 
 
-def range_requests(debug: DebugInfo, rows: NDArray[np.int64], ranges: U64, forms: U64, unit: U64) -> U64:
+def range_requests(debug: DebugInfo, rows: I64, ranges: U64, forms: U64, unit: U64) -> U64:
     """What `_ranges.expand` is asked for range lists, given as DW_AT_ranges; those of split units have a base."""
     units = debug.units[unit.astype(np.intp)]
     split = (units[:, col.FLAGS] & col.BASES_GIVEN) != 0
@@ -183,7 +182,7 @@ def range_requests(debug: DebugInfo, rows: NDArray[np.int64], ranges: U64, forms
     return np.stack([rows.astype(np.uint64), ranges, forms, unit], axis=1)
 
 
-def expand_lists(debug: DebugInfo, rows: NDArray[np.int64], ranges: U64, forms: U64, unit: U64) -> U64:
+def expand_lists(debug: DebugInfo, rows: I64, ranges: U64, forms: U64, unit: U64) -> U64:
     """The ranges in the range lists of `rows`, in order: u64[n, 4] of row, low, high, position in the list."""
     ask = range_requests(debug, rows, ranges, forms, unit)
     capacity = 4 * len(rows) + 64

@@ -19,9 +19,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf._strings import hash_references
+from icf.columns import I32, I64, U32, U64
 from icf.dwarf import columns as col
 from icf.dwarf._abbrev import compile_tables
 from icf.dwarf._forms import operations, slots
@@ -31,8 +31,6 @@ from icf.dwarf._unit_headers import unit_headers
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.errors import FormatError
-
-U64 = NDArray[np.uint64]
 
 PROBLEMS = {
     col.ERR_CUT: "runs past the end",
@@ -70,7 +68,7 @@ class DebugInfo:
     units: U64
     tables: U64
     decls: U64
-    ops: NDArray[np.uint32]
+    ops: U32
     consts: U64
     restored: dict[str, U64]  # section -> offsets of the words whose tombstone was replaced
     own_unit_count: int  # units of `info`; the others are in `more`
@@ -151,7 +149,7 @@ class DebugInfo:
     def unit_count(self) -> int:
         return len(self.units)
 
-    def unit_of(self, offsets: U64) -> NDArray[np.int64]:
+    def unit_of(self, offsets: U64) -> I64:
         """The unit in which each .debug_info offset lies, -1 if none."""
         starts = self.units[:, col.OFFSET]
         unit = np.searchsorted(starts, offsets, side="right").astype(np.int64) - 1
@@ -167,7 +165,7 @@ class DebugInfo:
         picks: U64,
         subprograms: U64,
         sites: U64,
-        stack: NDArray[np.int32],
+        stack: I32,
         result: U64,
         mode: int,
     ) -> None:
@@ -287,9 +285,7 @@ def read_unit_headers(info: memoryview) -> U64:
         capacity *= 8
 
 
-def compile_abbreviations(
-    abbrev: memoryview, units: U64, inlines: bool = False
-) -> tuple[U64, U64, NDArray[np.uint32], U64]:
+def compile_abbreviations(abbrev: memoryview, units: U64, inlines: bool = False) -> tuple[U64, U64, U32, U64]:
     """Compile every table that a unit names; replaces the units' table offsets by rows of `tables`."""
     keys = units[:, [col.TABLE, col.OFFSET_SIZE, col.ADDRESS_SIZE, col.VERSION]].copy()
     keys[:, 3] = np.where(keys[:, 3] == 2, 2, 5)

@@ -11,14 +11,12 @@ does not matter to the caller, which asks about few addresses.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.addresses import find_words
+from icf.columns import U64
 from icf.dwarf.columns import ADDR_BASE, END, OFFSET
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
-
-U64 = NDArray[np.uint64]
 
 _DW_OP_ADDR, _DW_OP_ADDRX, _DW_OP_REG0, _DW_OP_REG31, _DW_OP_BREG7, _DW_OP_FBREG = 0x03, 0xA1, 0x50, 0x6F, 0x77, 0x91
 _ADDRESS_BYTES = 8

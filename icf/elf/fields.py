@@ -18,13 +18,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.columns import I64, U32, Mask
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, Machine
 from icf.filebytes import BLOCK_BITS, FileBytes
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 
 # (absolute with symbol, relative, GOT slot, PLT slot): dynamic relocations that fill a word
 _DYNAMIC_TYPES = {Machine.X86_64: (1, 8, 6, 7), Machine.AARCH64: (257, 1027, 1025, 1026)}
@@ -45,7 +42,7 @@ class Fields:
         self._offsets = np.array([offset for _, _, offset in image.backed], np.int64)
         self._filled_at, self._filled_with = _dynamic_words(image)
 
-    def symbols(self, vaddrs: I64, types: NDArray[np.uint32], addends: I64, targets: I64) -> tuple[I64, Mask]:
+    def symbols(self, vaddrs: I64, types: U32, addends: I64, targets: I64) -> tuple[I64, Mask]:
         """The address of the symbol of each relocation, and whether it is known.
 
         The columns are those of the relocations, in the order of the code; `targets` is equal for equal symbols.
@@ -88,7 +85,7 @@ class Fields:
         is_needed[places + (size_bytes - 1) >> BLOCK_BITS] = True
         return data.having(np.flatnonzero(is_needed).tolist())
 
-    def _x86_64(self, vaddrs: I64, types: NDArray[np.uint32], addends: I64) -> tuple[I64, Mask]:
+    def _x86_64(self, vaddrs: I64, types: U32, addends: I64) -> tuple[I64, Mask]:
         found = np.zeros(len(vaddrs), np.int64)
         known = np.zeros(len(vaddrs), np.bool_)
         for dtype, is_relative, kinds in (
@@ -123,7 +120,7 @@ class Fields:
         found = np.select([is_lea | is_branch, is_short_jump, is_load], [direct, shorter + vaddrs + 3, slots])
         return found, is_there & (is_lea | is_branch | is_short_jump | is_load)
 
-    def _aarch64(self, vaddrs: I64, types: NDArray[np.uint32], addends: I64, targets: I64) -> tuple[I64, Mask]:
+    def _aarch64(self, vaddrs: I64, types: U32, addends: I64, targets: I64) -> tuple[I64, Mask]:
         words, there = self._read(vaddrs, "<u4")
         found = np.zeros(len(vaddrs), np.int64)
         known = np.zeros(len(vaddrs), np.bool_)

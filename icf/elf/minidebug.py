@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from icf.columns import U16
 from icf.elf.symbols import Symbols
-from icf.elf.types import SHN_LORESERVE_16, SHT_SYMTAB
+from icf.elf.types import SHN_ABS_16, SHN_LORESERVE_16, SHT_SYMTAB
 from icf.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ SECTION = ".gnu_debugdata"
 _LEAST_LIMIT_BYTES = 16 << 20
 _FILES_ALLOWED = 4  # the contents may be as big as that many of the image
 _DICTIONARY_LIMIT_BYTES = 128 << 20  # xz -9 needs half of it
-_SHN_ABS_16 = 0xFFF1
 
 
 def read_minidebug(image: Image) -> Symbols:
@@ -57,12 +56,12 @@ def read_minidebug(image: Image) -> Symbols:
     )
 
 
-def _indices_in(image: Image, mini: Image) -> npt.NDArray[np.uint16]:
+def _indices_in(image: Image, mini: Image) -> U16:
     """The index that each section of `mini` has in `image`; what is no section there is absolute."""
     there = {(s.name, s.vaddr): s.index for s in image.sections if s.is_alloc and s.index < SHN_LORESERVE_16}
-    indices = [there.get((section.name, section.vaddr), _SHN_ABS_16) for section in mini.sections]
+    indices = [there.get((section.name, section.vaddr), SHN_ABS_16) for section in mini.sections]
     indices[:1] = [0]
-    return np.array([*indices, _SHN_ABS_16], np.uint16)
+    return np.array([*indices, SHN_ABS_16], np.uint16)
 
 
 def _unpack(packed: memoryview, image: Image) -> bytes:

@@ -28,12 +28,14 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from icf.columns import I64, U32, Mask
 from icf.elf.headers import HEADERS, parse_kind
-from icf.elf.sectiontable import Rows, SectionTable, U32s, gather
+from icf.elf.sectiontable import SectionTable, gather
 from icf.elf.symbols import SYM, Symbols, source_name
 from icf.elf.types import (
     ET_REL,
     RELA_SIZE_BYTES,
+    SHT_CREL,
     SHT_GROUP,
     SHT_REL,
     SHT_RELA,
@@ -51,7 +53,6 @@ from icf.reader import Reader
 
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _WORD = np.dtype("<u4")
-_SHT_CREL = 0x40000014  # LLVM's compact relocations, off by default
 _GRP_COMDAT = 1
 _BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # plain; in Apple's wrapper
 
@@ -142,8 +143,8 @@ class ObjectFile:
         return source_name(self.symbols.name(int(rows[0]))) if len(rows) else ""
 
     @cached_property
-    def functions(self) -> Rows:
-        """Rows of the functions and ifuncs defined in executable sections, by (section, value, row)."""
+    def functions(self) -> I64:
+        """I64 of the functions and ifuncs defined in executable sections, by (section, value, row)."""
         symbols = self.symbols
         is_function = ((symbols.type == STT_FUNC) | (symbols.type == STT_GNU_IFUNC)) & symbols.is_defined
         rows = np.flatnonzero(is_function)
@@ -163,10 +164,10 @@ class ObjectFile:
     # Relocations
 
     @cached_property
-    def relocation_section(self) -> Rows:
+    def relocation_section(self) -> I64:
         """For each section the one that holds its relocations, 0 if it has none."""
         types = self.sections.type
-        is_holder = (types == SHT_RELA) | (types == SHT_REL) | (types == _SHT_CREL)
+        is_holder = (types == SHT_RELA) | (types == SHT_REL) | (types == SHT_CREL)
         holders = np.flatnonzero(is_holder & (self.sections.info != 0))
         targets = self.sections.info[holders]
         result = np.zeros(self.sections.count, dtype=np.int64)
@@ -195,7 +196,7 @@ class ObjectFile:
         self._check_symbols(entries["symbol"], holder)
         return entries
 
-    def relocations_in(self, sections: Rows) -> tuple[Rows, Entries]:
+    def relocations_in(self, sections: I64) -> tuple[I64, Entries]:
         """The relocations of many sections, one after the other: the section of each, and a copy of the entries."""
         holders = self.relocation_section[sections]
         has_entries = holders != 0
@@ -207,7 +208,7 @@ class ObjectFile:
         return np.repeat(sections, counts), entries
 
     @cached_property
-    def _is_sound_holder(self) -> npt.NDArray[np.bool_]:
+    def _is_sound_holder(self) -> Mask:
         """Whether a section holds relocations that are all there; `_check_holders` says what is wrong otherwise."""
         sections, total = self.sections, np.uint64(len(self.data))
         is_sound = (sections.type == SHT_RELA) & (sections.entsize == RELA_SIZE_BYTES)
@@ -215,7 +216,7 @@ class ObjectFile:
         is_sound &= sections.offset <= total
         return np.asarray(is_sound & (sections.size_bytes <= total - np.minimum(sections.offset, total)))
 
-    def _check_holders(self, holders: Rows) -> None:
+    def _check_holders(self, holders: I64) -> None:
         """Check the headers of relocation sections."""
         types, sizes = self.sections.type[holders], self.sections.size_bytes[holders]
         if (types != SHT_RELA).any():
@@ -241,7 +242,7 @@ class ObjectFile:
             )
         self.sections.check_stored(holders)
 
-    def _check_symbols(self, column: U32s, holder: int | None) -> None:
+    def _check_symbols(self, column: U32, holder: int | None) -> None:
         """Refuse a relocation of a symbol that is not in the table; row 0, no symbol, always is."""
         limit = max(self.symbols.count, 1)
         if len(column) and int(column.max()) >= limit:
@@ -257,7 +258,7 @@ class ObjectFile:
     # COMDAT groups
 
     @cached_property
-    def group_symbol(self) -> U32s:
+    def group_symbol(self) -> U32:
         """For each section the row of its COMDAT group's signature symbol, 0 if it is in none."""
         result = np.zeros(self.sections.count, dtype=np.uint32)
         groups = np.flatnonzero(self.sections.type == SHT_GROUP)
@@ -277,7 +278,7 @@ class ObjectFile:
         result[members] = self.sections.info[owners]
         return result
 
-    def _check_groups(self, groups: Rows) -> None:
+    def _check_groups(self, groups: I64) -> None:
         """Check the headers of group sections."""
         self.sections.check_stored(groups)
         sizes, symbols = self.sections.size_bytes[groups], self.sections.info[groups]

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from icf.columns import I64
 from icf.elf.types import SHT_RELA, STB_LOCAL, STT_GNU_IFUNC, Machine
 from icf.elf.versions import read_versions
 
@@ -74,7 +74,7 @@ def find_plt_stubs(image: Image) -> dict[int, str]:
     return {start: slots[slot] for start, slot in image.plt_slots.items()}
 
 
-def _slot_relocations(image: Image) -> Iterator[tuple[Relocations, npt.NDArray[np.int64]]]:
+def _slot_relocations(image: Image) -> Iterator[tuple[Relocations, I64]]:
     """The dynamic relocations, and which of them fill a GOT slot with the address of a symbol."""
     for relocations in _dynamic_relocations(image):
         fills = np.isin(relocations.type, _SLOT_TYPES[image.machine]) & (relocations.symbol != 0)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from icf.columns import I64, U32, U64
 from icf.elf.headers import SECTION_HEADERS
 from icf.elf.types import RELA_SIZE_BYTES, SHDR, SHT_RELA, Section
 from icf.errors import FormatError, UnsupportedError
@@ -40,22 +41,22 @@ class Relocations:
         return np.frombuffer(self._image.contents(self.section), dtype=RELA)
 
     @property
-    def offset(self) -> npt.NDArray[np.uint64]:
+    def offset(self) -> U64:
         """`r_offset`: an address in a linked image, a section offset in an object or a debug section."""
         return self._raw["r_offset"]
 
     @property
-    def type(self) -> npt.NDArray[np.uint32]:
+    def type(self) -> U32:
         """The machine's relocation type."""
         return self._raw["r_type"]
 
     @property
-    def addend(self) -> npt.NDArray[np.int64]:
+    def addend(self) -> I64:
         """`r_addend`."""
         return self._raw["r_addend"]
 
     @cached_property
-    def symbol(self) -> npt.NDArray[np.uint32]:
+    def symbol(self) -> U32:
         """Row in `symbols`; 0 is the null symbol."""
         column = self._raw["r_sym"]
         limit = max(self.symbols.count, 1)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from icf.columns import I64, U32, U64, Mask
 from icf.elf import compression
 from icf.elf.headers import HEADERS, SECTION_HEADERS, table_bytes
 from icf.elf.types import EHDR, SHDR, SHF_ALLOC, SHF_COMPRESSED, SHF_EXECINSTR, SHN_XINDEX_16, SHT_NOBITS, SHT_NULL
@@ -36,12 +37,9 @@ SECTION = np.dtype(
         ("entsize", "<u8"),
     ]
 )
-U32s = npt.NDArray[np.uint32]
-U64s = npt.NDArray[np.uint64]
-Rows = npt.NDArray[np.int64]
 
 
-def gather(buffer: memoryview, item: np.dtype[Any], starts: Rows, counts: Rows) -> npt.NDArray[Any]:
+def gather(buffer: memoryview, item: np.dtype[Any], starts: I64, counts: I64) -> npt.NDArray[Any]:
     """A copy of `counts[k]` items from `starts[k]` on, for all k; the caller has checked that they lie inside.
 
     The view has an item at every byte offset: tables are aligned in an object, objects not always in an archive.
@@ -88,41 +86,41 @@ class SectionTable:
         return FormatError(self.path, SECTION_HEADERS, self._shoff + int(section) * SHDR.size, problem)
 
     @cached_property
-    def name_offset(self) -> U32s:
+    def name_offset(self) -> U32:
         return np.ascontiguousarray(self._raw["name"])
 
     @cached_property
-    def type(self) -> U32s:
+    def type(self) -> U32:
         return np.ascontiguousarray(self._raw["type"])
 
     @cached_property
-    def flags(self) -> U64s:
+    def flags(self) -> U64:
         return np.ascontiguousarray(self._raw["flags"])
 
     @cached_property
-    def offset(self) -> U64s:
+    def offset(self) -> U64:
         """Where the section's bytes start in the object."""
         return np.ascontiguousarray(self._raw["offset"])
 
     @cached_property
-    def size_bytes(self) -> U64s:
+    def size_bytes(self) -> U64:
         """Size as stored, maybe compressed."""
         return np.ascontiguousarray(self._raw["size_bytes"])
 
     @cached_property
-    def link(self) -> U32s:
+    def link(self) -> U32:
         return np.ascontiguousarray(self._raw["link"])
 
     @cached_property
-    def info(self) -> U32s:
+    def info(self) -> U32:
         return np.ascontiguousarray(self._raw["info"])
 
     @cached_property
-    def entsize(self) -> U64s:
+    def entsize(self) -> U64:
         return np.ascontiguousarray(self._raw["entsize"])
 
     @cached_property
-    def is_code(self) -> npt.NDArray[np.bool_]:
+    def is_code(self) -> Mask:
         """Whether the section is loaded and executable."""
         code = np.uint64(SHF_ALLOC | SHF_EXECINSTR)
         return np.asarray(((self.flags & code) == code) & (self.type != SHT_NOBITS))
@@ -146,7 +144,7 @@ class SectionTable:
             )
         return self.names[name_offset:end].decode("utf-8", "surrogateescape")
 
-    def named(self, name: str) -> Rows:
+    def named(self, name: str) -> I64:
         """The sections of exactly that name, ascending: none, one, or as many as have no name of their own."""
         needle = name.encode("utf-8", "surrogateescape") + b"\0"
         places = []  # a name may be stored once more, as the tail of a longer one
@@ -186,7 +184,7 @@ class SectionTable:
             view = self._inflated[section] = memoryview(inflated).toreadonly()
         return view
 
-    def check_stored(self, sections: Rows) -> None:
+    def check_stored(self, sections: I64) -> None:
         """Refuse sections whose bytes are not all in the file, or that overlap so much that a copy outgrows it."""
         offset, size_bytes = self.offset[sections], self.size_bytes[sections]
         total = np.uint64(len(self.data))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from icf.columns import I64, U8, U32, U64, Mask
 from icf.elf.headers import SECTION_HEADERS
 from icf.elf.types import (
     SHDR,
@@ -64,7 +65,7 @@ class Symbols:
         section: str,
         raw: npt.NDArray[np.void],
         strtab: memoryview,
-        extended: npt.NDArray[np.uint32] | None = None,
+        extended: U32 | None = None,
         *,
         made_local_last: bool = False,
     ) -> None:
@@ -79,37 +80,37 @@ class Symbols:
         return self.count
 
     @cached_property
-    def value(self) -> npt.NDArray[np.uint64]:
+    def value(self) -> U64:
         """`st_value`: in a linked image, the address."""
         return np.ascontiguousarray(self.raw["st_value"])
 
     @cached_property
-    def size_bytes(self) -> npt.NDArray[np.uint64]:
+    def size_bytes(self) -> U64:
         """`st_size`."""
         return np.ascontiguousarray(self.raw["st_size"])
 
     @cached_property
-    def type(self) -> npt.NDArray[np.uint8]:
+    def type(self) -> U8:
         """STT_FUNC and so on."""
         return np.asarray(self.raw["st_info"] & 0xF, dtype=np.uint8)
 
     @cached_property
-    def bind(self) -> npt.NDArray[np.uint8]:
+    def bind(self) -> U8:
         """STB_LOCAL and so on."""
         return np.asarray(self.raw["st_info"] >> 4, dtype=np.uint8)
 
     @cached_property
-    def visibility(self) -> npt.NDArray[np.uint8]:
+    def visibility(self) -> U8:
         """STV_DEFAULT and so on."""
         return np.asarray(self.raw["st_other"] & 3, dtype=np.uint8)
 
     @cached_property
-    def name_offset(self) -> npt.NDArray[np.uint32]:
+    def name_offset(self) -> U32:
         """`st_name`, an offset in `strtab`."""
         return np.ascontiguousarray(self.raw["st_name"])
 
     @cached_property
-    def shndx(self) -> npt.NDArray[np.uint32]:
+    def shndx(self) -> U32:
         """The section index, 32 bits wide."""
         stored = self.raw["st_shndx"]
         shndx = stored.astype(np.uint32)
@@ -127,12 +128,12 @@ class Symbols:
         return shndx
 
     @cached_property
-    def is_defined(self) -> npt.NDArray[np.bool_]:
+    def is_defined(self) -> Mask:
         """Whether the symbol lies in a section of this file (not undefined, absolute, common)."""
         return np.asarray((self.shndx != SHN_UNDEF) & (self.shndx < SHN_LORESERVE))
 
     @cached_property
-    def functions(self) -> npt.NDArray[np.int64]:
+    def functions(self) -> I64:
         """Rows of the functions (and ifuncs) defined in a section, by (value, row)."""
         is_function = (self.type == STT_FUNC) | (self.type == STT_GNU_IFUNC)
         rows = np.flatnonzero(is_function & self.is_defined)
@@ -147,7 +148,7 @@ class Symbols:
         offsets = self.name_offset
         return [self.name_at(int(offsets[row])) for row in rows]
 
-    def holds(self, part: bytes, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def holds(self, part: bytes, rows: I64) -> Mask:
         """Which of these symbols have `part` in their names; much faster than to look at each."""
         text = self._text
         at: list[int] = []
@@ -185,7 +186,7 @@ class Symbols:
         return not (is_local_function.any() or (self.type == STT_FILE).any())
 
     @cached_property
-    def file_rows(self) -> npt.NDArray[np.int64]:
+    def file_rows(self) -> I64:
         """For each row the nearest STT_FILE row at or before it, -1 if there is none."""
         rows = np.where(self.type == STT_FILE, np.arange(self.count, dtype=np.int64), np.int64(-1))
         if not self.count:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from icf.columns import U16
 from icf.elf.types import SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM, Section
 from icf.reader import Reader
 
@@ -30,7 +30,7 @@ _VERDEF_SIZE_BYTES = 20
 class Versions:
     """The version of each row of a dynamic symbol table."""
 
-    def __init__(self, number: npt.NDArray[np.uint16], names: dict[int, str]) -> None:
+    def __init__(self, number: U16, names: dict[int, str]) -> None:
         self._number = number
         self._names = names
 

@@ -21,14 +21,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.folds.classes import Fold
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Identities
 from icf.tables.dcall import DirectCalls
-
-U64 = NDArray[np.uint64]
 
 
 class DirectBranches(NamedTuple):
@@ -80,7 +78,7 @@ class CallTable:
             mine = list(group)
             yield from self._at([row for row, _, _ in mine], [unit for _, unit, _ in mine], branch)
 
-    def _units_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _units_of(self, rows: I64) -> I64:
         """The unit of .debug_info that each record belongs to."""
         infos = np.array([unit.debug_info for unit in self._calls.units] or [0], np.uint64)
         unit_rows = np.array(self._calls.unit_row or (0,))

@@ -16,12 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from icf.elf.types import STB_LOCAL
 from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
@@ -31,9 +32,6 @@ from icf.folds.plain import Plain, ResolvedDies, find_plain
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import Tombstoned, is_unfolded
 from icf.linkers import KeptSymbols
-
-U64 = NDArray[np.uint64]
-_STB_LOCAL = 0
 
 
 @dataclass(slots=True)
@@ -155,11 +153,11 @@ class FoldFinder:
         self.identities.learn(left.die, left.identity)
         return shared
 
-    def _named(self, symbol_rows: NDArray[np.int64]) -> list[Named]:
+    def _named(self, symbol_rows: I64) -> list[Named]:
         symbols = self.image.symbols
         named = []
         for row in symbol_rows.tolist():
-            local = bool(symbols.bind[row] == _STB_LOCAL)
+            local = bool(symbols.bind[row] == STB_LOCAL)
             named.append(Named(symbols.name(row), row, local, symbols.file_name(row) if local else ""))
         return named
 

@@ -25,25 +25,24 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.addresses import find_mentions
 from icf.code.calls import direct_targets
 from icf.code.jumps import jump_at
 from icf.code.pointers import CALLED_BY_LOADER, find_pointers
+from icf.columns import I64, U64
 from icf.dwarf.aranges import read_ranges
 from icf.dwarf.columns import OFFSET, PRODUCER
 from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions, Scan
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from icf.elf.types import STB_GLOBAL
 from icf.folds.classes import FoldFinder
 from icf.folds.functions import Bodies
 from icf.vtables.layout import Vtables
 
-U64 = NDArray[np.uint64]
 _MAIN = "main"
-_STB_GLOBAL = 1
 _JUMP_BYTES = (2, 4, 5, 6)
 # options that DW_AT_producer records, unless it records none
 _MERGES = re.compile(rb"GNU (?!.* -fno-ipa-icf(?: |$))(?:.* (?:-O(?:[23s]|fast)|-fipa-icf)(?: |$)|[^-]*$)")
@@ -84,9 +83,7 @@ def find_copied(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
     return frozenset(vaddr for vaddr in parts if _MAIN not in image.symbols.names(bodies.symbols_at(vaddr).tolist()))
 
 
-def _lists_too_often(
-    image: Image, debug: DebugInfo, functions: Functions, rows: NDArray[np.int64], units: NDArray[np.int64]
-) -> U64:
+def _lists_too_often(image: Image, debug: DebugInfo, functions: Functions, rows: I64, units: I64) -> U64:
     """The bodies, described by `rows`, that one of `units` lists more often than it has functions there."""
     unit, low, high = functions.unit[rows].astype(np.int64), functions.low[rows], functions.high[rows]
     listed = read_ranges(image.debug)
@@ -102,15 +99,15 @@ def _lists_too_often(
 class _Cover:
     """How many ranges of a unit hold an address; those asked for are among `places`."""
 
-    def __init__(self, places: U64, unit: NDArray[np.int64], low: U64, high: U64) -> None:
+    def __init__(self, places: U64, unit: I64, low: U64, high: U64) -> None:
         self._places = np.unique(places)
         self._starts = np.sort(self._keys(unit, low))
         self._ends = np.sort(self._keys(unit, np.maximum(low, high)))
 
-    def _keys(self, unit: NDArray[np.int64], vaddrs: U64) -> NDArray[np.int64]:
+    def _keys(self, unit: I64, vaddrs: U64) -> I64:
         return unit * (len(self._places) + 1) + np.searchsorted(self._places, vaddrs)
 
-    def count(self, unit: NDArray[np.int64], vaddrs: U64) -> NDArray[np.int64]:
+    def count(self, unit: I64, vaddrs: U64) -> I64:
         keys = self._keys(unit, vaddrs)
         started = np.searchsorted(self._starts, keys, side="right")
         return np.asarray(started - np.searchsorted(self._ends, keys, side="right"), np.int64)
@@ -130,7 +127,7 @@ def _called_from(image: Image, return_addresses: U64) -> U64:
     return np.union1d(direct_targets(image, return_addresses), targets)
 
 
-def _may_have_aliases(image: Image, finder: FoldFinder, vaddrs: U64, units: NDArray[np.int64]) -> U64:
+def _may_have_aliases(image: Image, finder: FoldFinder, vaddrs: U64, units: I64) -> U64:
     """Those of `vaddrs` where one of `units` has a function that is in no COMDAT group: local, or global and not weak.
 
     An alias is in the group of what it is an alias of, and local functions are in none.
@@ -140,7 +137,7 @@ def _may_have_aliases(image: Image, finder: FoldFinder, vaddrs: U64, units: NDAr
     rows = bodies.dwarf_rows[np.isin(bodies.dwarf_low, vaddrs)]
     rows = rows[np.isin(functions.unit[rows], units)]
     described = identities.of(functions.die[rows].tolist())
-    mine = np.isin(bodies.symbol_value, vaddrs) & (image.symbols.bind[bodies.symbol_rows] == _STB_GLOBAL)
+    mine = np.isin(bodies.symbol_value, vaddrs) & (image.symbols.bind[bodies.symbol_rows] == STB_GLOBAL)
     names = image.symbols.names(bodies.symbol_rows[mine].tolist())
     strong = set(zip(bodies.symbol_value[mine].tolist(), names, strict=True))
     lows = functions.low[rows].tolist()

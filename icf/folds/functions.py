@@ -10,13 +10,11 @@ from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.branches import executable_sections
+from icf.columns import I64, U64, Mask
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
-
-U64 = NDArray[np.uint64]
 
 
 class Bodies(NamedTuple):
@@ -24,12 +22,12 @@ class Bodies(NamedTuple):
 
     start: U64
     end: U64
-    symbol_rows: NDArray[np.int64]  # function symbols by (value, row)
+    symbol_rows: I64  # function symbols by (value, row)
     symbol_value: U64
-    dwarf_rows: NDArray[np.int64]  # rows of `Functions` by (low, row)
+    dwarf_rows: I64  # rows of `Functions` by (low, row)
     dwarf_low: U64
 
-    def at(self, vaddrs: U64) -> NDArray[np.int64]:
+    def at(self, vaddrs: U64) -> I64:
         """The body that holds each address, -1 if none."""
         row = np.searchsorted(self.start, vaddrs, side="right").astype(np.int64) - 1
         ok = row >= 0
@@ -43,13 +41,13 @@ class Bodies(NamedTuple):
         starts = self.start[np.maximum(rows, 0)] if len(self.start) else np.zeros(len(rows), np.uint64)
         return np.where(rows >= 0, starts, np.uint64(0))
 
-    def symbols_at(self, vaddr: int) -> NDArray[np.int64]:
+    def symbols_at(self, vaddr: int) -> I64:
         """Rows of the function symbols whose value is `vaddr`."""
         return self.symbol_rows[
             bisect_left(self.symbol_value.data, vaddr) : bisect_right(self.symbol_value.data, vaddr)
         ]
 
-    def dwarf_at(self, vaddr: int) -> NDArray[np.int64]:
+    def dwarf_at(self, vaddr: int) -> I64:
         """Rows of the DWARF functions with a range that starts at `vaddr`."""
         return self.dwarf_rows[bisect_left(self.dwarf_low.data, vaddr) : bisect_right(self.dwarf_low.data, vaddr)]
 
@@ -81,7 +79,7 @@ def find_bodies(image: Image, functions: Functions | None) -> Bodies:
     return Bodies(start, end, rows, value, dwarf_rows, dwarf_low)
 
 
-def _in_code(image: Image, vaddrs: U64) -> NDArray[np.bool_]:
+def _in_code(image: Image, vaddrs: U64) -> Mask:
     inside = np.zeros(len(vaddrs), np.bool_)
     for section in executable_sections(image):
         inside |= (vaddrs >= section.vaddr) & (vaddrs < section.vaddr + section.size_bytes)

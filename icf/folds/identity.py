@@ -11,15 +11,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.dwarf.columns import LANGUAGE, NAME, OFFSET
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.units import DebugInfo
 from icf.elf.symbols import source_name
-
-U64 = NDArray[np.uint64]
 
 
 class Described(NamedTuple):

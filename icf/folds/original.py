@@ -7,18 +7,16 @@ the image itself says tells them apart: only the kept function's own address is 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64
 from icf.dwarf import _ranges
 from icf.dwarf.dies import read_dies
 from icf.dwarf.scan import Functions, range_requests
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 
-U64 = NDArray[np.uint64]
 
-
-def lost_addresses(debug: DebugInfo, image: Image, functions: Functions, rows: NDArray[np.int64]) -> frozenset[int]:
+def lost_addresses(debug: DebugInfo, image: Image, functions: Functions, rows: I64) -> frozenset[int]:
     """The DIEs among `rows` of `functions` whose address in the image is a tombstone."""
     if not debug.restored or not len(rows):
         return frozenset()

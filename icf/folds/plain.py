@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64, Mask
 from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity
@@ -28,9 +28,6 @@ from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember
 from icf.strings import hash_table
-
-U64 = NDArray[np.uint64]
-Bools = NDArray[np.bool_]
 
 
 class ResolvedDies(NamedTuple):
@@ -48,15 +45,15 @@ class Plain(NamedTuple):
     """Plain members by address, and what they consist of."""
 
     members: dict[int, list[FoldMember]]
-    symbol_taken: Bools  # for each row of the symbol table
-    function_taken: Bools  # for each row of `Functions`
+    symbol_taken: Mask  # for each row of the symbol table
+    function_taken: Mask  # for each row of `Functions`
 
 
 class _Symbols(NamedTuple):
     """The function symbols at the shared addresses."""
 
     vaddr: U64
-    row: NDArray[np.int64]
+    row: I64
     name_hash: U64
     kin_hash: U64
 
@@ -65,7 +62,7 @@ class _Dies(NamedTuple):
     """The functions of DWARF at the shared addresses."""
 
     vaddr: U64
-    row: NDArray[np.int64]
+    row: I64
     die: U64
     root: U64
     linkage: U64  # string reference
@@ -154,7 +151,7 @@ def _dies_at(bodies: Bodies, functions: Functions, identities: Identities, share
     return _Dies(bodies.dwarf_low[at], rows, die, *(column[inverse.reshape(-1)] for column in columns))
 
 
-def _number(symbols: _Symbols, dies: _Dies) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def _number(symbols: _Symbols, dies: _Dies) -> tuple[I64, I64, int]:
     """A number for each kin at each body: those of the symbols, those of the DIEs, how many there are."""
     vaddr = np.concatenate([symbols.vaddr, dies.vaddr])
     kin = np.concatenate([symbols.kin_hash, dies.kin_hash])
@@ -166,9 +163,7 @@ def _number(symbols: _Symbols, dies: _Dies) -> tuple[NDArray[np.int64], NDArray[
     return number[:count], number[count:], int(number.max(initial=-1)) + 1
 
 
-def _by_kin(
-    kin: NDArray[np.int64], value: NDArray[np.uint64] | NDArray[np.int64], is_plain: Bools
-) -> NDArray[np.int64]:
+def _by_kin(kin: I64, value: U64 | I64, is_plain: Mask) -> I64:
     """Rows of the plain ones, by kin and value."""
     rows = np.flatnonzero(is_plain[kin])
     return rows[np.lexsort((value[rows], kin[rows]))]

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.elf.image import Image
 from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
@@ -37,7 +37,7 @@ class Reported(NamedTuple):
     kept: frozenset[int] = frozenset()  # addresses where the first one was kept
 
     @property
-    def vaddrs(self) -> NDArray[np.uint64]:
+    def vaddrs(self) -> U64:
         """Addresses of which something is told."""
         return np.array(sorted(self.told), np.uint64)
 

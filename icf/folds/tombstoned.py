@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64, Mask
 from icf.demangle import demangle
 from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
@@ -20,8 +20,6 @@ from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember
 from icf.strings import hash_names, hash_table
-
-U64 = NDArray[np.uint64]
 
 # parts of the C runtime, which come without debug information and fold with nothing
 _RUNTIME = frozenset(
@@ -108,13 +106,13 @@ class Tombstoned:
         sizes: list[int] = np.where(end - start == 1, self._functions.high[row] - self._functions.low[row], 0).tolist()
         return sizes
 
-    def _parts_of(self, dies: U64) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _parts_of(self, dies: U64) -> tuple[I64, I64, I64]:
         """Rows of functions by DIE, and where in these those of each DIE begin and end."""
         order, ordered = self._by_die
         return order, np.searchsorted(ordered, dies), np.searchsorted(ordered, dies, side="right")
 
     @cached_property
-    def _by_die(self) -> tuple[NDArray[np.int64], U64]:
+    def _by_die(self) -> tuple[I64, U64]:
         order = np.argsort(self._functions.die, kind="stable").astype(np.int64, copy=False)
         return order, self._functions.die[order]
 
@@ -128,7 +126,7 @@ class Tombstoned:
         return np.unique(self._functions.high[rows] - self._functions.low[rows])
 
     @cached_property
-    def _by_name(self) -> tuple[U64, U64, U64, NDArray[np.bool_]]:
+    def _by_name(self) -> tuple[U64, U64, U64, Mask]:
         """Hash of the (linkage) name, DIE, root, external: all functions with code, by hash."""
         dies = np.unique(self._functions.die)
         identity = resolve(self._identities.debug, dies)

@@ -29,11 +29,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.addresses import Mentions, find_mentions
 from icf.code.branches import find_branches
 from icf.code.pointers import CALLED_BY_LOADER, find_pointers
+from icf.columns import I64, U64, Mask
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.scan import Scan
 from icf.dwarf.units import DebugInfo
@@ -51,7 +51,6 @@ from icf.strings import hash_names
 from icf.vtables.layout import Vtables
 from icf.vtables.rtti import Classes
 
-U64 = NDArray[np.uint64]
 _RUNTIME_FILES = frozenset("crtstuff.c init.c static-reloc.c".split())  # of crt1.o, crtbegin.o, crtend.o
 _RESERVED = "__"  # libgcc's functions, which stand alone in their objects
 _INTERNAL = ("_GLOBAL__N_", "ZL")  # in the mangled name of a type that is local to its file
@@ -120,13 +119,13 @@ def _undescribed_files(image: Image, identities: Identities) -> _Files:
     return _Files(bare, missing - bare)
 
 
-def _locals(image: Image) -> NDArray[np.int64]:
+def _locals(image: Image) -> I64:
     """Rows of local symbols that name something."""
     symbols = image.symbols
     return np.flatnonzero((symbols.bind == STB_LOCAL) & (symbols.type != STT_FILE) & symbols.is_defined)
 
 
-def _described_code(image: Image, finder: FoldFinder, bare_files: set[str]) -> NDArray[np.bool_]:
+def _described_code(image: Image, finder: FoldFinder, bare_files: set[str]) -> Mask:
     """Which bodies are of objects with debug information, or C runtime."""
     bodies, symbols = finder.bodies, image.symbols
     known = np.isin(bodies.start, bodies.dwarf_low)
@@ -175,7 +174,7 @@ def _defined(finder: FoldFinder, rows_of: Mapping[str, Sequence[int]]) -> set[st
     return found
 
 
-def _may_be_of_others(image: Image, debug: DebugInfo, places: U64, files: _Files, has_bare: bool) -> NDArray[np.bool_]:
+def _may_be_of_others(image: Image, debug: DebugInfo, places: U64, files: _Files, has_bare: bool) -> Mask:
     """Which words lie in data that may be of an object without debug information.
 
     Not in a local symbol of a source file that has a unit, and not in a global one that a unit says to define. Where
@@ -197,7 +196,7 @@ def _may_be_of_others(image: Image, debug: DebugInfo, places: U64, files: _Files
     return ~(defined | in_described)
 
 
-def _symbols_around(image: Image, rows: NDArray[np.int64], places: U64) -> tuple[U64, NDArray[np.bool_]]:
+def _symbols_around(image: Image, rows: I64, places: U64) -> tuple[U64, Mask]:
     """Where the nearest of some symbols before each place starts, and whether one that starts there reaches it."""
     value, size_bytes = image.symbols.value[rows], image.symbols.size_bytes[rows]
     start, inverse = np.unique(value, return_inverse=True)
@@ -210,7 +209,7 @@ def _symbols_around(image: Image, rows: NDArray[np.int64], places: U64) -> tuple
     return start[nearest], (at >= 0) & (places < end[nearest])
 
 
-def _are_in_lists(image: Image, places: U64) -> NDArray[np.bool_]:
+def _are_in_lists(image: Image, places: U64) -> Mask:
     """Which words are in the lists of constructors and destructors."""
     found = np.zeros(len(places), np.bool_)
     for section in image.sections:
@@ -219,14 +218,14 @@ def _are_in_lists(image: Image, places: U64) -> NDArray[np.bool_]:
     return found
 
 
-def _are_described(bodies: Bodies, data: Mentions, in_list: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _are_described(bodies: Bodies, data: Mentions, in_list: Mask) -> Mask:
     """Which of the words in lists name a body that units describe as often as it is named there."""
     vaddr, count = np.unique(data.target[in_list], return_counts=True)
     described = [len(bodies.dwarf_at(each)) for each in vaddr.tolist()]
     return in_list & np.isin(data.target, vaddr[count <= np.array(described, np.int64)])
 
 
-def _are_external_slots(image: Image, places: U64) -> NDArray[np.bool_]:
+def _are_external_slots(image: Image, places: U64) -> Mask:
     """Which words are slots of a vtable whose class, and all of whose bases, have external linkage."""
     vtables = Vtables(image)
     groups = vtables.groups

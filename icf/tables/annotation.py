@@ -46,8 +46,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U32, U64
 from icf.elf.compression import inflate
 from icf.errors import FormatError
 from icf.reader import Reader
@@ -57,7 +57,6 @@ VERSION = 1
 ADDRESSES_AT = 9  # of the first address in a unit
 FIELD, GOT_FIELD, WIDE_FIELD, THREAD_FIELD = range(4)
 _AROUND = ((0, 4), (3, 4), (0, 8), (8, 12))  # bytes before and after the start of an operand, by kind
-_U64 = NDArray[np.uint64]
 _FUNCTION_COLUMNS = 6
 
 
@@ -130,7 +129,7 @@ def encode_annotation(source: str, functions: Sequence[Function]) -> bytes:
 class AnnotatedUnit:
     """The functions of one object as they are in the image; a function is given by its index."""
 
-    def __init__(self, addresses: _U64, columns: _Columns) -> None:
+    def __init__(self, addresses: U64, columns: _Columns) -> None:
         self.address = addresses  # 0: not in the image
         count = len(addresses)
         source, alias_total, operand_total, pool_size_bytes = columns.ulebs(4).tolist()
@@ -210,7 +209,7 @@ class _Columns:
     def error(self, problem: str) -> FormatError:
         return FormatError(self._path, self._section, self._offset, f"annotation of an object: {problem}")
 
-    def ulebs(self, count: int) -> _U64:
+    def ulebs(self, count: int) -> U64:
         if count > len(self._rest) - self._at:
             raise self.error(f"{count} numbers in {len(self._rest) - self._at} bytes")
         values = np.empty(count, np.uint64)
@@ -220,7 +219,7 @@ class _Columns:
         self._at = reached
         return values
 
-    def words(self, count: int) -> NDArray[np.uint32]:
+    def words(self, count: int) -> U32:
         end = self._at + 4 * count
         if end > len(self._rest):
             raise self.error(f"{count} checksums in {len(self._rest) - self._at} bytes")
@@ -228,7 +227,7 @@ class _Columns:
         self._at = end
         return words
 
-    def starts(self, counts: _U64, total: int) -> _U64:
+    def starts(self, counts: U64, total: int) -> U64:
         """Where the part of each function starts in a column, and where the last one ends."""
         starts = np.zeros(len(counts) + 1, np.uint64)
         np.cumsum(counts, out=starts[1:])
@@ -241,7 +240,7 @@ class _Columns:
             raise self.error(f"strings of {size_bytes} bytes, {len(self._rest) - self._at} are left")
         return bytes(self._rest[self._at :])
 
-    def check_names(self, offsets: _U64, pool_size_bytes: int) -> None:
+    def check_names(self, offsets: U64, pool_size_bytes: int) -> None:
         if len(offsets) and int(offsets.max()) >= pool_size_bytes:
             raise self.error(f"name at {int(offsets.max())} of {pool_size_bytes} bytes")
 

@@ -25,24 +25,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.reader import Reader
 from icf.tables import _leb
 from icf.tables.callunit import CallUnit, Dialect, parse_units, unit_header
 
 __all__ = ["CallUnit", "Dialect", "DirectCalls", "encode_dcall", "parse_dcall"]
 
-_U64 = NDArray[np.uint64]
-
 
 @dataclass(frozen=True, slots=True)
 class DirectCalls:
     """Direct-call records as columns, in section order; `units` says how they were laid out."""
 
-    call_site: _U64
-    callee_die: _U64  # offset in .debug_info
-    caller_die: _U64  # 0 where no caller record precedes
+    call_site: U64
+    callee_die: U64  # offset in .debug_info
+    caller_die: U64  # 0 where no caller record precedes
     units: tuple[CallUnit, ...] = ()
     unit_row: tuple[int, ...] = ()  # the first row of each unit
 
@@ -79,13 +77,13 @@ def parse_dcall(buffer: bytes | memoryview, path: str, section: str = ".debug_dc
 
 def encode_dcall(
     calls: DirectCalls,
-    unit_starts: _U64,
-    unit_ends: _U64,
+    unit_starts: U64,
+    unit_ends: U64,
     *,
     dialect: Dialect = Dialect.PROPOSAL,
     dwarf64: bool = False,
     address_size: int = 8,
-) -> tuple[bytes, NDArray[np.int64]]:
+) -> tuple[bytes, I64]:
     """The section for `calls`, and `order`: written record `i` is row `order[i]` of `calls`.
 
     `unit_starts` ascends and `unit_ends` goes with it: the units of `.debug_info`.
@@ -133,7 +131,7 @@ def encode_dcall(
     return b"".join(chunks), order.astype(np.int64)
 
 
-def _unit_start(die: _U64, starts: _U64, ends: _U64) -> _U64:
+def _unit_start(die: U64, starts: U64, ends: U64) -> U64:
     """The start of the unit that each DIE lies in."""
     unit_idx = np.searchsorted(starts, die, side="right") - 1
     inside = unit_idx >= 0

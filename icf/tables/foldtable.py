@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U8, U64
 from icf.model import (
     ALL_MEMBERS,
     ANY_POINTER,
@@ -35,8 +35,6 @@ from icf.model import (
     VtableSlot,
 )
 
-_U64 = NDArray[np.uint64]
-_U8 = NDArray[np.uint8]
 _CLASS_FLAGS = tuple(map(ClassFlag, range(2 * max(ClassFlag))))  # by number: to look one up takes long
 _MEMBER_FLAGS = tuple(map(MemberFlag, range(2 * max(MemberFlag))))
 
@@ -44,26 +42,26 @@ _MEMBER_FLAGS = tuple(map(MemberFlag, range(2 * max(MemberFlag))))
 class IcfColumns(NamedTuple):
     """The columns of `.debug_icf`, decoded but not interpreted; validated by whoever made them."""
 
-    class_vaddr: _U64  # ascending
-    class_size: _U64
-    class_flags: _U8
-    member_start: _U64  # one more than there are classes
-    member_die: _U64
-    member_name: _U64
-    member_flags: _U8
-    alias_member: _U64  # member row; does not descend
-    alias_name: _U64
-    tail_jump: _U64  # does not descend
-    tail_caller: _U64  # member row + 1; 0: every member of the class at the jump
-    tail_callee: _U64  # 2 * member row; 2 * class + 1: any of its members
-    pointer_jump: _U64  # ascending
-    pointer_slot: _U64  # slot + 1; 0: any pointer
-    vtable_vaddr: _U64  # ascending
-    vtable_group: _U64
-    vtable_die: _U64
-    slot_start: _U64  # first row of each vtable's slots; one more than there are vtables
-    slot: _U64  # ascending within a vtable
-    slot_function: _U64  # as tail_callee
+    class_vaddr: U64  # ascending
+    class_size: U64
+    class_flags: U8
+    member_start: U64  # one more than there are classes
+    member_die: U64
+    member_name: U64
+    member_flags: U8
+    alias_member: U64  # member row; does not descend
+    alias_name: U64
+    tail_jump: U64  # does not descend
+    tail_caller: U64  # member row + 1; 0: every member of the class at the jump
+    tail_callee: U64  # 2 * member row; 2 * class + 1: any of its members
+    pointer_jump: U64  # ascending
+    pointer_slot: U64  # slot + 1; 0: any pointer
+    vtable_vaddr: U64  # ascending
+    vtable_group: U64
+    vtable_die: U64
+    slot_start: U64  # first row of each vtable's slots; one more than there are vtables
+    slot: U64  # ascending within a vtable
+    slot_function: U64  # as tail_callee
     pool: memoryview
     debug_str: memoryview
 
@@ -234,7 +232,7 @@ class IcfTable:
         rows: list[int] = self.columns.alias_member.tolist()
         return rows
 
-    def _functions(self, values: _U64) -> list[MemberRef]:
+    def _functions(self, values: U64) -> list[MemberRef]:
         """What values name: a member, or any of a class."""
         is_any = values & np.uint64(1) == 1
         refs = self._refs(np.where(is_any, np.uint64(0), values >> np.uint64(1)))
@@ -242,7 +240,7 @@ class IcfTable:
             refs[at] = MemberRef(int(values[at]) >> 1, ALL_MEMBERS)
         return refs
 
-    def _refs(self, rows: _U64) -> list[MemberRef]:
+    def _refs(self, rows: U64) -> list[MemberRef]:
         class_idx = np.searchsorted(self.member_start, rows, side="right") - 1
         member_idx = rows - self.member_start[class_idx]
         return list(map(MemberRef, class_idx.tolist(), member_idx.tolist()))
@@ -339,5 +337,5 @@ def _string_at(buffer: memoryview, offset: int) -> str:
         end += step
 
 
-def _u64(values: Sequence[int]) -> _U64:
+def _u64(values: Sequence[int]) -> U64:
     return np.array(values, dtype=np.uint64)

@@ -76,8 +76,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U8, U64, Mask
 from icf.elf.codedigest import DIGEST_BYTES
 from icf.model import ClassFlag, Evidence, ImageFlag, MemberFlag
 from icf.reader import Reader
@@ -88,8 +88,6 @@ __all__ = ["IcfHeader", "IcfTable", "encode_icf", "parse_icf", "parse_icf_header
 
 VERSION = 4
 _WITHOUT_DIGEST = 3  # the version before
-_U64 = NDArray[np.uint64]
-_U8 = NDArray[np.uint8]
 _U64_MAX = 0xFFFFFFFFFFFFFFFF
 _RUN_MAX = 32
 _SLOT_LIMIT = 1 << 32  # so that no sum of them wraps
@@ -269,7 +267,7 @@ class _Parser:
             raise self._reader.error(f"header counts {count} {what}, {self._reader.remaining} bytes are left", offset)
         return count
 
-    def _starts(self, column: str, count: int, total: int, owner: str, part: str) -> _U64:
+    def _starts(self, column: str, count: int, total: int, owner: str, part: str) -> U64:
         """Where the parts of each owner begin, from a column of how many each has."""
         counts = self._ulebs(column, count)
         self._check(counts > 0, f"{owner} has no {part}")
@@ -282,11 +280,11 @@ class _Parser:
             raise self._reader.error(f"{plural} have {found} {part}s, the header says {total}", self._column_start)
         return starts
 
-    def _check_functions(self, column: str, functions: _U64, class_count: int, member_count: int) -> None:
+    def _check_functions(self, column: str, functions: U64, class_count: int, member_count: int) -> None:
         limit = np.where(functions & np.uint64(1) == 1, np.uint64(class_count), np.uint64(member_count))
         self._check(functions >> np.uint64(1) < limit, f"{column} names a member or class that does not exist")
 
-    def _ulebs(self, column: str, count: int) -> _U64:
+    def _ulebs(self, column: str, count: int) -> U64:
         reader = self._reader
         self._bound(column, count)
         self._column_start = reader.pos
@@ -298,20 +296,20 @@ class _Parser:
         reader.pos = reached
         return values
 
-    def _ascending(self, column: str, count: int, limit: int = _U64_MAX) -> _U64:
+    def _ascending(self, column: str, count: int, limit: int = _U64_MAX) -> U64:
         values = np.cumsum(self._ulebs(column, count), dtype=np.uint64)
         self._check(values[1:] >= values[:-1], f"{column} exceeds 64 bits", first=1)
         self._check(values <= np.uint64(limit), f"{column} is above {limit:#x}")
         return values
 
-    def _signed(self, column: str, count: int) -> _U64:
+    def _signed(self, column: str, count: int) -> U64:
         raw = self._ulebs(column, count)
         half = (raw >> np.uint64(1)).astype(np.int64)
         values = np.cumsum(np.where(raw & np.uint64(1), ~half, half), dtype=np.int64)
         self._check(values >= 0, f"{column} is negative or exceeds 63 bits")
         return values.astype(np.uint64)
 
-    def _names(self, column: str, count: int, pool_size_bytes: int) -> _U64:
+    def _names(self, column: str, count: int, pool_size_bytes: int) -> U64:
         offsets = self._signed(column, count)
         debug_str = self._debug_str
         self._check(offsets < pool_size_bytes + len(debug_str), f"{column} is beyond the pool and .debug_str")
@@ -319,11 +317,11 @@ class _Parser:
             self._check(offsets < pool_size_bytes, f"{column} lies in .debug_str, whose last string has no NUL")
         return offsets
 
-    def _members(self, column: str, rows: _U64, member_count: int) -> _U64:
+    def _members(self, column: str, rows: U64, member_count: int) -> U64:
         self._check(rows < member_count, f"{column} is not one of the {member_count} members")
         return rows
 
-    def _flags(self, column: str, count: int, known: int) -> _U8:
+    def _flags(self, column: str, count: int, known: int) -> U8:
         start = self._reader.pos
         self._bound(column, count)
         flags = np.frombuffer(self._reader.take(count), np.uint8)
@@ -348,7 +346,7 @@ class _Parser:
         if count > self._reader.remaining:
             raise self._reader.error(f"{column} has {count} values, {self._reader.remaining} bytes are left")
 
-    def _check(self, holds: NDArray[np.bool_], problem: str, *, first: int = 0) -> None:
+    def _check(self, holds: Mask, problem: str, *, first: int = 0) -> None:
         """Refuse the first value of the column for which `holds`, that starts at row `first`, is false."""
         if holds.all():
             return
@@ -382,7 +380,7 @@ def _read_header(reader: Reader) -> IcfHeader:
     return IcfHeader(address_size, ImageFlag(image_flags), code_digest if any(code_digest) else b"")
 
 
-def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> tuple[_U64, _U64, bytes]:
+def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> tuple[U64, U64, bytes]:
     """Offsets of member and alias names in the final name space, and its pool."""
     offsets = np.concatenate([columns.member_name, columns.alias_name])
     _, first_use, inverse = np.unique(offsets, return_index=True, return_inverse=True)
@@ -408,7 +406,7 @@ def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> t
     return result[:member_count], result[member_count:], bytes(pool)
 
 
-def _inside(vaddrs: _U64, class_vaddr: _U64, class_size: _U64) -> NDArray[np.bool_]:
+def _inside(vaddrs: U64, class_vaddr: U64, class_size: U64) -> Mask:
     """Which addresses lie in a class."""
     if not len(class_vaddr):
         return np.zeros(len(vaddrs), np.bool_)
@@ -417,7 +415,7 @@ def _inside(vaddrs: _U64, class_vaddr: _U64, class_size: _U64) -> NDArray[np.boo
     return np.asarray((at > 0) & (vaddrs - class_vaddr[row] < class_size[row]))
 
 
-def _within(slot: _U64, slot_start: _U64) -> _U64:
+def _within(slot: U64, slot_start: U64) -> U64:
     """Slots as differences, anew in each vtable."""
     differences = slot.copy()
     differences[1:] -= slot[:-1]
@@ -426,7 +424,7 @@ def _within(slot: _U64, slot_start: _U64) -> _U64:
     return differences
 
 
-def _summed(differences: _U64, slot_start: _U64) -> _U64:
+def _summed(differences: U64, slot_start: U64) -> U64:
     """The slots again."""
     sums = np.cumsum(differences, dtype=np.uint64)
     first = slot_start[:-1].astype(np.int64)
@@ -448,19 +446,19 @@ def _evidence_runs(evidence: bytes) -> bytes:
     return (repeat << 3 | np.repeat(kinds[change], full + 1)).astype(np.uint8).tobytes()
 
 
-def _ulebs(values: _U64) -> bytes:
+def _ulebs(values: U64) -> bytes:
     out = np.empty(10 * len(values), np.uint8)
     return out[: _leb.uleb_write(np.ascontiguousarray(values).data, out.data)].tobytes()
 
 
-def _differences(values: _U64) -> _U64:
+def _differences(values: U64) -> U64:
     return np.diff(values, prepend=np.uint64(0))
 
 
-def _signed_differences(values: _U64) -> _U64:
+def _signed_differences(values: U64) -> U64:
     if len(values) and int(values.max()) >> 63:
         raise ValueError(f"{int(values.max()):#x} does not fit 63 bits")
     difference = values.astype(np.int64)
     difference[1:] -= difference[:-1].copy()
-    doubled: NDArray[np.int64] = np.left_shift(difference, 1)
+    doubled: I64 = np.left_shift(difference, 1)
     return np.where(difference < 0, ~doubled, doubled).astype(np.uint64)

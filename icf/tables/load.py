@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from icf.columns import U64
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.model import ClassFlag
@@ -76,7 +77,7 @@ def load_tables(image: Image) -> Tables:
     )
 
 
-def _names_from_debug_info(image: Image, dies: np.typing.NDArray[np.uint64]) -> dict[int, str]:
+def _names_from_debug_info(image: Image, dies: U64) -> dict[int, str]:
     from icf.dwarf.dies import resolve
     from icf.dwarf.units import DebugInfo
 

@@ -12,23 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.reader import Reader
 from icf.tables import _leb
 from icf.tables.callunit import CallUnit, Dialect, parse_units, unit_header
 
 __all__ = ["CallUnit", "Dialect", "VirtualCalls", "encode_vcall", "parse_vcall"]
 
-_U64 = NDArray[np.uint64]
-
 
 @dataclass(frozen=True, slots=True)
 class VirtualCalls:
     """Virtual-call records as columns, in section order."""
 
-    call_site: _U64
-    vtable_slot: _U64
+    call_site: U64
+    vtable_slot: U64
     units: tuple[CallUnit, ...] = ()
     unit_row: tuple[int, ...] = ()  # the first row of each unit
 
@@ -63,7 +61,7 @@ def parse_vcall(buffer: bytes | memoryview, path: str, section: str = ".debug_vc
 
 def encode_vcall(
     calls: VirtualCalls, *, dialect: Dialect = Dialect.PROPOSAL, dwarf64: bool = False, address_size: int = 8
-) -> tuple[bytes, NDArray[np.int64]]:
+) -> tuple[bytes, I64]:
     """The section for `calls` as one unit that ascends by call site; written record `i` is row `order[i]`."""
     offset_size = 8 if dwarf64 else 4
     site_size = offset_size if dialect is Dialect.GCC else address_size

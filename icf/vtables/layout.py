@@ -26,15 +26,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
 from icf.elf.types import STT_OBJECT
 from icf.vtables.words import CODE, DATA, IMPORT, NUMBER, LoadedData, Words
 
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 _PREFIXES = (b"_ZTV", b"_ZTC")
 _PREFIX_BYTES = 4
 _WORD_BYTES = 8
@@ -49,10 +47,10 @@ class Groups(NamedTuple):
     start: U64
     end: U64
     symbol: I64  # a row of the symbol table
-    is_alone: NDArray[np.bool_]  # no other object begins there: a linker that folds data folds vtables, too
+    is_alone: Mask  # no other object begins there: a linker that folds data folds vtables, too
     typeinfo: U64  # its address, or the row of an import in .dynsym; 0 without RTTI
-    imports_typeinfo: NDArray[np.bool_]
-    is_placed: NDArray[np.bool_]  # the address points of all its slots are known
+    imports_typeinfo: Mask
+    is_placed: Mask  # the address points of all its slots are known
 
 
 class Slots(NamedTuple):
@@ -60,10 +58,10 @@ class Slots(NamedTuple):
 
     vtable: U64  # address point
     group: I64  # row of `Groups`
-    slot: NDArray[np.uint32]
+    slot: U32
     place: U64  # the word itself
     target: U64
-    symbol: NDArray[np.uint32]  # row in .dynsym that its relocation names, 0 for none
+    symbol: U32  # row in .dynsym that its relocation names, 0 for none
 
     def rows(self, at: I64) -> Slots:
         """Some of them."""
@@ -104,12 +102,12 @@ class Vtables:
         start, is_placed = self._around(places)
         return np.where(is_placed, start, np.uint64(0))
 
-    def are_unplaced(self, places: U64) -> NDArray[np.bool_]:
+    def are_unplaced(self, places: U64) -> Mask:
         """Which words are in a group of which the slots are not known."""
         start, is_placed = self._around(places)
         return np.asarray((start != 0) & ~is_placed)
 
-    def _around(self, places: U64) -> tuple[U64, NDArray[np.bool_]]:
+    def _around(self, places: U64) -> tuple[U64, Mask]:
         """The group that each word is in, 0 for none, and whether its slots are known."""
         if not len(self):
             return np.zeros(len(places), np.uint64), np.zeros(len(places), np.bool_)
@@ -179,7 +177,7 @@ class Vtables:
         return groups, slots.rows(np.flatnonzero(is_placed[slots.group]))
 
     @cached_property
-    def _is_sound(self) -> NDArray[np.bool_]:
+    def _is_sound(self) -> Mask:
         """Which groups lie alone, in words; all of them together are no larger than the file."""
         is_sound = (self._end > self._start) & (self._start % np.uint64(_WORD_BYTES) == 0)
         is_apart = self._end[:-1] <= self._start[1:]
@@ -241,7 +239,7 @@ def _points_without_rtti(kinds: list[int], values: list[int]) -> list[list[int]]
     return points
 
 
-def are_vtable_names(symbols: Symbols, rows: I64) -> NDArray[np.bool_]:
+def are_vtable_names(symbols: Symbols, rows: I64) -> Mask:
     """Whether each of these symbols is called like a vtable."""
     strtab = np.frombuffer(symbols.strtab, np.uint8)
     name = symbols.name_offset[rows].astype(np.int64)

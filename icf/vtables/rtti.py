@@ -14,13 +14,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.elf.image import Image
 from icf.elf.types import STT_OBJECT
 from icf.vtables.words import DATA, IMPORT, NUMBER, LoadedData
 
-U64 = NDArray[np.uint64]
 TypeInfo = tuple[int, bool]  # the address of a type_info; or a row of .dynsym, and True
 _Word = tuple[int, int]  # value, kind
 

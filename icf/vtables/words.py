@@ -16,15 +16,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U8, U32, U64, Mask
 from icf.elf.image import Image
-from icf.elf.types import ET_EXEC, SHF_EXECINSTR, SHT_RELA, Machine
+from icf.elf.types import ET_EXEC, SHF_EXECINSTR, SHT_RELA, SHT_RELR, Machine
 
-U64 = NDArray[np.uint64]
 NUMBER, CODE, DATA, IMPORT = 0, 1, 2, 3
 
-SHT_RELR = 19
 _WORD_BYTES = 8
 _RELR_BITS = 63
 _LAST_VADDR = (1 << 64) - 1
@@ -37,8 +35,8 @@ class Words(NamedTuple):
 
     place: U64
     value: U64  # of an IMPORT, the row of its symbol in .dynsym
-    kind: NDArray[np.uint8]
-    symbol: NDArray[np.uint32]  # the row in .dynsym that a relocation names, 0 for none
+    kind: U8
+    symbol: U32  # the row in .dynsym that a relocation names, 0 for none
 
 
 class LoadedData:
@@ -115,7 +113,7 @@ def _stored(image: Image, places: U64) -> U64:
     return value
 
 
-def _kinds(image: Image, value: U64) -> NDArray[np.uint8]:
+def _kinds(image: Image, value: U64) -> U8:
     """What lies at each address."""
     kind = np.full(len(value), NUMBER, np.uint8)
     for section in image.sections:
@@ -127,7 +125,7 @@ def _kinds(image: Image, value: U64) -> NDArray[np.uint8]:
     return kind
 
 
-def _in_relr(image: Image, places: U64) -> NDArray[np.bool_]:
+def _in_relr(image: Image, places: U64) -> Mask:
     """Which places the packed relocations of the gABI cover.
 
     An even word is a place; an odd one has a bit for each of the 63 words that follow what came before.

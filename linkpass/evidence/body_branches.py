@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U8, Mask
 from icf.elf.image import Image
 from icf.elf.types import Machine
 
@@ -45,7 +45,7 @@ def find_body_branches(image: Image, start: int, end: int) -> BodyBranches | Non
     return branches
 
 
-def _read_x86_64(code: NDArray[np.uint8], start: int, branches: BodyBranches) -> None:
+def _read_x86_64(code: U8, start: int, branches: BodyBranches) -> None:
     branches.calls = _relative(code, start, code == 0xE8, 1, 4)
     second = np.append(code[1:], np.uint8(0))
     branches.jumps = [
@@ -57,9 +57,7 @@ def _read_x86_64(code: NDArray[np.uint8], start: int, branches: BodyBranches) ->
     branches.jump_slots = {slot for _, slot in _relative(code, start, (code == 0xFF) & (second == 0x25), 2, 4)}
 
 
-def _relative(
-    code: NDArray[np.uint8], start: int, hit: NDArray[np.bool_], opcode_size: int, operand_size: int
-) -> list[tuple[int, int]]:
+def _relative(code: U8, start: int, hit: Mask, opcode_size: int, operand_size: int) -> list[tuple[int, int]]:
     """(end of the instruction, end + displacement) for each position that is hit."""
     raw = code.tobytes()
     found = []
@@ -71,7 +69,7 @@ def _relative(
     return found
 
 
-def _read_aarch64(code: NDArray[np.uint8], start: int, branches: BodyBranches) -> None:
+def _read_aarch64(code: U8, start: int, branches: BodyBranches) -> None:
     words = code[: len(code) // 4 * 4].view("<u4")
     for at, word in enumerate(words.tolist()):
         here = start + 4 * at

@@ -10,8 +10,8 @@ lost), several callers speak for one return address, each for itself.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.dwarf.columns import AT_INSTRUCTION, TAIL_CALL
 from icf.dwarf.scan import CallSites
 from icf.elf.types import Machine
@@ -23,8 +23,6 @@ from icf.tables.dcall import DirectCalls
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
 from linkpass.linked import Linked, Place
-
-U64 = NDArray[np.uint64]
 
 
 def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statements:
@@ -68,7 +66,7 @@ class _Reader:
         self.matches: dict[tuple[int, int], list[Place]] = {}
         self.indexes: dict[int, FoldIndex] = {}
 
-    def read(self, rows: NDArray[np.int64], key: U64, sites: CallSites, branch_keys: U64, *, is_jump: bool) -> None:
+    def read(self, rows: I64, key: U64, sites: CallSites, branch_keys: U64, *, is_jump: bool) -> None:
         """Match sites to branches by address; `branch_keys` ascend but for jumps of unlike sizes."""
         if not len(branch_keys) or not len(rows):
             return

@@ -18,10 +18,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64
 from icf.demangle import demangle
-from icf.elf.types import Machine
+from icf.elf.types import STB_LOCAL, Machine
 from icf.folds.aliases import REAL, WRAP, base_name, same_function
 from icf.folds.classes import Fold
 from icf.folds.members import FoldMember
@@ -33,7 +33,6 @@ from linkpass.linked import Linked, Place
 from linkpass.objects.code import Relocation
 from linkpass.objects.functions import LinkObjects, wanted_member
 
-_STB_LOCAL = 0
 _OPERAND_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (280, 282, 283)}
 
 
@@ -99,9 +98,7 @@ def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Pl
     return unknown
 
 
-def _operands(
-    linked: Linked, objects: LinkObjects, functions: NDArray[np.int64], pairs: list[tuple[Place, _Branch]]
-) -> NDArray[np.int64]:
+def _operands(linked: Linked, objects: LinkObjects, functions: I64, pairs: list[tuple[Place, _Branch]]) -> I64:
     """The relocation of each branch's operand in the caller's function, -1 if it has none."""
     ends = np.array([branch.end - caller.vaddr for caller, branch in pairs], np.int64)
     entries = objects.code.relocations_at(functions, ends - 4)
@@ -149,7 +146,7 @@ class _Callees:
         object_file = self._objects.objects[relocation.object_idx]
         symbols, symbol = object_file.symbols, relocation.symbol
         section = int(symbols.shndx[symbol])
-        if int(symbols.bind[symbol]) != _STB_LOCAL or section == 0:
+        if int(symbols.bind[symbol]) != STB_LOCAL or section == 0:
             return [symbols.name(symbol)], ""
         offset = int(symbols.value[symbol]) + relocation.addend + self._bias
         return self._objects.names_at(relocation.object_idx, section, offset), object_file.source_file

@@ -21,14 +21,12 @@ from collections import deque
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.branches import JUMP, Branches, find_branches
+from icf.columns import U8, U64, Mask
 from icf.elf.types import Machine
 from linkpass.linked import Linked
 from linkpass.pointers.pointer_jumps import NO_POINTER_JUMPS, PointerJumps
-
-U64 = NDArray[np.uint64]
 
 
 class Reach(NamedTuple):
@@ -41,7 +39,7 @@ class Reach(NamedTuple):
     call_from: U64  # the body that holds the call, 0 if none
     call_target: U64  # the body called, stubs resolved
     jump_end: U64
-    jump_size: NDArray[np.uint8]  # bytes of the jump instruction
+    jump_size: U8  # bytes of the jump instruction
     jump_from: U64
     jump_target: U64
     stub_symbol: dict[int, str]  # return address -> imported symbol, for calls through a stub
@@ -88,13 +86,13 @@ def find_reach(linked: Linked) -> Reach:
     )
 
 
-def _jump_size(linked: Linked, jumps: Branches) -> NDArray[np.uint8]:
+def _jump_size(linked: Linked, jumps: Branches) -> U8:
     if linked.image.machine is Machine.AARCH64:
         return np.full(len(jumps.end), 4, np.uint8)
     return np.where(jumps.kind == JUMP, 5, 6).astype(np.uint8)
 
 
-def _select(branches: Branches, keep: NDArray[np.bool_]) -> Branches:
+def _select(branches: Branches, keep: Mask) -> Branches:
     return Branches(branches.end[keep], branches.target[keep], branches.kind[keep])
 
 

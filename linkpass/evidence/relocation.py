@@ -12,17 +12,16 @@ from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64
 from icf.elf.relocations import Relocations
-from icf.elf.types import SHF_EXECINSTR, SHT_RELA, Machine
+from icf.elf.types import SHF_EXECINSTR, SHT_RELA, STT_SECTION, Machine
 from icf.folds.members import FoldMember
 from icf.model import Evidence
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
 from linkpass.linked import Linked, Place
 
-_STT_SECTION = 3
 # relocation types of a call's or jump's operand; GOT loads because the linker may have relaxed them to calls
 _TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (282, 283, 280)}
 
@@ -110,7 +109,7 @@ def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, 
     place = linked.place_of_symbol.get(symbol) if symbols is linked.image.symbols else None
     if place is not None:
         return [place] if place.vaddr == target else []
-    if int(symbols.type[symbol]) != _STT_SECTION:
+    if int(symbols.type[symbol]) != STT_SECTION:
         name = symbols.name(symbol)
         named = [idx for idx, member in enumerate(fold.members) if member.is_named(name)]
     else:
@@ -127,7 +126,7 @@ def _may_share_file(own: FoldMember, member: FoldMember) -> bool:
 
 def _mark_loops(linked: Linked, reach: Reach, statements: Statements, relocated: set[int]) -> None:
     """A jump to the start of its own function that has no relocation was resolved by the assembler: a loop."""
-    own: NDArray[np.int64] = np.flatnonzero(reach.jump_from == reach.jump_target)
+    own: I64 = np.flatnonzero(reach.jump_from == reach.jump_target)
     for row in own.tolist():
         end = int(reach.jump_end[row])
         if end not in relocated:

@@ -11,18 +11,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64, Mask
 from icf.elf.objectfile import Entries, ObjectFile
-from icf.elf.sectiontable import Rows
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, STB_LOCAL, STT_OBJECT, STT_SECTION, Machine
 from icf.strings import hash_table
 from icf.vtables.layout import are_vtable_names
 from linkpass.pointers.taken_by_relocation import A64_BRANCHES, RELATIVE, x86_64_branches
 
-Bools = NDArray[np.bool_]
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 _OPERAND_BYTES = 4
 _UNWIND = (".eh_frame", ".gcc_except_table")
 
@@ -34,9 +30,9 @@ class Addresses(NamedTuple):
     name_hash: U64  # of the symbol that is named
     section: I64  # where the address lies in the object; only of use for a symbol that stands for a section
     offset: I64
-    is_local: Bools
-    is_section: Bools  # the symbol stands for a section
-    is_slot: Bools  # the place is in a vtable
+    is_local: Mask
+    is_section: Mask  # the symbol stands for a section
+    is_slot: Mask  # the place is in a vtable
 
 
 def read_addresses(object_idx: int, object_file: ObjectFile) -> Addresses:
@@ -69,7 +65,7 @@ def read_addresses(object_idx: int, object_file: ObjectFile) -> Addresses:
     )
 
 
-def _are_branches(object_file: ObjectFile, source: Rows, entries: Entries) -> Bools:
+def _are_branches(object_file: ObjectFile, source: I64, entries: Entries) -> Mask:
     """Operands of calls and direct jumps."""
     types, table = entries["type"], object_file.sections
     is_code = table.is_code[source]
@@ -81,7 +77,7 @@ def _are_branches(object_file: ObjectFile, source: Rows, entries: Entries) -> Bo
     return inside & x86_64_branches(np.frombuffer(object_file.data, np.uint8), at, types)
 
 
-def _in_vtables(object_file: ObjectFile, source: Rows, entries: Entries) -> Bools:
+def _in_vtables(object_file: ObjectFile, source: I64, entries: Entries) -> Mask:
     """Which relocations stand in the symbol of a vtable."""
     symbols = object_file.symbols
     rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)

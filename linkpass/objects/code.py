@@ -21,12 +21,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.columns import I64, U64, Mask
 from icf.elf.image import Image
 from icf.elf.objectfile import RELOCATION, ObjectFile
 from icf.elf.types import Machine
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 _SECTION_BITS = 32
 _OFFSET_BITS = np.uint64(40)  # of a key; no section is larger than a file, and no link has 2 ** 24 sections with code
 _OFFSET_LIMIT = np.uint64(1) << _OFFSET_BITS
@@ -63,7 +62,7 @@ class Functions(NamedTuple):
     offset: U64  # in the section
     size_bytes: U64
     file_offset: U64  # in the object, of the code
-    is_local: NDArray[np.bool_]
+    is_local: Mask
     name_hash: U64
 
 
@@ -104,7 +103,7 @@ class ObjectCode:
             inside[:] = False
         return np.where(inside, at, -1)
 
-    def is_at(self, image: Image, functions: I64, vaddrs: U64) -> NDArray[np.bool_]:
+    def is_at(self, image: Image, functions: I64, vaddrs: U64) -> Mask:
         """Whether the body at each of these addresses is that function's, apart from what relocations fill in."""
         sizes = self._functions.size_bytes[functions].astype(np.int64)
         codes, bodies = [], []
@@ -112,7 +111,7 @@ class ObjectCode:
         for object_idx, file_offset, size_bytes, vaddr in zip(*(c.tolist() for c in columns), strict=True):
             codes.append(self._objects[object_idx].data[file_offset : file_offset + size_bytes])
             bodies.append(image.read(vaddr, size_bytes))
-        same: NDArray[np.bool_] = (sizes > 0) & (sizes == np.fromiter(map(len, bodies), np.int64, len(sizes)))
+        same: Mask = (sizes > 0) & (sizes == np.fromiter(map(len, bodies), np.int64, len(sizes)))
         rows = np.flatnonzero(same)
         code = np.frombuffer(b"".join([codes[row] for row in rows.tolist()]), np.uint8)
         body = np.frombuffer(b"".join([bodies[row] for row in rows.tolist()]), np.uint8)
@@ -122,7 +121,7 @@ class ObjectCode:
         same[rows[np.searchsorted(starts, np.flatnonzero(differs), side="right") - 1]] = False
         return same
 
-    def _forgive_fields(self, machine: Machine, functions: I64, starts: I64, differs: NDArray[np.bool_]) -> None:
+    def _forgive_fields(self, machine: Machine, functions: I64, starts: I64, differs: Mask) -> None:
         """Clear the differences that relocations account for; the code of `functions[k]` begins at `starts[k]`."""
         low, sizes = self._start_keys(functions), self._functions.size_bytes[functions]
         first = np.searchsorted(self._key, low)

@@ -20,8 +20,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64, Mask
 from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
 from icf.elf.symbols import Symbols
@@ -36,10 +36,6 @@ from icf.elf.types import (
     STT_OBJECT,
 )
 from icf.strings import hash_table
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 
 NOWHERE = -1  # in place of an address, or of a row
 _MIX = np.uint64(0x9E3779B97F4A7C15)

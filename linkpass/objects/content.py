@@ -8,15 +8,12 @@ all of them: a superfluous candidate costs an answer, a missing one would make a
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from linkpass.objects.columns import NOWHERE, is_in
 from linkpass.objects.placement import Placement
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 
 
 def possible_places(image: Image, placement: Placement, sections: I64) -> list[tuple[int, int]]:

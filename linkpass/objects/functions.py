@@ -17,10 +17,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
+from icf.elf.types import STB_LOCAL
 from icf.errors import IcfError
 from icf.folds.members import FoldMember
 from icf.linkers import HiddenSymbols
@@ -28,9 +29,6 @@ from icf.strings import hash_names, hash_table
 from linkpass.objects.addresses import Addresses, read_addresses
 from linkpass.objects.code import Functions, ObjectCode
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-_STB_LOCAL = 0
 _OFFSET_BITS = 40  # no section is larger than a file
 _OFFSET_LIMIT = (1 << _OFFSET_BITS) - 1
 
@@ -78,7 +76,7 @@ class LinkObjects:
                 offset,
                 np.where(is_inside, size_bytes, np.uint64(0)),  # without code it is found nowhere
                 sections.offset[section] + offset,
-                symbols.bind[rows] == _STB_LOCAL,
+                symbols.bind[rows] == STB_LOCAL,
                 hash_table(symbols.strtab, symbols.name_offset[rows]),
             )
         )

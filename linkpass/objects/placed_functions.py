@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.branches import executable_sections
+from icf.columns import I64
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.folds.members import Told
@@ -26,8 +26,6 @@ from linkpass.objects.columns import NOWHERE, LinkColumns, is_in
 from linkpass.objects.content import possible_places
 from linkpass.objects.functions import LinkObjects
 from linkpass.objects.placement import Placement
-
-I64 = NDArray[np.int64]
 
 
 class PlacedFunctions(NamedTuple):

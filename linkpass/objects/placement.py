@@ -22,20 +22,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U32, U64, Mask
 from icf.elf.fields import Fields
 from icf.elf.image import Image
-from icf.elf.types import STB_LOCAL
+from icf.elf.types import SHF_GNU_RETAIN, STB_LOCAL
 from linkpass.objects.code import ObjectCode
 from linkpass.objects.columns import NOWHERE, LinkColumns, is_in
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
-
 _ARRAY_TYPES = (14, 15, 16)  # SHT_INIT_ARRAY, SHT_FINI_ARRAY, SHT_PREINIT_ARRAY
-_SHF_GNU_RETAIN = 0x200000
 
 
 class References(NamedTuple):
@@ -43,7 +38,7 @@ class References(NamedTuple):
 
     source: I64  # section
     offset: I64
-    type: NDArray[np.uint32]
+    type: U32
     addend: I64
     target: I64  # section of a local symbol, NOWHERE for a global one
     value: I64  # of a local symbol in its section
@@ -164,7 +159,7 @@ class Placement:
             name = table.name(section)
             if (
                 int(table.type[section]) in _ARRAY_TYPES
-                or int(table.flags[section]) & _SHF_GNU_RETAIN
+                or int(table.flags[section]) & SHF_GNU_RETAIN
                 or name.startswith((".ctors", ".dtors"))
                 or name.isidentifier()  # between __start_NAME and __stop_NAME
             ):

@@ -32,11 +32,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.addresses import Mentions, find_mentions
 from icf.code.pointers import find_pointers, is_readable
 from icf.code.short_jumps import find_short_jumps
+from icf.columns import U64
 from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
 from icf.strings import hash_names, hash_table
@@ -49,7 +49,6 @@ from linkpass.pointers.taken_by_relocation import TakenByRelocation
 if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
 
-U64 = NDArray[np.uint64]
 _GOT = (".got", ".got.plt")
 
 

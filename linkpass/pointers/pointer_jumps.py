@@ -16,12 +16,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.branches import JUMP, find_branches
 from icf.code.imports import comes_back
 from icf.code.indirect import find_indirect
 from icf.code.jumps import find_retpolines, is_retpoline
+from icf.columns import I64, U64
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, STB_LOCAL, Machine
@@ -29,8 +29,6 @@ from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
 from icf.model import ANY_POINTER
 
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 _OUTLINED = "OUTLINED_FUNCTION_"
 
 

@@ -18,7 +18,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.folds.aliases import REAL, WRAP
 from icf.folds.tombstoned import is_unfolded
@@ -28,10 +27,6 @@ from linkpass.objects.addresses import Addresses
 from linkpass.objects.columns import is_in
 from linkpass.objects.functions import LinkObjects
 from linkpass.pointers.taken_by_relocation import TAG_LIMIT
-
-Bools = NDArray[np.bool_]
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 
 
 class TakenByObjects(NamedTuple):

@@ -23,15 +23,14 @@ clang calls so in spite of its being global (`Linked.section_members`). Some bit
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U8, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.relocations import Relocations
 from icf.elf.types import SHF_EXECINSTR, SHF_WRITE, SHT_RELA, STT_SECTION, Machine, Section
 from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
 
-U64 = NDArray[np.uint64]
 Named = dict[tuple[int, int], frozenset[int] | None]  # (place, body) -> members that are meant; None: any
 
 _UNWIND = (".eh_frame", ".gcc_except_table")
@@ -121,7 +120,7 @@ class TakenByRelocation:
         return self._linked.section_members(target)
 
 
-def is_branch(image: Image, relocations: Relocations, rows: NDArray[np.int64], where: Section) -> NDArray[np.bool_]:
+def is_branch(image: Image, relocations: Relocations, rows: I64, where: Section) -> Mask:
     """Which relocations of the section `where` stand in calls and direct jumps."""
     types = relocations.type[rows]
     if image.machine is Machine.AARCH64:
@@ -132,9 +131,7 @@ def is_branch(image: Image, relocations: Relocations, rows: NDArray[np.int64], w
     return inside & x86_64_branches(code, np.where(inside, at, 2), types)
 
 
-def x86_64_branches(
-    code: NDArray[np.uint8], operands: NDArray[np.int64], types: NDArray[np.uint32]
-) -> NDArray[np.bool_]:
+def x86_64_branches(code: U8, operands: I64, types: U32) -> Mask:
     """Which positions in `code`, not below 2, hold the operand of a direct call or jump with this relocation."""
     if len(code) < 6:
         return np.zeros(len(operands), np.bool_)
@@ -142,7 +139,7 @@ def x86_64_branches(
     found = (opcode == 0xE8) | (opcode == 0xE9) | ((before == 0x0F) & (opcode >> 4 == 8))
     # `jmp *f@GOTPCREL(%rip)`, relaxed: one byte shorter than it was, and a nop
     found |= np.isin(types, GOT_LOADS[Machine.X86_64]) & (before == 0xE9) & (last == 0x90)
-    is_operand: NDArray[np.bool_] = found & np.isin(types, RELATIVE)
+    is_operand: Mask = found & np.isin(types, RELATIVE)
     return is_operand
 
 

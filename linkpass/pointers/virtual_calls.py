@@ -15,16 +15,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.model import ANY_POINTER, Evidence
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
 from linkpass.evidence.reach import Reach
 from linkpass.linked import Linked
 from linkpass.pointers.vtable_slots import VtableSlots
-
-U64 = NDArray[np.uint64]
 
 
 class VtableEntry(NamedTuple):

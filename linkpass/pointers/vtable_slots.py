@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U32, U64
 from icf.elf.types import SHT_RELA, STT_SECTION
 from icf.model import ALL_MEMBERS
 from icf.vtables.layout import Slots, Vtables
@@ -27,15 +27,13 @@ from linkpass.pointers.final_overrider import FinalOverriders
 if TYPE_CHECKING:
     from linkpass.pointers.slots_by_object import SlotsByObject
 
-U64 = NDArray[np.uint64]
-
 
 class VtableSlots(NamedTuple):
     """Slots that hold the address of a body of the image, a row each, by (vtable, slot)."""
 
     vtable: U64  # its address point
     group: U64  # where the symbol begins that has it
-    slot: NDArray[np.uint32]
+    slot: U32
     body: U64
     members: list[int]  # index of the member, or ALL_MEMBERS
 

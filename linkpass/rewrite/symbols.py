@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from icf.columns import U32
 from icf.elf.symbols import SYM
 from icf.elf.types import (
+    SHN_ABS_16,
     SHN_LORESERVE,
     SHN_LORESERVE_16,
     SHN_XINDEX_16,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from linkpass.rewrite.table import Entry
 
 _REMOVED = np.uint32(0xFFFFFFFF)
-_SHN_ABS_16 = 0xFFF1
 
 
 def renumber_contents(image: Image, entries: list[Entry], new_index: Mapping[int, int]) -> None:
@@ -51,7 +51,7 @@ def renumber_contents(image: Image, entries: list[Entry], new_index: Mapping[int
             _put(entry, words[np.flatnonzero(words != _REMOVED)].tobytes())
 
 
-def _renumber_symbols(image: Image, entries: list[Entry], entry: Entry, mapping: npt.NDArray[np.uint32]) -> None:
+def _renumber_symbols(image: Image, entries: list[Entry], entry: Entry, mapping: U32) -> None:
     assert entry.before is not None
     symbols = image.symbols_of(entry.before.index)
     shndx = symbols.shndx.copy()
@@ -67,7 +67,7 @@ def _renumber_symbols(image: Image, entries: list[Entry], entry: Entry, mapping:
         index = entry.section.index
         if any(e.section.link == index and e.section.type != SHT_SYMTAB_SHNDX for e in entries[1:]):
             raw[dead] = np.zeros(1, dtype=SYM)
-            raw["st_shndx"][dead] = _SHN_ABS_16
+            raw["st_shndx"][dead] = SHN_ABS_16
         else:
             raw, extended = raw[~dead], extended[~dead]
             dead_locals = int(np.count_nonzero(dead[: entry.section.info]))
@@ -79,9 +79,7 @@ def _renumber_symbols(image: Image, entries: list[Entry], entry: Entry, mapping:
             _put(other, extended.tobytes())
 
 
-def _renumbered(
-    image: Image, entry: Entry, indices: npt.NDArray[np.uint32], mapping: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.uint32]:
+def _renumbered(image: Image, entry: Entry, indices: U32, mapping: U32) -> U32:
     if len(indices) and int(indices.max()) >= len(mapping):
         raise IcfError(
             f"{image.path}: {entry.section.name} names section {int(indices.max())}, there are {len(mapping)} sections"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from icf.code.calls import CallKind, call_ending_at, direct_targets
 from icf.code.jumps import jump_at
+from icf.columns import I64, U64, Mask
 from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.errors import IcfError
@@ -25,8 +26,6 @@ from icf.tables.icftable import IcfTable
 from icf.tables.place import are_stale, stale_line
 from icf.tables.vcall import VirtualCalls
 from linkpass.tables.verify_virtual import check_slots, check_virtual
-
-Bools = NDArray[np.bool_]
 
 
 def verify_image(image: Image) -> list[str]:
@@ -67,7 +66,7 @@ class _Checker:
         return bodies_of
 
     @cached_property
-    def class_of_member(self) -> NDArray[np.int64]:
+    def class_of_member(self) -> I64:
         return np.repeat(np.arange(len(self.starts)), np.diff(self.table.member_start).astype(np.intp))
 
     def check(self, calls: DirectCalls) -> list[str]:
@@ -93,7 +92,7 @@ class _Checker:
                 )
         return problems
 
-    def _plainly_right(self, calls: DirectCalls) -> Bools:
+    def _plainly_right(self, calls: DirectCalls) -> Mask:
         """The records, most of all, in which a direct call goes to the start of the callee's body."""
         table = self.table
         if not self.starts:
@@ -139,6 +138,6 @@ class _Checker:
         return f"the code calls {call.target:#x}"
 
 
-def _are_in(members: set[tuple[int, int]], class_idx: NDArray[np.intp], die: NDArray[np.uint64]) -> Bools:
+def _are_in(members: set[tuple[int, int]], class_idx: NDArray[np.intp], die: U64) -> Mask:
     """For each row whether the DIE is a member of the class."""
     return np.array([pair in members for pair in zip(class_idx.tolist(), die.tolist(), strict=True)], np.bool_)
