@@ -9,7 +9,7 @@ PYTEST_ARGS ?=# for example: make test PYTEST_ARGS='-k cli -x'
 RUN := .venv/bin/python
 PYTEST := $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
-.PHONY: help demo test check format bench accuracy build setup setup-demo clean
+.PHONY: help demo test check format bench accuracy docs build setup setup-demo clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ accuracy: setup ## how right: frames of real programs against their links withou
 	@$(RUN) -m tests.truth
 	@$(RUN) -m tests.truth.modules
 	@$(RUN) -m tests.truth.stepped
+
+docs: setup ## the documentation as a site in build/docs; offline once its packages are installed
+	@$(RUN) -c 'import material, mkdocs, mkdocstrings' 2>/dev/null || $(RUN) -m pip install --quiet --editable '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict && echo build/docs/index.html
 
 build: setup-demo ## a wheel in dist/
 	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist .

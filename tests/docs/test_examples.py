@@ -1,39 +1,44 @@
-"""The Python examples of the README, run as they stand."""
+"""The Python examples of the documentation, run as they stand."""
 
 from __future__ import annotations
 
 import ctypes
 import re
 import shutil
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.program import icf
-from tests.e2e.test_shop import ROOT, SHOP
 from tests.support.link import run
+from tests.support.markdown import Block, read_page
 from unwind import open_resolver
 
-BLOCKS = re.findall(r"(?:^(?: {4}.*)?\n)+", (ROOT / "README.md").read_text(), re.MULTILINE)
-EXAMPLES = [textwrap.dedent(block).strip() for block in BLOCKS if "from unwind import" in block]
-STACK = [0x9F8, 0x88E, 0x8F5, 0x90F, 0x74A, None]
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = [
+    (f"{path.relative_to(ROOT)}:{block.line}", block)
+    for path in PAGES
+    for block in read_page(path).blocks
+    if block.language == "python"
+]
+STACK = [0x9D8, 0x87E, 0x8E5, 0x8FF, 0x74A, None]
 
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program that the README is about, with its tables, in the current folder."""
-    image = Path(shutil.copy(SHOP / "shop.gold", tmp_path / "shop"))
+    """The program that the documentation is about, with its tables, in the current folder."""
+    image = Path(shutil.copy(ROOT / "testdata" / "shop" / "shop.gold", tmp_path / "shop"))
     icf("pass", image)
     monkeypatch.chdir(tmp_path)
     return image
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.split("(")[0].split()[-1])
-def test_an_example_runs(example: str, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("example", [block for _, block in EXAMPLES], ids=[where for where, _ in EXAMPLES])
+def test_an_example_runs(example: Block, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = re.search(r"Build ID: (\w+)", run("readelf", "-n", shop).stdout)
     assert found is not None
-    code = example.replace("/usr/bin/shop", "shop").replace("91ab5f...", found[1])
+    code = example.text.replace("/usr/bin/shop", "shop").replace("91ab5f...", found[1])
     here = ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value
     names = {
         "addresses": STACK,
@@ -45,13 +50,13 @@ def test_an_example_runs(example: str, shop: Path, capsys: pytest.CaptureFixture
         "return_address": here,
         "return_addresses": [here],
     }
-    exec(compile(code, "README.md", "exec"), names)
+    exec(compile(code, "example.py", "exec"), names)
     if "print" in code:
         assert capsys.readouterr().out.strip()
 
 
 def test_there_are_examples_of_all_that_other_programs_use() -> None:
-    text = "".join(EXAMPLES)
+    text = "".join(block.text for _, block in EXAMPLES)
     assert all(name in text for name in ("Symbolizer.open", "open_process", "open_resolver", "open_or_build"))
 
 
