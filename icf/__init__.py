@@ -1,6 +1,7 @@
 """Shared model, formats, images and the umbrella command; `linkpass` and `unwind` build on it, never the other way.
 
     model        the words of the project as types
+    aliases      linkage names that are one function's
     elf/         images, objects, archives
     dwarf/       debug information
     debugfiles/  where it is, if not in the image

@@ -38,7 +38,7 @@ def _hash(text, start, of_kin):
 def hash_references(info, str_, line_str, references, of_kin, out):
     """The hash of each referenced string into `out`; 0 for no string.
 
-    A reference is kind << 60 | offset, see icf.dwarf._scan. With `of_kin`, names that icf.folds.aliases.kin holds for
+    A reference is kind << 60 | offset, see icf.dwarf._scan. With `of_kin`, names that icf.aliases.kin holds for
     one get one hash: what follows a dot is left out, and any digit that may tell constructors apart counts the same.
     """
     n = references.shape[0]

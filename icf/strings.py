@@ -21,7 +21,7 @@ def hash_names(names: Sequence[str]) -> U64:
 
 
 def hash_table(table: memoryview, offsets: U64 | U32, *, of_kin: bool = False) -> U64:
-    """The hash of each string of a string table, or of its kin (see `icf.folds.aliases`)."""
+    """The hash of each string of a string table, or of its kin (see `icf.aliases`)."""
     references = np.ascontiguousarray(offsets, np.uint64) | _STR
     hashes = np.empty(len(references), np.uint64)
     hash_references(b"", table, b"", references.data, of_kin, hashes.data)

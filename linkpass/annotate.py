@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from icf.aliases import same_function
 from icf.elf.image import Image
 from icf.elf.objectfile import Entries, ObjectFile, is_bitcode
 from icf.elf.types import SHF_INFO_LINK, SHT_RELA, STB_LOCAL, STT_FUNC, Machine
-from icf.folds.aliases import same_function
 from icf.tables import ANNOTATION_SECTION as SECTION
 from icf.tables.annotation import (
     ADDRESSES_AT,

@@ -24,7 +24,7 @@ from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
-from linkpass.pointers.pointer_jumps import PointerJumps, find_pointer_jumps
+from linkpass.pointer_jumps import PointerJumps, find_pointer_jumps
 
 
 class Place(NamedTuple):

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from icf.aliases import is_cold_part
 from icf.columns import I64, U64
 from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
-from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember, Named, group_dies, match

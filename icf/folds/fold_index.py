@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icf.folds.aliases import WRAP, kin, same_function
+from icf.aliases import WRAP, kin, same_function
 from icf.folds.classes import Fold
 from icf.folds.identity import Described
 

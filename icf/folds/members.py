@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from icf.aliases import base_name, is_abstract, is_clone, kin, same_function
 from icf.demangle import demangle
-from icf.folds.aliases import base_name, is_abstract, is_clone, kin, same_function
 from icf.folds.identity import Identities
 from icf.folds.nameless import assign
 

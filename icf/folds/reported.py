@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from icf.aliases import is_cold_part
 from icf.columns import U64
 from icf.elf.image import Image
-from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
 from icf.folds.members import FoldMember, Told
 from icf.folds.report import FoldedSections, SectionRef

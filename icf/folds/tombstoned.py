@@ -10,12 +10,12 @@ from functools import cached_property
 
 import numpy as np
 
+from icf.aliases import base_name, kin
 from icf.columns import I64, U64, Mask
 from icf.demangle import demangle
 from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
-from icf.folds.aliases import base_name, kin
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from icf.folds.aliases import base_name
+from icf.aliases import base_name
 
 _OFFSET = r"(?:hn?\d+_|vn?\d+_n?\d+_)"
 _ENCODING = re.compile(rf"_Z(T(?:c{_OFFSET}{_OFFSET}|{_OFFSET}))?(?:N[rVK]*[RO]?(.*)|(Z.*))", re.DOTALL)

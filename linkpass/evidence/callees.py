@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from icf.folds.aliases import base_name, same_function
+from icf.aliases import base_name, same_function
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
 from icf.folds.members import FoldMember

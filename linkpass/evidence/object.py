@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from icf.aliases import REAL, WRAP, base_name, same_function
 from icf.columns import I64
 from icf.demangle import demangle
 from icf.elf.types import STB_LOCAL, Machine
-from icf.folds.aliases import REAL, WRAP, base_name, same_function
 from icf.folds.classes import Fold
 from icf.folds.members import FoldMember
 from icf.folds.nameless import identifiers, identifiers_of

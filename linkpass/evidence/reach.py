@@ -26,7 +26,7 @@ from icf.code.branches import JUMP, Branches, find_branches
 from icf.columns import U8, U64, Mask
 from icf.elf.types import Machine
 from linkpass.linked import Linked
-from linkpass.pointers.pointer_jumps import NO_POINTER_JUMPS, PointerJumps
+from linkpass.pointer_jumps import NO_POINTER_JUMPS, PointerJumps
 
 
 class Reach(NamedTuple):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.folds.aliases import REAL, WRAP
+from icf.aliases import REAL, WRAP
 from icf.folds.tombstoned import is_unfolded
 from icf.strings import hash_names, hash_table
 from linkpass.linked import Linked, Place

@@ -14,8 +14,8 @@ from itertools import groupby
 
 import numpy as np
 
+from icf.aliases import is_cold_part
 from icf.dwarf.columns import END, OFFSET
-from icf.folds.aliases import is_cold_part
 from icf.folds.members import FoldMember
 from icf.model import (
     ALL_MEMBERS,
@@ -42,9 +42,9 @@ from linkpass.evidence.records import Key
 from linkpass.linked import Linked, Place
 from linkpass.pointers.address_taken import Marks
 from linkpass.pointers.virtual_calls import Virtual
-from linkpass.pointers.vtable_dies import describe_vtables
 from linkpass.rewrite.sections import SectionEdit, SectionGrowth
 from linkpass.tables.synthetic import SyntheticUnit, make_synthetic_unit
+from linkpass.tables.vtable_dies import describe_vtables
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from icf import _strings
-from icf.folds.aliases import kin
+from icf.aliases import kin
 from icf.strings import hash_table
 from tests.support.builds import uncompiled
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from icf.aliases import is_clone
 from icf.elf.image import Image
-from icf.folds.aliases import is_clone
 from icf.tables.load import load_tables
 from linkpass.linked import Linked
 from linkpass.pipeline import Options, run_pass

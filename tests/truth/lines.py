@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from icf.aliases import kin
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
-from icf.folds.aliases import kin
 from icf.tables.icftable import parse_icf
 from icf.tables.place import file_with_tables
 from tests.support.symcaches import cache_of, symbolized

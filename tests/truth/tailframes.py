@@ -22,8 +22,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from icf.aliases import kin
 from icf.elf.image import Image
-from icf.folds.aliases import kin
 from tests.support.gdb_frames import functions_between, stacks
 from tests.support.link import tool
 from unwind.program.from_image import load_program

@@ -28,9 +28,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from icf.aliases import same_function
 from icf.demangle import demangle
 from icf.elf.image import Image
-from icf.folds.aliases import same_function
 from icf.linkers import KeptSymbols
 from icf.model import ClassFlag, FoldClass, Member, MemberFlag, Vaddr
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from icf.folds.aliases import function_name, same_function
+from icf.aliases import function_name, same_function
 from icf.model import Member, MemberFlag, Verdict
 from unwind.process.process import Process
 from unwind.program.parts import SiteKind

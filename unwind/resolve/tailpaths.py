@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from icf.folds.aliases import base_name, is_cold_part
+from icf.aliases import base_name, is_cold_part
 from unwind.program.program import Body, Program
 
 _BODY_LIMIT = 64

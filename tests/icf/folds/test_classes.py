@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from icf.aliases import base_name
 from icf.elf.image import Image
-from icf.folds.aliases import base_name
 from icf.folds.classes import Fold
 from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections, parse_icf_report

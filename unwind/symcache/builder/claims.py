@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.aliases import kin
 from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
-from icf.folds.aliases import kin
 from icf.model import FoldClass, Member, MemberFlag
 from icf.strings import hash_names, hash_table
 from unwind.symcache.builder.bodies import Bodies

@@ -6,8 +6,8 @@ import doctest
 
 import pytest
 
-from icf.folds import aliases
-from icf.folds.aliases import base_name, function_name, is_abstract, is_clone, is_cold_part, same_function
+from icf import aliases
+from icf.aliases import base_name, function_name, is_abstract, is_clone, is_cold_part, same_function
 
 SAME = [
     ("main", "main"),

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from icf.aliases import is_cold_part
 from icf.code.branches import JUMP, find_branches
 from icf.code.imports import comes_back
 from icf.code.indirect import find_indirect
@@ -25,7 +26,6 @@ from icf.columns import I64, U64
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, STB_LOCAL, Machine
-from icf.folds.aliases import is_cold_part
 from icf.folds.functions import Bodies
 from icf.model import ANY_POINTER
 
