@@ -2,7 +2,7 @@
 
     pipeline     the pass, as a list of steps
     linked       the image before its calls are looked at: bodies, their members, and the way back
-    pointer_jumps  its calls and jumps through pointers
+    pointer_jumps, relocation_types    its calls and jumps through pointers; what its relocations say of their places
     objects/     what the objects of the link say, and where in the image they lie
     evidence/    who calls whom: relocations, objects, debug information, aligned call sites; collected into records
     pointers/    whose address is taken, what is in the slots of vtables, where calls through pointers lead

@@ -29,7 +29,8 @@ from icf.tables.annotation import (
     checksum,
     encode_annotation,
 )
-from linkpass.rewrite.sections import SectionEdit, rewrite
+from linkpass.rewrite.edits import SectionEdit
+from linkpass.rewrite.sections import rewrite
 
 RELA_SECTION = f".rela{SECTION}"
 _ADDRESS_TYPE = {Machine.X86_64: 1, Machine.AARCH64: 257}  # R_X86_64_64, R_AARCH64_ABS64

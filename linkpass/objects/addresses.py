@@ -17,7 +17,7 @@ from icf.elf.objectfile import Entries, ObjectFile
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, STB_LOCAL, STT_OBJECT, STT_SECTION, Machine
 from icf.strings import hash_table
 from icf.vtables.layout import are_vtable_names
-from linkpass.pointers.taken_by_relocation import A64_BRANCHES, RELATIVE, x86_64_branches
+from linkpass.relocation_types import A64_BRANCHES, RELATIVE, x86_64_branches
 
 _OPERAND_BYTES = 4
 _UNWIND = (".eh_frame", ".gcc_except_table")

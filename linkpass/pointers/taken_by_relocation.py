@@ -24,20 +24,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from icf.columns import I64, U8, U32, U64, Mask
+from icf.columns import I64, U64, Mask
 from icf.elf.image import Image
 from icf.elf.relocations import Relocations
 from icf.elf.types import SHF_EXECINSTR, SHF_WRITE, SHT_RELA, STT_SECTION, Machine, Section
 from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
+from linkpass.relocation_types import A64_BRANCHES, GOT_LOADS, RELATIVE, x86_64_branches
 
 Named = dict[tuple[int, int], frozenset[int] | None]  # (place, body) -> members that are meant; None: any
 
 _UNWIND = (".eh_frame", ".gcc_except_table")
-# x86-64: distances from the place itself, and loads from the GOT, which may have become such
-RELATIVE = (2, 4, 9, 41, 42)
-GOT_LOADS = {Machine.X86_64: (9, 41, 42), Machine.AARCH64: (311, 312)}
-A64_BRANCHES = (279, 280, 282, 283, 314)  # TSTBR14, CONDBR19, JUMP26, CALL26, PLT32
 _OPERAND_BYTES = 4
 TAG_LIMIT = 16  # functions are aligned: what is added to an address below this may be a tag of the pointer
 
@@ -129,18 +126,6 @@ def is_branch(image: Image, relocations: Relocations, rows: I64, where: Section)
     at = (relocations.offset[rows] - np.uint64(where.vaddr)).astype(np.int64)
     inside = (at >= 2) & (at + _OPERAND_BYTES <= len(code))
     return inside & x86_64_branches(code, np.where(inside, at, 2), types)
-
-
-def x86_64_branches(code: U8, operands: I64, types: U32) -> Mask:
-    """Which positions in `code`, not below 2, hold the operand of a direct call or jump with this relocation."""
-    if len(code) < 6:
-        return np.zeros(len(operands), np.bool_)
-    before, opcode, last = code[operands - 2], code[operands - 1], code[operands + 3]
-    found = (opcode == 0xE8) | (opcode == 0xE9) | ((before == 0x0F) & (opcode >> 4 == 8))
-    # `jmp *f@GOTPCREL(%rip)`, relaxed: one byte shorter than it was, and a nop
-    found |= np.isin(types, GOT_LOADS[Machine.X86_64]) & (before == 0xE9) & (last == 0x90)
-    is_operand: Mask = found & np.isin(types, RELATIVE)
-    return is_operand
 
 
 def is_relro(name: str, flags: int) -> bool:

@@ -26,12 +26,12 @@ from icf.elf.types import (
     Section,
 )
 from icf.errors import IcfError
+from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.rewrite.file import same_bytes, same_ranges
 from linkpass.rewrite.layout import loaded_end
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
-    from linkpass.rewrite.sections import SectionEdit, SectionGrowth
 
 _E_SHOFF = slice(40, 48)
 _E_SHNUM_SHSTRNDX = slice(60, 64)

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from icf.elf.headers import SECTION_HEADERS
 from icf.elf.types import EHDR, PHDR, SHDR, SHN_LORESERVE_16, SHN_XINDEX_16, SHT_NOBITS, SHT_NULL
 from icf.errors import FormatError, UnsupportedError
-from linkpass.rewrite.table import MAX_ALIGN, Entry, build_table
+from linkpass.rewrite.edits import Entry, SectionEdit, SectionGrowth
+from linkpass.rewrite.table import MAX_ALIGN, build_table
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
-    from linkpass.rewrite.sections import SectionEdit, SectionGrowth
 
 _TABLE_ALIGN = 8
 _CHUNK_SIZE_BYTES = 1 << 20

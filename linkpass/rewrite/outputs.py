@@ -19,9 +19,10 @@ from typing import NamedTuple
 from icf.debugfiles.links import DEBUGLINK, DebugLink, crc_of, parse_debuglink
 from icf.elf.image import Image
 from icf.errors import IcfError
+from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.rewrite.file import replace_file
 from linkpass.rewrite.layout import Layout, Piece
-from linkpass.rewrite.sections import SectionEdit, SectionGrowth, rewrite
+from linkpass.rewrite.sections import rewrite
 
 
 class Outputs(NamedTuple):

@@ -21,39 +21,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from icf.elf.types import ET_REL, SHT_PROGBITS
+from icf.elf.types import ET_REL
+from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.rewrite.file import replace_file
 from linkpass.rewrite.layout import plan_layout
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
-
-
-class SectionEdit(NamedTuple):
-    """A section that is not loaded, to add or to replace."""
-
-    name: str
-    content: bytes | bytearray | memoryview
-    align: int = 1
-    sh_type: int = SHT_PROGBITS
-    flags: int = 0
-    entsize: int = 0
-    link: str = ""  # the section that sh_link names
-    info: str = ""  # the section that sh_info names
-
-
-class SectionGrowth(NamedTuple):
-    """Bytes to put at the end of an existing section that is not loaded.
-
-    A compressed section is inflated first and compressed again. With `keep_bytes` only that much of the old
-    (inflated) contents stays, which is how an earlier tail is replaced instead of repeated.
-    """
-
-    name: str
-    tail: bytes | bytearray | memoryview
-    keep_bytes: int | None = None
 
 
 def rewrite(

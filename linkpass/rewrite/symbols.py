@@ -28,10 +28,10 @@ from icf.elf.types import (
     SHT_SYMTAB_SHNDX,
 )
 from icf.errors import IcfError
+from linkpass.rewrite.edits import Entry
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
-    from linkpass.rewrite.table import Entry
 
 _REMOVED = np.uint32(0xFFFFFFFF)
 

@@ -7,7 +7,7 @@ then the added ones. An entry knows the header that it had, so that its bytes ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from icf.elf import compression
@@ -23,24 +23,12 @@ from icf.elf.types import (
     Section,
 )
 from icf.errors import FormatError, IcfError, UnsupportedError
+from linkpass.rewrite.edits import Entry, SectionEdit, SectionGrowth
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
-    from linkpass.rewrite.sections import SectionEdit, SectionGrowth
 
 MAX_ALIGN = 1 << 20
-
-
-@dataclass(slots=True)
-class Entry:
-    """One section: its future header, the one in the input, and its contents where they are new."""
-
-    section: Section
-    before: Section | None
-    name_offset: int
-    content: bytes | memoryview | None = None
-    edit: SectionEdit | None = None
-    tail: bytes | memoryview | None = None  # follows so much of the old contents that the size comes out right
 
 
 def build_table(

@@ -42,7 +42,7 @@ from linkpass.evidence.records import Key
 from linkpass.linked import Linked, Place
 from linkpass.pointers.address_taken import Marks
 from linkpass.pointers.virtual_calls import Virtual
-from linkpass.rewrite.sections import SectionEdit, SectionGrowth
+from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.tables.synthetic import SyntheticUnit, make_synthetic_unit
 from linkpass.tables.vtable_dies import describe_vtables
 

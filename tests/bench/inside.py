@@ -58,7 +58,8 @@ def scan(image_path: Path) -> dict[str, float]:
 
 def rewrite_image(image_path: Path, out: Path) -> dict[str, float]:
     from icf.elf.image import Image
-    from linkpass.rewrite.sections import SectionEdit, rewrite
+    from linkpass.rewrite.edits import SectionEdit
+    from linkpass.rewrite.sections import rewrite
 
     with Image.open(image_path) as image:
         edits = [SectionEdit(".debug_icf", bytes(100_000))]

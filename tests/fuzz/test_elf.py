@@ -34,8 +34,8 @@ from icf.elf.types import (
     Machine,
 )
 from icf.errors import FormatError, IcfError, UnsupportedError
+from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.rewrite.layout import plan_layout
-from linkpass.rewrite.sections import SectionEdit, SectionGrowth
 from tests.fuzz.limits import peak_memory, reset_peak_memory
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from icf.elf.image import Image
-from linkpass.rewrite.sections import SectionGrowth, rewrite
+from linkpass.rewrite.edits import SectionGrowth
+from linkpass.rewrite.sections import rewrite
 
 SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
 BASE_BYTES, MULTIPLE = 80 << 20, 3  # as README has it

@@ -24,7 +24,8 @@ from icf.elf.types import (
 )
 from icf.errors import FormatError, IcfError, UnsupportedError
 from linkpass.rewrite.check import check_images
-from linkpass.rewrite.sections import SectionEdit, SectionGrowth, rewrite
+from linkpass.rewrite.edits import SectionEdit, SectionGrowth
+from linkpass.rewrite.sections import rewrite
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 
 TABLE = SectionEdit(".debug_dcall", b"table", align=4)

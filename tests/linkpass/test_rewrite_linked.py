@@ -12,7 +12,8 @@ import pytest
 
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
-from linkpass.rewrite.sections import SectionEdit, SectionGrowth, rewrite
+from linkpass.rewrite.edits import SectionEdit, SectionGrowth
+from linkpass.rewrite.sections import rewrite
 from tests.fuzz.limits import peak_memory, reset_peak_memory
 from tests.support.link import LINKERS, compile_object, link, run, tool
 

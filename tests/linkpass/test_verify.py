@@ -16,7 +16,8 @@ from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from icf.tables.load import Tables, load_tables
 from linkpass.pipeline import Options, run_pass
-from linkpass.rewrite.sections import SectionEdit, rewrite
+from linkpass.rewrite.edits import SectionEdit
+from linkpass.rewrite.sections import rewrite
 from linkpass.tables.verify import verify_image
 from tests.e2e.program import icf
 from tests.e2e.workshop import AARCH64, Toolchain

@@ -11,7 +11,8 @@ from icf.model import Evidence
 from icf.tables.load import load_tables
 from icf.tables.vcall import VirtualCalls, encode_vcall
 from linkpass.pipeline import Options, run_pass
-from linkpass.rewrite.sections import SectionEdit, rewrite
+from linkpass.rewrite.edits import SectionEdit
+from linkpass.rewrite.sections import rewrite
 from linkpass.tables.verify import verify_image
 from tests.e2e.workshop import AARCH64, GOLD, LLD, Toolchain
 from tests.linkpass.programs import build

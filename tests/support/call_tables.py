@@ -16,7 +16,8 @@ from icf.dwarf.scan import scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.tables.callunit import Dialect, unit_header
-from linkpass.rewrite.sections import SectionEdit, rewrite
+from linkpass.rewrite.edits import SectionEdit
+from linkpass.rewrite.sections import rewrite
 from tests.support.line_tables import uleb
 
 

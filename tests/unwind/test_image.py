@@ -18,7 +18,8 @@ from icf.elf.image import Image
 from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberRef, TailCall, Vaddr
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
-from linkpass.rewrite.sections import SectionEdit, rewrite
+from linkpass.rewrite.edits import SectionEdit
+from linkpass.rewrite.sections import rewrite
 from tests.support.link import compile_object, link
 from unwind import open_resolver
 from unwind.program.from_image import load_program

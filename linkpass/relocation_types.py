@@ -1,0 +1,25 @@
+"""What relocations say of the place that they are for, by their types."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from icf.columns import I64, U8, U32, Mask
+from icf.elf.types import Machine
+
+# x86-64: distances from the place itself, and loads from the GOT, which may have become such
+RELATIVE = (2, 4, 9, 41, 42)
+GOT_LOADS = {Machine.X86_64: (9, 41, 42), Machine.AARCH64: (311, 312)}
+A64_BRANCHES = (279, 280, 282, 283, 314)  # TSTBR14, CONDBR19, JUMP26, CALL26, PLT32
+
+
+def x86_64_branches(code: U8, operands: I64, types: U32) -> Mask:
+    """Which positions in `code`, not below 2, hold the operand of a direct call or jump with this relocation."""
+    if len(code) < 6:
+        return np.zeros(len(operands), np.bool_)
+    before, opcode, last = code[operands - 2], code[operands - 1], code[operands + 3]
+    found = (opcode == 0xE8) | (opcode == 0xE9) | ((before == 0x0F) & (opcode >> 4 == 8))
+    # `jmp *f@GOTPCREL(%rip)`, relaxed: one byte shorter than it was, and a nop
+    found |= np.isin(types, GOT_LOADS[Machine.X86_64]) & (before == 0xE9) & (last == 0x90)
+    is_operand: Mask = found & np.isin(types, RELATIVE)
+    return is_operand
