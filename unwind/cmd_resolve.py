@@ -38,6 +38,8 @@ from unwind.writers.text import TextWriter
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from unwind.second.resolver import SecondResolver
+
 _Resolved = tuple[Stack, Answers, Facts | None]
 _Write = Callable[[Stack, Answers, Facts | None], str]
 _TOGETHER, _WRITTEN_TOGETHER = 4096, 512  # stacks
@@ -79,6 +81,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--explain", action="store_true", help="say of each frame why it is what it is said to be")
     parser.add_argument(
+        "--second-reader",
+        action="store_true",
+        help="answer with the second resolver: plain recursion over the call graph, slow, to compare with the first",
+    )
+    parser.add_argument(
         "--no-vptr", action="store_true", help="ignore the vtable pointers of objects (@vptr= in stacks)"
     )
     parser.add_argument("--no-lines", action="store_true", help="do not look up files, lines and inlined functions")
@@ -89,9 +96,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
-    with _open(args) as (resolver, frames):
+    if args.second_reader and args.explain:
+        raise IcfError("--explain explains the answers of the first resolver", hint="leave out --second-reader")
+    with _open(args) as (first, frames):
+        resolver = _second(first) if args.second_reader else first
         write = _writer(args, frames)
-        facts = _explainer(resolver) if args.explain else lambda stack, answers: None
+        facts = _explainer(first) if args.explain else lambda stack, answers: None
         with _opened(args.stacks) as lines:
             progress = _Progress(lines)
             seen_count, is_any_known = 0, False
@@ -141,6 +151,12 @@ def _open(args: Namespace) -> AbstractContextManager[tuple[Resolver, Frames]]:
     if args.modules is not None:
         return open_modules(args.modules, args.module_root, search, no_lines=args.no_lines)
     return open_alone(args.exe, search, no_lines=args.no_lines)
+
+
+def _second(first: Resolver) -> SecondResolver:
+    from unwind.second.resolver import SecondResolver  # imports networkx
+
+    return SecondResolver(first.process)
 
 
 def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:

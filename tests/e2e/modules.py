@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.program import Frame, Functions, Names, icf
+from tests.e2e.program import Frame, Functions, Names, icf, resolved
 from tests.e2e.workshop import Workshop
 
 FOLDED, UNFOLDED = "folded", "unfolded"
@@ -97,10 +97,9 @@ class Modules:
         stacks, truths = self.stacks(), self.truth()
         path = self.workshop.folder / "stacks"
         path.write_text("".join(f"{stack}\n" for stack in stacks))
-        lines = icf("resolve", "--modules", self.list_path, "--out", "json", *options, path).splitlines()
+        stacks_found = resolved("--modules", self.list_path, *options, path)
         found = []
-        for line, truth in zip(lines, truths, strict=True):
-            frames = json.loads(line)["frames"]
+        for frames, truth in zip(stacks_found, truths, strict=True):
             seen = [Seen(frame, *each) for frame, each in zip(frames, truth, strict=True)]
             for each in seen:
                 claimed = {each.frame["linkage_name"]} if each.frame["linkage_name"] else set(each.frame["candidates"])

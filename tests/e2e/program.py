@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -59,8 +60,7 @@ class Program:
         """`icf resolve` on the stacks that the folded program prints."""
         stacks = self.folded.with_name("stacks")
         stacks.write_text("".join(f"{stack}\n" for stack in self.stacks(with_vptrs=with_vptrs)))
-        lines = icf("resolve", "-e", self.folded, "--out", "json", stacks, status=None).splitlines()
-        return [json.loads(line)["frames"] for line in lines]
+        return resolved("-e", self.folded, stacks)
 
     def check(self, *, with_vptrs: bool = False) -> dict[str, set[str]]:
         """Resolve everything: no claim may be wrong, nor the truth be missing from the candidates.
@@ -122,6 +122,21 @@ class Functions:
 def _source_name(symbol: str) -> str:
     """The function that `f.cold`, `f.constprop.0` or `f.isra.0` is a part or a clone of."""
     return symbol.partition(".")[0]
+
+
+def resolved(*args: str | Path) -> list[list[Frame]]:
+    """The frames that `icf resolve` writes as JSON; the second resolver has to write the same."""
+    stacks, others = (
+        [
+            json.loads(line)["frames"]
+            for line in icf("resolve", *reader, "--out", "json", *args, status=None).splitlines()
+        ]
+        for reader in ([], ["--second-reader"])
+    )
+    for frame, other in zip(chain(*stacks), chain(*others), strict=True):
+        for field in ("address", "verdict", "name", "linkage_name", "candidates", "candidate_names", "file", "line"):
+            assert frame[field] == other[field], f"{field}:\n{frame}\n{other}"
+    return stacks
 
 
 def icf(*args: str | Path, status: int | None = 0) -> str:

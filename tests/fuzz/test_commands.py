@@ -50,6 +50,7 @@ def test_mutated_programs_are_read_or_refused(
         ["resolve", "-e", str(path), str(stacks)],
         ["resolve", "-e", str(path), "--out", "json", str(stacks)],
     )
+    second_readers = (["resolve", "-e", str(path), "--second-reader", str(stacks)],)
     outcomes: dict[str, list[int]] = {"verify": [0, 0], "dump": [0, 0], "resolve": [0, 0]}
     start_bytes = 0
 
@@ -58,7 +59,7 @@ def test_mutated_programs_are_read_or_refused(
             if index == 20:  # everything lazy is imported
                 start_bytes = reset_peak_memory()
             path.write_bytes(mutation)
-            for command in commands:
+            for command in (*commands, *(second_readers if index % 8 == 0 else ())):
                 signal.alarm(LONGEST_S)
                 status = main(command)
                 signal.alarm(0)

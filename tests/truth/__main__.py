@@ -5,7 +5,8 @@
     python -m tests.truth --program cppcheck --compiler clang --compiler gcc
     python -m tests.truth --program gen --compiler clang-g1 --linker lld --evidence objects --findings 20
 
-Exits with 1 if a name was wrong, or where the evidence says every direct call, one has no name.
+Exits with 1 if a name was wrong, where the evidence says every direct call, one has no name, or if the second reader's
+answers differ.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ def _as_json(result: Measurement) -> dict[str, object]:
         "merged_bodies": result.group_count,
         "problems": {each.evidence: each.problem for each in result.results if each.problem},
         "pass_s": {each.evidence: round(each.pass_s, 3) for each in result.results},
+        "second_reader_disagrees": {each.evidence: each.disagreements for each in result.results},
         "resolve_s": {each.evidence: round(each.resolve_s, 3) for each in result.results},
         "scores": {
             tool: {
@@ -174,7 +176,9 @@ def _print(result: Measurement, finding_count: int) -> None:
             continue
         bar = " MISSES THE BAR" if each.misses_bar else ""
         other = {what: count for what, count in each.score.other.items() if count}
-        print(f"    icf, {each.evidence}: pass {each.pass_s:.2f} s, resolve {each.resolve_s:.2f} s; {other}{bar}")
+        second = f"second reader: {each.disagreements or 'no'} frames differ"
+        times = f"pass {each.pass_s:.2f} s, resolve {each.resolve_s:.2f} s"
+        print(f"    icf, {each.evidence}: {times}; {second}; {other}{bar}")
         for asked, asked_score in (("", each.score), ("with vptr: ", each.with_vptr)):
             for finding, weight in asked_score.findings.most_common(finding_count) if asked_score else ():
                 print(f"      {weight:6} x {asked}{finding}")

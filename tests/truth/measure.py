@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
-from tests.truth.align import Alignment, align
+from tests.truth.align import Alignment, Stack, align
 from tests.truth.builds import Build
 from tests.truth.callsites import call_sites_with_origin
 from tests.truth.folding import match_images
@@ -16,7 +17,7 @@ from tests.truth.reached import Reached
 from tests.truth.record import AARCH64, NATIVE, Sampler, Sampling, build_sampler
 from tests.truth.score import Score, score_answers, score_names
 from tests.truth.symbols import read_functions
-from tests.truth.tool import ToolError, resolve
+from tests.truth.tool import Answer, ToolError, resolve
 
 
 @dataclass
@@ -31,15 +32,18 @@ class Result:
     is_bound: bool = True  # whether every known direct call must be named
     pass_s: float = 0.0
     resolve_s: float = 0.0
+    disagreements: int = 0  # frames of which the second reader says something else
 
     @property
     def misses_bar(self) -> bool:
-        """A wrong name, or a direct call without one where the evidence says it."""
+        """A wrong name, a direct call without one where the evidence says it, or two readers that disagree."""
         if self.score is None:
             return True
         scores = (self.score, self.with_vptr or self.score)
         is_wrong = any(score.merged["wrong"] or score.other["unmerged, wrong"] for score in scores)
-        return is_wrong or (self.is_bound and self.score.share(self.score.known, "right") < 100)
+        return (
+            is_wrong or self.disagreements > 0 or (self.is_bound and self.score.share(self.score.known, "right") < 100)
+        )
 
 
 @dataclass
@@ -114,15 +118,31 @@ def measure(
                 stacks = sample_both(build, passed, work, cache)[0].stacks
             answers, result.resolve_s = resolve(command, passed, stacks, work)
             result.score = score_answers(stacks, answers, known)
+            result.disagreements = disagreements(command, passed, stacks, work, answers)
             entries = {stack: weight for stack, weight in stacks.items() if stack.has_objects}
             if with_vptr and entries:
                 same = [answer for stack, answer in zip(stacks, answers, strict=True) if stack.has_objects]
                 result.without_vptr = score_answers(entries, same, known)
                 answers, _ = resolve(command, passed, entries, work, with_vptr=True)
+                result.disagreements += disagreements(command, passed, entries, work, answers, with_vptr=True)
                 result.with_vptr = score_answers(entries, answers, known)
         except ToolError as error:
             result.problem = str(error)
     return measurement
+
+
+def disagreements(
+    command: Sequence[str],
+    image: Path,
+    stacks: Iterable[Stack],
+    work: Path,
+    answers: list[list[Answer]],
+    *,
+    with_vptr: bool = False,
+) -> int:
+    """Count the frames for which the second reader's verdict, name or candidates are not those of `answers`."""
+    others, _ = resolve(command, image, stacks, work, with_vptr, second_reader=True)
+    return sum(one != other for one, other in zip(chain(*answers), chain(*others), strict=True))
 
 
 def _functions(image: Path) -> set[tuple[int, str]]:

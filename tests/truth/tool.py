@@ -66,14 +66,21 @@ def stack_line(stack: Stack, weight: int = 1, with_vptr: bool = False) -> str:
 
 
 def resolve(
-    command: Sequence[str], image: Path, stacks: Iterable[Stack], work: Path, with_vptr: bool = False
+    command: Sequence[str],
+    image: Path,
+    stacks: Iterable[Stack],
+    work: Path,
+    with_vptr: bool = False,
+    *,
+    second_reader: bool = False,
 ) -> tuple[list[list[Answer]], float]:
     """Answers in the order of the stacks, and the wall time in seconds."""
     lines = [stack_line(stack, with_vptr=with_vptr) for stack in stacks]
     text = work / f"{image.name}.stacks"
     text.write_text("".join(line + "\n" for line in lines))
     begin_s = time.perf_counter()
-    output = run_command([*command, "resolve", "-e", str(image), "--format", "pcs", "--out", "json", str(text)])
+    options = ["--format", "pcs", "--out", "json", *(["--second-reader"] if second_reader else [])]
+    output = run_command([*command, "resolve", "-e", str(image), *options, str(text)])
     wall_s = time.perf_counter() - begin_s
     answers = [
         [

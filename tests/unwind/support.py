@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
 from unwind.program.exports import Export, ListedExports
 from unwind.program.parts import CallRecord
+from unwind.resolve.answer import FrameAnswer
 
 COMPLETE, FRAGMENT = ClassFlag.MEMBERS_COMPLETE, ClassFlag.FRAGMENT
 MARKED = COMPLETE | ClassFlag.ADDRESS_TAKEN_KNOWN
@@ -62,3 +63,10 @@ def tail(caller: tuple[int, int], callee: tuple[int, int], jump_offset: int = 0x
 def exports(*folds: FoldClass) -> ListedExports:
     """Each member by its name."""
     return ListedExports(Export(member.name, each.vaddr) for each in folds for member in each.members)
+
+
+def assert_same(answers: Sequence[FrameAnswer], others: Sequence[FrameAnswer]) -> None:
+    """Both say the same of each frame; evidence and reasons are the first resolver's alone."""
+    for one, other in zip(answers, others, strict=True):
+        for field in ("address", "verdict", "linkage_name", "name", "candidates", "vaddr", "body", "member_idx"):
+            assert getattr(one, field) == getattr(other, field), f"{field}:\n{one}\n{other}"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from icf.demangle import demangle
 from icf.model import ClassFlag, Evidence, MemberFlag, MemberRef, Vaddr, Verdict, Vtable, VtableSlot
 from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
-from tests.unwind.test_resolver_oracle import World, worlds
+from tests.unwind.worlds import World, worlds
 from unwind.program.parts import CallSite, Jumps, ListedCode, SiteKind, SlotCall
 from unwind.program.program import Program
 from unwind.resolve.explain import explain

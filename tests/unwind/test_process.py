@@ -209,6 +209,7 @@ def test_merged_callers_that_mold_linked_may_mean_any_of_the_names_at_an_address
         assert world.names(X + pc(0), Y + ret(1))[0] == "x_b0m0"
 
 
+@pytest.mark.first_alone  # the second resolver loads all of them
 def test_only_modules_that_stacks_touch_are_loaded() -> None:
     x, y = library(2), [named("y_", fold(0, 1))]
     world = World().add(X, x, exports(*x)).add(Y, y, ListedExports(), code({ret(0): imports("x_b0m1")}))

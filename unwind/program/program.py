@@ -149,6 +149,8 @@ class Program:
         self.path, self.bias = (linkage.path, linkage.bias) if linkage else ("", 0)
         self.is_whole = linkage is not None and linkage.is_whole  # all modules of the process are known
         self.slot_calls: SlotCalls = {} if slot_calls is None else slot_calls
+        self.vtables = tuple(vtables)
+        self.pointer_jumps = tuple(pointer_jumps or ())
         self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not where they lead
         self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
         self.dropped_records = 0  # of a foreign table, which did not fit the code

@@ -53,11 +53,11 @@ class Resolver:
         *,
         use_vptrs: bool = True,
     ) -> None:
-        self._use_vptrs = use_vptrs
-        self._process = process if isinstance(process, Process) else Process.of(process)
+        self.use_vptrs = use_vptrs
+        self.process = process if isinstance(process, Process) else Process.of(process)
         self._step_limit, self._address_limit = step_limit, address_limit
-        self.places = Places(self._process)
-        self._chains = Chains(self._process, self.places)
+        self.places = Places(self.process)
+        self._chains = Chains(self.process, self.places)
         self._trust = Trust(self.places.of)
         self._stacks: dict[Addresses | tuple[Addresses, Vptrs, Exact], Answers] = {}
         self._address_count = 0
@@ -103,7 +103,7 @@ class Resolver:
             )
         if not self.places.trampolines.isdisjoint(addresses):
             frames = self._after_signals(frames)
-        return self._trust.frames(frames, vptrs) if vptrs and self._use_vptrs else frames
+        return self._trust.frames(frames, vptrs) if vptrs and self.use_vptrs else frames
 
     def _after_signals(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         """The frames, with a mark at each one outwards of a signal trampoline."""
@@ -144,7 +144,7 @@ class Resolver:
     def _go_on(self, steps: list[Step], addresses: tuple[Frame, ...]) -> None:
         """Add to `steps`, the outermost ones of a stack, all others, made where they are new."""
         if len(self._chains) > self._step_limit:
-            self._chains = Chains(self._process, self.places)
+            self._chains = Chains(self.process, self.places)
             steps.clear()
         step = steps[-1] if steps else self._chains.root
         for frame_idx in range(len(addresses) - 1 - len(steps), -1, -1):

@@ -1,0 +1,111 @@
+"""Which functions a frame can be, given the function that called it: the four cases of the proposal.
+
+1. Direct call     "we can use the callee_die field to locate the debug information entry for the function that was
+                   actually called"; without a record for the caller, what the instruction calls
+2. Virtual call    by the slot that the table has for the call, and by the object's vtable pointer, where it is known
+3. Indirect call   any function that a pointer may lead to
+4. Tail call       each of these may have jumped on (`reach`, `pointers`)
+
+A body that no table lists may be called by anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+from icf.model import ANY_POINTER
+from unwind.graph.jumps import Graph
+from unwind.program.parts import SiteKind
+from unwind.program.program import Body
+from unwind.second.pointers import Pointers
+from unwind.second.reach import Functions, Jumps
+
+_DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of a function without linkage name: ~T
+
+
+class Callee(NamedTuple):
+    """A frame as what called it sees it."""
+
+    body: Body
+    vptr: int = 0  # the vtable pointer of its object; 0: not known
+    is_entry: bool = False  # it stands at its first instruction, so nothing has changed the object
+
+    @property
+    def every(self) -> Functions:
+        return frozenset(self.body.nodes)
+
+
+class Pairs:
+    """Callers and callees of one process."""
+
+    def __init__(self, graph: Graph, candidates: list[tuple[Body, int]]) -> None:
+        self._candidates = candidates
+        self._jumps = Jumps(graph, candidates)
+        self._pointers = Pointers(graph, candidates, self._jumps)
+        self.called = cache(self._called)
+
+    def _called(self, return_address: int, caller: int, frame: Callee) -> Functions:
+        """Return the functions that `frame` can be if `caller` made the call that returns to `return_address`."""
+        if frame.body.settled or frame.body.class_idx < 0:
+            return frame.every
+        body, idx = self._candidates[caller]
+        is_other_module = body.program is not frame.body.program
+        recorded = [callee for callee, _ in body.program.callees(return_address, body).get(idx, ())]
+        if recorded:
+            recorded += self._bound_elsewhere(return_address, body)
+            found = self._reached(recorded, frame)
+            if found or not is_other_module:
+                return found
+        found = self._by_code(return_address, body, frame)
+        return frame.every if is_other_module and not found else found
+
+    def called_from_outside(self, frame: Callee) -> Functions:
+        """Return the functions that `frame` can be if nothing is known of what called it but that it is elsewhere."""
+        found = self._through([ANY_POINTER], frame) or self._through([ANY_POINTER], frame._replace(vptr=0))
+        return found if frame.body.class_idx >= 0 and found else frame.every
+
+    def _bound_elsewhere(self, return_address: int, body: Body) -> list[int]:
+        """Return what the loader may have bound a call to in other modules."""
+        site = body.program.code.call_site(return_address)
+        named = body.program.nodes_named(site.symbol, body) if site.kind is SiteKind.IMPORT else []
+        return [function for function in named if self._candidates[function][0].program is not body.program]
+
+    def _by_code(self, return_address: int, body: Body, frame: Callee) -> Functions:
+        """Return what the instruction before `return_address` may have called."""
+        site = body.program.code.call_site(return_address)
+        if site.kind is SiteKind.DIRECT:
+            target = body.program.body_at(site.target)
+            if target is None or target.start != site.target or target is frame.body:
+                return frame.every
+            return self._reached(target.nodes, frame)
+        if site.kind is SiteKind.IMPORT:
+            return self._reached(body.program.nodes_named(site.symbol, body), frame) or frame.every
+        if site.kind is SiteKind.INDIRECT:
+            virtual_call = body.program.slot_calls.get(return_address)
+            slots = [ANY_POINTER if virtual_call is None else virtual_call.slot]
+            return self._through(slots, frame) or self._through(slots, frame._replace(vptr=0))
+        return frame.every
+
+    def _reached(self, callees: Iterable[int], frame: Callee) -> Functions:
+        """Return which functions of the frame's body a call of one of `callees` ends up in."""
+        reaches = [self._jumps.reach(callee) for callee in callees]
+        found = frame.every & frozenset[int]().union(*(reach.functions for reach in reaches))
+        if any(reach.anywhere for reach in reaches):
+            return found | self._through([ANY_POINTER], frame) if found else frame.every
+        slots = frozenset[int]().union(*(reach.slots for reach in reaches))
+        return found | self._through(slots, frame) or self._through(slots, frame._replace(vptr=0))
+
+    def _through(self, slots: Iterable[int], frame: Callee) -> Functions:
+        """Return which functions of the frame's body a call through one of `slots` ends up in."""
+        found = self._pointers.called(slots, frame.body, frame.vptr)
+        if frame.vptr and not frame.is_entry:  # a destructor that runs has moved the pointer to the vtable of a base
+            found |= set(filter(self._is_destructor, self._pointers.called(slots, frame.body)))
+        return frozenset(found)
+
+    def _is_destructor(self, function: int) -> bool:
+        body, idx = self._candidates[function]
+        members = body.members[idx : idx + 1]
+        return any(_DESTRUCTOR.search(name) for member in members for name in (member.name, *member.aliases))

@@ -1,0 +1,90 @@
+"""Which functions a call through a pointer ends up in, and what the vtable pointer of an object says of them.
+
+The call enters what the pointer leads to; that may jump on, directly or through a pointer again. The proposal: "Given
+the vtable address, which can be obtained from the this pointer in the callee, [...] the function being called can be
+determined." So each function is kept with how it was entered, and a vtable pointer at hand leaves
+
+    through a vtable     the functions that this very vtable has there
+    by a thunk           of any vtable of its group, as a thunk goes on with the same object
+    by a plain pointer   each: there is no object
+    by another jump      each: the jump may be one with any object
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+from icf.model import Vtable
+from unwind.graph.jumps import STORED, UNLISTED, Graph, Slot
+from unwind.program.program import Body
+from unwind.second.reach import Jumps
+
+
+class By(NamedTuple):
+    """How a function was entered."""
+
+    way: str  # vtable, thunk, pointer, jump; unknown: with an object of which nothing is known
+    vtable: Vtable | None = None  # that the object points to, or that the thunk stands in
+
+
+POINTER, JUMP, UNKNOWN = By("pointer"), By("jump"), By("unknown")
+State = tuple[int, By]
+
+
+class Pointers:
+    """Calls through pointers, in all modules of a process."""
+
+    def __init__(self, graph: Graph, candidates: list[tuple[Body, int]], jumps: Jumps) -> None:
+        self._graph, self._candidates, self._jumps = graph, candidates, jumps
+        self._ends = cache(self._find_ends)
+
+    def called(self, slots: Iterable[int], body: Body, vptr: int = 0) -> set[int]:
+        """Return the functions of `body` that a call through one of `slots` ends up in."""
+        ends = {state for state in self._ends(frozenset(slots)) if state[0] in body.nodes}
+        if not vptr:
+            return {function for function, _ in ends}
+        own = next(vtable for vtable in body.program.vtables if vtable.vaddr == vptr)
+        return {function for function, by in ends if self._fits(function, by, own)}
+
+    def _fits(self, function: int, by: By, own: Vtable) -> bool:
+        """Whether a function that was entered so has an object with the vtable `own`."""
+        if by.vtable is None:
+            return by in (POINTER, JUMP)
+        is_same_object = by.vtable.group == own.group
+        return by.vtable == own if by.way == "vtable" and not self._is_thunk(function) else is_same_object
+
+    def _find_ends(self, slots: frozenset[int]) -> frozenset[State]:
+        seen: set[State] = set()
+        todo = [state for slot in slots for state in self._entries(slot)]
+        while todo:
+            state = todo.pop()
+            if state in seen:
+                continue
+            seen.add(state)
+            function, by = state
+            todo += [(callee, self._onwards(function, by)) for callee in self._jumps.pointed(function)]
+            todo += [entry for slot in self._jumps.slots_left_by(function) for entry in self._entries(slot)]
+        return frozenset(seen)
+
+    def _entries(self, slot: int) -> set[State]:
+        """Return what a call through a slot enters; through no special one, also what unlisted tables may hold."""
+        nodes = [Slot(slot), UNLISTED] if 0 <= slot < STORED.number else [Slot(slot)]
+        found = set()
+        for node in nodes:
+            for _, function, edge in self._graph.out_edges(node, data=True) if node in self._graph else ():
+                assert isinstance(function, int)
+                by = By("vtable", edge["vtable"]) if edge["vtable"] else POINTER if edge["taken"] else UNKNOWN
+                found.add((function, by))
+        return found
+
+    def _onwards(self, function: int, by: By) -> By:
+        """Return how a function is entered that one jumps to which was entered `by`."""
+        if not self._is_thunk(function) or by == JUMP:
+            return JUMP
+        return By("thunk", by.vtable) if by.vtable else UNKNOWN
+
+    def _is_thunk(self, function: int) -> bool:
+        body, idx = self._candidates[function]
+        return idx < len(body.members) and body.members[idx].name.startswith(("_ZTh", "_ZTv", "_ZTc"))

@@ -1,0 +1,183 @@
+"""The functions that each frame of a stack can be, by plain recursion outwards and inwards.
+
+The proposal: "In some cases, the point of call may itself be in a merged function. [...] a PC that could be in either B
+or D will have a return pointer that could be in either A or C. We would need to recursively determine whether we are in
+A or C before we can decide whether we are in B or D."
+
+So a frame can be a function if something that its caller can be calls it there, and if it calls something that the
+frame inwards of it can be. Where a frame can be nothing, its pair with its caller is cut: both are contradicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from icf.folds.aliases import function_name, same_function
+from icf.model import Member, MemberFlag, Verdict
+from unwind.graph.jumps import jump_graph
+from unwind.process.process import Process
+from unwind.program.program import Body, Program
+from unwind.resolve import reasons
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.moved import SPECIAL, Moves
+from unwind.resolve.places import Place, Places
+from unwind.second.pairs import Callee, Pairs
+from unwind.second.reach import Functions
+
+_REASON = "the second reader finds no fewer"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frame:
+    address: int | None
+    place: Place
+    is_exact: bool
+    is_outside: bool  # in no module that is known
+    callee: Callee | None  # None: in no function
+
+    @property
+    def functions(self) -> Sequence[int]:
+        """All that it could be."""
+        return () if self.callee is None else self.callee.body.nodes
+
+
+class SecondResolver:
+    """As `Resolver`, slowly."""
+
+    def __init__(self, process: Process | Program, *, use_vptrs: bool = True) -> None:
+        self._process = process if isinstance(process, Process) else Process.of(process)
+        self._use_vptrs = use_vptrs
+        self.places = Places(self._process)
+        self._pairs = Pairs(jump_graph(self._process.programs()), self._process.candidates)
+        self._moves = Moves(lambda body, group: body.program.code.may_form(body.start, body.end, group))
+
+    def resolve(
+        self, addresses: Sequence[int | None], vptrs: Sequence[tuple[int, int]] = (), exact: Collection[int] = ()
+    ) -> tuple[FrameAnswer, ...]:
+        """Return an answer for each frame of a stack, innermost first; the arguments are those of `Resolver`."""
+        frames = self._frames(addresses, dict(vptrs) if self._use_vptrs else {}, exact)
+        cuts: set[int] = set()  # frames of which nothing that their caller can be calls anything
+
+        @cache
+        def outwards(idx: int, function: int) -> bool:
+            """Whether frame `idx` can be `function`, by all that is outwards of it."""
+            if idx + 1 == len(frames) or not self._knows_caller(frames, idx):
+                return True
+            outer = frames[idx + 1]
+            if not outer.functions:
+                return self._may_call(frames, idx, None, function)
+            return any(
+                self._may_call(frames, idx, caller, function) and (idx + 1 in cuts or outwards(idx + 1, caller))
+                for caller in outer.functions
+            )
+
+        @cache
+        def inwards(idx: int, function: int) -> bool:
+            """Whether frame `idx` can be `function`, by all that is inwards of it."""
+            if not idx or idx - 1 in cuts or not frames[idx - 1].functions or not self._knows_caller(frames, idx - 1):
+                return True
+            return any(
+                self._may_call(frames, idx - 1, function, callee) and inwards(idx - 1, callee)
+                for callee in frames[idx - 1].functions
+            )
+
+        for idx in reversed(range(len(frames))):  # in this order each question is one step from those answered
+            if frames[idx].functions and not any(outwards(idx, function) for function in frames[idx].functions):
+                cuts.add(idx)
+        answers = []
+        for idx, frame in enumerate(frames):
+            left = frozenset(each for each in frame.functions if outwards(idx, each) and inwards(idx, each))
+            answers.append(self._answer(frame, frozenset() if {idx, idx - 1} & cuts else left))
+        return tuple(answers)
+
+    def _knows_caller(self, frames: Sequence[_Frame], idx: int) -> bool:
+        """Whether anything is known of what called a frame."""
+        frame, outer = frames[idx], frames[idx + 1]
+        if outer.callee is not None:
+            return outer.place.return_address != 0
+        return outer.is_outside and not frame.is_exact
+
+    def _may_call(self, frames: Sequence[_Frame], idx: int, caller: int | None, function: int) -> bool:
+        """Whether frame `idx` can be `function` if its caller is `caller`; None: that is outside."""
+        callee = frames[idx].callee
+        assert callee is not None
+        if callee.body.settled:
+            return True  # whatever called it, its name is sure
+        if caller is None:
+            return function in self._pairs.called_from_outside(callee)
+        return function in self._pairs.called(frames[idx + 1].place.return_address, caller, callee)
+
+    def _frames(self, addresses: Sequence[int | None], vptrs: dict[int, int], exact: Collection[int]) -> list[_Frame]:
+        frames: list[_Frame] = []
+        for idx, address in enumerate(addresses):
+            is_exact = idx == 0 or idx in exact or frames[-1].place.is_trampoline
+            if address is None:
+                frames.append(_Frame(None, Place(0, None), is_exact, True, None))
+                continue
+            place = self.places.of(address, is_exact)
+            is_outside = place.body is None and self._process.module_at(address) is None
+            callee = None
+            if place.body is not None:
+                is_entry = not place.return_address and place.vaddr == place.body.start
+                vptr = vptrs.get(idx, 0) - place.body.program.bias
+                inner = [frame.callee.body for frame in frames if frame.callee is not None]
+                is_known = any(vtable.vaddr == vptr for vtable in place.body.program.vtables)
+                counts = is_known and (is_entry or not self._may_be_moved(inner, place.body, vptr))
+                callee = Callee(place.body, vptr if counts else 0, is_entry)
+            frames.append(_Frame(address, place, is_exact, is_outside, callee))
+        return frames
+
+    def _may_be_moved(self, inner: list[Body], body: Body, vptr: int) -> bool:
+        """Whether what has run since the frame in `body` was entered may have moved its object's vtable pointer."""
+        vtables = body.program.vtables
+        start = next(vtable.group for vtable in vtables if vtable.vaddr == vptr)
+        group = range(start, max(vtable.vaddr for vtable in vtables if vtable.group == start) + 1)
+        names = [name for each in inner for member in each.members for name in (member.name, *member.aliases)]
+        return (
+            any(map(SPECIAL.search, names))
+            or any(each.program.code.may_form(each.start, each.end, group) for each in (body, *inner))
+            or self._moves.may_be_moved(body, group)
+        )
+
+    def _answer(self, frame: _Frame, left: Functions) -> FrameAnswer:
+        address, vaddr = frame.address, frame.place.vaddr
+        if address is None:
+            return FrameAnswer(None, Verdict.UNKNOWN, reason=reasons.OUTSIDE)
+        if frame.callee is None:
+            module = self._process.module_at(address)
+            reason = frame.place.problem or (reasons.NO_MODULE if module is None else reasons.NO_FUNCTION)
+            path = module.path if module else ""
+            return FrameAnswer(address, Verdict.UNKNOWN, reason=reason, vaddr=vaddr, module_path=path)
+        body = frame.callee.body
+        if body.settled:
+            return FrameAnswer(address, Verdict.UNMERGED, body.members[0].name, vaddr=vaddr, body=body, member_idx=0)
+        listed = sorted(function - body.first_node for function in left)
+        is_listed = bool(listed) and listed[-1] < len(body.members)
+        members = [body.members[idx] for idx in listed if idx < len(body.members)]
+        if len(listed) == 1 and is_listed:
+            (idx,), (member,) = listed, members
+            name, source_name = (None, member.name) if member.flags & MemberFlag.NAMELESS else (member.name, None)
+            return FrameAnswer(
+                address, Verdict.UNIQUE, name, vaddr=vaddr, body=body, member_idx=idx, source_name=source_name
+            )
+        common = _common_name(members) if is_listed else ""
+        if common:
+            return FrameAnswer(address, Verdict.UNIQUE, common, vaddr=vaddr, body=body)
+        verdict = Verdict.AMBIGUOUS if len(members) == len(body.members) else Verdict.NARROWED
+        if not left:
+            verdict, members = Verdict.CONTRADICTED, list(body.members)
+        names = tuple(dict.fromkeys(member.name for member in members))
+        return FrameAnswer(address, verdict, None, names, reason=_REASON, vaddr=vaddr, body=body)
+
+
+def _common_name(members: Sequence[Member]) -> str:
+    """Return the name of the one function that all these are: of several files, or its clones; "": they are not."""
+    source = function_name(members[0].name)
+    for member in members:
+        if member.flags & MemberFlag.NAMELESS or not same_function(source, function_name(member.name)):
+            return ""
+    names = {member.name for member in members}
+    whole = sorted(name for name in names if function_name(name) == name)
+    return names.pop() if len(names) == 1 else [*whole, source][0]
