@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from icf.folds.aliases import function_name, same_function
+from icf.aliases import function_name, same_function
 from icf.model import Member, MemberFlag, Verdict
 from unwind.graph.jumps import jump_graph
 from unwind.process.process import Process
