@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import NamedTuple, NoReturn
 
 from icf.errors import IcfError
+from icf.log import show_lines
 from icf.printable import say
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -125,6 +126,8 @@ def _end(status: int) -> NoReturn:
 def _run_verb(verb: Verb, prog: str, args: list[str]) -> int:
     # numpy starts a thread per core for linear algebra, which nothing here uses: half of its import time
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+    show_lines()
 
     def call() -> int:
         module = import_module(verb.module)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
-from icf.printable import say
+from icf.log import warn
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -72,4 +72,4 @@ def attach_debug(image: Image, roots: Sequence[str], *, strict: bool = False) ->
     elif refused and strict:
         raise IcfError(refused[0], hint="name the right file with --debug-file, or remove this one")
     for line in refused:
-        say(f"icf: warning: {line}: not used")
+        warn(f"{line}: not used")

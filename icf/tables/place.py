@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from icf.elf.image import Image
-from icf.printable import say
+from icf.log import warn
 from icf.tables.icftable import parse_icf_header
 
 ICF = ".debug_icf"
@@ -24,7 +24,7 @@ def are_stale(image: Image) -> bool:
 
 
 def has_tables(image: Image) -> bool:
-    """Whether the link pass has been over the image, and its code is still the same; says on stderr where it is not."""
+    """Whether the link pass has been over the image, and its code is still the same; reports where it is not."""
     if file_with_tables(image).section(ICF) is None:
         return False
     if not are_stale(image):
@@ -34,10 +34,10 @@ def has_tables(image: Image) -> bool:
 
 
 def warn_stale(path: str) -> None:
-    """Say on stderr, once for each image, that its tables are not used."""
+    """Report, once for each image, that its tables are not used."""
     if path not in _said:
         _said.add(path)
-        say(f"icf: warning: {stale_line(path)}: they are not used")
+        warn(f"{stale_line(path)}: they are not used")
 
 
 def stale_line(path: str) -> str:

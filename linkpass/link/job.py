@@ -16,11 +16,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from icf.errors import IcfError
-from icf.printable import say
 from linkpass.link.command import LinkCommand
 from linkpass.link.driver import passes_words_on
 from linkpass.link.lto_objects import LtoObjects, keeps_objects
@@ -43,6 +43,7 @@ class Wishes(NamedTuple):
     summary: bool
     keep_relocations: bool
     in_image: bool
+    say: Callable[..., None]  # writes lines to stderr
 
 
 def link_and_pass(command: LinkCommand, wishes: Wishes) -> int:
@@ -132,17 +133,17 @@ def _finish(
         if lto is not None:
             lto.add_to(objects)
         lines, notes = _pass(path, os.path.dirname(output), link, objects, in_image=wishes.in_image)
-        say(*map(shown, notes))
+        wishes.say(*map(shown, notes))
         if wishes.summary:
-            say(*map(shown, lines))
+            wishes.say(*map(shown, lines))
     except Exception as error:  # a build must not break because of us
         failed = True
         kind = "error" if wishes.strict else "warning"
-        say(f"icf link: {kind}: the pass failed: {shown(_described(error))}")
+        wishes.say(f"icf link: {kind}: the pass failed: {shown(_described(error))}")
     if failed and wishes.strict:
         return 1
     if failed:
-        say(f"icf link: {output}: left as linked, no tables added")
+        wishes.say(f"icf link: {output}: left as linked, no tables added")
         if wishes.in_image:
             return None  # it is not stripped
     if hidden is not None:

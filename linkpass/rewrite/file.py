@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from icf.errors import FormatError, IcfError
+from icf.log import warn
 from icf.newfile import NewFile
-from icf.printable import say
 from linkpass.rewrite.attributes import keep_attributes
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def replace_file(
         error.filename = error.filename or target
         raise
     if lost:
-        say(f"icf: warning: {target}: not kept: {', '.join(lost)}")
+        warn(f"{target}: not kept: {', '.join(lost)}")
     if old is not None and old.st_nlink > 1:
-        say(f"icf: warning: {target}: {old.st_nlink - 1} other names of the old file (hard links) still lead to it")
+        warn(f"{target}: {old.st_nlink - 1} other names of the old file (hard links) still lead to it")
 
 
 def same_bytes(left: memoryview, right: memoryview) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from icf.elf.image import Image
 from icf.elf.types import PT_LOAD
 from icf.errors import IcfError
-from icf.printable import say
+from icf.log import warn
 from unwind.program.program import Program
 from unwind.resolve.places import Places, followed_call
 
@@ -26,7 +26,7 @@ _NEAR_BITS = 32  # of the addresses of images as linked; the kernel loads most o
 
 
 def warn_of_bases(places: Places, image_path: str, hint: str) -> None:
-    """Write a line for each module most of whose return addresses do not fit; `image_path` is of `-e`, or empty."""
+    """Report each module most of whose return addresses do not fit; `image_path` is of `-e`, or empty."""
     for module, tally in places.tallies.items():
         misfits = tally.count - tally.fits
         if 2 * misfits <= tally.count:
@@ -35,17 +35,16 @@ def warn_of_bases(places: Places, image_path: str, hint: str) -> None:
         shift = find_shift(tally.program, tally.addresses, path) if tally.count >= _FEWEST else 0
         far = sum(at >> _NEAR_BITS > 0 for at in tally.addresses)
         if image_path and not shift and 2 * tally.outside > tally.count and 2 * far > len(tally.addresses):
-            say(
-                f"icf: warning: {path}: {tally.outside:,} of {tally.count:,} return addresses lie outside of its code:"
+            warn(
+                f"{path}: {tally.outside:,} of {tally.count:,} return addresses lie outside of its code:"
                 " are they run-time addresses?",
-                "hint: say with --modules what was loaded where, or name the process with --pid",
+                "say with --modules what was loaded where, or name the process with --pid",
             )
         elif tally.count >= _FEWEST:
             better = f" With {abs(shift):#x} {'added' if shift > 0 else 'taken off'} they do." if shift else ""
-            say(
-                f"icf: warning: {path}: {misfits:,} of {tally.count:,} return addresses do not follow a call: wrong"
-                f" base?{better}",
-                f"hint: {hint}",
+            warn(
+                f"{path}: {misfits:,} of {tally.count:,} return addresses do not follow a call: wrong base?{better}",
+                hint,
             )
 
 

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 
 from icf.demangle import demangle
 from icf.errors import IcfError
+from icf.log import warn
 from icf.model import Verdict
-from icf.printable import say
 from unwind.process.jit.code import JitCode
 from unwind.process.live.live_process import LiveModule, LiveProcess, Place
 from unwind.process.live.module_file import is_read_back
@@ -259,7 +259,7 @@ class LiveSymbolizer:
                 self._caches[image] = self._open_cache(image)
             except IcfError as error:
                 self._caches[image] = None
-                say(f"icf: warning: {error}: its frames are unknown")
+                warn(f"{error}: its frames are unknown")
         return self._caches[image]
 
     def _open_cache(self, image: Image) -> SymCache:

@@ -16,7 +16,7 @@ from functools import partial
 
 from icf.debugfiles.stripped import tables_hint
 from icf.errors import IcfError
-from icf.printable import say
+from icf.log import note, warn
 from unwind.process.module_list import Placed, find_images, read_modules
 from unwind.process.process import Module, Process
 from unwind.program.program import Linkage, Program
@@ -53,7 +53,7 @@ def open_resolver(
 
 @contextmanager
 def open_alone(path: str, search: SearchPaths, *, no_lines: bool) -> _Opened:
-    """One image, and the functions inlined in its frames; says on stderr what it lacks."""
+    """One image, and the functions inlined in its frames; reports what it lacks."""
     with ExitStack() as opened:
         cache = search.open(path)
         if has_program(cache) and not cache.container.section_size_bytes("codemap"):
@@ -63,30 +63,29 @@ def open_alone(path: str, search: SearchPaths, *, no_lines: bool) -> _Opened:
             )
         program = search.program(cache, path, opened)
         if not has_program(cache):
-            say(
-                f"icf: {path} has .debug_dcall alone: functions that share a body are found by symbols and debug"
+            note(
+                f"{path} has .debug_dcall alone: functions that share a body are found by symbols and debug"
                 " information",
-                f"hint: 'icf pass {path}' knows more",
+                f"'icf pass {path}' knows more",
             )
         elif "icf" not in cache.container and not cache.head.flags & STALE_TABLES:
-            say(
-                f"icf: {path} has no call-site tables, so folded functions cannot be told apart",
-                f"hint: {tables_hint(path)}",
+            note(
+                f"{path} has no call-site tables, so folded functions cannot be told apart",
+                tables_hint(path),
             )
         if program.dropped_records:
-            say(f"icf: {path}: {program.dropped_records} records do not fit its code, left out")
+            note(f"{path}: {program.dropped_records} records do not fit its code, left out")
         yield Resolver(program), OneByOne(_nothing) if no_lines else KeptFrames({program: cache})
 
 
 @contextmanager
 def open_modules(path: str, module_roots: Sequence[str], search: SearchPaths, *, no_lines: bool) -> _Opened:
-    """The modules that a list names, and the functions inlined in their frames; a line on stderr for each that is not
-    found."""
+    """The modules that a list names, and the functions inlined in their frames; reports each that is not found."""
     with ExitStack() as opened:
         roots = (*module_roots, *search.debug_roots)
         placed, missing = find_images(read_modules(path), roots, search.cache_dir, opened)
         for problem in missing:
-            say(f"icf: warning: {problem}: its frames are unknown")
+            warn(f"{problem}: its frames are unknown")
         cache_of: dict[Program, SymCache] = {}
         modules = []
         for each in placed:

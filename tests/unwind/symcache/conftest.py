@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from icf.log import show_lines
 from tests.unwind.symcache.support import SHOP, aged
 from unwind.symcache.store import folder as folders
 
@@ -26,4 +27,5 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def fresh_warnings() -> Iterator[None]:
     folders._complained.clear()
+    show_lines()
     yield

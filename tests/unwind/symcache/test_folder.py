@@ -72,7 +72,9 @@ def test_links_of_the_folder_are_not_trusted(image: Path, folder: Path) -> None:
 
 READER = """
 import sys
+from icf.log import show_lines
 from unwind.symcache.store.store import open_or_build
+show_lines()
 for path in sys.argv[2:]:
     print(open_or_build(path, cache_dir=sys.argv[1]).path)
 """

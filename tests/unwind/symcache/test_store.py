@@ -88,13 +88,14 @@ def test_the_folder_is_the_named_one_then_that_of_the_environment(
 
 def test_a_terminal_is_told_what_takes_so_long(image: Path, folder: Path) -> None:
     script = (
-        "import sys, unwind.symcache.store.making as m; m._MOMENT_BYTES = 0\n"
-        "from unwind.symcache.store.store import open_or_build"
+        "import sys, icf.log, unwind.symcache.store.making as m; m._MOMENT_BYTES = 0\n"
+        "from unwind.symcache.store.store import open_or_build\n"
+        "icf.log.show_lines()\n"
+        "for _ in range(2):\n    open_or_build(sys.argv[1], cache_dir=sys.argv[2])"
     )
-    script += "\nfor _ in range(2):\n    open_or_build(sys.argv[1], cache_dir=sys.argv[2])"
     ours, theirs = pty.openpty()
     subprocess.run([sys.executable, "-c", script, image, folder], stderr=theirs, cwd=ROOT, check=True)
-    assert os.read(ours, 1000) == b"reading shop, once\r\x1b[K"
+    assert os.read(ours, 1000) == b"icf: reading shop, once\r\n"
     os.close(ours)
     os.close(theirs)
 

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from icf.elf.image import Image
 from icf.elf.types import PF_X, PT_LOAD
 from icf.errors import IcfError
-from icf.printable import say
+from icf.log import warn
 from unwind.process.jit.code import JitCode
 from unwind.process.live.jit_files import JitFiles
 from unwind.process.live.module_file import open_module
@@ -233,7 +233,7 @@ class LiveProcess:
         return self._images[file_id]
 
     def _warn(self, problem: str) -> None:
-        """Say it on stderr, once."""
+        """Report a problem once."""
         if problem not in self._warned:
             self._warned.add(problem)
-            say(f"icf: warning: {problem}")
+            warn(problem)

@@ -20,8 +20,8 @@ from icf.dwarf.inlines import scan_inlines
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.errors import IcfError
+from icf.log import warn
 from icf.model import ClassFlag
-from icf.printable import say
 from unwind.symcache.builder.bodies import Bodies, bodies_at, find_bodies
 from unwind.symcache.builder.claims import Claims, find_claims
 from unwind.symcache.builder.names import Names
@@ -58,7 +58,7 @@ def _open_debug(image: Image) -> DebugInfo | None:
         return DebugInfo.open(image, inlines=True)
     except IcfError as error:
         if error.hint:  # there is a way to read it
-            say(f"icf: warning: {error}: lines are not known", f"hint: {error.hint}")
+            warn(f"{error}: lines are not known", error.hint)
         return None
 
 

@@ -22,7 +22,7 @@ import time
 from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
-from icf.printable import say
+from icf.log import warn
 from unwind.symcache.format.container import STALE_TABLES, Container
 from unwind.symcache.format.identity import Recognized, is_settled, recognize, stamp_of
 from unwind.symcache.store.ownership import MARKER, STAMPS, problem_of, problem_of_home
@@ -203,7 +203,7 @@ def parse_size(text: str, what: str) -> int:
 
 
 def warn_if_stale(kept: Container, image_path: str) -> None:
-    """Say what `icf.tables.place` says when it reads such an image: its tables are of other code."""
+    """Report what `icf.tables.place` reports of such an image: its tables are of other code."""
     if kept.head.flags & STALE_TABLES:
         from icf.tables.place import warn_stale
 
@@ -214,7 +214,7 @@ _complained: set[str] = set()
 
 
 def complain(folder: Folder, reason: str) -> None:
-    """Say on stderr, once for each folder, that nothing can be kept in it."""
+    """Report, once for each folder, that nothing can be kept in it."""
     if folder.path not in _complained:
         _complained.add(folder.path)
-        say(f"icf: warning: {folder.path}: {reason}: symbols are not kept for the next time")
+        warn(f"{folder.path}: {reason}: symbols are not kept for the next time")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from icf.errors import IcfError
-from icf.printable import printable
+from icf.log import progress
 from unwind.symcache.format import container
 from unwind.symcache.format.container import Container, Head, pack
 from unwind.symcache.format.identity import Recognized, stamp_of
@@ -49,7 +47,8 @@ class Made(NamedTuple):
 def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) -> Made:
     """Read an image; with `wanted` what its bodies at these addresses are. Raises `IcfError`."""
     started_ns = time.time_ns()
-    with sought.open() as image, _shown(image):
+    with sought.open() as image:
+        _report(image)
         stamp = stamp_of(os.fstat(image.fileno()))
         made = make_of(image, folder.recognize_image(image), wanted)
         made.sections[SECTION] = Sources.of(image, started_ns).pack()
@@ -73,15 +72,7 @@ def make_of(image: Image, recognized: Recognized, wanted: Collection[int] | None
     return Made(recognized, head, sections, origin)
 
 
-@contextmanager
-def _shown(image: Image) -> Iterator[None]:
-    """A line on the terminal, if there is one, while an image is read that takes longer than a moment."""
-    is_shown = sys.stderr.isatty() and len(image.debug.data) > _MOMENT_BYTES
-    if is_shown:
-        sys.stderr.write(f"reading {printable(os.path.basename(image.path))}, once")
-        sys.stderr.flush()
-    try:
-        yield
-    finally:
-        if is_shown:
-            sys.stderr.write("\r\x1b[K")
+def _report(image: Image) -> None:
+    """Report that an image is read that takes longer than a moment."""
+    if len(image.debug.data) > _MOMENT_BYTES:
+        progress(f"reading {os.path.basename(image.path)}, once")
