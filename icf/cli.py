@@ -47,10 +47,10 @@ VERBS: dict[str, Verb] = {
     "link": Verb("linkpass.cmd_link", "run a link command, then the pass"),
     "verify": Verb("linkpass.cmd_verify", "check the tables of an image against its machine code"),
     "dump": Verb("icf.cmd_dump", "print the tables of an image"),
-    "cache": Verb("unwind.cmd_cache", "keep what symbolizing needs of images, and look after it"),
-    "resolve": Verb("unwind.cmd_resolve", "say which function each frame of a stack really is"),
-    "symbolize": Verb("unwind.cmd_symbolize", "names, inlined functions and lines of addresses"),
-    "disasm": Verb("unwind.cmd_disasm", "show machine code, and which functions its calls mean"),
+    "cache": Verb("unwind.cmd_cache", "build, list, verify and prune the symbol cache"),
+    "resolve": Verb("unwind.cmd_resolve", "name the function of each frame of a stack"),
+    "symbolize": Verb("unwind.cmd_symbolize", "print names, inlined functions and lines of addresses"),
+    "disasm": Verb("unwind.cmd_disasm", "show machine code, and the function that each call means"),
 }
 
 
@@ -189,7 +189,7 @@ def _unknown_verb(name: str) -> int:
     from difflib import get_close_matches
 
     close = get_close_matches(name, VERBS, n=1)
-    sys.stderr.write(f"icf: error: no verb {name!r}, one of: {', '.join(VERBS)}\n")
+    sys.stderr.write(f"icf: error: unknown command {name!r} (choose from {', '.join(VERBS)})\n")
     sys.stderr.write(f"hint: did you mean 'icf {close[0]}'?\n" if close else "hint: see 'icf --help'\n")
     return EXIT_USAGE
 
@@ -203,10 +203,10 @@ def _usage() -> str:
     width = max(map(len, VERBS))
     verbs = "".join(f"  {name:<{width}}  {verb.help}\n" for name, verb in VERBS.items())
     return (
-        "usage: icf VERB [ARGUMENTS]\n\n"
-        "Tells apart functions that a linker folded into one (identical code folding).\n\n"
-        f"verbs:\n{verbs}\n"
-        "'icf VERB --help' says more about each; 'icf --version' also says whether the kernels are compiled.\n"
+        "usage: icf COMMAND [ARGUMENTS]\n\n"
+        "Find out which function a stack frame really is, after identical code folding.\n\n"
+        f"commands:\n{verbs}\n"
+        "'icf COMMAND --help' describes a command; 'icf --version' also reports whether the kernels are compiled.\n"
     )
 
 

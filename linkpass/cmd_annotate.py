@@ -10,7 +10,7 @@ from linkpass.annotate import annotate
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("objects", metavar="OBJECT", nargs="+", help="a relocatable object; it is replaced")
-    parser.add_argument("-q", "--quiet", action="store_true", help="do not say which have nothing to annotate")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not report objects without anything to annotate")
 
 
 def run(args: argparse.Namespace) -> int:

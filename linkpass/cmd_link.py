@@ -21,14 +21,12 @@ _EXIT_FAILED, _EXIT_USAGE = 1, 2
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--strict", action="store_true", help="fail when the link does not fold or no tables are added, too"
-    )
+    parser.add_argument("--strict", action="store_true", help="fail if the link does not fold or no tables are added")
     parser.add_argument(
         "--keep-relocations", action="store_true", help="link with --emit-relocs and leave them in (lld)"
     )
     parser.add_argument(
-        "--in-image", action="store_true", help="strip the program, as -s does, and put the tables into it all the same"
+        "--in-image", action="store_true", help="strip the program, as -s does, and put the tables into it"
     )
     parser.add_argument("--summary", action="store_true", help="print what the pass found, on stderr")
     parser.add_argument(

@@ -15,11 +15,11 @@ from linkpass.summary import summary_lines
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object, linked with --icf")
-    parser.add_argument("-o", dest="out", metavar="OUT", help="where to write it; without it IMAGE is replaced")
+    parser.add_argument("-o", dest="out", metavar="OUT", help="the file to write; by default IMAGE is replaced")
     add_debug_arguments(parser)
-    parser.add_argument("--debug-out", metavar="FILE", help="where to write the debug file; else it is replaced, too")
+    parser.add_argument("--debug-out", metavar="FILE", help="the debug file to write; by default it is replaced, too")
     parser.add_argument("--in-image", action="store_true", help="put the tables into IMAGE, not into its debug file")
-    parser.add_argument("--icf-report", metavar="FILE", help="what the linker said with --print-icf-sections")
+    parser.add_argument("--icf-report", metavar="FILE", help="the output of the linker with --print-icf-sections")
     parser.add_argument(
         "--objects",
         nargs="+",
@@ -32,10 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-unique-out",
         metavar="FILE",
-        help="write the linker's options that keep just so much unfolded that every frame has one name",
+        help="write, as linker options, the fewest functions that must stay unfolded for every frame to have one name",
     )
-    parser.add_argument("--drop-relocations", action="store_true", help="take out again what --emit-relocs has put in")
-    parser.add_argument("--threads", type=int, metavar="N", help="default: one for each processor")
+    parser.add_argument(
+        "--drop-relocations", action="store_true", help="remove the relocations that --emit-relocs kept"
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="number of threads; by default one for each processor")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing if all went well")
 

@@ -1,12 +1,12 @@
-"""`icf cache ACTION`: the folder of symcaches, for people and scripts.
+"""`icf cache ACTION`: build, list, verify and prune the symbol cache.
 
-    icf cache build IMAGE...            make them now, so that nobody has to wait later
-    icf cache list                      what there is
-    icf cache verify [WHICH...]         is all of it whole, and of images that are still the same
-    icf cache prune --max-size 1G       take away what was not used for the longest time
-    icf cache clear                     take away everything
-    icf cache export WHICH -o FILE      one of them, for another machine, or as JSON lines to read
-    icf cache import FILE...            put it into the folder there
+    icf cache build IMAGE...            build symcaches now, so that no query waits later
+    icf cache list                      list the symcaches
+    icf cache verify [WHICH...]         check that they are whole, and their images unchanged
+    icf cache prune --max-size 1G       remove those that were not used for the longest time
+    icf cache clear                     remove all of them
+    icf cache export WHICH -o FILE      write one, for another machine, or as JSON lines
+    icf cache import FILE...            put exported ones into the directory
 
 WHICH is an image, or the start of an identity as `list` prints it; the digits of a build id are enough.
 """
@@ -36,7 +36,7 @@ from unwind.symcache.store.ownership import COMPLETE
 from unwind.symcache.store.room import Entry, entries_of, shrink, tidy
 from unwind.symcache.store.store import ensure
 
-_FOLDER_HELP = "the folder; else $ICF_CACHE_DIR, $XDG_CACHE_HOME/icf or ~/.cache/icf"
+_FOLDER_HELP = "the directory of symcaches; by default $ICF_CACHE_DIR, $XDG_CACHE_HOME/icf or ~/.cache/icf"
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -50,35 +50,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def add(action: str, text: str) -> argparse.ArgumentParser:
         return actions.add_parser(action, help=text, description=text, parents=[folder], allow_abbrev=False)
 
-    build = add("build", "make the symcaches of images")
+    build = add("build", "build the symcaches of images")
     build.add_argument("images", nargs="+", metavar="IMAGE")
     add_debug_arguments(build)
-    build.add_argument("--force", action="store_true", help="also where there is a good one")
+    build.add_argument("--force", action="store_true", help="rebuild even if an up-to-date symcache exists")
 
-    listed = add("list", "print what there is")
+    listed = add("list", "list the symcaches")
     listed.add_argument("--json", action="store_true", help="one JSON document instead of a table")
 
-    verify = add("verify", "check that files are whole, and their images unchanged")
-    verify.add_argument("which", nargs="*", metavar="WHICH", help="all, if none is named")
-    verify.add_argument("--remove", action="store_true", help="take away those that are damaged")
+    verify = add("verify", "check that symcaches are whole, and their images unchanged")
+    verify.add_argument("which", nargs="*", metavar="WHICH", help="a symcache; by default all")
+    verify.add_argument("--remove", action="store_true", help="remove damaged symcaches")
     verify.add_argument("--json", action="store_true", help="one JSON document instead of text")
 
-    prune = add("prune", "take some away; without options, until the bound of the folder holds")
+    prune = add("prune", "remove symcaches; without options, until the directory is within its size limit")
+    limit = f"$ICF_CACHE_SIZE or {DEFAULT_LIMIT_BYTES >> 30}G"
     prune.add_argument(
-        "--max-size", metavar="SIZE", help=f"until they have that much (500M, 4G); else $ICF_CACHE_SIZE or "
-        f"{DEFAULT_LIMIT_BYTES >> 30}G"
-    )  # fmt: skip
-    prune.add_argument("--older-than", metavar="AGE", help="those that were not used for so long (30d, 12h)")
-    prune.add_argument("--missing", action="store_true", help="those whose image is gone or has changed")
+        "--max-size",
+        metavar="SIZE",
+        help=f"evict until the cache is no larger than SIZE (500M, 4G); by default {limit}",
+    )
+    prune.add_argument("--older-than", metavar="AGE", help="remove symcaches that were not used for AGE (30d, 12h)")
+    prune.add_argument("--missing", action="store_true", help="remove symcaches whose image is gone or has changed")
 
-    add("clear", "take all away")
+    add("clear", "remove all symcaches")
 
-    export = add("export", "write one to a file")
+    export = add("export", "write a symcache to a file")
     export.add_argument("which", metavar="WHICH")
-    export.add_argument("-o", "--output", metavar="FILE", help="the file, or a folder in which it keeps its name")
-    export.add_argument("--json", action="store_true", help="its functions, one JSON object a line, to FILE or stdout")
+    export.add_argument("-o", "--output", metavar="FILE", help="the file, or a directory in which it keeps its name")
+    export.add_argument("--json", action="store_true", help="write its functions as JSON lines, to FILE or stdout")
 
-    imported = add("import", "put exported files into the folder")
+    imported = add("import", "put exported files into the directory")
     imported.add_argument("files", nargs="+", metavar="FILE")
 
 
@@ -124,7 +126,7 @@ def _list(folder: Folder, args: argparse.Namespace) -> int:
         print(f"{_size(row['size_bytes']):>9}  {used}  {state:8}  {row['identity']}  {place}")
     total_bytes = sum(row["size_bytes"] for row in rows)
     count = f"{len(rows)} file{'' if len(rows) == 1 else 's'}"
-    print(f"{_size(total_bytes):>9}  {count} in {printable(folder.path)}, which may have {_size(folder.limit_bytes)}")
+    print(f"{_size(total_bytes):>9}  {count} in {printable(folder.path)}, limit {_size(folder.limit_bytes)}")
     return 0
 
 

@@ -31,12 +31,12 @@ _Places = Callable[[Region, int], SourcePlace | None]
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-e", "--exe", metavar="IMAGE", required=True, help="an executable or shared object")
     add_debug_arguments(parser)
-    parser.add_argument("-l", "--lines", action="store_true", help="say where file and line change")
+    parser.add_argument("-l", "--lines", action="store_true", help="show where file and line change")
     parser.add_argument(
         "-S", "--source", action="store_true", help="show the source lines, too, if the files are there"
     )
     parser.add_argument(
-        "--cache-dir", metavar="DIR", help="keep lines there, for -l and -S ($ICF_CACHE_DIR, ~/.cache/icf)"
+        "--cache-dir", metavar="DIR", help="the directory of symcaches, for -l and -S ($ICF_CACHE_DIR, ~/.cache/icf)"
     )
     parser.add_argument("--bytes", action="store_true", help="show the bytes of each instruction")
     parser.add_argument(

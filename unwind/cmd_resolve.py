@@ -59,17 +59,17 @@ def add_arguments(parser: ArgumentParser) -> None:
         " stacks are run-time ones",
     )
     images.add_argument(
-        "--pid", metavar="PID", type=int, help="the process, which still runs; addresses in stacks are run-time ones"
+        "--pid", metavar="PID", type=int, help="a running process; addresses in stacks are run-time ones"
     )
     parser.add_argument(
         "--module-root",
         metavar="DIR",
         action="append",
         default=[],
-        help="look there, too, for modules that are not where the list says, by build id and by path; may be repeated",
+        help="another directory to search for modules, by build id and by path; may be repeated",
     )
     add_debug_arguments(parser)
-    parser.add_argument("--cache-dir", metavar="DIR", help="keep symcaches there ($ICF_CACHE_DIR, ~/.cache/icf)")
+    parser.add_argument("--cache-dir", metavar="DIR", help="the directory of symcaches ($ICF_CACHE_DIR, ~/.cache/icf)")
     parser.add_argument(
         "--format",
         choices=["pcs"],
@@ -79,7 +79,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "a signal interrupted the function; `?` for a frame outside of the image, xN at the end for a weight",
     )
     parser.add_argument("--out", choices=["text", "json"], default="text", help="json: one object a line")
-    parser.add_argument("--explain", action="store_true", help="say of each frame why it is what it is said to be")
+    parser.add_argument("--explain", action="store_true", help="explain the answer of each frame")
     parser.add_argument(
         "--second-reader",
         action="store_true",

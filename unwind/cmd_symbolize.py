@@ -42,48 +42,71 @@ _TOOLS = {"llvm": "llvm", "gnu": "addr2line", "json": "json"}
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = """\
-An address is one as linked: hexadecimal with --style gnu, else decimal unless it begins with 0x. A line on stdin may
-also name the image, as llvm-symbolizer has it ('/usr/bin/shop 0x1139'), or a function ('main', 'main+4').
+Addresses are link-time addresses: hexadecimal with --style gnu, else decimal unless they begin with 0x. A line on stdin
+may also name the image, as for llvm-symbolizer ('/usr/bin/shop 0x1139'), or a function ('main', 'main+4').
 
-For an address of folded functions the name is those of all of them, 'a() | b()', and a line is shown if it is the same
-in all of them; --candidates shows each with its own."""
-    parser.add_argument("addresses", metavar="ADDRESS", nargs="*", help="look these up; none: those on stdin")
-    images = parser.add_mutually_exclusive_group()
-    images.add_argument("-e", "--exe", "--obj", metavar="IMAGE", help="the image; without it each line names its own")
-    images.add_argument("--build-id", metavar="ID", default="", help="the build whose symcache is kept")
-    images.add_argument("--pid", metavar="PID", type=int, help="a process that runs: addresses are those it has now")
+An address in a folded function has the names of all members, 'a() | b()', and a line if it is the same for all of them;
+--candidates shows each member with its own."""
     parser.add_argument(
-        "--style", choices=tuple(_TOOLS), help="do as llvm-symbolizer (default), addr2line, or write JSON"
+        "addresses", metavar="ADDRESS", nargs="*", help="addresses to look up; without any they are read from stdin"
     )
-    parser.add_argument("--output-style", choices=tuple(_FORMS), help="write as llvm-symbolizer with this option does")
-    parser.add_argument("--candidates", action="store_true", help="all of the functions that were folded, each in full")
+    images = parser.add_mutually_exclusive_group()
+    images.add_argument(
+        "-e", "--exe", "--obj", metavar="IMAGE", help="the image; without it each line on stdin names one"
+    )
+    images.add_argument("--build-id", metavar="ID", default="", help="the build id of an image whose symcache is kept")
+    images.add_argument("--pid", metavar="PID", type=int, help="a running process; addresses are run-time ones")
     parser.add_argument(
-        "--return-addresses", action="store_true", help="these are return addresses: look up the calls before them"
+        "--style", choices=tuple(_TOOLS), help="behave as llvm-symbolizer (default) or addr2line, or write JSON"
+    )
+    parser.add_argument(
+        "--output-style", choices=tuple(_FORMS), help="write what llvm-symbolizer writes with this option"
+    )
+    parser.add_argument(
+        "--candidates", action="store_true", help="show each of the folded functions with its own lines"
+    )
+    parser.add_argument(
+        "--return-addresses",
+        action="store_true",
+        help="the addresses are return addresses: look up the calls before them",
     )
     functions = parser.add_argument_group("what to write")
     functions.add_argument(
-        "-f", "--functions", action="store_const", const="linkage", help="names of functions (gnu: not without it)"
+        "-f",
+        "--functions",
+        action="store_const",
+        const="linkage",
+        help="print function names (default; off in gnu style)",
     )
     functions.add_argument(
-        "-i", "--inlines", "--inlining", action="store_true", default=None, help="inlined functions (gnu: not without)"
+        "-i",
+        "--inlines",
+        "--inlining",
+        action="store_true",
+        default=None,
+        help="print inlined functions (default; off in gnu style)",
     )
-    functions.add_argument("--no-inlines", "--no-inlining", action="store_false", dest="inlines", help="none of them")
     functions.add_argument(
-        "-C", "--demangle", action="store_true", default=None, help="names as in the source (gnu: not without it)"
+        "--no-inlines", "--no-inlining", action="store_false", dest="inlines", help="do not print inlined functions"
     )
-    functions.add_argument("--no-demangle", action="store_false", dest="demangle", help="names as in the symbol table")
-    functions.add_argument("-p", "--pretty-print", action="store_true", help="an answer in a line")
     functions.add_argument(
-        "-a", "--addresses", "--print-address", dest="show", action="store_true", help="addresses, too"
+        "-C", "--demangle", action="store_true", default=None, help="demangle names (default; off in gnu style)"
     )
-    functions.add_argument("-s", "--basenames", action="store_true", help="file names without folders")
+    functions.add_argument("--no-demangle", action="store_false", dest="demangle", help="print linkage names")
+    functions.add_argument("-p", "--pretty-print", action="store_true", help="one line per frame")
+    functions.add_argument(
+        "-a", "--addresses", "--print-address", dest="show", action="store_true", help="print each address, too"
+    )
+    functions.add_argument("-s", "--basenames", action="store_true", help="print file names without directories")
     search = parser.add_argument_group("where to look")
-    search.add_argument("--adjust-vma", metavar="OFFSET", type=number, default=0, help="taken from each address")
-    search.add_argument("-j", "--section", metavar="NAME", help="addresses count from where this section begins")
+    search.add_argument(
+        "--adjust-vma", metavar="OFFSET", type=number, default=0, help="subtract OFFSET from each address"
+    )
+    search.add_argument("-j", "--section", metavar="NAME", help="addresses are offsets from the start of this section")
     add_debug_arguments(parser)
-    search.add_argument("--cache-dir", metavar="DIR", help="keep symcaches there ($ICF_CACHE_DIR, ~/.cache/icf)")
-    search.add_argument("--lazy", action="store_true", help="keep no more than what was asked for")
-    parser.add_argument("-v", "--version", action="store_true", help="say which version this is")
+    search.add_argument("--cache-dir", metavar="DIR", help="the directory of symcaches ($ICF_CACHE_DIR, ~/.cache/icf)")
+    search.add_argument("--lazy", action="store_true", help="keep only the answers, do not build a whole symcache")
+    parser.add_argument("-v", "--version", action="store_true", help="print the version")
     add_spellings(parser)
 
 

@@ -18,14 +18,14 @@ def add_debug_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--debug-file",
         metavar="FILE",
-        help="the debug information of a stripped IMAGE; without it, it is found by build id or .gnu_debuglink",
+        help="the debug file of a stripped IMAGE; by default it is found by build id or .gnu_debuglink",
     )
     parser.add_argument(
         "--debug-root",
         metavar="DIR",
         action="append",
         default=[],
-        help="look there, too, for debug files, .dwo, .dwp and supplementary files; may be repeated",
+        help="another directory to search for debug files, .dwo, .dwp and supplementary files; may be repeated",
     )
 
 

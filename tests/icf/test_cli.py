@@ -98,7 +98,7 @@ def test_linkpass_is_icf_pass(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_verb_is_a_usage_error() -> None:
     done = run_icf()
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("usage: icf VERB")
+    assert done.stderr.startswith("usage: icf COMMAND")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_an_unknown_verb_is_a_usage_error_with_a_hint(name: str, hint: str, caps
     assert cli.main([name]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == f"icf: error: no verb {name!r}, one of: {', '.join(cli.VERBS)}\nhint: {hint}\n"
+    assert err == f"icf: error: unknown command {name!r} (choose from {', '.join(cli.VERBS)})\nhint: {hint}\n"
 
 
 def test_bad_arguments_of_a_verb_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ def test_build_and_list(run: Run, image: Path, folder: Path) -> None:
 
 
 def test_an_empty_folder(run: Run, folder: Path) -> None:
-    assert run("list") == (0, f"      0 B  0 files in {folder}, which may have 4.0 GiB\n", "")
+    assert run("list") == (0, f"      0 B  0 files in {folder}, limit 4.0 GiB\n", "")
     assert listed(run) == [] and not folder.exists()
     for action in ("prune", "clear"):
         assert run(action) == (0, "0 files, 0 B less\n", "")
