@@ -6,14 +6,15 @@ member, index 0, made only when somebody asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from icf.columns import U64
+from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import CallSites, Functions, scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -24,6 +25,7 @@ from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
+from linkpass.background import Background
 from linkpass.pointer_jumps import PointerJumps, find_pointer_jumps
 
 
@@ -44,7 +46,7 @@ class Linked:
     sites: CallSites
     bodies: Bodies
     finder: FoldFinder
-    pointers: Future[PointerJumps]  # found while others think
+    pointers: Callable[[], PointerJumps]  # waits for them: another thread may find them meanwhile
     folds: dict[int, Fold]  # merged bodies by address
     undescribed: frozenset[int]  # bodies that local functions may share without a trace
     bare: U64  # DIEs of local functions that have lost their code (icf.dwarf.scan)
@@ -60,12 +62,17 @@ class Linked:
         image: Image,
         report: Iterable[FoldedSections] | Reported | None = None,
         threads: int | None = None,
+        background: Background | None = None,
     ) -> Linked:
-        """Scan the image and find its fold classes; `report` is the linker's, or what the objects tell."""
-        debug = DebugInfo.open(image)
+        """Scan the image and find its fold classes; `report` is the linker's, or what the objects tell.
+
+        With `background` the jumps through pointers are found there meanwhile, else when they are asked for.
+        """
+        debug = open_debug(image)
         scan = scan_functions(debug, threads)
         bodies = find_bodies(image, scan.functions)
-        pointers = image.in_background(lambda image: find_pointer_jumps(image, bodies, scan.functions))
+        pointers = partial(find_pointer_jumps, image, bodies, scan.functions)
+        waiting = pointers if background is None else background.start(pointers)
         if report is None:
             reported = Reported()
         else:
@@ -78,7 +85,7 @@ class Linked:
             scan.sites,
             bodies,
             finder,
-            pointers,
+            waiting,
             {fold.vaddr: fold for fold in finder.find()},
             find_undescribed(image, finder, scan) if not reported.given else frozenset(),
             scan.bare,

@@ -21,6 +21,7 @@ from icf.linkers import KeptSymbols
 from icf.model import ImageFlag
 from icf.tables import ANNOTATION_SECTION
 from icf.vtables.layout import Vtables
+from linkpass.background import Background
 from linkpass.compiler_merging import find_compilers
 from linkpass.evidence.collect import collect
 from linkpass.linked import Linked
@@ -120,14 +121,17 @@ def run_pass(
     """
     report = _read_report(options) if report is None else report
     objects = _open_objects(options) if objects is None else objects
-    with open_image(path, options.debug_file, options.debug_roots, strict=True, needs_code=True) as image:
+    with (
+        open_image(path, options.debug_file, options.debug_roots, strict=True, needs_code=True) as image,
+        Background() as background,
+    ):
         outputs = plan_outputs(image, options.out, options.debug_out, in_image=options.in_image)
         target = image if outputs.debug is None else image.debug
         if target.section(".debug_icf") is not None and report is None and objects is None:
             return _already_done(image, outputs, options)
         annotations = _annotations(image)
         told = _told(image, report, objects, annotations)
-        linked = Linked.read(image, told, options.threads)
+        linked = Linked.read(image, told, options.threads, background)
         if not len(linked.bodies.start) and is_stripped(image):
             raise IcfError(f"{path}: is stripped: it has no symbols and no debug information", hint=STRIPPED_HINT)
         vtables = Vtables(image)

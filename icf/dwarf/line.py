@@ -3,9 +3,9 @@
 The line table of a compile unit (`DW_AT_stmt_list` is its offset in .debug_line) is a set of *sequences*. With
 -ffunction-sections each function has its own, and folding identical functions leaves all of them at the one body that
 was kept: an address then has a row in each, and only who the function is can tell which row is meant
-(`choose_sequence`). A sequence whose code was discarded starts at a tombstone (0, 1, -1 or -2) and is *dead*: it is
-kept, as evidence of what the unit defined, and no look-up by address finds it. (An object that is not linked
-has all of its sequences at 0, and so nothing but dead ones.)
+(`icf.dwarf.line_choice`). A sequence whose code was discarded starts at a tombstone (0, 1, -1 or -2) and is *dead*: it
+is kept, as evidence of what the unit defined, and no look-up by address finds it. (An object that is not linked has all
+of its sequences at 0, and so nothing but dead ones.)
 
 Programs are read by two kernels, headers and rows, for many units at a time without the GIL. An error ends
 one program, the others survive. Paths are put together when first asked for.
@@ -21,13 +21,12 @@ from functools import cached_property
 import numpy as np
 
 from icf.columns import I64, U8, U32, U64, Mask
-from icf.dwarf.line_choice import choose_sequence
 from icf.dwarf.line_scan import SECTION, LineColumns, LineSections, scan_columns
 from icf.errors import FormatError
 from icf.reader import Reader
 
 __all__ = [
-    "LineProgram", "LineSections", "RowFlag", "SequenceMark", "Sequences", "choose_sequence", "scan_all",
+    "LineProgram", "LineSections", "RowFlag", "SequenceMark", "Sequences", "scan_all",
 ]  # fmt: skip
 
 

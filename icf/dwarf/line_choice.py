@@ -24,10 +24,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from icf.dwarf.line import LineProgram
+from icf.dwarf.line import LineProgram
 
 
 def choose_sequence(

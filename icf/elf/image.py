@@ -47,15 +47,9 @@ from icf.errors import FormatError, IcfError
 from icf.filebytes import FileBytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future, ThreadPoolExecutor
-    from typing import TypeVar
-
     from icf.elf.relocations import Relocations
     from icf.elf.symbols import Symbols
     from icf.linkers import Linker
-
-    _T = TypeVar("_T")
 
 _DYNAMIC_ENTRY_SIZE_BYTES = 16
 
@@ -80,7 +74,6 @@ class Image:
         self._symbols: dict[int, Symbols] = {}
         self._relocations: dict[int, Relocations] = {}
         self._debug: Image | None = None
-        self._background: ThreadPoolExecutor | None = None
         self.debug_roots: tuple[str, ...] = ()  # folders in which files of debug information are looked for
         self.looked_for: list[str] = []  # the paths at which that was done, whether or not there was a file
 
@@ -112,25 +105,11 @@ class Image:
             raise
 
     def close(self) -> None:
-        """Close the file, and that of its debug information; its memory goes with the last view.
-
-        Waits for what `in_background` began, which reads the file.
-        """
-        if self._background is not None:
-            self._background.shutdown()
-            self._background = None
+        """Close the file, and that of its debug information; its memory goes with the last view."""
         if self._debug is not None:
             self._debug.close()
         if isinstance(self.data, FileBytes):
             self.data.close()
-
-    def in_background(self, work: Callable[[Self], _T]) -> Future[_T]:
-        """Do `work` on this image in a thread of its own."""
-        from concurrent.futures import ThreadPoolExecutor  # costs 11 ms
-
-        if self._background is None:
-            self._background = ThreadPoolExecutor(1)
-        return self._background.submit(work, self)
 
     def fileno(self) -> int:
         """The descriptor of the file, which may no longer be the one at `path`."""
@@ -141,11 +120,7 @@ class Image:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and not issubclass(kind, Exception):
-            # Asked to end. The thread may wait for a lock that was ours to release where the signal has met us; those
-            # of imports, Python's own, are not safe from that.
-            self._background = None
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Debug information in another file

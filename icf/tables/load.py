@@ -79,10 +79,10 @@ def load_tables(image: Image) -> Tables:
 
 def _names_from_debug_info(image: Image, dies: U64) -> dict[int, str]:
     from icf.dwarf.dies import resolve
-    from icf.dwarf.units import DebugInfo
+    from icf.dwarf.opening import open_debug
 
     try:
-        debug = DebugInfo.open(image, restore=False)
+        debug = open_debug(image, restore=False)
         identity = resolve(debug, dies)
     except IcfError:  # the tables can be read without it
         return {}

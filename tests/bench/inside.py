@@ -35,14 +35,14 @@ def _median_s(work: Callable[[], object]) -> float:
 
 
 def scan(image_path: Path) -> dict[str, float]:
+    from icf.dwarf.opening import open_debug
     from icf.dwarf.scan import scan_functions, thread_count
-    from icf.dwarf.units import DebugInfo
     from icf.elf.image import Image
 
     with Image.open(image_path) as image:
         size_mb = len(image.contents(".debug_info")) / 1e6
-        open_s = _median_s(lambda: DebugInfo.open(image))
-        debug = DebugInfo.open(image)
+        open_s = _median_s(lambda: open_debug(image))
+        debug = open_debug(image)
         one_s = _median_s(lambda: scan_functions(debug, 1))
         all_s = _median_s(lambda: scan_functions(debug, thread_count()))
         function_count = len(scan_functions(debug, 1).functions.die)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from icf.dwarf.columns import END, OFFSET
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.opening import open_debug
 from icf.elf.image import Image
 from icf.tables.callunit import Dialect
 from icf.tables.dcall import encode_dcall, parse_dcall
@@ -87,7 +87,7 @@ def test_records_alone_name_what_the_whole_tables_name(
 ) -> None:
     program = workshop.build_with_tables(SOURCES)
     with Image.open(program.folded) as image:
-        units = DebugInfo.open(image).units
+        units = open_debug(image).units
         table, _ = encode_dcall(
             load_tables(image).direct,
             units[:, OFFSET],

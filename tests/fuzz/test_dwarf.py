@@ -9,6 +9,7 @@ import tracemalloc
 import numpy as np
 
 from icf.dwarf.dies import defined_subprograms, read_dies, resolve
+from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.sites import read_sites
 from icf.dwarf.units import DebugInfo
@@ -69,7 +70,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
 
 def exercise(sections: dict[str, bytes], rng: random.Random) -> DebugInfo:
     """All that is read of debug information."""
-    debug = DebugInfo.open(image_of(sections))
+    debug = open_debug(image_of(sections))
     scan = scan_functions(debug, 1)
     functions, sites = scan.functions, scan.sites
     size_bytes = len(sections[".debug_info"])

@@ -7,7 +7,8 @@ import tracemalloc
 
 import numpy as np
 
-from icf.dwarf.line import LineProgram, LineSections, choose_sequence, scan_all
+from icf.dwarf.line import LineProgram, LineSections, scan_all
+from icf.dwarf.line_choice import choose_sequence
 from icf.errors import FormatError
 from tests.support.line_lookup import lookup
 from tests.support.line_tables import END, function, set_address, unit

@@ -11,8 +11,8 @@ import numpy as np
 
 from icf.debugfiles.unit_index import CU_INDEX, parse_unit_index
 from icf.dwarf.dies import resolve
+from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
-from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.fuzz.test_dwarf import mutated
@@ -52,7 +52,7 @@ def test_mutations() -> None:
         path, sections = files[-1]
         path.write_bytes(Elf([Part(name, content=content) for name, content in sections.items()]).build())
         with Image.open(program) as image:
-            full.append(len(scan_functions(DebugInfo.open(image), 1).functions.die))
+            full.append(len(scan_functions(open_debug(image), 1).functions.die))
         path.unlink()
     said = answered = 0
     worst_s = 0.0
@@ -64,7 +64,7 @@ def test_mutations() -> None:
         path.write_bytes(Elf([Part(part, content=content) for part, content in changed.items()]).build())
         start_s = time.thread_time()
         with Image.open(program) as image:
-            debug = DebugInfo.open(image)
+            debug = open_debug(image)
             functions = scan_functions(debug, 1).functions
             identity = resolve(debug, np.unique(functions.die))
             debug.string_hashes(identity.linkage_name)

@@ -9,7 +9,7 @@ import pytest
 
 from icf.dwarf.columns import DECLARATION, NAME
 from icf.dwarf.dies import resolve
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.opening import open_debug
 from icf.elf.image import Image
 from icf.model import MemberFlag
 from icf.tables.load import load_tables
@@ -72,7 +72,7 @@ def test_every_member_has_a_die_of_its_name(toolchain: Toolchain, tmp_path: Path
     run_pass(str(link.image), Options(icf_report=str(link.report)))
     with Image.open(link.image) as image:
         table = load_tables(image).icf
-        debug = DebugInfo.open(image)
+        debug = open_debug(image)
         members = [member for fold in table.classes for member in fold.members]
         assert all(member.flags & MemberFlag.SYNTHETIC for member in members)
         assert len({member.die for member in members}) == len(members)
@@ -112,12 +112,12 @@ def test_objects_without_debug_info_beside_others(toolchain: Toolchain, tmp_path
 def test_an_earlier_unit_is_found_and_replaced(tmp_path: Path) -> None:
     link = build(tmp_path, LLD, SOURCES, flags=("-g0",))
     with Image.open(link.image) as image:
-        fresh = make_synthetic_unit(image, DebugInfo.open(image), [("a", False), ("b", False)])
+        fresh = make_synthetic_unit(image, open_debug(image), [("a", False), ("b", False)])
     run_pass(str(link.image), Options())
     with Image.open(link.image) as image:
-        again = make_synthetic_unit(image, DebugInfo.open(image), [("a", False), ("b", False)])
+        again = make_synthetic_unit(image, open_debug(image), [("a", False), ("b", False)])
         assert again == fresh
-        assert make_synthetic_unit(image, DebugInfo.open(image), []).info_keep_bytes == fresh.info_keep_bytes
+        assert make_synthetic_unit(image, open_debug(image), []).info_keep_bytes == fresh.info_keep_bytes
     assert fresh.dies == (fresh.info_keep_bytes + fresh.info.index(b"\x02a\0a\0"), fresh.dies[1])
 
 
@@ -125,7 +125,7 @@ def test_names_of_any_bytes_are_kept(tmp_path: Path) -> None:
     path = Path(shutil.copy(SHOP / "shop.gold", tmp_path))
     names = ["plain", "_Z3foov", "\udcff\udc80", "é", "", "x" * 70_000]
     with Image.open(path) as image:
-        unit = make_synthetic_unit(image, DebugInfo.open(image), [(name, False) for name in names])
+        unit = make_synthetic_unit(image, open_debug(image), [(name, False) for name in names])
         assert unit.info_keep_bytes == len(image.contents(".debug_info"))
     assert len(unit.dies) == len(names) and list(unit.dies) == sorted(set(unit.dies))
     assert b"_Z3foov\0foo()\0" in unit.info and b"\xff\x80\0" in unit.info
@@ -135,7 +135,7 @@ def test_names_of_any_bytes_are_kept(tmp_path: Path) -> None:
 def test_foreign_names_of_the_last_unit_are_not_ours(tmp_path: Path) -> None:
     path = Path(shutil.copy(SHOP / "shop.gold", tmp_path))
     with Image.open(path) as image:
-        debug = DebugInfo.open(image)
+        debug = open_debug(image)
         assert resolve(debug, debug.units[:0, 0]).root.tolist() == []
         assert make_synthetic_unit(image, debug, [("f", False)]).abbrev_keep_bytes == len(
             image.contents(".debug_abbrev")

@@ -12,8 +12,8 @@ import os
 from pathlib import Path
 
 from icf.dwarf.columns import AT_INSTRUCTION, NO_CALLER, OFFSET, TAIL_CALL
+from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
-from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.tables.callunit import Dialect, unit_header
 from linkpass.rewrite.edits import SectionEdit
@@ -26,7 +26,7 @@ def compiler_table(path: Path, dialect: Dialect, *, dwarf64: bool = False, addre
     offset_size = 8 if dwarf64 else 4
     site_size = offset_size if dialect is Dialect.GCC else address_size
     with Image.open(path) as image:
-        debug = DebugInfo.open(image, restore=False)
+        debug = open_debug(image, restore=False)
         sites = scan_functions(debug).sites
         caller_units = debug.unit_of(sites.caller)
         entries: dict[int, bytearray] = {}

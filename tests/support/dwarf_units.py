@@ -20,6 +20,7 @@ import numpy as np
 
 from icf.dwarf import _abbrev, _ranges, _scan, _tombstones, _unit_headers
 from icf.dwarf.dies import Dies, read_dies, resolve
+from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -100,7 +101,7 @@ def uncompiled_kernels() -> Iterator[None]:
         "icf.dwarf.units.compile_tables": _PURE[_abbrev].compile_tables,
         "icf.dwarf.units.unit_headers": _PURE[_unit_headers].unit_headers,
         "icf.dwarf.units.scan": _PURE[_scan].scan,
-        "icf.dwarf.units.patch_tombstones": _PURE[_tombstones].patch_tombstones,
+        "icf.dwarf.opening.patch_tombstones": _PURE[_tombstones].patch_tombstones,
         "icf.dwarf.scan._ranges": _PURE[_ranges],
     }
     patches = [patch(name, function) for name, function in replaced.items()]
@@ -134,7 +135,7 @@ class Reading:
 
 def read_once(image: Image, more: Sequence[int] = ()) -> Reading:
     """All functions, call sites, the DIEs of both and those at `more`, their names, the units and their errors."""
-    debug = DebugInfo.open(image)
+    debug = open_debug(image)
     scan = scan_functions(debug, 1)
     f, s = scan.functions, scan.sites
     asked = np.unique(np.concatenate([f.die, s.origin, np.array(more, np.uint64)]))

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from icf.aliases import kin
+from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
-from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.tables.icftable import parse_icf
 from icf.tables.place import file_with_tables
@@ -122,7 +122,7 @@ def _places(folded: Path, unfolded: Path, bodies: Sequence[Located]) -> tuple[li
         starts_of.setdefault(key.partition("@")[0], set()).update(starts)
     die_of = _dies(folded)
     with Image.open(unfolded) as image:
-        functions = scan_functions(DebugInfo.open(image)).functions
+        functions = scan_functions(open_debug(image)).functions
         is_first = functions.part == 0
         start_of_die = dict(zip(functions.die[is_first].tolist(), functions.low[is_first].tolist(), strict=True))
     places = []

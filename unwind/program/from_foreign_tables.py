@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from icf.code.branches import find_branches
+from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import Scan, scan_functions
-from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.folds.calltable import CallTable, DirectBranches
 from icf.folds.classes import Fold, FoldFinder
@@ -35,7 +35,7 @@ def load_foreign(image: Image, exports: Exports | None = None, linkage: Linkage 
     """The program; `dropped_records` counts what the machine code contradicts."""
     file = file_with_tables(image)
     calls = parse_dcall(file.contents(".debug_dcall"), file.path)
-    debug = DebugInfo.open(image)
+    debug = open_debug(image)
     scan = scan_functions(debug)
     functions = scan.functions
     bodies = find_bodies(image, functions)

@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 
 from icf.dwarf import inlines
 from icf.dwarf.inlines import InlineScan, scan_inlines
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.opening import open_debug
 from icf.elf.image import Image
 from tests.support.dwarf_programs import build
 from tests.support.dwarf_units import uncompiled_kernels
@@ -97,7 +97,7 @@ def test_programs(compiler: str, flags: tuple[str, ...]) -> None:
     expected = truth(path)
     assert expected
     with Image.open(path) as image:
-        debug = DebugInfo.open(image, inlines=True)
+        debug = open_debug(image, inlines=True)
         for threads in (1, 2):
             scan = scan_inlines(debug, threads)
             assert sorted(plain(scan), key=repr) == sorted(expected, key=repr)
@@ -107,13 +107,13 @@ def test_programs(compiler: str, flags: tuple[str, ...]) -> None:
             assert (functions.last_node - functions.first_node).tolist() == counts.tolist()
         if flags in (("-O2", "-gdwarf-5"), ("-O2", "-gdwarf-2")):
             with uncompiled_kernels():
-                assert plain(scan_inlines(DebugInfo.open(image, inlines=True), 1)) == plain(scan)
+                assert plain(scan_inlines(open_debug(image, inlines=True), 1)) == plain(scan)
 
 
 def test_functions_within_functions_and_small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     path = build("gcc", ("-O2", "-gdwarf-5"))
     with Image.open(path) as image:
-        debug = DebugInfo.open(image, inlines=True)
+        debug = open_debug(image, inlines=True)
         whole = plain(scan_inlines(debug, 1))
 
         class Small(inlines._Scratch):
@@ -127,7 +127,7 @@ def test_functions_within_functions_and_small_buffers(monkeypatch: pytest.Monkey
 
 def test_no_debug_information(tmp_path: Path) -> None:
     with Image.open(ROOT / "testdata/shop/shop.gold") as image:
-        debug = DebugInfo.open(image, inlines=True)
+        debug = open_debug(image, inlines=True)
         debug.units = debug.units[:0]
         scan = scan_inlines(debug)
         assert len(scan.functions.die) == len(scan.nodes.origin) == len(scan.node_ranges.low) == 0

@@ -9,7 +9,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from icf.dwarf.line import LineProgram, LineSections, choose_sequence
+from icf.dwarf.line import LineProgram, LineSections
+from icf.dwarf.line_choice import choose_sequence
 from tests.support.line_lookup import lookup, read_line_program
 from tests.support.line_tables import function, unit
 from tests.support.link import compile_object, link, run, tool

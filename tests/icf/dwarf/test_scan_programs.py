@@ -28,6 +28,7 @@ from icf.dwarf.columns import (
     VERSION,
 )
 from icf.dwarf.dies import read_dies, resolve
+from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -56,7 +57,7 @@ def check(path: Path, *, truth: Truth | None = None) -> Truth:
     """Compare all that is read with pyelftools; gives what it found."""
     truth = truth or read_truth(path)
     with Image.open(path) as image:
-        debug = DebugInfo.open(image)
+        debug = open_debug(image)
         for threads in (1, 2):
             scan = scan_functions(debug, threads)
             f, s = scan.functions, scan.sites
@@ -119,7 +120,7 @@ SPLIT = [
 def described(path: Path) -> tuple[list[Any], list[Any]]:
     """Functions and call sites by name, wherever they are described."""
     with Image.open(path) as image:
-        debug = DebugInfo.open(image)
+        debug = open_debug(image)
         scan = scan_functions(debug)
         assert debug.errors() == [] and debug.missing == []
         f, s = scan.functions, scan.sites
@@ -244,7 +245,7 @@ def test_restored_addresses(tmp_path: Path, compiler: str, version: int, compres
     assert set(_low_of(overwritten, *FOLDED).values()) > {0}
     assert len(set(_low_of(truth, *FOLDED).values())) == 1
     with Image.open(path) as image:
-        plain = DebugInfo.open(image, restore=False)
+        plain = open_debug(image, restore=False)
         assert plain.restored == {} and (scan_functions(plain).functions.low == 0).any()
 
 
@@ -254,7 +255,7 @@ def test_gold_writes_the_address_of_the_kept_body() -> None:
     (low,) = set(_low_of(truth, *FOLDED).values())
     assert low
     with Image.open(path) as image:
-        assert DebugInfo.open(image).restored == {}
+        assert open_debug(image).restored == {}
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -265,7 +266,7 @@ def test_dwz(tmp_path: Path, version: int) -> None:
     run(tool("dwz"), out)
     truth = check(out)
     with Image.open(out) as image:
-        debug = DebugInfo.open(image)
+        debug = open_debug(image)
         assert len(debug.units) > 3
     start_of = {die: truth.units[unit]["offset"] for die, *_, unit in truth.functions}
     assert any(truth.named[die].root < start for die, start in start_of.items())

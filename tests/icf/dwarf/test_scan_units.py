@@ -9,7 +9,8 @@ import pytest
 
 from icf.dwarf.columns import OFFSET
 from icf.dwarf.dies import read_dies
-from icf.dwarf.units import MAX_DEPTH, DebugInfo
+from icf.dwarf.opening import open_debug
+from icf.dwarf.units import MAX_DEPTH
 from icf.errors import FormatError
 from tests.support.dwarf_units import (
     ADDR_BASE,
@@ -187,7 +188,7 @@ def test_endless_attributes_are_refused() -> None:
 def test_overlapping_abbreviation_tables_cost_no_more_than_their_size() -> None:
     one = table((1, SUBPROGRAM, False, [(0x3F, 0x19)] * 4000))
     image = image_of({".debug_info": b"".join(unit(b"", abbrev=3 + 2 * n) for n in range(4000)), ".debug_abbrev": one})
-    debug = DebugInfo.open(image)
+    debug = open_debug(image)
     assert len(debug.errors()) > 3900  # refused or not, it took no time
 
 
@@ -221,10 +222,10 @@ def test_padding_and_empty_units() -> None:
 @pytest.mark.parametrize("count", [1023, 1024, 1025, 3000])
 def test_many_units(count: int) -> None:
     """More than the first guess of the number; rows that are shorter than any unit, too."""
-    found = DebugInfo.open(image_of({".debug_info": GOOD * count, ".debug_abbrev": ABBREV}))
+    found = open_debug(image_of({".debug_info": GOOD * count, ".debug_abbrev": ABBREV}))
     assert found.unit_count == count
     assert found.units[:, OFFSET].tolist() == list(range(0, count * len(GOOD), len(GOOD)))
-    short = DebugInfo.open(image_of({".debug_info": (u32(1) + b"\0") * count + GOOD, ".debug_abbrev": ABBREV}))
+    short = open_debug(image_of({".debug_info": (u32(1) + b"\0") * count + GOOD, ".debug_abbrev": ABBREV}))
     assert short.unit_count == count + 1 and len(short.errors()) == count
 
 
@@ -428,7 +429,7 @@ def test_shared_range_lists_cost_no_more_than_their_size() -> None:
     image = image_of({".debug_info": body, ".debug_abbrev": abbrev, ".debug_ranges": ranges})
     from icf.dwarf.scan import scan_functions
 
-    assert len(scan_functions(DebugInfo.open(image), 1).functions.die) <= count
+    assert len(scan_functions(open_debug(image), 1).functions.die) <= count
 
 
 def test_functions_and_sites_that_do_not_fit_the_first_buffers() -> None:
@@ -438,7 +439,7 @@ def test_functions_and_sites_that_do_not_fit_the_first_buffers() -> None:
     many = unit(HEAD + (function(b"f", code=3) + site(5, 15) * 3 + b"\0") * 40_000 + b"\0")
     image = image_of({".debug_info": GOOD + many + GOOD, ".debug_abbrev": ABBREV})
     for threads in (1, 2):
-        scan = scan_functions(DebugInfo.open(image), threads)
+        scan = scan_functions(open_debug(image), threads)
         assert len(scan.functions.die) == 40_002 and len(scan.sites.pc) == 120_000
         assert np.array_equal(scan.sites.caller, np.repeat(scan.functions.die[1:-1], 3))
 

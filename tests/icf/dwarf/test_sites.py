@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.sites import Site, read_sites
-from icf.dwarf.units import DebugInfo
 from tests.support.dwarf_units import (
     CALL_ORIGIN,
     CALL_PC,
@@ -57,11 +57,11 @@ def tail_site(call_pc: int, origin: int) -> bytes:
 def read(*functions: bytes, dies: list[int] | None = None) -> dict[int, list[Site]]:
     """By both builds of the kernel; of all functions with code if `dies` are not given."""
     image = image_of({".debug_info": unit(b"\x01" + b"".join(functions) + END), ".debug_abbrev": DECLARATIONS})
-    debug = DebugInfo.open(image)
+    debug = open_debug(image)
     wanted = scan_functions(debug, 1).functions.die.tolist() if dies is None else dies
     found = read_sites(debug, wanted)
     with uncompiled_kernels():
-        assert read_sites(DebugInfo.open(image), wanted) == found
+        assert read_sites(open_debug(image), wanted) == found
     assert debug.errors() == []
     return found
 
@@ -114,6 +114,6 @@ def test_more_sites_than_the_first_arrays_hold() -> None:
 def test_a_function_that_ends_early_has_no_sites_and_its_unit_stays_as_it_is() -> None:
     cut = b"\x02" + u64(0x1000) + site(0x1005, 0xC)  # neither the function nor the unit's DIE is closed
     image = image_of({".debug_info": unit(b"\x01" + cut), ".debug_abbrev": DECLARATIONS})
-    debug = DebugInfo.open(image)
+    debug = open_debug(image)
     assert read_sites(debug, [0x0D]) == {0x0D: []}
     assert not np.any(debug.units[:, 8])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.opening import open_debug
 from icf.dwarf.variables import find_defined
 from icf.elf.image import Image
 from tests.support.link import run, tool
@@ -35,5 +35,5 @@ def test_what_units_define(tmp_path: Path, compiler: str, version: int) -> None:
         symbols = image.symbols
         rows = {name: row for row, name in enumerate(symbols.names(list(range(symbols.count))))}
         vaddrs = {name: int(symbols.value[rows[name]]) for name in ("ours", "theirs", "_ZL6hidden")}
-        found = find_defined(image, DebugInfo.open(image), np.array(sorted(vaddrs.values()), np.uint64))
+        found = find_defined(image, open_debug(image), np.array(sorted(vaddrs.values()), np.uint64))
     assert set(found.tolist()) == {vaddrs["ours"], vaddrs["_ZL6hidden"]}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 from struct import pack
 
@@ -196,35 +194,6 @@ def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
     os.truncate(path, 1 << 38)
     with Image.open(path) as image:
         assert bytes(image.contents(".debug_info")) == b"info" and bytes(image.data[-2:]) == b"\0\0"
-
-
-def test_closing_waits_for_who_reads_in_the_background(tmp_path: Path) -> None:
-    """Whoever closes an image may write the file again."""
-    path = tmp_path / "image"
-    path.write_bytes(Elf().build())
-    begun = threading.Event()
-
-    def read(image: Image) -> int:
-        begun.set()
-        time.sleep(0.2)
-        return sum(image.data[-64:])
-
-    with Image.open(path) as image:
-        total = image.in_background(read)
-        begun.wait()
-    assert total.done() and total.result() == sum(path.read_bytes()[-64:])
-
-
-def test_who_is_asked_to_end_does_not_wait(tmp_path: Path) -> None:
-    """What is read in the background may wait for a lock of this thread's, which then is never released."""
-    path, released = tmp_path / "image", threading.Event()
-    path.write_bytes(Elf().build())
-    with pytest.raises(KeyboardInterrupt), Image.open(path) as image:
-        waiting = image.in_background(lambda _: released.wait(60))
-        raise KeyboardInterrupt
-    assert not waiting.done()
-    released.set()
-    assert waiting.result()
 
 
 def test_opening_imports_nothing_heavy() -> None:

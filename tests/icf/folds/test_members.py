@@ -7,7 +7,7 @@ from struct import pack
 
 import pytest
 
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.opening import open_debug
 from icf.elf.image import Image
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember, Group, Named, Told, match
@@ -27,7 +27,7 @@ def identities(tmp_path: Path) -> Identities:
         info += pack("<IHIB", UNIT_BYTES - 4, 4, 0, 8) + body.ljust(UNIT_BYTES - 11, b"\0")
     path = tmp_path / "a.out"
     path.write_bytes(Elf([Part(".debug_info", content=info), Part(".debug_abbrev", content=abbrev)]).build())
-    return Identities(DebugInfo.open(Image.open(path)))
+    return Identities(open_debug(Image.open(path)))
 
 
 def group(linkage: str, name: str, *dies: int, external: bool = True, kept: bool = False) -> Group:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from icf.dwarf.inlines import scan_inlines
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.opening import open_debug
 from icf.elf.image import Image
 from tests.support.dwarf_programs import build
 from tests.support.link import run, tool
@@ -45,7 +45,7 @@ def test_bodies_at(tmp_path: Path) -> None:
 
 def test_a_tree_is_not_written_thousands_of_times() -> None:
     with Image.open(build("gcc", ("-O2", "-gdwarf-5"))) as image:
-        scan = scan_inlines(DebugInfo.open(image, inlines=True), 1)
+        scan = scan_inlines(open_debug(image, inlines=True), 1)
     counts = scan.functions.last_node - scan.functions.first_node
     function = int(np.argmax(counts))
     once = np.arange(len(counts))

@@ -6,7 +6,7 @@ import numpy as np
 
 from icf.dwarf.inlines import scan_inlines
 from icf.dwarf.line import LineSections
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.opening import open_debug
 from tests.support.dwarf_units import (
     CU,
     HIGH_PC,
@@ -43,11 +43,11 @@ def test_stated() -> None:
         dies += b"\x02" + u64(low) + u32(16) + u32(at)
     dies += b"\x03" + u64(0x1000) + u32(16) + b"\0"
     image = image_of({".debug_info": unit(dies), ".debug_abbrev": abbrev})
-    scan = scan_inlines(DebugInfo.open(image, inlines=True))
+    scan = scan_inlines(open_debug(image, inlines=True))
     wanted = [OFFSETS[1], OFFSETS[0], OFFSETS[0] + 1, OFFSETS[0], OFFSETS[3], 0xFFFFFFFF]
     assert scan.functions.sequence_at.tolist() == [*(offset + 1 for offset in wanted), 0]
     with uncompiled_kernels():
-        again = scan_inlines(DebugInfo.open(image, inlines=True))
+        again = scan_inlines(open_debug(image, inlines=True))
         assert again.functions.sequence_at.tolist() == scan.functions.sequence_at.tolist()
     program = read_line_program(LineSections(LINE, b"", b"", "a.out"), 0)
     assert program.sequences.offset.tolist() == OFFSETS

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.dwarf.inlines import scan_inlines
+from icf.dwarf.opening import open_debug
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.errors import IcfError
@@ -55,7 +56,7 @@ def _open_debug(image: Image) -> DebugInfo | None:
     if image.debug.section(".debug_info") is None:
         return None
     try:
-        return DebugInfo.open(image, inlines=True)
+        return open_debug(image, inlines=True)
     except IcfError as error:
         if error.hint:  # there is a way to read it
             warn(f"{error}: lines are not known", error.hint)

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.inlines import InlineScan
-from icf.dwarf.line import LineProgram, choose_sequence
+from icf.dwarf.line import LineProgram
+from icf.dwarf.line_choice import choose_sequence
 from icf.dwarf.line_order import sequences_in_order
 from icf.dwarf.units import DebugInfo
 
