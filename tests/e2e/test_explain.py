@@ -34,11 +34,11 @@ def test_the_facts_of_each_frame(workshop: Workshop) -> None:
         """\
 #1  @2  apples(int)  [unique, relocation]
         - 2 functions share the body at @3: pears(int), apples(int)
-        - main calls wash_apples(int) before @4 (relocation), which jumps on to the body
-        - fell: pears(int): that call does not lead to it
+        - main calls wash_apples(int) before @4 (relocation), which tail-calls into this body
+        - excluded pears(int): not reachable from that call
     @5  wash_apples(int)  [unique, tail call]
         - entered by the call before @4
-        - every way from the call to the frame leads through it, by its jump at @5
+        - every path from the call to the frame leads through it, by its jump at @5
 #2  @4  main
         - the body at @6 has one function
 """,
@@ -46,7 +46,7 @@ def test_the_facts_of_each_frame(workshop: Workshop) -> None:
 #1  @2  pears(int)  [unique, decoded]
         - 2 functions share the body at @3: pears(int), apples(int)
         - main calls through a pointer before @9
-        - fell: apples(int): none leads to it: its address is not taken, no vtable has it
+        - excluded apples(int): no pointer leads to it: its address is not taken, and no vtable has it
 #2  @9  main
         - the body at @6 has one function
 """,

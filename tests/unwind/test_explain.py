@@ -49,11 +49,11 @@ def test_a_record_and_a_tail_call() -> None:
     assert explained(program, pc(0), ret(2), None) == [
         "#0  0x0000000000001008  b0m1  [unique, table]",
         "        - 2 functions share the body at 0x1000: b0m0, b0m1",
-        "        - b2m0 calls b1m1 before 0x3010 (table), which jumps on to the body",
-        "        - fell: b0m0: that call does not lead to it",
+        "        - b2m0 calls b1m1 before 0x3010 (table), which tail-calls into this body",
+        "        - excluded b0m0: not reachable from that call",
         "    0x0000000000002800  b1m1  [unique, tail call]",
         "        - entered by the call before 0x3010",
-        "        - every way from the call to the frame leads through it, by its jump at 0x2800",
+        "        - every path from the call to the frame leads through it, by its jump at 0x2800",
         "#1  0x0000000000003010  b2m0",
         "        - the body at 0x3000 has one function",
         "#2                   ?  [unknown: outside of the image]",
@@ -66,11 +66,11 @@ def test_a_frame_further_in_names_its_caller() -> None:
         "#0  0x0000000000001008  b0m0  [unique, table]",
         "        - 2 functions share the body at 0x1000: b0m0, b0m1",
         "        - b1m0 calls b0m0 before 0x2010 (table)",
-        "        - fell: b0m1: that call does not lead to it",
+        "        - excluded b0m1: not reachable from that call",
         "#1  0x0000000000002010  b1m0  [unique, table]",
         "        - 2 functions share the body at 0x2000: b1m0, b1m1",
-        "        - nothing is known of its caller",
-        "        - fell: b1m1: its call before 0x2010 does not lead to b0m0",
+        "        - its caller is not known",
+        "        - excluded b1m1: its call before 0x2010 does not lead to b0m0",
     ]
 
 
@@ -80,7 +80,7 @@ def test_several_callers() -> None:
         "2 functions share the body at 0x1000: b0m0, b0m1",
         "b1m0 calls b0m0 before 0x2010 (table)",
         "b1m1 calls b0m1 before 0x2010 (table)",
-        "left: b0m0, b0m1: its caller is one of several",
+        "possible: b0m0, b0m1: its caller is one of several",
     ]
 
 
@@ -105,19 +105,19 @@ def test_what_the_code_says_where_there_is_no_record() -> None:
 def test_pointers_lead_to_marked_functions_only() -> None:
     classes = [fold(0, 3, MARKED, marks=[NONE, TAKEN, VIRTUAL]), fold(1, 1)]
     program = Program(classes, code=ListedCode({ret(1): INDIRECT}))
-    fell = "fell: b0m0: none leads to it: its address is not taken, no vtable has it"
+    excluded = "excluded b0m0: no pointer leads to it: its address is not taken, and no vtable has it"
     assert facts_of(program, 0, pc(0), ret(1)) == [
         "3 functions share the body at 0x1000: b0m0, b0m1, b0m2",
         "b1m0 calls through a pointer before 0x2010",
-        fell,
-        "left: b0m1, b0m2: indirect call before 0x2010",
+        excluded,
+        "possible: b0m1, b0m2: indirect call before 0x2010",
     ]
     assert facts_of(program, 1, pc(1), ret(0), None)[1:3] == [
         "called from outside of the image, through a pointer",
-        "fell: b0m0: nothing outside has its address",
+        "excluded b0m0: nothing outside has its address",
     ]
     assert facts_of(Program([fold(0, 2)]), 1, pc(0), ret(0), None)[1] == (
-        "called from outside of the image, which may be any of them"
+        "called from outside of the image, so all of them are possible"
     )
 
 
@@ -134,17 +134,19 @@ def test_slots_and_vtable_pointers() -> None:
     assert explained(program, pc(0), ret(1))[3:6] == [
         "        - 3 functions share the body at 0x1000: b0m0, b0m1, b0m2",
         f"        - {by_slot}",
-        "        - fell: b0m2: a vtable does not have it in slot 2, nor does what is there jump on to it",
+        "        - excluded b0m2: a vtable does not have it in slot 2, and the function there does not tail-call it",
     ]
     assert explained(program, pc(0), ret(1), vptr=0x90110)[:5] == [
         "#0  0x0000000000001008  b0m1  [unique, vptr]",
         "        - 3 functions share the body at 0x1000: b0m0, b0m1, b0m2",
         "        - its object's vtable pointer is 0x90110",
         f"        - {by_slot}",
-        "        - fell: b0m0, b0m2: that vtable does not have it in slot 2, nor does what is there jump on to it",
+        "        - excluded b0m0, b0m2: that vtable does not have it in slot 2, and the function there does not tail-call"
+        " it",
     ]
     assert explained(program, pc(0), ret(1), vptr=0x7777)[4] == (
-        "        - its object's vtable pointer is 0x7777: not used: no table lists it, or it may have moved since"
+        "        - its object's vtable pointer is 0x7777: not used: the tables do not list it, or it may have changed"
+        " since"
     )
 
 
@@ -152,8 +154,8 @@ def test_a_contradiction() -> None:
     program = Program([fold(0, 2), fold(1, 2), fold(2, 1)], [call((1, 0), (2, 0)), call((1, 1), (2, 0))])
     assert facts_of(program, 0, pc(0), ret(1)) == [
         "2 functions share the body at 0x1000: b0m0, b0m1",
-        "each of b1m0, b1m1 calls b2m0 before 0x2010 (table), which does not jump on to the body",
-        "nothing possible at 0x2010 calls a function at 0x1008: one of the two is not what it seems; "
+        "each of b1m0, b1m1 calls b2m0 before 0x2010 (table), which does not tail-call into this body",
+        "nothing possible at 0x2010 calls a function at 0x1008: the two frames do not fit together; "
         "each is resolved alone",
     ]
 
@@ -165,7 +167,7 @@ def test_thousands_of_candidates_are_counted() -> None:
     assert facts_of(program, 0, pc(0), ret(1)) == [
         "2,000 functions share the body at 0x1000: b0m0, b0m1, b0m2, b0m3 and 1,996 more, and maybe others",
         "b1m0 calls through a pointer before 0x2010",
-        "left: b0m0, b0m1, b0m2, b0m3 and 1,997 more: indirect call before 0x2010",
+        "possible: b0m0, b0m1, b0m2, b0m3 and 1,997 more: indirect call before 0x2010",
     ]
 
 
@@ -194,6 +196,9 @@ def test_whoever_is_no_candidate_any_more_is_said_to_have_fallen(data: st.DataOb
             continue
         left = {answer.linkage_name} if answer.linkage_name else set(answer.candidates)
         fallen = {demangle(member.name) for member in answer.body.members} - {demangle(name or "") for name in left}
-        lines = [fact for fact in facts if fact.startswith("fell: ")]
-        told = [re.match("fell: (.*?): (?:that|none|nothing|its call|a vtable)", line) for line in lines]
+        lines = [fact for fact in facts if fact.startswith("excluded ")]
+        told = [
+            re.match("excluded (.*?): (?:not reachable|that|no pointer|nothing|its call|a vtable)", line)
+            for line in lines
+        ]
         assert fallen == {name for match in told if match for name in match[1].split(", ")} - {_UNLISTED}

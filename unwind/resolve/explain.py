@@ -1,17 +1,17 @@
-"""Why an answer is what it is: for each frame what was known, which record and which rule applied, and who fell.
+"""Explain an answer: for each frame what was known, which record and rule applied, and which candidates were excluded.
 
 One fact a line, for a reader who does not trust the answer and wants to look it up (`icf dump`, objdump):
 
     #0  0x0000000000001d28  apples(int)  [unique, relocation]
             - 2 functions share the body at 0x1d20: pears(int), apples(int)
-            - main calls wash_apples(int) before 0x1e37 (relocation), which jumps on to the body
-            - fell: pears(int): that call does not lead to it
+            - main calls wash_apples(int) before 0x1e37 (relocation), which tail-calls into this body
+            - excluded pears(int): not reachable from that call
         0x0000000000001d38  wash_apples(int)  [unique, tail call]
             - entered by the call before 0x1e37
-            - every way from the call to the frame leads through it, by its jump at 0x1d38
+            - every path from the call to the frame leads through it, by its jump at 0x1d38
 
-The facts are worked out again from the records, for the stacks that somebody wants explained; what the resolver
-concluded is taken from its own steps, so that an explanation is never of another answer than the one that was given.
+The facts are computed again from the records, only for stacks that are explained. The conclusions are those of the
+resolver's own steps, so an explanation always belongs to the answer that was given.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHOWN = 4  # names in a line
 
 
 def explain(resolver: Resolver, stack: Stack, answers: Answers) -> Facts:
-    """The facts behind the answers of `resolver` to `stack`."""
+    """Return the facts behind the answers of `resolver` to `stack`."""
     steps = resolver.steps(stack.addresses, stack.vptrs, stack.exact)
     vptrs = dict(stack.vptrs)
     found: Facts = []
@@ -60,19 +60,19 @@ def _of_frame(
     if vptr:
         facts.append(_of_vptr(vptr, step, body))
     if step.relation is None or step.caller is None:
-        outside = "called from outside of the image, which may be any of them"
-        facts.append("nothing is known of its caller" if step.caller is None else outside)
+        outside = "called from outside of the image, so all of them are possible"
+        facts.append("its caller is not known" if step.caller is None else outside)
     else:
         calls, why_not = _calls(step, callers)
         facts += calls
-        if fell := body.domain & ~step.possible:
-            facts.append(f"fell: {_names(body, fell)}: {why_not}")
+        if excluded := body.domain & ~step.possible:
+            facts.append(f"excluded {_names(body, excluded)}: {why_not}")
     if answer.verdict is Verdict.CONTRADICTED:
-        return [*facts, f"{answer.reason}: one of the two is not what it seems; each is resolved alone"]
-    if fell := step.possible & ~left:
-        facts.append(f"fell: {_names(body, fell)}: {_not_inwards(step, inner)}")
+        return [*facts, f"{answer.reason}: the two frames do not fit together; each is resolved alone"]
+    if excluded := step.possible & ~left:
+        facts.append(f"excluded {_names(body, excluded)}: {_not_inwards(step, inner)}")
     if left & (left - 1):
-        facts.append(f"left: {_names(body, left)}: {answer.reason or 'of one name'}")
+        facts.append(f"possible: {_names(body, left)}: {answer.reason or 'of one name'}")
     return facts
 
 
@@ -81,11 +81,11 @@ def _of_vptr(vptr: int, step: Step, body: Body) -> str:
     fact = f"its object's vtable pointer is {vptr:#x}" + (f", {name}" if name else "")
     if step.vptr:
         return fact
-    return f"{fact}: not used: no table lists it, or it may have moved since"
+    return f"{fact}: not used: the tables do not list it, or it may have changed since"
 
 
 def _calls(step: Step, callers: int) -> tuple[list[str], str]:
-    """How the frame was called, and what kept the candidates that fell from being called so."""
+    """Return how the frame was called, and why the excluded candidates were not called so."""
     body, caller = step.body, step.caller
     assert body is not None and caller is not None and step.relation is not None
     if caller.body is None or caller.address is None:
@@ -103,7 +103,11 @@ def _calls(step: Step, callers: int) -> tuple[list[str], str]:
     facts, why_not = [], []
     for (node, evidence), by in list(means.items())[:_SHOWN]:
         callee_body, callee_idx = program.candidates[node]
-        jumps_on = "which jumps on to the body" if step.relation.forward(by) else "which does not jump on to the body"
+        jumps_on = (
+            "which tail-calls into this body"
+            if step.relation.forward(by)
+            else "which does not tail-call into this body"
+        )
         facts.append(
             f"{_each(caller.body, by)} calls {_names(callee_body, 1 << callee_idx)} {where} ({evidence.name.lower()})"
             + (f", {jumps_on}" if callee_body is not body else "")
@@ -111,7 +115,7 @@ def _calls(step: Step, callers: int) -> tuple[list[str], str]:
     if len(means) > _SHOWN:
         facts.append(f"{len(means) - _SHOWN} more records of other callers")
     if means:
-        why_not.append("that call does not lead to it")
+        why_not.append("not reachable from that call")
     if unrecorded:
         fact, reason = _unrecorded(step, return_address, where)
         facts.append(f"{_each(caller.body, unrecorded)} {fact}")
@@ -120,7 +124,7 @@ def _calls(step: Step, callers: int) -> tuple[list[str], str]:
 
 
 def _unrecorded(step: Step, return_address: int, where: str) -> tuple[str, str]:
-    """What the code before a return address says, and why some candidates do not fit it."""
+    """Return what the code before a return address shows, and why some candidates do not fit it."""
     assert step.caller is not None and step.caller.body is not None and step.body is not None
     program = step.caller.body.program
     site = program.code.call_site(return_address)
@@ -129,15 +133,21 @@ def _unrecorded(step: Step, return_address: int, where: str) -> tuple[str, str]:
         if target is step.body:
             return f"calls the body {where}, and no record says which function of it", ""
         called = _names(target, target.listed) if target else "no function"
-        return f"calls {called} at {site.target + program.bias:#x} {where} (decoded)", "that does not jump on to it"
+        return (
+            f"calls {called} at {site.target + program.bias:#x} {where} (decoded)",
+            "that function does not tail-call it",
+        )
     if site.kind is SiteKind.IMPORT:
-        return f"calls the import {demangle(site.symbol)} {where} (decoded)", "that name does not lead to it"
+        return f"calls the import {demangle(site.symbol)} {where} (decoded)", "not reachable by that name"
     if site.kind is SiteKind.INDIRECT:
         call = program.slot_calls.get(return_address)
         if call is None:
-            return f"calls through a pointer {where}", "none leads to it: its address is not taken, no vtable has it"
+            return (
+                f"calls through a pointer {where}",
+                "no pointer leads to it: its address is not taken, and no vtable has it",
+            )
         table = "that vtable" if step.vptr else "a vtable"
-        why_not = f"{table} does not have it in slot {call.slot}, nor does what is there jump on to it"
+        why_not = f"{table} does not have it in slot {call.slot}, and the function there does not tail-call it"
         return f"calls by slot {call.slot} of a vtable {where} ({call.evidence.name.lower()})", why_not
     return f"may call anything: {site.kind.value} {where}", ""
 
@@ -160,9 +170,9 @@ def _of_missing(missing: Iterable[FrameAnswer], idx: int, inner: Step) -> list[s
     elif frames[idx + 1].address is not None:
         facts.append(f"entered by the jump at {frames[idx + 1].address:#x}")
     jump = "one of several jumps" if frames[idx].address is None else f"its jump at {frames[idx].address:#x}"
-    facts.append(f"every way from the call to the frame leads through it, by {jump}")
+    facts.append(f"every path from the call to the frame leads through it, by {jump}")
     if frames[idx].candidates:
-        facts.append(f"left: {_listed(frames[idx].candidates)}: {frames[idx].reason}")
+        facts.append(f"possible: {_listed(frames[idx].candidates)}: {frames[idx].reason}")
     return facts
 
 
