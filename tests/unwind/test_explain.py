@@ -141,8 +141,8 @@ def test_slots_and_vtable_pointers() -> None:
         "        - 3 functions share the body at 0x1000: b0m0, b0m1, b0m2",
         "        - its object's vtable pointer is 0x90110",
         f"        - {by_slot}",
-        "        - excluded b0m0, b0m2: that vtable does not have it in slot 2, and the function there does not tail-call"
-        " it",
+        "        - excluded b0m0, b0m2: that vtable does not have it in slot 2, and the function there does not"
+        " tail-call it",
     ]
     assert explained(program, pc(0), ret(1), vptr=0x7777)[4] == (
         "        - its object's vtable pointer is 0x7777: not used: the tables do not list it, or it may have changed"
