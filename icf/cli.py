@@ -47,6 +47,7 @@ VERBS: dict[str, Verb] = {
     "link": Verb("linkpass.cmd_link", "run a link command, then the pass"),
     "verify": Verb("linkpass.cmd_verify", "check the tables of an image against its machine code"),
     "dump": Verb("icf.cmd_dump", "print the tables of an image"),
+    "graph": Verb("unwind.cmd_graph", "write the call graph over merged functions"),
     "cache": Verb("unwind.cmd_cache", "build, list, verify and prune the symbol cache"),
     "resolve": Verb("unwind.cmd_resolve", "name the function of each frame of a stack"),
     "symbolize": Verb("unwind.cmd_symbolize", "print names, inlined functions and lines of addresses"),

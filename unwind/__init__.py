@@ -4,7 +4,7 @@
     program/     what one image says: bodies, call-site records, code
     symcache/    one file per image that answers for every address: format, reader, builder, store
     process/     images at run-time addresses: modules, processes that run (live/), functions made at run time (jit/)
-    graph/       calls as a networkx graph
+    callgraph/   calls as a networkx graph
     symbolize/   addresses to names, inlined functions and lines; how other tools ask and answer
     disasm/      machine code with what its calls mean
     resolve/     stacks to answers: chain finds what fits all frames, relations what a call allows, vptrs which vtable
@@ -25,6 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from unwind.callgraph.calls import graph as graph
     from unwind.resolve.resolver import Resolver as Resolver
     from unwind.symbolize.symbolizer import Symbolizer as Symbolizer
     from unwind.symcache.reader.symcache import SymCache as SymCache
@@ -37,6 +38,7 @@ _HOME = {
     "Resolver": "unwind.resolve.resolver",
     "SymCache": "unwind.symcache.reader.symcache",
     "Symbolizer": "unwind.symbolize.symbolizer",
+    "graph": "unwind.callgraph.calls",
     "open_by_build_id": "unwind.symcache.store.store",
     "open_or_build": "unwind.symcache.store.store",
     "open_process": "unwind.target.live_symbolizer",

@@ -17,7 +17,7 @@ from functools import cache
 from typing import NamedTuple
 
 from icf.model import ANY_POINTER
-from unwind.graph.jumps import Graph
+from unwind.callgraph.jumps import Graph
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body
 from unwind.second.pointers import Pointers

@@ -17,7 +17,7 @@ from functools import cache
 from typing import NamedTuple
 
 from icf.model import Vtable
-from unwind.graph.jumps import STORED, UNLISTED, Graph, Slot
+from unwind.callgraph.jumps import STORED, UNLISTED, Graph, Slot
 from unwind.program.program import Body
 from unwind.second.reach import Jumps
 

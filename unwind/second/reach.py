@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from icf.tables.pointed import thunk_target
-from unwind.graph.jumps import PART, TAIL, THUNK, Graph, Node, Slot
+from unwind.callgraph.jumps import PART, TAIL, THUNK, Graph, Node, Slot
 from unwind.program.program import Body
 
 Functions = frozenset[int]

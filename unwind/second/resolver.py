@@ -16,7 +16,7 @@ from functools import cache
 
 from icf.aliases import function_name, same_function
 from icf.model import Member, MemberFlag, Verdict
-from unwind.graph.jumps import jump_graph
+from unwind.callgraph.jumps import jump_graph
 from unwind.process.process import Process
 from unwind.program.program import Body, Program
 from unwind.resolve import reasons
