@@ -30,6 +30,30 @@ MAY_IMPORT = {
 # The floors of each package, the lowest first. A name is that of a folder, or of a file that lies in none; a folder may
 # have floors inside ("symcache.format", "symcache.read"). The package's __init__.py imports what it exports.
 FLOORS: dict[str, tuple[str, ...]] = {
+    "icf": (
+        "errors model columns linkers kernels newfile printable _types _nocython _mangled _mangled_rust",
+        "reader filebytes log demangle _bytes _strings",
+        "aliases strings elf",
+        "code vtables debugfiles linkinputs",
+        "dwarf",
+        "tables",
+        "folds",
+        "cmd_dump",
+        "cli",
+        "__main__",
+    ),
+    "linkpass": (
+        "background rewrite pointer_jumps relocation_types keep_unique",
+        "linked",
+        "objects",
+        "evidence compiler_merging annotate",
+        "pointers",
+        "tables",
+        "pipeline",
+        "summary",
+        "link",
+        "cmd_annotate cmd_cc cmd_link cmd_pass cmd_verify",
+    ),
     "unwind": (
         "samples",
         "program",

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS
 
 if TYPE_CHECKING:
-    from icf.elf.image import Image
+    from icf.elf.file import ElfFile
 
 DIGEST_BYTES = 16
 _PLACE = Struct("<2Q")
 
 
-def find_code_digest(image: Image) -> bytes:
+def find_code_digest(image: ElfFile) -> bytes:
     """The digest; empty where the file has no section with code, as a separate debug file."""
     is_code = SHF_ALLOC | SHF_EXECINSTR
     code = [each for each in image.sections if each.flags & is_code == is_code and each.type != SHT_NOBITS]

@@ -1,127 +1,48 @@
-"""An ELF image: sections and their contents, addresses, symbols, relocations.
+"""An ELF image: what it is, its symbols and relocations, and where its debug information is.
 
     with Image.open("a.out") as image:
         info = image.contents(".debug_info")     # a view of the file's bytes, or the inflated ones
         code = image.read(vaddr, 16)
         names = [image.symbols.name(row) for row in image.symbols.functions]
 
-Opening reads the headers and nothing else, so it costs the same for 30 KB and 300 MB. Everything
-further is read when asked for, once, into memory of this process (`icf.filebytes`): a file that is
-cut short while it is open is an error. Views keep that memory alive, also after `close`.
+Each part is read when it is asked for, by a reader of its own; `icf.elf.file` has the bytes.
 
-Addresses are translated through the loadable segments, as the kernel does it. In a separate debug
-file the program headers still describe the original's layout while the bytes are gone; all its
-allocated sections are NOBITS, and nothing in it counts as backed by the file.
-
-Debug information may be in such a file. Code is read from the image itself, `.debug_*` sections from `image.debug`,
+Debug information may be in another file. Code is read from the image itself, `.debug_*` sections from `image.debug`,
 which is the image where it has them: `icf.debugfiles` finds the file and attaches it.
 """
 
 from __future__ import annotations
 
-import os
-import stat
-from bisect import bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from icf.elf import compression, notes
-from icf.elf.headers import SECTION_HEADERS, parse_headers
-from icf.elf.types import (
-    DT_NULL,
-    PF_X,
-    PT_DYNAMIC,
-    PT_LOAD,
-    SHDR,
-    SHF_COMPRESSED,
-    SHT_DYNSYM,
-    SHT_NOBITS,
-    SHT_NOTE,
-    SHT_NULL,
-    SHT_SYMTAB,
-    Machine,
-    Section,
-    Segment,
-)
-from icf.errors import FormatError, IcfError
+from icf.elf import notes
+from icf.elf.file import ElfFile
+from icf.elf.types import PF_X, PT_LOAD, SHT_DYNSYM, SHT_RELA, SHT_SYMTAB, Section
 from icf.filebytes import FileBytes
+from icf.linkers import HiddenSymbols, Linker
 
 if TYPE_CHECKING:
     from icf.elf.relocations import Relocations
     from icf.elf.symbols import Symbols
-    from icf.linkers import Linker
-
-_DYNAMIC_ENTRY_SIZE_BYTES = 16
 
 
-class Image:
-    """One ELF64 little-endian file; use `Image.open`. `data`: its bytes, to be taken in slices."""
+class Image(ElfFile):
+    """One ELF image; use `Image.open`."""
 
     def __init__(self, path: str, data: memoryview | FileBytes, *, allow_rel: bool = False) -> None:
-        self.path = path
-        self.data = data
-        self.headers = parse_headers(data, path, allow_rel=allow_rel)
-        self.machine: Machine = self.headers.machine
-        self.elf_type = self.headers.elf_type
-        self.entry = self.headers.entry
-        self.sections: tuple[Section, ...] = self.headers.sections
-        self.segments: tuple[Segment, ...] = self.headers.segments
-        self._section_by_name: dict[str, Section] = {}
-        for section in self.sections:
-            if section.type != SHT_NULL:
-                self._section_by_name.setdefault(section.name, section)
-        self._inflated: dict[int, memoryview] = {}
+        super().__init__(path, data, allow_rel=allow_rel)
         self._symbols: dict[int, Symbols] = {}
         self._relocations: dict[int, Relocations] = {}
         self._debug: Image | None = None
         self.debug_roots: tuple[str, ...] = ()  # folders in which files of debug information are looked for
         self.looked_for: list[str] = []  # the paths at which that was done, whether or not there was a file
 
-    @classmethod
-    def open(cls, path: str | os.PathLike[str], *, allow_rel: bool = False) -> Self:
-        """Open the file; `allow_rel` admits relocatable objects."""
-        path = os.fspath(path)
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
-        except OSError as error:
-            raise IcfError(f"{path}: {error.strerror}") from error
-        try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise IcfError(f"{path}: is not a regular file")
-            if status.st_size == 0:
-                raise FormatError(path, "ELF header", 0, "the file is empty")
-        except BaseException:
-            os.close(fd)
-            raise
-        data = FileBytes(fd, status.st_size, path)
-        try:
-            return cls(path, data, allow_rel=allow_rel)
-        except OSError as error:
-            data.close()
-            raise IcfError(f"{path}: cannot be read: {error.strerror}") from error
-        except BaseException:
-            data.close()
-            raise
-
     def close(self) -> None:
         """Close the file, and that of its debug information; its memory goes with the last view."""
         if self._debug is not None:
             self._debug.close()
-        if isinstance(self.data, FileBytes):
-            self.data.close()
-
-    def fileno(self) -> int:
-        """The descriptor of the file, which may no longer be the one at `path`."""
-        if not isinstance(self.data, FileBytes):
-            raise ValueError(f"{self.path}: is no file")
-        return self.data.fileno()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().close()
 
     # Debug information in another file
 
@@ -140,157 +61,7 @@ class Image:
         has_symtab = any(section.type == SHT_SYMTAB for section in self.debug.sections)
         return self.debug if has_symtab else self
 
-    # Sections
-
-    def named(self, name: str) -> Section | None:
-        """The first section of exactly that name."""
-        return self._section_by_name.get(name)
-
-    def section(self, name: str) -> Section | None:
-        """The first section of that name; `.zdebug_x` stands in for a missing `.debug_x`."""
-        section = self._section_by_name.get(name)
-        if section is None and name.startswith(".debug_"):
-            section = self._section_by_name.get(".z" + name[1:])
-        return section
-
-    def extent(self, section: Section) -> tuple[int, int]:
-        """Where the bytes of a section start and end in the file."""
-        if section.type in (SHT_NOBITS, SHT_NULL):
-            return 0, 0
-        size_bytes = len(self.data)
-        if section.offset > size_bytes or section.size_bytes > size_bytes - section.offset:
-            raise FormatError(
-                self.path,
-                SECTION_HEADERS,
-                self.headers.shoff + section.index * SHDR.size,
-                f"section {section.name or section.index} of {section.size_bytes} bytes at {section.offset:#x} "
-                f"ends outside of the file of {size_bytes} bytes",
-            )
-        return section.offset, section.offset + section.size_bytes
-
-    def stored(self, section: Section) -> memoryview:
-        """The bytes of a section as they lie in the file."""
-        start, end = self.extent(section)
-        return self.data[start:end]
-
-    def is_compressed(self, section: Section) -> bool:
-        """Whether `contents` has to inflate the section."""
-        if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
-            return True
-        return section.name.startswith(".zdebug_") and compression.is_gnu_compressed(section.name, self.stored(section))
-
-    def contents(self, section: Section | str) -> memoryview:
-        """The (inflated) contents; empty if the section is absent or has none in this file."""
-        if isinstance(section, str):
-            found = self.section(section)
-            if found is None:
-                return self.data[:0]
-            section = found
-        if not self.is_compressed(section):
-            return self.stored(section)
-        view = self._inflated.get(section.index)
-        if view is None:
-            gnu = not section.flags & SHF_COMPRESSED
-            inflated = compression.inflate(self.stored(section), self.path, section.name, gnu=gnu)
-            view = self._inflated[section.index] = memoryview(inflated).toreadonly()
-        return view
-
-    def contents_size_bytes(self, section: Section) -> int:
-        """How many bytes `contents` has, without reading them where they are not compressed."""
-        if self.is_compressed(section):
-            return len(self.contents(section))
-        start, end = self.extent(section)
-        return end - start
-
-    def private_copy(self, section: Section | str) -> memoryview:
-        """The contents as a writable view that changes nothing else."""
-        if isinstance(section, str):
-            found = self.section(section)
-            if found is None:
-                return memoryview(bytearray())
-            section = found
-        if isinstance(self.data, FileBytes) and not self.is_compressed(section):
-            return self.data.private_copy(*self.extent(section))
-        return memoryview(bytearray(self.contents(section)))
-
-    def release(self, start: int, end: int) -> None:
-        """Give back the memory of a part of the file, of which no view may be in use; it is read again when needed."""
-        if isinstance(self.data, FileBytes):
-            self.data.forget(start, end)
-
-    # Addresses
-
-    @cached_property
-    def is_debug_file(self) -> bool:
-        """Whether this is a separate debug file, without the bytes that get loaded."""
-        allocated = [s for s in self.sections if s.is_alloc and s.type != SHT_NOTE]
-        return bool(allocated) and all(s.type == SHT_NOBITS for s in allocated)
-
-    @cached_property
-    def backed(self) -> list[tuple[int, int, int]]:
-        """(start, end, file offset) of the loaded ranges that have bytes in the file, ascending."""
-        if self.is_debug_file:
-            return []
-        size_bytes = len(self.data)
-        ranges = []
-        for segment in self.segments:
-            if segment.type == PT_LOAD and segment.offset < size_bytes:
-                filesz = min(segment.filesz, size_bytes - segment.offset)
-                if filesz:
-                    ranges.append((segment.vaddr, segment.vaddr + filesz, segment.offset))
-        return sorted(ranges)
-
-    @cached_property
-    def _backed_starts(self) -> list[int]:
-        return [start for start, _, _ in self.backed]
-
-    def read(self, vaddr: int, size_bytes: int) -> memoryview:
-        """The bytes from `vaddr` on: `size_bytes` of them, or as many as the file backs without a gap."""
-        index = bisect_right(self._backed_starts, vaddr) - 1
-        if index < 0 or size_bytes <= 0:
-            return self.data[:0]
-        start, end, offset = self.backed[index]
-        if vaddr >= end:
-            return self.data[:0]
-        first = offset + (vaddr - start)
-        return self.data[first : first + min(size_bytes, end - vaddr)]
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """The lowest address of what is loaded, and the one behind the highest; twice 0 if nothing is."""
-        loads = [segment for segment in self.segments if segment.type == PT_LOAD and segment.memsz]
-        if not loads:
-            return 0, 0
-        return min(segment.vaddr for segment in loads), max(segment.vaddr + segment.memsz for segment in loads)
-
-    def may_start_function(self, vaddr: int) -> bool:
-        """Whether a function may start there: certain with a symbol table, else wherever there is code."""
-        if not any(
-            segment.type == PT_LOAD and segment.flags & PF_X and 0 <= vaddr - segment.vaddr < segment.filesz
-            for segment in self.segments
-        ):
-            return False
-        symbols = self.symbols
-        return not len(symbols.functions) or bool((symbols.value == vaddr).any()) or vaddr in self.plt_stubs
-
-    # What the loader and the linker left behind
-
-    @cached_property
-    def dynamic(self) -> tuple[tuple[int, int], ...]:
-        """The entries (d_tag, d_val) of the dynamic section."""
-        for segment in self.segments:
-            if segment.type == PT_DYNAMIC:
-                table = self.read(segment.vaddr, segment.filesz)
-                break
-        else:
-            return ()
-        whole = table[: len(table) // _DYNAMIC_ENTRY_SIZE_BYTES * _DYNAMIC_ENTRY_SIZE_BYTES].cast("Q")
-        entries = []
-        for index in range(0, len(whole), 2):
-            if whole[index] == DT_NULL:
-                break
-            entries.append((whole[index], whole[index + 1]))
-        return tuple(entries)
+    # What the linker left behind
 
     @cached_property
     def build_id(self) -> bytes:
@@ -322,7 +93,7 @@ class Image:
         if self.named(".gnu_debugdata") is not None:
             from icf.elf.minidebug import read_minidebug
 
-            return read_minidebug(self)
+            return read_minidebug(self, self.dynamic_symbols)
         return self.dynamic_symbols
 
     @cached_property
@@ -339,7 +110,8 @@ class Image:
         if symbols is None:
             from icf.elf.symbols import read_symbols
 
-            symbols = self._symbols[section_idx] = read_symbols(self, section_idx)
+            made_local_last = self.linker.hidden_symbols is HiddenSymbols.AFTER_ALL_FILES
+            symbols = self._symbols[section_idx] = read_symbols(self, section_idx, made_local_last=made_local_last)
         return symbols
 
     def relocations(self, section: Section | str) -> Relocations | None:
@@ -353,26 +125,56 @@ class Image:
         if relocations is None:
             from icf.elf.relocations import read_relocations
 
-            relocations = self._relocations[section.index] = read_relocations(self, section)
+            relocations = self._relocations[section.index] = read_relocations(self, section, self.symbols_of)
         return relocations
+
+    @property
+    def loader_relocations(self) -> list[Relocations]:
+        """The relocations that are loaded, hence meant for the loader and not kept by `--emit-relocs`."""
+        found = (
+            self.relocations(section) for section in self.sections if section.type == SHT_RELA and section.is_alloc
+        )
+        return [relocations for relocations in found if relocations is not None]
 
     @cached_property
     def got_imports(self) -> dict[int, str]:
         """Address of each GOT slot that the loader fills -> name of the imported symbol."""
         from icf.elf.plt import find_got_imports
 
-        return find_got_imports(self)
+        return find_got_imports(self.machine, self.loader_relocations)
+
+    @cached_property
+    def slot_versions(self) -> dict[int, str]:
+        """Address of each such slot whose symbol has a version -> the version."""
+        from icf.elf.plt import find_slot_versions
+
+        return find_slot_versions(self, self.loader_relocations)
+
+    @cached_property
+    def _named_slots(self) -> dict[int, str]:
+        """Address of each GOT slot that stubs jump through -> name of the function."""
+        from icf.elf.plt import find_ifunc_slots
+
+        return find_ifunc_slots(self.machine, self.loader_relocations, lambda: self.symbols) | self.got_imports
 
     @cached_property
     def plt_slots(self) -> dict[int, int]:
         """Address of each PLT stub -> address of the GOT slot that it jumps through."""
         from icf.elf.plt import find_plt_slots
 
-        return find_plt_slots(self)
+        return find_plt_slots(self, self._named_slots)
 
     @cached_property
     def plt_stubs(self) -> dict[int, str]:
         """Address of each PLT stub -> name of the function it jumps to."""
-        from icf.elf.plt import find_plt_stubs
+        return {start: self._named_slots[slot] for start, slot in self.plt_slots.items()}
 
-        return find_plt_stubs(self)
+    def may_start_function(self, vaddr: int) -> bool:
+        """Whether a function may start there: certain with a symbol table, else wherever there is code."""
+        if not any(
+            segment.type == PT_LOAD and segment.flags & PF_X and 0 <= vaddr - segment.vaddr < segment.filesz
+            for segment in self.segments
+        ):
+            return False
+        symbols = self.symbols
+        return not len(symbols.functions) or bool((symbols.value == vaddr).any()) or vaddr in self.plt_stubs

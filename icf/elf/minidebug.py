@@ -13,17 +13,13 @@ is refused while it is unpacked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from icf.columns import U16
-from icf.elf.symbols import Symbols
+from icf.elf.file import ElfFile
+from icf.elf.symbols import Symbols, read_symbols
 from icf.elf.types import SHN_ABS_16, SHN_LORESERVE_16, SHT_SYMTAB
 from icf.errors import FormatError, UnsupportedError
-
-if TYPE_CHECKING:
-    from icf.elf.image import Image
 
 SECTION = ".gnu_debugdata"
 _LEAST_LIMIT_BYTES = 16 << 20
@@ -31,19 +27,17 @@ _FILES_ALLOWED = 4  # the contents may be as big as that many of the image
 _DICTIONARY_LIMIT_BYTES = 128 << 20  # xz -9 needs half of it
 
 
-def read_minidebug(image: Image) -> Symbols:
-    """The symbols of `.gnu_debugdata`, and those of `.dynsym` that it leaves out."""
-    from icf.elf.image import Image
-
+def read_minidebug(image: ElfFile, dynamic: Symbols) -> Symbols:
+    """Return the symbols of `.gnu_debugdata`, and those of `.dynsym` that it leaves out."""
     packed = image.contents(SECTION)
     path = f"{image.path}({SECTION})"
-    mini = Image(path, memoryview(_unpack(packed, image)))
+    mini = ElfFile(path, memoryview(_unpack(packed, image)))
     if mini.machine is not image.machine:
         raise FormatError(image.path, SECTION, 0, f"is for {mini.machine.name}, the image for {image.machine.name}")
     table = next((section for section in mini.sections if section.type == SHT_SYMTAB), None)
     if table is None:
         raise FormatError(image.path, SECTION, 0, "has no symbol table")
-    named, dynamic = mini.symbols_of(table.index), image.dynamic_symbols
+    named = read_symbols(mini, table.index)
     known = set(zip(named.value.tolist(), named.names(range(named.count)), strict=True))
     likely = np.flatnonzero(np.isin(dynamic.value, named.value)).tolist()
     names = dynamic.names(likely)
@@ -56,7 +50,7 @@ def read_minidebug(image: Image) -> Symbols:
     )
 
 
-def _indices_in(image: Image, mini: Image) -> U16:
+def _indices_in(image: ElfFile, mini: ElfFile) -> U16:
     """The index that each section of `mini` has in `image`; what is no section there is absolute."""
     there = {(s.name, s.vaddr): s.index for s in image.sections if s.is_alloc and s.index < SHN_LORESERVE_16}
     indices = [there.get((section.name, section.vaddr), SHN_ABS_16) for section in mini.sections]
@@ -64,7 +58,7 @@ def _indices_in(image: Image, mini: Image) -> U16:
     return np.array([*indices, SHN_ABS_16], np.uint16)
 
 
-def _unpack(packed: memoryview, image: Image) -> bytes:
+def _unpack(packed: memoryview, image: ElfFile) -> bytes:
     try:
         import lzma
     except ImportError as error:

@@ -15,12 +15,12 @@ from icf.linkers import BFD, GOLD, LLD, MOLD, UNKNOWN, Linker
 from icf.reader import Reader
 
 if TYPE_CHECKING:
-    from icf.elf.image import Image
+    from icf.elf.file import ElfFile
 
 _COMMENT_LIMIT_BYTES = 1 << 20
 
 
-def find_build_id(image: Image) -> bytes:
+def find_build_id(image: ElfFile) -> bytes:
     """The GNU build id, from the note sections or, without those, the note segments."""
     for place, notes, align in _note_areas(image):
         reader = Reader(notes, image.path, place)
@@ -35,7 +35,7 @@ def find_build_id(image: Image) -> bytes:
     return b""
 
 
-def _note_areas(image: Image) -> Iterator[tuple[str, memoryview, int]]:
+def _note_areas(image: ElfFile) -> Iterator[tuple[str, memoryview, int]]:
     own = image.section(".note.gnu.build-id")
     sections = [s for s in image.sections if s.type == SHT_NOTE and s is not own]
     if own is not None:
@@ -49,7 +49,7 @@ def _note_areas(image: Image) -> Iterator[tuple[str, memoryview, int]]:
                 yield "PT_NOTE", notes, 8 if segment.align == 8 else 4
 
 
-def find_linker(image: Image) -> Linker:
+def find_linker(image: ElfFile) -> Linker:
     """Return the linker that made the image, by what it leaves there."""
     if image.section(".note.gnu.gold-version") is not None:
         return GOLD

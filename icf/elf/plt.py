@@ -14,18 +14,19 @@ the ifunc.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icf.columns import I64
-from icf.elf.types import SHT_RELA, STB_LOCAL, STT_GNU_IFUNC, Machine
+from icf.elf.types import STB_LOCAL, STT_GNU_IFUNC, Machine
 from icf.elf.versions import read_versions
 
 if TYPE_CHECKING:
-    from icf.elf.image import Image
+    from icf.elf.file import ElfFile
     from icf.elf.relocations import Relocations
+    from icf.elf.symbols import Symbols
 
 _STUB_SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd", ".iplt")
 
@@ -37,70 +38,56 @@ _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 _BTI_C = 0xD503245F
 
 
-def find_got_imports(image: Image) -> dict[int, str]:
+def find_got_imports(machine: Machine, loader_relocations: Iterable[Relocations]) -> dict[int, str]:
     """Address of each GOT slot with a GLOB_DAT or JUMP_SLOT relocation -> symbol name."""
     imports: dict[int, str] = {}
-    for relocations, rows in _slot_relocations(image):
+    for relocations, rows in _fill_slots(machine, loader_relocations):
         names = relocations.symbols.names(relocations.symbol[rows].tolist())
         imports.update(zip(relocations.offset[rows].tolist(), names, strict=True))
     return imports
 
 
-def find_slot_versions(image: Image) -> dict[int, str]:
+def find_slot_versions(image: ElfFile, loader_relocations: Iterable[Relocations]) -> dict[int, str]:
     """Address of each such slot whose symbol has a version -> the version."""
     versions = read_versions(image)
     found: dict[int, str] = {}
-    for relocations, rows in _slot_relocations(image):
+    for relocations, rows in _fill_slots(image.machine, loader_relocations):
         names = (versions.name(row) for row in relocations.symbol[rows].tolist())
         found.update((slot, name) for slot, name in zip(relocations.offset[rows].tolist(), names, strict=True) if name)
     return found
 
 
-def find_plt_slots(image: Image) -> dict[int, int]:
-    """Address of each PLT stub -> address of the GOT slot that it jumps through."""
-    slots = _ifunc_slots(image) | image.got_imports
+def find_plt_slots(image: ElfFile, named_slots: dict[int, str]) -> dict[int, int]:
+    """Address of each PLT stub -> address of the one of `named_slots` that it jumps through."""
     decode = _decode_x86_64 if image.machine is Machine.X86_64 else _decode_aarch64
     stubs: dict[int, int] = {}
     for name in _STUB_SECTIONS:
         section = image.section(name)
         if section is not None:
-            stubs.update(decode(bytes(image.contents(section)), section.vaddr, slots))
+            stubs.update(decode(bytes(image.contents(section)), section.vaddr, named_slots))
     return stubs
 
 
-def find_plt_stubs(image: Image) -> dict[int, str]:
-    """Address of each PLT stub -> name of the function that it jumps to."""
-    slots = _ifunc_slots(image) | image.got_imports
-    return {start: slots[slot] for start, slot in image.plt_slots.items()}
-
-
-def _slot_relocations(image: Image) -> Iterator[tuple[Relocations, I64]]:
-    """The dynamic relocations, and which of them fill a GOT slot with the address of a symbol."""
-    for relocations in _dynamic_relocations(image):
-        fills = np.isin(relocations.type, _SLOT_TYPES[image.machine]) & (relocations.symbol != 0)
+def _fill_slots(machine: Machine, loader_relocations: Iterable[Relocations]) -> Iterator[tuple[Relocations, I64]]:
+    """The relocations, and which of them fill a GOT slot with the address of a symbol."""
+    for relocations in loader_relocations:
+        fills = np.isin(relocations.type, _SLOT_TYPES[machine]) & (relocations.symbol != 0)
         yield relocations, np.flatnonzero(fills)
 
 
-def _dynamic_relocations(image: Image) -> Iterator[Relocations]:
-    """The relocation sections that are loaded, hence meant for the loader and not kept by `--emit-relocs`."""
-    for section in image.sections:
-        if section.type == SHT_RELA and section.is_alloc:
-            relocations = image.relocations(section)
-            if relocations is not None:
-                yield relocations
-
-
-def _ifunc_slots(image: Image) -> dict[int, str]:
+def find_ifunc_slots(
+    machine: Machine, loader_relocations: Iterable[Relocations], read_symbols: Callable[[], Symbols]
+) -> dict[int, str]:
     """Address of each GOT slot that an ifunc's resolver fills -> name of the ifunc."""
     resolver_by_slot: dict[int, int] = {}
-    for relocations in _dynamic_relocations(image):
-        rows = np.flatnonzero(relocations.type == _IRELATIVE[image.machine])
+    for relocations in loader_relocations:
+        rows = np.flatnonzero(relocations.type == _IRELATIVE[machine])
         resolver_by_slot.update(
             zip(relocations.offset[rows].tolist(), relocations.addend[rows].view(np.uint64).tolist(), strict=True)
         )
     if not resolver_by_slot:
         return {}
-    symbols = image.symbols
+    symbols = read_symbols()
     rows = np.flatnonzero((symbols.type == STT_GNU_IFUNC) & symbols.is_defined)
     rows = rows[np.lexsort((rows, symbols.bind[rows] == STB_LOCAL))][::-1]  # the last, a global one, wins
     row_by_resolver = dict(zip(symbols.value[rows].tolist(), rows.tolist(), strict=True))

@@ -19,7 +19,9 @@ from icf.elf.types import RELA_SIZE_BYTES, SHDR, SHT_RELA, Section
 from icf.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:
-    from icf.elf.image import Image
+    from collections.abc import Callable
+
+    from icf.elf.file import ElfFile
     from icf.elf.symbols import Symbols
 
 RELA = np.dtype([("r_offset", "<u8"), ("r_type", "<u4"), ("r_sym", "<u4"), ("r_addend", "<i8")])
@@ -28,10 +30,11 @@ RELA = np.dtype([("r_offset", "<u8"), ("r_type", "<u4"), ("r_sym", "<u4"), ("r_a
 class Relocations:
     """The relocations of one section, in file order."""
 
-    def __init__(self, image: Image, section: Section, count: int) -> None:
+    def __init__(self, image: ElfFile, section: Section, count: int, symbols_of: Callable[[int], Symbols]) -> None:
         self.section = section
         self.count = count
         self._image = image
+        self._symbols_of = symbols_of
 
     def __len__(self) -> int:
         return self.count
@@ -73,11 +76,11 @@ class Relocations:
     @cached_property
     def symbols(self) -> Symbols:
         """The symbol table that the section is linked to."""
-        return self._image.symbols_of(self.section.link)
+        return self._symbols_of(self.section.link)
 
 
-def read_relocations(image: Image, section: Section) -> Relocations:
-    """The relocations stored in `section`."""
+def read_relocations(image: ElfFile, section: Section, symbols_of: Callable[[int], Symbols]) -> Relocations:
+    """Return the relocations stored in `section`; `symbols_of` reads the symbol table of a section."""
     if section.type != SHT_RELA:
         raise UnsupportedError(
             f"{image.path}: {section.name}: section type {section.type} is not handled, SHT_RELA (4) is"
@@ -91,4 +94,4 @@ def read_relocations(image: Image, section: Section) -> Relocations:
             f"relocation section {section.name} has {size_bytes} bytes in entries of {section.entsize}, "
             f"must be entries of {RELA_SIZE_BYTES}",
         )
-    return Relocations(image, section, size_bytes // RELA_SIZE_BYTES)
+    return Relocations(image, section, size_bytes // RELA_SIZE_BYTES, symbols_of)

@@ -36,10 +36,9 @@ from icf.elf.types import (
     SYM_SIZE_BYTES,
 )
 from icf.errors import FormatError
-from icf.linkers import HiddenSymbols
 
 if TYPE_CHECKING:
-    from icf.elf.image import Image
+    from icf.elf.file import ElfFile
 
 _NO_FILES = frozenset(("<artificial>", "ld-temp.o"))  # what gcc and LLVM call code of many sources (LTO)
 
@@ -212,8 +211,11 @@ def source_name(name: str) -> str:
     return "" if name in _NO_FILES else name
 
 
-def read_symbols(image: Image, section_idx: int) -> Symbols:
-    """The symbol table in section `section_idx`; an empty one for section 0."""
+def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = False) -> Symbols:
+    """Return the symbol table in section `section_idx`, an empty one for section 0.
+
+    `made_local_last`: what the linker made local stands after the symbols of all files.
+    """
     path = image.path
     if section_idx == 0:
         return Symbols(path, "symbols", np.empty(0, dtype=SYM), memoryview(b""))
@@ -245,5 +247,4 @@ def read_symbols(image: Image, section_idx: int) -> Symbols:
             extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
     strtab = image.contents(image.sections[section.link])
     raw = np.frombuffer(stored, dtype=SYM)
-    made_local_last = image.linker.hidden_symbols is HiddenSymbols.AFTER_ALL_FILES
     return Symbols(path, section.name, raw, strtab, extended, made_local_last=made_local_last)

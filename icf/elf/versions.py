@@ -19,7 +19,7 @@ from icf.elf.types import SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM, Secti
 from icf.reader import Reader
 
 if TYPE_CHECKING:
-    from icf.elf.image import Image
+    from icf.elf.file import ElfFile
 
 _VER_FLG_BASE = 1
 _HIDDEN = 0x8000
@@ -45,7 +45,7 @@ class Versions:
         return row < len(self._number) and int(self._number[row]) >= _HIDDEN
 
 
-def read_versions(image: Image) -> Versions:
+def read_versions(image: ElfFile) -> Versions:
     """The versions in the image; none where it has no such tables."""
     number = np.empty(0, np.uint16)
     names: dict[int, str] = {}
@@ -60,7 +60,7 @@ def read_versions(image: Image) -> Versions:
     return Versions(number, names)
 
 
-def _read_needed(image: Image, section: Section, names: dict[int, str]) -> None:
+def _read_needed(image: ElfFile, section: Section, names: dict[int, str]) -> None:
     reader = Reader(image.contents(section), image.path, section.name)
     left = len(image.contents(section)) // _VERNAUX_SIZE_BYTES  # entries there is room for: none is read twice
     start = 0
@@ -86,7 +86,7 @@ def _read_needed(image: Image, section: Section, names: dict[int, str]) -> None:
         start += following
 
 
-def _read_defined(image: Image, section: Section, names: dict[int, str]) -> None:
+def _read_defined(image: ElfFile, section: Section, names: dict[int, str]) -> None:
     reader = Reader(image.contents(section), image.path, section.name)
     start = 0
     for _ in range(min(section.info, len(image.contents(section)) // _VERDEF_SIZE_BYTES)):
@@ -103,7 +103,7 @@ def _read_defined(image: Image, section: Section, names: dict[int, str]) -> None
         start += following
 
 
-def _string(image: Image, section: Section, offset: int) -> str:
+def _string(image: ElfFile, section: Section, offset: int) -> str:
     """A string of the table that dynamic symbols are named from."""
     if section.link >= len(image.sections):
         return ""

@@ -18,7 +18,6 @@ import pytest
 import zstandard
 
 from icf.elf.image import Image
-from icf.elf.plt import find_slot_versions
 from icf.elf.types import (
     PT_DYNAMIC,
     PT_LOAD,
@@ -109,7 +108,7 @@ def read_all(image: Image) -> None:
         lambda: [(image.symbols.name(row), image.symbols.file_name(row)) for row in range(image.symbols.count)],
         lambda: image.dynamic_symbols.shndx,
         lambda: image.plt_stubs,
-        lambda: find_slot_versions(image),
+        lambda: image.slot_versions,
         lambda: [bytes(image.read(vaddr, 1)) for vaddr in (0, 0x4010, 1 << 63, (1 << 64) - 1)],
         lambda: bytes(image.read(0x1000, 1 << 40)),
         lambda: image.private_copy(".debug_info"),
@@ -136,7 +135,7 @@ def test_every_reader_survives_mutations(machine: Machine, tmp_path: Path) -> No
     content, path = seed(machine), tmp_path / "a.out"
     path.write_bytes(content)
     with Image.open(path) as image:
-        assert image.plt_stubs and find_slot_versions(image) == {0x2000: "file.c", 0x2008: "file.c"}
+        assert image.plt_stubs and image.slot_versions == {0x2000: "file.c", 0x2008: "file.c"}
         assert image.symbols.functions.size and bytes(image.contents(".debug_line")) == INFO
         assert image.build_id == b"buildid!"
     rng = random.Random(20_000 + machine)

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from icf.code.view import CodeView
 from icf.elf.image import Image
-from icf.elf.plt import find_slot_versions
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS
 from unwind.program.constant_data import U64, find_constants
 
@@ -54,7 +53,7 @@ class ImageFacts:
 
     @cached_property
     def imports(self) -> Mapping[int, str]:
-        versions = find_slot_versions(self._image)
+        versions = self._image.slot_versions
         return {
             slot: f"{name}@{versions[slot]}" if slot in versions else name
             for slot, name in self._image.got_imports.items()

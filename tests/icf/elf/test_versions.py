@@ -9,7 +9,6 @@ from struct import pack
 import pytest
 
 from icf.elf.image import Image
-from icf.elf.plt import find_slot_versions
 from icf.elf.versions import read_versions
 from icf.errors import FormatError
 from tests.support.elf import Elf, Part, Sym, symbol_parts
@@ -42,7 +41,7 @@ def test_versions_are_those_of_readelf(linker: str, tmp_path: Path) -> None:
         defined = re.findall(r"FUNC +\w+ +DEFAULT +\d+ (\w+)(@@?)(\w+)", listed)
         assert {(name, version, at == "@") for name, at, version in defined} <= named
     with Image.open(user) as image:
-        slots = {(image.got_imports[slot], version) for slot, version in find_slot_versions(image).items()}
+        slots = {(image.got_imports[slot], version) for slot, version in image.slot_versions.items()}
         assert {("g", "V1"), ("g", "V2")} <= slots
 
 
