@@ -29,6 +29,7 @@ SHARED = (
     "icf.dwarf._walk",
     "icf.dwarf.columns",
 )
+_ARRAYS = "icf.columns"  # types of numpy, for what is not shared
 _C_NAMES = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int", "longlong": "long long"}
 
 
@@ -38,7 +39,7 @@ def pxd_of(source: Path) -> str:
     names = runpy.run_path(str(source))
     constants = []
     for node in ast.parse(source.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("icf"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("icf") and node.module != _ARRAYS:
             what = ", ".join(name.name + (f" as {name.asname}" if name.asname else "") for name in node.names)
             parts.append(f"from {node.module} cimport {what}")
         elif isinstance(node, ast.Assign):

@@ -2,8 +2,6 @@
 
 from icf._types cimport u64
 
-from icf.columns cimport U8, U32
-
 from icf.dwarf cimport columns as col
 
 cdef inline size_t variant_of(u64 version, u64 address_size, u64 offset_size) nogil:
