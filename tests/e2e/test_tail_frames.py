@@ -119,7 +119,7 @@ def _resolved(program: Program) -> list[list[GdbFrame]]:
         frames = [
             GdbFrame(each["linkage_name"], each is not frame)
             for frame in json.loads(line)["frames"]
-            for each in (frame, *frame.get("tail_calls", ()))
+            for each in (frame, *frame.get("missing", ()))
         ]
         found.append(frames[1 : frames.index(GdbFrame("main", False)) + 1])
     return found

@@ -98,7 +98,7 @@ def test_a_vtable_pointer_that_fits_nothing_counts_as_none() -> None:
 
 def test_the_reason_names_the_slot() -> None:
     found = Resolver(program(SHAPES, VTABLES)).resolve((pc(0), ret(1)))[0]
-    assert found.reason == f"call of slot 2 of a vtable before {ret(1):#x}"
+    assert str(found.reason) == f"call of slot 2 of a vtable before {ret(1):#x}"
     assert found.evidence == "decoded"
 
 

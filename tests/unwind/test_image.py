@@ -171,13 +171,16 @@ def test_json_has_one_object_for_each_line(
     assert first["frames"][0] == {
         "address": f"{at['p']:#x}", "verdict": "unique", "name": "q", "linkage_name": "q", "candidates": [],
         "candidate_names": [], "file": None, "line": None, "column": None, "inlines": [], "evidence": "relocation",
+        "reason": None,
     }  # fmt: skip
     assert [frame["verdict"] for frame in first["frames"]] == ["unique", "unique", "unmerged"]
     assert second["weight"] == 1
+    assert second["frames"][0]["reason"] == "caller-unknown" and "reason_address" not in second["frames"][0]
     assert second["frames"][0]["candidates"] == ["p", "q"] and second["frames"][0]["name"] is None
     assert second["frames"][1] == {
         "address": None, "verdict": "unknown", "name": None, "linkage_name": None, "candidates": [],
         "candidate_names": [], "file": None, "line": None, "column": None, "inlines": [], "evidence": "",
+        "reason": "outside-of-image", "reason_text": "outside of the image",
     }  # fmt: skip
     assert third["frames"][0]["verdict"] == "unknown"
 

@@ -203,8 +203,8 @@ def test_they_are_written_between_the_frames() -> None:
     answers = Resolver(merged()).resolve((pc(2), ret(4)))
     stack = Stack((pc(2), ret(4)))
     inner, outer = json.loads(JsonWriter(lambda answer: ()).line(stack, answers))["frames"]
-    assert (inner["name"], outer["name"]) == ("b2m0", "b4m0") and "tail_calls" not in outer
-    assert [(frame["name"], frame["address"]) for frame in inner["tail_calls"]] == [
+    assert (inner["name"], outer["name"]) == ("b2m0", "b4m0") and "missing" not in outer
+    assert [(frame["name"], frame["address"]) for frame in inner["missing"]] == [
         ("b1m0", f"{at(1):#x}"),
         ("b0m0", f"{at(0):#x}"),
     ]
@@ -218,7 +218,7 @@ def test_they_are_written_between_the_frames() -> None:
     open_jump = program({0: [1, 1]})
     answers = Resolver(open_jump).resolve((pc(1), ret(MAIN)))
     line = JsonWriter(lambda answer: ()).line(Stack((pc(1), ret(MAIN))), answers)
-    assert json.loads(line)["frames"][0]["tail_calls"][0]["address"] is None
+    assert json.loads(line)["frames"][0]["missing"][0]["address"] is None
 
 
 _GRAPHS = st.dictionaries(st.integers(0, 5), st.lists(st.integers(0, 5), max_size=3), max_size=6)

@@ -89,7 +89,7 @@ def test_without_a_name_exported_members_remain() -> None:
     assert world.names(X + pc(0), Y + ret(0))[0] == "narrowed:x_b0m0,x_b0m1"
     assert world.names(X + pc(0), Y + ret(0, 1))[0] == "ambiguous:x_b0m0,x_b0m1,x_b0m2"
     assert world.names(X + pc(0), Y + ret(0, 2))[0] == "ambiguous:x_b0m0,x_b0m1,x_b0m2"
-    assert world.resolve(X + pc(0), Y + ret(0))[0].reason == f"indirect call before {Y + ret(0):#x}"
+    assert str(world.resolve(X + pc(0), Y + ret(0))[0].reason) == f"indirect call before {Y + ret(0):#x}"
     # a frame in no module is one outside, and is so whether it has an address or not
     assert world.names(X + pc(0), X + ret(0), 0x1234)[1:] == ["narrowed:x_b0m0,x_b0m1", "unknown"]
     assert world.names(X + pc(0), X + ret(0), None)[1:] == ["narrowed:x_b0m0,x_b0m1", "unknown"]

@@ -95,10 +95,10 @@ def test_json_keeps_the_order_of_keys_and_has_no_spaces() -> None:
     assert JsonWriter(frames_of).line(stack, Resolver(PROGRAM).resolve(stack.addresses)) == (
         '{"frames":[{"address":"0x3008","verdict":"unique","name":"b2m1","linkage_name":"b2m1","candidates":[],'
         '"candidate_names":[],'
-        '"file":null,"line":null,"column":null,"inlines":[],"evidence":"aligned"},'
+        '"file":null,"line":null,"column":null,"inlines":[],"evidence":"aligned","reason":null},'
         '{"address":"0x2010","verdict":"unmerged","name":"b1m0","linkage_name":"b1m0","candidates":[],'
         '"candidate_names":[],'
-        '"file":"src/main.cc","line":40,"column":5,"inlines":[],"evidence":""}],"weight":7}\n'
+        '"file":"src/main.cc","line":40,"column":5,"inlines":[],"evidence":"","reason":null}],"weight":7}\n'
     )
 
 

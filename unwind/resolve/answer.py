@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from icf.demangle import demangle
 from icf.model import Verdict
 from unwind.program.program import Body
+from unwind.resolve.reasons import Reason
 
 BY_VPTR = "vptr"  # the vtable pointer of an object decided
 Facts = list[list[str]]  # why, for each frame and each that tail calls left out, in the order of the output
@@ -21,7 +22,7 @@ class FrameAnswer:
     linkage_name: str | None = None  # only of `unmerged` and `unique` frames
     candidates: tuple[str, ...] = ()  # linkage names still possible, of all others
     evidence: str = ""  # what the record that decided rests on; BY_VPTR: what memory held when the stack was taken
-    reason: str = ""  # what keeps the answer from being one name
+    reason: Reason | None = None  # what keeps the answer from being one name
     vaddr: int = 0  # where the frame was looked up: the program counter, or a byte inside the call
     body: Body | None = None
     member_idx: int = -1  # the member of `body` that it is, if that is known

@@ -23,6 +23,7 @@ from unwind.resolve import reasons
 from unwind.resolve.answer import BY_VPTR, FrameAnswer
 from unwind.resolve.missing_frames import MissingFrame, MissingFrames
 from unwind.resolve.places import Frame, Marked, Place, Places
+from unwind.resolve.reasons import Reason
 from unwind.resolve.relations import FOREIGN, Callee, Relation, Relations
 
 _OUTSIDE = FrameAnswer(None, Verdict.UNKNOWN, reason=reasons.OUTSIDE)
@@ -200,7 +201,7 @@ def _settled(address: int, place: Place, body: Body, missing: tuple[FrameAnswer,
     return Step(address, place.vaddr, body, body.domain, place.return_address, answer=answer)
 
 
-def _answer(step: Step, left: int, evidence: str, reason: str) -> FrameAnswer:
+def _answer(step: Step, left: int, evidence: str, reason: Reason) -> FrameAnswer:
     """The words for the candidates `left` of a merged frame, which rest on `evidence`; none left: contradicted."""
     body = step.body
     assert body is not None
@@ -217,12 +218,12 @@ def _answer(step: Step, left: int, evidence: str, reason: str) -> FrameAnswer:
         idx = left.bit_length() - 1
         member = body.members[idx]
         name, source_name = (None, member.name) if member.flags & MemberFlag.NAMELESS else (member.name, None)
-        return FrameAnswer(step.address, verdict, name, (), word, "", step.vaddr, body, idx, source_name)
+        return FrameAnswer(step.address, verdict, name, (), word, None, step.vaddr, body, idx, source_name)
     possible = [member for idx, member in enumerate(body.members) if listed >> idx & 1]
     candidates = tuple(dict.fromkeys(member.name for member in possible))
     common = _common_name(possible) if left and left == listed else ""
     if common:
-        return FrameAnswer(step.address, Verdict.UNIQUE, common, (), word, "", step.vaddr, body)
+        return FrameAnswer(step.address, Verdict.UNIQUE, common, (), word, None, step.vaddr, body)
     if left and (not listed or (left != listed and len(candidates) == 1)):
         reason = reasons.unnamed(body.start + body.program.bias)
     return FrameAnswer(step.address, verdict, None, candidates, word, reason, step.vaddr, body)
@@ -251,11 +252,11 @@ def _missing_answer(frame: MissingFrame) -> FrameAnswer:
         name = frame.body.members[0].name
         answer = FrameAnswer(step.address, Verdict.UNMERGED, name, vaddr=step.vaddr, body=step.body, member_idx=0)
     else:
-        answer = _answer(step, frame.members, "", reasons.SEVERAL_JUMPS)
+        answer = _answer(step, frame.members, "", reasons.SEVERAL_TAIL_CALLERS)
     return replace(answer, tail_call=True)
 
 
-def _why_open(outer: Relation | None, callers: int) -> str:
+def _why_open(outer: Relation | None, callers: int) -> Reason:
     """Why the caller does not settle a frame: the first cause there is."""
     if outer is None:
         return reasons.NO_CALLER

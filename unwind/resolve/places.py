@@ -29,7 +29,7 @@ from typing import NamedTuple
 from unwind.process.process import Module, Process
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
-from unwind.resolve.reasons import no_call_before
+from unwind.resolve.reasons import Reason, no_call_before
 
 _NO_CALL = (SiteKind.NONE, SiteKind.UNKNOWN)
 _ADDRESS_BITS, _SIDE_BIT = 48, 55  # of AArch64: what counts of a pointer, and what is 0 in user space
@@ -54,7 +54,7 @@ class Place(NamedTuple):
     vaddr: int  # as linked: the program counter, or a byte inside of the call
     body: Body | None
     return_address: int = 0  # as linked: the key of the call that the frame waits for; 0: it has made none
-    problem: str = ""  # why the address is none of a frame
+    problem: Reason | None = None  # why the address is none of a frame
     is_trampoline: bool = False
 
 
@@ -143,7 +143,7 @@ def _returned_to(program: Program, at: int) -> Place:
         if is_trampoline or (body is not None and body.start == entry):
             return Place(entry, body, is_trampoline=is_trampoline)
     is_function = program.body_at(at - 1) is not None or program.body_at(at) is not None
-    return Place(at - 1, None, problem=no_call_before(at + program.bias) if is_function else "")
+    return Place(at - 1, None, problem=no_call_before(at + program.bias) if is_function else None)
 
 
 def followed_call(program: Program, at: int) -> int:

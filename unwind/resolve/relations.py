@@ -39,6 +39,7 @@ from unwind.program.parts import SiteKind
 from unwind.program.program import Body
 from unwind.resolve import reasons
 from unwind.resolve.callgraph import CallGraph
+from unwind.resolve.reasons import Reason
 from unwind.resolve.vptrs import destructors
 
 FOREIGN = 1  # the only candidate of a frame outside of the image
@@ -62,7 +63,7 @@ class Group:
     callers: int
     allowed: int
     evidence: Evidence | None
-    why: str = ""
+    why: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +88,12 @@ class Relation:
                 kept |= group.callers & callers
         return kept
 
-    def why_open(self, callers: int) -> str:
-        """Why one of `callers` leaves several callees; "" if none does."""
+    def why_open(self, callers: int) -> Reason | None:
+        """Why one of `callers` leaves several callees; None if none does."""
         for group in reversed(self.groups):
             if group.callers & callers and group.allowed & (group.allowed - 1):
                 return group.why
-        return ""
+        return None
 
     def evidence(self, callers: int, callees: int) -> Evidence | None:
         """The weakest evidence on which a pair of the two sets rests."""
@@ -108,7 +109,7 @@ class _Limit(NamedTuple):
 
     allowed: int
     evidence: Evidence | None
-    why: str = ""
+    why: Reason | None = None
 
 
 class Relations:
@@ -171,9 +172,8 @@ class Relations:
         body, program = frame.body, caller.program
         site = program.code.call_site(return_address)
         place = return_address + program.bias
-        anything = _Limit(body.domain, None, reasons.open_site(site.kind.value, place))
+        anything = _Limit(body.domain, None, reasons.open_site(site.kind, place))
         if site.kind is SiteKind.DIRECT:
-            anything = anything._replace(why=reasons.no_record(place))
             target = program.body_at(site.target)
             if target is body or target is None or target.start != site.target:
                 return anything  # what is not entered at its start may be bytes that only look like a call
@@ -208,12 +208,11 @@ class Relations:
         if wild and (not allowed or allowed | pointed == body.domain):
             return _Limit(body.domain, None, reasons.JUMP_TO_ANYWHERE)
         if allowed | pointed != allowed:
-            why = reasons.JUMP_TO_ANYWHERE if wild else reasons.pointer_jump(body.start + body.program.bias)
-            return _Limit(allowed | pointed, Evidence.DECODED, why)
+            jump = reasons.JUMP_TO_ANYWHERE if wild else reasons.pointer_jump(body.start + body.program.bias)
+            return _Limit(allowed | pointed, Evidence.DECODED, jump)
         is_open = allowed & (allowed - 1)
-        return _Limit(
-            allowed, evidence, (reasons.SEVERAL_CALLEES if len(nodes) > 1 else reasons.SEVERAL_WAYS) if is_open else ""
-        )
+        why = reasons.SEVERAL_CALLEES if len(nodes) > 1 else reasons.SEVERAL_JUMPS
+        return _Limit(allowed, evidence, why if is_open else None)
 
     def _by_slots(self, slots: Collection[int], frame: Callee) -> int:
         """The members of the frame's body that jumps or calls by `slots` can end up in."""

@@ -23,10 +23,11 @@ from unwind.resolve import reasons
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.moved import SPECIAL, Moves
 from unwind.resolve.places import Place, Places
+from unwind.resolve.reasons import Reason, ReasonCode
 from unwind.second.pairs import Callee, Pairs
 from unwind.second.reach import Functions
 
-_REASON = "the second reader finds no fewer"
+_REASON = Reason(ReasonCode.SEVERAL_CALLERS, "the second reader finds no fewer")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

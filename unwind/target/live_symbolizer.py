@@ -29,6 +29,7 @@ from icf.model import Verdict
 from unwind.process.jit.code import JitCode
 from unwind.process.live.live_process import LiveModule, LiveProcess, Place
 from unwind.process.live.module_file import is_read_back
+from unwind.resolve.reasons import NO_FUNCTION, NO_MODULE, NOTHING_MAPPED, Reason
 from unwind.symbolize.symbolizer import Candidate, Frames, Symbolized, Symbolizer, agreed
 from unwind.symcache.reader.found import CachedFrame
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 _Key: TypeAlias = "int | tuple[int, int] | FrameAnswer"  # an address; that and its caller's; a frame of a stack
 _REMEMBERED = 1 << 18
-NOTHING_MAPPED, NO_IMAGE, NO_FUNCTION = "nothing is mapped there", "no image is mapped there", "in no function"
 
 
 class LiveFrame(NamedTuple):
@@ -58,7 +58,7 @@ class LiveFrame(NamedTuple):
     candidates: tuple[Candidate, ...] = ()  # still possible, if there are several
     verdict: Verdict = Verdict.UNKNOWN
     evidence: str = ""
-    reason: str = ""  # what keeps the answer from being one name
+    reason: Reason | None = None  # what keeps the answer from being one name
     is_complete: bool = True  # else there may be more functions than these
     missing: tuple[LiveFrame, ...] = ()  # frames between this one and its caller that tail calls left out
 
@@ -187,7 +187,7 @@ class LiveSymbolizer:
         """An address in no module."""
         if place.jit is not None:
             return _made_at_run_time(address, place.path, place.jit)
-        return LiveFrame(address, place.path, reason=NO_IMAGE if place.is_mapped else NOTHING_MAPPED)
+        return LiveFrame(address, place.path, reason=NO_MODULE if place.is_mapped else NOTHING_MAPPED)
 
     def _look_up(self, module: LiveModule, vaddrs: list[int]) -> list[Symbolized]:
         symbolizer = self._symbolizer(module.image)
@@ -208,7 +208,7 @@ class LiveSymbolizer:
             found.frames,
             found.candidates,
             found.verdict,
-            reason="" if found.size_bytes else NO_FUNCTION,
+            reason=None if found.size_bytes else NO_FUNCTION,
             is_complete=found.is_complete,
         )
 

@@ -1,7 +1,8 @@
 """Write resolved stacks as JSON: one object a line for each stack, in order.
 
     {"frames":[{"address":"0x401136","verdict":"unique","name":"f(int)","linkage_name":"_Z1fi","candidates":[],
-     "candidate_names":[],"file":"a.cc","line":12,"column":7,"inlines":[],"evidence":"relocation"},...],"weight":1}
+     "candidate_names":[],"file":"a.cc","line":12,"column":7,"inlines":[],"evidence":"relocation","reason":null},...],
+     "weight":1}
 
 `name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
 names still possible otherwise, and `candidate_names` the same functions demangled, in the same order. `file`, `line`
@@ -10,8 +11,11 @@ there, innermost first, with `name`, `linkage_name`, `file`, `line` and `column`
 frame outside of the image. `aliases`, where there are some, are further symbols of the function that `name` says. With
 `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
 
+`reason` is null, or what keeps the frame from having one name: a code (`unwind.resolve.reasons.ReasonCode`), with
+`"reason_text"` for people, and `"reason_address"` where it is about an address: that of the call, or of the body.
+
 There is a frame for each address. Where tail calls have left frames out between one and its caller, it has
-`"tail_calls"`, a list of such objects, innermost first, whose `address` is that of the jump, or null if it was one of
+`"missing"`, a list of such objects, innermost first, whose `address` is that of the jump, or null if it was one of
 several. With `icf resolve --explain` each frame has `"explain"`, a list of facts.
 """
 
@@ -78,7 +82,12 @@ class JsonWriter:
                 for each in inlined
             ],
             "evidence": answer.evidence,
+            "reason": None,
         }
+        if answer.reason is not None:
+            frame["reason"], frame["reason_text"] = answer.reason.code.value, str(answer.reason)
+            if answer.reason.address is not None:
+                frame["reason_address"] = f"{answer.reason.address:#x}"
         if answer.body is not None and answer.member_idx >= 0 and answer.body.members[answer.member_idx].aliases:
             frame["aliases"] = answer.body.members[answer.member_idx].aliases
         if self._with_modules:
@@ -86,7 +95,7 @@ class JsonWriter:
         if facts is not None:
             frame["explain"] = next(facts)
         if answer.missing:
-            frame["tail_calls"] = [self._object(missing, facts) for missing in answer.missing]
+            frame["missing"] = [self._object(missing, facts) for missing in answer.missing]
         return frame
 
 

@@ -92,7 +92,7 @@ class TextWriter:
         if answer.tail_call:
             remarks.append("tail call")
         if remarks:
-            reason = f": {answer.reason}" if answer.reason else ""
+            reason = "" if answer.reason is None else f": {answer.reason}"
             words.append(f"[{', '.join(remarks)}{reason}]")
         shown = [printable(demangle(name)) for name in answer.candidates[:_SHOWN_CANDIDATES]]
         more = len(answer.candidates) - len(shown)

@@ -20,7 +20,8 @@ from tests.e2e.workshop import GOLD, LLD, Toolchain, Workshop
 from tests.support.link import tool
 from tests.support.strip import strip_to_minidebug
 from tests.unwind.live.host import Host, build_host, build_library, running
-from unwind.target.live_symbolizer import NO_IMAGE, NOTHING_MAPPED, LiveFrame, LiveSymbolizer, open_process
+from unwind.resolve.reasons import NO_MODULE, NOTHING_MAPPED
+from unwind.target.live_symbolizer import LiveFrame, LiveSymbolizer, open_process
 
 FRUIT = """
     extern "C" {
@@ -187,7 +188,7 @@ def test_the_vdso(tmp_path: Path) -> None:
 
 def test_functions_made_at_run_time_by_perf_map(tmp_path: Path) -> None:
     with running(build_host(tmp_path / "host")) as host, open_process(host.pid) as symbolizer:
-        assert symbolizer.symbolize(host.arena).reason == NO_IMAGE
+        assert symbolizer.symbolize(host.arena).reason == NO_MODULE
         (first,) = host.ask("map 0 64 py::f:<frozen a b>")
         frame = symbolizer.symbolize(first + 63)
         assert (frame.name, frame.start, frame.verdict) == ("py::f:<frozen a b>", first, Verdict.UNMERGED)
@@ -206,7 +207,7 @@ def test_a_perf_map_from_before_the_process_does_not_count(tmp_path: Path) -> No
         path.write_text(f"{host.arena:x} 40 stale\n")
         os.utime(path, (1_000_000, 1_000_000))
         with open_process(host.pid) as symbolizer:
-            assert symbolizer.symbolize(host.arena).reason == NO_IMAGE
+            assert symbolizer.symbolize(host.arena).reason == NO_MODULE
 
 
 def test_functions_made_at_run_time_by_jitdump(tmp_path: Path) -> None:
