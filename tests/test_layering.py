@@ -72,6 +72,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "readers",
         "writers",
         "target",
+        "options",
         "cmd_cache",
         "cmd_disasm",
         "cmd_graph",

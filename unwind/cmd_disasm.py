@@ -19,6 +19,7 @@ from icf.tables.place import are_stale, has_tables
 from unwind.disasm.listing import Listing
 from unwind.disasm.select import Region, Selection
 from unwind.disasm.sources import SourcePlace, Sources
+from unwind.options import add_cache_options
 from unwind.program.facts import ImageFacts
 from unwind.program.from_image import has_only_records, load_program
 
@@ -35,9 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-S", "--source", action="store_true", help="show the source lines, too, if the files are there"
     )
-    parser.add_argument(
-        "--cache-dir", metavar="DIR", help="the directory of symcaches, for -l and -S ($ICF_CACHE_DIR, ~/.cache/icf)"
-    )
+    add_cache_options(parser)
     parser.add_argument("--bytes", action="store_true", help="show the bytes of each instruction")
     parser.add_argument(
         "--no-addresses", action="store_true", help="leave addresses out, so that outputs can be compared"
@@ -73,7 +72,11 @@ def run(args: Namespace) -> int:
             from unwind.symcache.store.store import open_or_build
 
             cache = open_or_build(
-                args.exe, debug_file=args.debug_file, debug_roots=args.debug_root, cache_dir=args.cache_dir
+                args.exe,
+                debug_file=args.debug_file,
+                debug_roots=args.debug_root,
+                cache_dir=args.cache_dir,
+                shared_caches=args.shared_cache,
             )
             place = Sources(cache).place
         write = _json(listing, place) if args.json else _text(listing, place, args)

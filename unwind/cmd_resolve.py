@@ -24,6 +24,7 @@ from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.model import Verdict
 from icf.printable import say
+from unwind.options import add_cache_options
 from unwind.readers.pcs import LINE_LIMIT, read_pcs
 from unwind.resolve.answer import Facts
 from unwind.resolve.bases import warn_of_bases
@@ -69,7 +70,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="another directory to search for modules, by build id and by path; may be repeated",
     )
     add_debug_arguments(parser)
-    parser.add_argument("--cache-dir", metavar="DIR", help="the directory of symcaches ($ICF_CACHE_DIR, ~/.cache/icf)")
+    add_cache_options(parser)
     parser.add_argument(
         "--format",
         choices=["pcs"],
@@ -143,7 +144,7 @@ def _write(resolved: list[_Resolved], frames: Frames, write: _Write, progress: _
 
 
 def _open(args: Namespace) -> AbstractContextManager[tuple[Resolver, Frames]]:
-    search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir)
+    search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
     if args.exe is None and args.debug_file is not None:
         raise IcfError("--debug-file is about one image", hint="without -e, name folders with --debug-root")
     if args.pid is not None:

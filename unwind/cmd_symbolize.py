@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.printable import say
+from unwind.options import add_cache_options
 from unwind.symbolize.flags import add_spellings
 from unwind.symbolize.requests import Request, read_addresses, read_hexadecimal, read_request
 from unwind.symbolize.styles import Options, TextWriter
@@ -104,7 +105,7 @@ An address in a folded function has the names of all members, 'a() | b()', and a
     )
     search.add_argument("-j", "--section", metavar="NAME", help="addresses are offsets from the start of this section")
     add_debug_arguments(parser)
-    search.add_argument("--cache-dir", metavar="DIR", help="the directory of symcaches ($ICF_CACHE_DIR, ~/.cache/icf)")
+    add_cache_options(search)
     search.add_argument("--lazy", action="store_true", help="keep only the answers, do not build a whole symcache")
     parser.add_argument("-v", "--version", action="store_true", help="print the version")
     add_spellings(parser)
@@ -250,7 +251,9 @@ class _Images:
                 raise IcfError("--debug-file is about one image", hint="with --pid, name folders with --debug-root")
             from unwind.target.live_symbolizer import open_process
 
-            return open_process(args.pid, debug_roots=args.debug_root, cache_dir=args.cache_dir)
+            return open_process(
+                args.pid, debug_roots=args.debug_root, cache_dir=args.cache_dir, shared_caches=args.shared_cache
+            )
         if build_id := request.build_id or args.build_id:
             return Symbolizer.of_build(build_id, cache_dir=args.cache_dir)
         return Symbolizer.open(
@@ -258,6 +261,7 @@ class _Images:
             debug_file=args.debug_file,
             debug_roots=args.debug_root,
             cache_dir=args.cache_dir,
+            shared_caches=args.shared_cache,
             lazy=args.lazy,
         )
 

@@ -93,6 +93,7 @@ class Symbolizer:
         debug_file: str | None = None,
         debug_roots: Sequence[str] = (),
         cache_dir: str | os.PathLike[str] | None = None,
+        shared_caches: Sequence[str] = (),
         lazy: bool = False,
     ) -> Self:
         """The symbolizer of the image at `path`, with the symcache that is kept of it, or a new one.
@@ -102,7 +103,16 @@ class Symbolizer:
         """
         from unwind.symcache.store.store import open_or_build
 
-        return cls(open_or_build(path, debug_file=debug_file, debug_roots=debug_roots, cache_dir=cache_dir, lazy=lazy))
+        return cls(
+            open_or_build(
+                path,
+                debug_file=debug_file,
+                debug_roots=debug_roots,
+                cache_dir=cache_dir,
+                shared_caches=shared_caches,
+                lazy=lazy,
+            )
+        )
 
     @classmethod
     def of_build(cls, build_id: bytes | str, *, cache_dir: str | os.PathLike[str] | None = None) -> Self:

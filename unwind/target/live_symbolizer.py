@@ -78,13 +78,14 @@ def open_process(
     *,
     debug_roots: Sequence[str] = (),
     cache_dir: str | os.PathLike[str] | None = None,
+    shared_caches: Sequence[str] = (),
 ) -> LiveSymbolizer:
     """The symbolizer of a process; to be closed.
 
     `debug_roots` and `cache_dir` are as `open_or_build` has them. Raises `IcfError` if there is
     no such process, or it may not be looked into.
     """
-    return LiveSymbolizer(LiveProcess(pid), debug_roots=debug_roots, cache_dir=cache_dir)
+    return LiveSymbolizer(LiveProcess(pid), debug_roots=debug_roots, cache_dir=cache_dir, shared_caches=shared_caches)
 
 
 class LiveSymbolizer:
@@ -96,9 +97,11 @@ class LiveSymbolizer:
         *,
         debug_roots: Sequence[str] = (),
         cache_dir: str | os.PathLike[str] | None = None,
+        shared_caches: Sequence[str] = (),
     ) -> None:
         self.live = live
         self._debug_roots, self._cache_dir = (*debug_roots, *live.debug_roots()), cache_dir
+        self._shared_caches = tuple(shared_caches)
         self._opened = ExitStack()
         self._caches: dict[Image, SymCache | None] = {}
         self._symbolizers: dict[Image, Symbolizer] = {}
@@ -267,7 +270,9 @@ class LiveSymbolizer:
             return _in_memory(image)
         from unwind.symcache.store.store import open_or_build
 
-        return open_or_build(image.path, debug_roots=self._debug_roots, cache_dir=self._cache_dir)
+        return open_or_build(
+            image.path, debug_roots=self._debug_roots, cache_dir=self._cache_dir, shared_caches=self._shared_caches
+        )
 
     def _load(self, module: LiveModule, exports: Exports, linkage: Linkage) -> Program:
         """The program of a module."""

@@ -38,15 +38,17 @@ def open_resolver(
     debug_file: str | None = None,
     debug_roots: Sequence[str] = (),
     cache_dir: str | None = None,
+    shared_caches: Sequence[str] = (),
     use_vptrs: bool = True,
 ) -> Resolver:
     """Return the resolver of the image at `path`, from its symcache, which is made if there is none.
 
-    `debug_file`, `debug_roots` and `cache_dir` are as `open_or_build` has them. Raises `IcfError` for what is no image.
+    `debug_file`, `debug_roots`, `cache_dir` and `shared_caches` are as `open_or_build` has them. Raises `IcfError`
+    for what is no image.
     Without `use_vptrs` the resolver ignores all vtable pointers beside stacks: they say what memory held when the stack
     was taken (evidence `vptr`).
     """
-    search = SearchPaths(debug_file, debug_roots, cache_dir)
+    search = SearchPaths(debug_file, debug_roots, cache_dir, shared_caches)
     # an image with foreign tables is read on: it stays open as long as the resolver is there
     return Resolver(search.program(search.open(path), path, ExitStack()), use_vptrs=use_vptrs)
 
@@ -99,7 +101,9 @@ def open_process(pid: int, search: SearchPaths, *, no_lines: bool) -> _Opened:
     """The modules of a running process, and the functions inlined in their frames."""
     from unwind.target.live_symbolizer import open_process as open_live
 
-    with open_live(pid, debug_roots=search.debug_roots, cache_dir=search.cache_dir) as live:
+    with open_live(
+        pid, debug_roots=search.debug_roots, cache_dir=search.cache_dir, shared_caches=search.shared_caches
+    ) as live:
         yield live.resolver, OneByOne(_nothing if no_lines else live.frames_of)
 
 

@@ -16,16 +16,21 @@ from unwind.symcache.store.store import open_or_build
 
 
 class SearchPaths(NamedTuple):
-    """Where debug information is searched, and where symcaches are kept; None: the user's folder."""
+    """Where debug information is searched, and where symcaches are kept (None: the user's folder)."""
 
     debug_file: str | None = None
     debug_roots: Sequence[str] = ()
     cache_dir: str | None = None
+    shared_caches: Sequence[str] = ()
 
     def open(self, path: str) -> SymCache:
         """The symcache of an image."""
         return open_or_build(
-            path, debug_file=self.debug_file, debug_roots=self.debug_roots, cache_dir=self.cache_dir, lazy=False
+            path,
+            debug_file=self.debug_file,
+            debug_roots=self.debug_roots,
+            cache_dir=self.cache_dir,
+            shared_caches=self.shared_caches,
         )
 
     def program(

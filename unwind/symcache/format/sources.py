@@ -113,6 +113,22 @@ class Sources(NamedTuple):
             return "was made without a folder that is named now, and not all was found"
         return ""
 
+    def problem_elsewhere(self, image_path: str, debug_file: str | None) -> str:
+        """As `problem`, of a file that was made on another machine: sizes are compared, and times are not."""
+        if self.builder != __version__:
+            return f"was made by version {self.builder}"
+        folder = _folder_of(image_path)
+        for each in self.files:
+            path = os.path.join(folder, each.path)
+            size_bytes, _ = _stat(path)
+            if size_bytes != _ABSENT and size_bytes != each.size_bytes:
+                return f"{path} was not there" if each.size_bytes == _ABSENT else f"{path} has another size"
+        if debug_file is not None:
+            size_bytes, _ = _stat(debug_file)
+            if all(each.size_bytes != size_bytes for each in self.files):
+                return f"was made without {debug_file}"
+        return ""
+
     def _has(self, folder: str, path: str) -> bool:
         return any(os.path.join(folder, each.path) == path and each.size_bytes != _ABSENT for each in self.files)
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         debug_file: str | None = None,
         debug_roots: Sequence[str] = (),
         cache_dir: str | os.PathLike[str] | None = None,
+        shared_caches: Sequence[str] = (),
         wait_s: float = WAIT_S,
         lazy: Literal[False] = False,
     ) -> SymCache: ...
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         debug_file: str | None = None,
         debug_roots: Sequence[str] = (),
         cache_dir: str | os.PathLike[str] | None = None,
+        shared_caches: Sequence[str] = (),
         wait_s: float = WAIT_S,
         lazy: bool,
     ) -> SymCache | LazySymCache: ...
@@ -67,6 +69,7 @@ def open_or_build(
     debug_file: str | None = None,
     debug_roots: Sequence[str] = (),
     cache_dir: str | os.PathLike[str] | None = None,
+    shared_caches: Sequence[str] = (),
     wait_s: float = WAIT_S,
     lazy: bool = False,
 ) -> SymCache | LazySymCache:
@@ -74,11 +77,12 @@ def open_or_build(
 
     Debug information is looked for as `icf.debugfiles.options.open_image` does it. `cache_dir`: else $ICF_CACHE_DIR,
     else the user's cache folder; where nothing can be written the symcache is made in memory, and one line on stderr
-    says so. With `lazy`, and unless a complete one is there, one that keeps only what it is asked (`lazy.py`).
+    says so. What that folder does not have is looked for in `shared_caches`, folders that are only read (`shared.py`).
+    With `lazy`, and unless a complete one is there, one that keeps only what it is asked (`lazy.py`).
     Raises `IcfError` for what is no image.
     """
     sought = Sought(os.fspath(path), debug_file, tuple(debug_roots))
-    return _Store(Folder.chosen(cache_dir), wait_s).get(sought, lazy)
+    return _Store(Folder.chosen(cache_dir), wait_s, shared_caches).get(sought, lazy)
 
 
 def open_by_build_id(build_id: bytes | str, *, cache_dir: str | os.PathLike[str] | None = None) -> SymCache:
@@ -123,13 +127,17 @@ def ensure(sought: Sought, folder: Folder, *, force: bool = False) -> tuple[str,
 class _Store:
     """A folder, and how long to wait for others."""
 
-    def __init__(self, folder: Folder, wait_s: float) -> None:
-        self._folder, self._wait_s = folder, wait_s
+    def __init__(self, folder: Folder, wait_s: float, shared: Sequence[str] = ()) -> None:
+        self._folder, self._wait_s, self._shared = folder, wait_s, shared
 
     def get(self, sought: Sought, lazy: bool) -> SymCache | LazySymCache:
         """The symcache that is kept, or a new one."""
         recognized = self._folder.recognize(sought.path)
         cache, roots = self.kept(recognized, sought)
+        if cache is None and self._shared:
+            from unwind.symcache.store.shared import open_shared
+
+            cache = open_shared(self._shared, recognized, sought)
         if cache is None and lazy:
             from unwind.symcache.store.lazy import LazySymCache
 
