@@ -2,6 +2,7 @@
 
     model        the words of the project as types
     aliases      linkage names that are one function's
+    image        what images of every format have in common, and how one is opened
     elf/         images, objects, archives
     dwarf/       debug information
     debugfiles/  where it is, if not in the image

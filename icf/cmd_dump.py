@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from icf.debugfiles.options import add_debug_arguments, open_image
+from icf.debugfiles.options import add_debug_arguments, open_with_debug
 from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, ImageFlag, Member, MemberFlag
@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     everything = not (args.folds or args.dcall or args.vcall or args.vtables or args.address_taken)
-    with open_image(args.image, args.debug_file, args.debug_root) as image:
+    with open_with_debug(args.image, args.debug_file, args.debug_root) as image:
         tables = load_tables(image)
         problem = tables.check_evidence()
         if problem:

@@ -22,8 +22,9 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from icf.errors import FormatError, IcfError
 
@@ -57,6 +58,24 @@ class FileBytes:
             raise IcfError(f"{path}: {size_bytes} bytes: more than there is memory for") from error
         self._bytes = memoryview(self._memory).toreadonly()
         self._lock = Lock()
+
+    @classmethod
+    def open(cls, path: str) -> Self:
+        """Open a regular file that is not empty."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
+        except OSError as error:
+            raise IcfError(f"{path}: {error.strerror}") from error
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise IcfError(f"{path}: is not a regular file")
+            if status.st_size == 0:
+                raise FormatError(path, "file header", 0, "the file is empty")
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(fd, status.st_size, path)
 
     def __len__(self) -> int:
         return self._size_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from icf.debugfiles.options import add_debug_arguments, open_image
+from icf.debugfiles.options import add_debug_arguments, open_with_debug
 from icf.printable import printable
 from icf.tables.load import load_tables
 from linkpass.tables.verify import verify_image
@@ -21,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    with open_image(args.image, args.debug_file, args.debug_root, needs_code=True) as image:
+    with open_with_debug(args.image, args.debug_file, args.debug_root, needs_code=True) as image:
         problems = verify_image(image)
         tables = load_tables(image)
     if args.json:

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from icf.debugfiles.options import open_image
+from icf.debugfiles.options import open_with_debug
 from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
@@ -122,7 +122,7 @@ def run_pass(
     report = _read_report(options) if report is None else report
     objects = _open_objects(options) if objects is None else objects
     with (
-        open_image(path, options.debug_file, options.debug_roots, strict=True, needs_code=True) as image,
+        open_with_debug(path, options.debug_file, options.debug_roots, strict=True, needs_code=True) as image,
         Background() as background,
     ):
         outputs = plan_outputs(image, options.out, options.debug_out, in_image=options.in_image)

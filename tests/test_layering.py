@@ -34,6 +34,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "errors model columns linkers kernels newfile printable _types _nocython _mangled _mangled_rust",
         "reader filebytes log demangle _bytes _strings",
         "aliases strings elf",
+        "image",
         "code vtables debugfiles linkinputs",
         "dwarf",
         "tables",

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from icf.debugfiles.options import add_debug_arguments, open_image
+from icf.debugfiles.options import add_debug_arguments, open_with_debug
 from icf.debugfiles.stripped import tables_hint
 from icf.demangle import demangle
 from icf.printable import say
@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    with open_image(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
+    with open_with_debug(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
         folds = image.linker.name and image.linker.folds_functions
         if folds and not (has_tables(image) or has_only_records(image) or are_stale(image)):
             say(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from icf.debugfiles.options import add_debug_arguments, open_image
+from icf.debugfiles.options import add_debug_arguments, open_with_debug
 from icf.errors import IcfError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run(args: Namespace) -> int:
     from unwind.callgraph.calls import call_graph
     from unwind.callgraph.questions import around, find
 
-    with open_image(args.image, args.debug_file, args.debug_root, needs_code=True) as image:
+    with open_with_debug(args.image, args.debug_file, args.debug_root, needs_code=True) as image:
         graph = call_graph(image)
     if args.function is not None:
         functions = find(graph, args.function)

@@ -7,8 +7,8 @@ import numpy as np
 from icf.code._flow import follow
 from icf.code.imports import is_endless
 from icf.columns import I64, U8, U64
-from icf.elf.image import Image
 from icf.elf.types import Machine
+from icf.image import Image
 
 _ROWS = 1 << 14  # of a batch of functions, unless one of them has more
 _LABELS = 1 << 8

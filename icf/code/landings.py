@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from icf.columns import I64, U8, U64
-from icf.elf.image import Image
 from icf.elf.types import Machine
+from icf.image import Image
 
 _PADDING_BYTES = 8
 

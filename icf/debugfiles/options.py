@@ -29,7 +29,7 @@ def add_debug_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def open_image(
+def open_with_debug(
     path: str, debug_file: str | None, roots: Sequence[str], *, strict: bool = False, needs_code: bool = False
 ) -> Image:
     """Open an image with its debug file, if it needs one and has one.
@@ -37,9 +37,9 @@ def open_image(
     A file that was found in its place and does not belong is refused with a line on stderr; with `strict`, by an
     `IcfError`. With `needs_code` the image may not be a debug file itself.
     """
-    from icf.elf.image import Image
+    from icf.image import open_image
 
-    image = Image.open(path)
+    image = open_image(path)
     try:
         if needs_code and image.is_debug_file:
             raise IcfError(
@@ -60,7 +60,7 @@ def open_image(
 
 
 def attach_debug(image: Image, roots: Sequence[str], *, strict: bool = False) -> None:
-    """Give an image its debug file, if it needs one and there is one, as `open_image` does."""
+    """Give an image its debug file, if it needs one and there is one, as `open_with_debug` does."""
     image.debug_roots = tuple(roots)
     if image.section(".debug_info") is not None or image.is_debug_file:
         return

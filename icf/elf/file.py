@@ -12,7 +12,6 @@ allocated sections are NOBITS, and nothing in it counts as backed by the file.
 from __future__ import annotations
 
 import os
-import stat
 from bisect import bisect_right
 from functools import cached_property
 from typing import Self
@@ -60,20 +59,11 @@ class ElfFile:
     def open(cls, path: str | os.PathLike[str], *, allow_rel: bool = False) -> Self:
         """Open the file; `allow_rel` admits relocatable objects."""
         path = os.fspath(path)
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
-        except OSError as error:
-            raise IcfError(f"{path}: {error.strerror}") from error
-        try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise IcfError(f"{path}: is not a regular file")
-            if status.st_size == 0:
-                raise FormatError(path, "ELF header", 0, "the file is empty")
-        except BaseException:
-            os.close(fd)
-            raise
-        data = FileBytes(fd, status.st_size, path)
+        return cls.of(path, FileBytes.open(path), allow_rel=allow_rel)
+
+    @classmethod
+    def of(cls, path: str, data: FileBytes, *, allow_rel: bool = False) -> Self:
+        """Take over the bytes of an open file; they are closed if it is not an ELF file."""
         try:
             return cls(path, data, allow_rel=allow_rel)
         except OSError as error:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from icf.columns import U8, Mask
-from icf.elf.image import Image
 from icf.elf.types import Machine
+from icf.image import Image
 
 _MASK = (1 << 64) - 1
 

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.columns import I64, U64, Mask
-from icf.elf.image import Image
 from icf.elf.objectfile import RELOCATION, ObjectFile
 from icf.elf.types import Machine
+from icf.image import Image
 
 _SECTION_BITS = 32
 _OFFSET_BITS = np.uint64(40)  # of a key; no section is larger than a file, and no link has 2 ** 24 sections with code

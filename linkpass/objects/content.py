@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from icf.columns import I64
-from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
+from icf.image import Image
 from linkpass.objects.columns import NOWHERE, is_in
 from linkpass.objects.placement import Placement
 

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import networkx as nx
 
-from icf.debugfiles.options import open_image
+from icf.debugfiles.options import open_with_debug
 from icf.debugfiles.stripped import tables_hint
 from icf.demangle import demangle
 from icf.elf.image import Image
@@ -43,7 +43,7 @@ def graph(path: str, *, debug_file: str | None = None, debug_roots: Sequence[str
     `debug_file` and `debug_roots` say where its debug information is. Raises `IcfError` where the image has no tables.
     `unwind.callgraph.questions` has what can be asked of the graph.
     """
-    with open_image(path, debug_file, debug_roots) as image:
+    with open_with_debug(path, debug_file, debug_roots) as image:
         return call_graph(image)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.debugfiles.options import open_image
+from icf.debugfiles.options import open_with_debug
 from icf.elf.types import STB_LOCAL, STT_OBJECT
 from unwind.symbolize.styles import Options, namer
 
@@ -42,7 +42,7 @@ class DataSymbols:
         self._start = self._size = np.empty(0, np.uint64)
         if path is None:
             return
-        with open_image(path, debug_file, debug_roots) as image:
+        with open_with_debug(path, debug_file, debug_roots) as image:
             symbols = image.symbols
             rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined & (symbols.size_bytes != 0))
             rows = rows[np.argsort(symbols.bind[rows] == STB_LOCAL, kind="stable")]  # global ones first

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from icf.debugfiles.options import open_image
+from icf.debugfiles.options import open_with_debug
 from unwind.program.exports import Exports
 from unwind.program.from_image import load_program
 from unwind.program.program import Linkage, Program
@@ -44,5 +44,5 @@ class SearchPaths(NamedTuple):
         """The program of a symcache, or of its image, which is closed with `opened`."""
         if has_program(cache):
             return load_cached(cache, exports, linkage)
-        image = opened.enter_context(open_image(path, self.debug_file, self.debug_roots))
+        image = opened.enter_context(open_with_debug(path, self.debug_file, self.debug_roots))
         return load_program(image, exports, linkage)

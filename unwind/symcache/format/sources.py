@@ -38,9 +38,9 @@ class Sought(NamedTuple):
     debug_roots: tuple[str, ...] = ()
 
     def open(self) -> Image:
-        from icf.debugfiles.options import open_image
+        from icf.debugfiles.options import open_with_debug
 
-        return open_image(self.path, self.debug_file, self.debug_roots)
+        return open_with_debug(self.path, self.debug_file, self.debug_roots)
 
 
 class Source(NamedTuple):

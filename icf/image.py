@@ -1,0 +1,114 @@
+"""What images of every format have in common, and how one is opened.
+
+    identity    path, machine, linker, build id, digest of the code
+    segments    which addresses have bytes in the file, and these bytes
+    code        where functions may start
+    symbols     functions by address, with their names
+    imports     slots that the loader fills, and the stubs that jump through them
+
+ELF is the one format today (`icf.elf`). A reader of another one is an `Image` too, and stands in `_READERS` by the
+first bytes of its files. What needs more than this, sections or relocations, is about ELF and takes its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from icf.elf.image import Image as ElfImage
+from icf.elf.types import Machine
+from icf.filebytes import FileBytes
+
+if TYPE_CHECKING:
+    from icf.columns import I64, U64
+    from icf.linkers import Linker
+
+
+class Symbols(Protocol):
+    """A symbol table as columns; a row is a symbol."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def value(self) -> U64:
+        """Addresses."""
+
+    @property
+    def size_bytes(self) -> U64:
+        """Sizes; 0 where the table has none."""
+
+    @property
+    def functions(self) -> I64:
+        """Rows of the functions that the image defines, by (value, row)."""
+
+    def name(self, row: int) -> str:
+        """Return the symbol's linkage name."""
+
+    def names(self, rows: Iterable[int]) -> list[str]:
+        """Return the names of many symbols."""
+
+
+class Image(Protocol):
+    """An image; addresses are those that it was linked for."""
+
+    path: str
+    machine: Machine
+
+    @property
+    def linker(self) -> Linker:
+        """The linker that made it, `icf.linkers.UNKNOWN` if nothing tells."""
+
+    @property
+    def build_id(self) -> bytes:
+        """What identifies the link; empty if it has none."""
+
+    @property
+    def code_digest(self) -> bytes:
+        """A digest of the code; empty in a file without code."""
+
+    @property
+    def backed(self) -> list[tuple[int, int, int]]:
+        """(start, end, file offset) of the loaded ranges that have bytes in the file, ascending."""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The lowest address that is loaded, and the one after the highest."""
+
+    def read(self, vaddr: int, size_bytes: int) -> memoryview:
+        """Return the bytes from `vaddr` on: `size_bytes` of them, or as many as the file has without a gap."""
+
+    def may_start_function(self, vaddr: int) -> bool:
+        """Return whether a function may start there."""
+
+    @property
+    def symbols(self) -> Symbols:
+        """The symbols of the image or its debug file."""
+
+    @property
+    def got_imports(self) -> dict[int, str]:
+        """Address of each slot that the loader fills -> name of the imported symbol."""
+
+    @property
+    def plt_slots(self) -> dict[int, int]:
+        """Address of each stub of an import -> address of the slot that it jumps through."""
+
+    @property
+    def plt_stubs(self) -> dict[int, str]:
+        """Address of each stub of an import -> name of the function that it jumps to."""
+
+    def close(self) -> None:
+        """Close the file; what was read stays."""
+
+
+_READERS = {b"\x7fELF": ElfImage}
+
+
+def open_image(path: str) -> ElfImage:
+    """Open an image with the reader for its first bytes."""
+    data = FileBytes.open(path)
+    try:
+        magic = bytes(data[:4])
+    except BaseException:
+        data.close()
+        raise
+    return _READERS.get(magic, ElfImage).of(path, data)  # which says what is wrong with the header
