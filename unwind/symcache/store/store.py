@@ -75,11 +75,11 @@ def open_or_build(
 ) -> SymCache | LazySymCache:
     """The symcache of the image at `path`.
 
-    Debug information is looked for as `icf.debugfiles.options.open_with_debug` does it. `cache_dir`: else $ICF_CACHE_DIR,
-    else the user's cache folder; where nothing can be written the symcache is made in memory, and one line on stderr
-    says so. What that folder does not have is looked for in `shared_caches`, folders that are only read (`shared.py`).
-    With `lazy`, and unless a complete one is there, one that keeps only what it is asked (`lazy.py`).
-    Raises `IcfError` for what is no image.
+    Debug information is looked for as `icf.debugfiles.options.open_with_debug` does it. `cache_dir`: else
+    $ICF_CACHE_DIR, else the user's cache folder; where nothing can be written the symcache is made in memory, and
+    one line on stderr says so. What that folder does not have is looked for in `shared_caches`, folders that are
+    only read (`shared.py`). With `lazy`, and unless a complete one is there, one that keeps only what it is asked
+    (`lazy.py`). Raises `IcfError` for what is no image.
     """
     sought = Sought(os.fspath(path), debug_file, tuple(debug_roots))
     return _Store(Folder.chosen(cache_dir), wait_s, shared_caches).get(sought, lazy)
