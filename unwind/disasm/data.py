@@ -12,17 +12,24 @@ from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.elf.image import Image
-from icf.elf.types import ET_EXEC, SHF_EXECINSTR, SHF_WRITE, SHT_NOBITS, STB_LOCAL, STT_OBJECT, Section
+from icf.elf.types import (
+    ET_EXEC,
+    PT_GNU_RELRO,
+    SHF_EXECINSTR,
+    SHF_STRINGS,
+    SHF_WRITE,
+    SHT_NOBITS,
+    STB_LOCAL,
+    STT_NOTYPE,
+    STT_OBJECT,
+    Section,
+)
 from icf.vtables.words import CODE, DATA, LoadedData
 from unwind.disasm.notes import Data
 
-U64 = NDArray[np.uint64]
-_STT_NOTYPE = 0
-_PT_GNU_RELRO = 0x6474E552
-_SHF_STRINGS = 0x20
 _WORD_BYTES = 8
 _LONGEST_TEXT_BYTES = 4096
 _SHORTEST_TEXT = 3  # below that, what looks like text is often a number
@@ -45,7 +52,7 @@ class ImageData:
         self._relro = [
             range(segment.vaddr, segment.vaddr + segment.memsz)
             for segment in image.segments
-            if segment.type == _PT_GNU_RELRO
+            if segment.type == PT_GNU_RELRO
         ]
 
     def section_at(self, vaddr: int) -> Section | None:
@@ -107,7 +114,7 @@ class ImageData:
         except UnicodeDecodeError:
             return None
         if not nul or not (
-            section.flags & _SHF_STRINGS or len(text) >= _SHORTEST_TEXT or self._is_among_text(vaddr, raw)
+            section.flags & SHF_STRINGS or len(text) >= _SHORTEST_TEXT or self._is_among_text(vaddr, raw)
         ):
             return None
         return text if _READABLE.fullmatch(text) else None
@@ -136,10 +143,10 @@ class ImageData:
         return -1, ()
 
     @cached_property
-    def _symbols(self) -> tuple[U64, U64, U64, NDArray[np.int64]]:
+    def _symbols(self) -> tuple[U64, U64, U64, I64]:
         """Start, end, the furthest end so far and row of the symbols of data, by address; global ones first."""
         symbols = self._image.symbols
-        is_object = (symbols.type == STT_OBJECT) | (symbols.type == _STT_NOTYPE)
+        is_object = (symbols.type == STT_OBJECT) | (symbols.type == STT_NOTYPE)
         rows = np.flatnonzero(is_object & symbols.is_defined & (symbols.value > 0))
         rows = rows[np.lexsort((rows, symbols.bind[rows] == STB_LOCAL, symbols.value[rows]))]
         starts = symbols.value[rows]

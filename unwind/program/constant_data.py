@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.elf.image import Image
 from icf.vtables.words import DATA, LoadedData
-
-U64 = NDArray[np.uint64]
 
 _CONSTANTS = (".got", ".got.plt", ".data.rel.ro", ".rodata")
 _WORD_BYTES = 8

@@ -12,12 +12,10 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.elf.types import Machine
 from unwind.program.facts import CodeFacts
-
-U64 = NDArray[np.uint64]
 
 _WORD_BYTES = 8
 _PAGE_BITS = 12

@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import Protocol
 
 from icf.code.view import CodeView
+from icf.columns import U64
 from icf.elf.image import Image
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS
-from unwind.program.constant_data import U64, find_constants
+from unwind.program.constant_data import find_constants
 
 
 class CodeFacts(CodeView, Protocol):

@@ -13,8 +13,8 @@ from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from icf.columns import U64
 from icf.elf.image import Image
 from icf.model import Evidence
 from icf.tables.dcall import DirectCalls, parse_dcall
@@ -37,9 +37,9 @@ class ColumnRecords:
 
     def __init__(
         self,
-        call_site: npt.NDArray[np.uint64],
-        caller_die: npt.NDArray[np.uint64],
-        callee_die: npt.NDArray[np.uint64],
+        call_site: U64,
+        caller_die: U64,
+        callee_die: U64,
         evidence: bytes,
     ) -> None:
         order = np.argsort(call_site, kind="stable")

@@ -26,17 +26,16 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from icf.aliases import same_function
+from icf.columns import U64
 from icf.demangle import demangle
 from icf.elf.image import Image
+from icf.elf.types import STB_LOCAL, STT_OBJECT
 from icf.linkers import KeptSymbols
 from icf.model import ClassFlag, FoldClass, Member, MemberFlag, Vaddr
 
 _BIND_RANK = {1: 0, 10: 0, 2: 1, 0: 2}  # global, unique, weak, local
-_STB_LOCAL = 0
-_STT_OBJECT = 1
 _Named = tuple[bool, int, str, int]  # no size, rank, name, row: sorted, the best comes first
 _VARIANT_DIGIT = re.compile(r"(?<=[CD])[0-5](?=[A-Z])")
 
@@ -64,7 +63,7 @@ class SymbolFunctions:
         self.ends = self._make_ends(values)
         self._furthest = np.maximum.accumulate(self.ends)
 
-    def _make_ends(self, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    def _make_ends(self, values: U64) -> U64:
         starts = self.starts
         if not len(starts):
             return starts
@@ -100,10 +99,10 @@ class SymbolFunctions:
         return min((names[row] for row in np.flatnonzero((start <= vptr) & (end > vptr)).tolist()), default="")
 
     @cached_property
-    def _vtables(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], list[str]]:
+    def _vtables(self) -> tuple[U64, U64, list[str]]:
         """Where the symbols of vtables begin and end, and their names."""
         symbols = self._image.symbols
-        named = zip(symbols.names(rows := np.flatnonzero(symbols.type == _STT_OBJECT).tolist()), rows, strict=True)
+        named = zip(symbols.names(rows := np.flatnonzero(symbols.type == STT_OBJECT).tolist()), rows, strict=True)
         found = [(row, name) for name, row in named if name.startswith(("_ZTV", "_ZTC"))]
         start = symbols.value[[row for row, _ in found]]
         return start, start + symbols.size_bytes[[row for row, _ in found]], [name for _, name in found]
@@ -127,7 +126,7 @@ class SymbolFunctions:
         for group in groups:
             name = _unversioned(group[0][2])
             aliases = dict.fromkeys(other for _, _, other, _ in group if other != name)
-            flags = MemberFlag.LOCAL if symbols.bind[group[0][3]] == _STB_LOCAL else MemberFlag.NONE
+            flags = MemberFlag.LOCAL if symbols.bind[group[0][3]] == STB_LOCAL else MemberFlag.NONE
             members.append(Member(name, flags=flags, aliases=tuple(aliases)))
         start = int(self.starts[idx])
         complete = ClassFlag.MEMBERS_COMPLETE if self.are_all_named else ClassFlag.NONE
@@ -139,7 +138,7 @@ class SymbolFunctions:
         is_old = "@" in name and "@@" not in name
         if self._dynamic_rows is not None:
             row = self._dynamic_rows.get(_unversioned(name), -1)
-        return has_no_size, rank == _BIND_RANK[_STB_LOCAL], is_old, len(name) - len(name.lstrip("_")), -row
+        return has_no_size, rank == _BIND_RANK[STB_LOCAL], is_old, len(name) - len(name.lstrip("_")), -row
 
     @cached_property
     def _dynamic_rows(self) -> dict[str, int] | None:

@@ -20,6 +20,7 @@ from icf.elf.types import (
     SHDR,
     SHF_ALLOC,
     SHF_EXECINSTR,
+    SHN_ABS_16,
     SHN_LORESERVE_16,
     SHT_DYNSYM,
     SHT_NULL,
@@ -34,7 +35,6 @@ Read = Callable[[int, int], bytes]  # address and size; gives what can be read o
 _HEAD_BYTES = 4096
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
 _SHOFF_AT, _SHENTSIZE_AT = 40, 58  # in the ELF header
-_SHN_ABS_16 = 0xFFF1
 _NAMES = b"\0.text\0.data\0.dynsym\0.dynstr\0.shstrtab\0"
 
 
@@ -92,7 +92,7 @@ def _add_sections(content: bytearray, segments: list[Segment], bias: int) -> Non
         section_idx, value = unpack_from("<HQ", symbols, at + 6)
         if 0 < section_idx < SHN_LORESERVE_16:  # an index of what is no longer there
             inside = [n for n, s in enumerate(loads, 1) if s.vaddr <= value <= s.vaddr + s.memsz]
-            pack_into("<H", symbols, at + 6, inside[-1] if inside else _SHN_ABS_16)  # the last: `_end` is behind one
+            pack_into("<H", symbols, at + 6, inside[-1] if inside else SHN_ABS_16)  # the last: `_end` is behind one
     content += bytes(-len(content) % 8)
     symbols_at = len(content)
     content += symbols

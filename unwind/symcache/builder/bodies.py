@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.dwarf.inlines import Ranges
 from icf.elf.image import Image
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR
@@ -23,8 +23,6 @@ from icf.tables.icftable import parse_icf
 from icf.tables.place import ICF, file_with_tables, has_tables
 from unwind.program.functions import SymbolFunctions
 
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 _LAST_VADDR = (1 << 64) - 1
 _OVERLAP_FACTOR = 4  # bytes of bodies at most, in bytes from the first to the last
 

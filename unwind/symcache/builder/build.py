@@ -14,7 +14,6 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.dwarf.inlines import scan_inlines
 from icf.dwarf.opening import open_debug
@@ -29,8 +28,6 @@ from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.payloads import Encoded, encode_payloads
 from unwind.symcache.builder.selfcheck import check_sections
 from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED, put_uleb
-
-U64 = NDArray[np.uint64]
 
 
 def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[str, bytes]:

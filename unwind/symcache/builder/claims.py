@@ -12,23 +12,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.aliases import kin
+from icf.columns import I64, U32, U64, Mask
 from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from icf.elf.types import STB_LOCAL
 from icf.model import FoldClass, Member, MemberFlag
 from icf.strings import hash_names, hash_table
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.names import Names
 
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
-_STB_LOCAL = 0
 _HIGHEST = np.uint64(0xFFFFFFFFFFFFFFFE)  # addresses from here, or up to 1, are tombstones
 
 
@@ -36,9 +34,9 @@ class Claims(NamedTuple):
     """One row for each member, by body, then as the body has them."""
 
     body: I64
-    is_merged: NDArray[np.bool_]  # the body has more members
-    name: NDArray[np.uint32]
-    flags: NDArray[np.uint32]
+    is_merged: Mask  # the body has more members
+    name: U32
+    flags: U32
     aliases: dict[int, list[int]]  # names, by row
     function: I64  # row in the scan, -1 if it has none
     lost: I64  # row of the member's description if that does not say where its code is, else -1
@@ -132,7 +130,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
             text.append(names.of_text(member.name))
     only = np.flatnonzero(bodies.symbol >= 0)
     unnamed = np.flatnonzero(bodies.function >= 0)
-    is_local = image.symbols.bind[bodies.symbol[only]] == _STB_LOCAL
+    is_local = image.symbols.bind[bodies.symbol[only]] == STB_LOCAL
     all_bodies = np.concatenate([np.array(body, np.int64), only, unnamed])
     function, lost = np.full(len(all_bodies), -1, np.int64), np.full(len(all_bodies), -1, np.int64)
     unnamed_names = np.zeros(len(unnamed), np.uint32)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U32, U64
 from icf.dwarf.columns import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.line import LineProgram, LineSections, SequenceMark, scan_all
@@ -20,10 +20,6 @@ from icf.elf.image import Image
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.sequences import Chooser, covering, stated
-
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
 
 
 class Choices(NamedTuple):
@@ -37,7 +33,7 @@ class Choices(NamedTuple):
 class Lines:
     """The line tables of some units, or of all; `table_of_unit` is -1 for a unit that has none."""
 
-    def __init__(self, image: Image, debug: DebugInfo, wanted: NDArray[np.uint32] | None = None) -> None:
+    def __init__(self, image: Image, debug: DebugInfo, wanted: U32 | None = None) -> None:
         file = image.debug
         line, line_str, str_ = map(file.contents, (".debug_line", ".debug_line_str", ".debug_str"))
         sections = LineSections(line, line_str, str_, file.path)

@@ -7,13 +7,10 @@ ones. A name gets a provisional number when it is met; `finish` says what that b
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U32, U64
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
-
-U64 = NDArray[np.uint64]
-U32 = NDArray[np.uint32]
 
 
 class Names:
@@ -34,7 +31,7 @@ class Names:
     def of_text(self, name: str) -> int:
         return self.number(name.encode("utf-8", "surrogateescape"))
 
-    def of_symbols(self, rows: NDArray[np.int64]) -> U32:
+    def of_symbols(self, rows: I64) -> U32:
         """Of the symbols in these rows, without versions (`fopen@@GLIBC_2.2.5`)."""
         strtab = bytes(self._symbols.strtab)
         number = self.number
@@ -54,7 +51,7 @@ class Names:
         numbers = [self.number(self._debug.string(reference)) for reference in distinct.tolist()]
         return np.array(numbers, np.uint32)[back.reshape(-1)]
 
-    def finish(self, uses: NDArray[np.int64]) -> tuple[U32, list[bytes]]:
+    def finish(self, uses: I64) -> tuple[U32, list[bytes]]:
         """The final number of each provisional one, and the names by it; `uses` says how often each is."""
         names = list(self._numbers)
         order = np.concatenate([np.zeros(1, np.int64), 1 + np.argsort(-uses[1:], kind="stable")])

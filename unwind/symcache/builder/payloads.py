@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U32, U64
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.scan import thread_count
 from icf.dwarf.units import DebugInfo
@@ -20,9 +20,6 @@ from unwind.symcache.builder.sequences import Chooser
 from unwind.symcache.builder.trees import Trees
 from unwind.symcache.builder.twins import find_twins
 
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
 _NO_ROWS = np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0, np.uint32)
 _JOB_ROWS = 1 << 14  # claims that are encoded at a time
 _REPEAT_FACTOR = 4

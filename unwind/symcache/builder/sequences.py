@@ -19,17 +19,14 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.line import LineProgram
 from icf.dwarf.line_choice import choose_sequence
 from icf.dwarf.line_order import sequences_in_order
 from icf.dwarf.units import DebugInfo
-
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 
 
 def stated(program: LineProgram, scan: InlineScan, function: I64, start: U64) -> I64:

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import I64, U32
 from icf.dwarf.dies import resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.units import DebugInfo
 from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.twins import Placed
 
-U32 = NDArray[np.uint32]
 _LOW_BITS = np.uint64(40)
 
 
 class Trees:
     """Ranges of nodes by function, then low, then node, and what each node is called."""
 
-    def __init__(
-        self, debug: DebugInfo, scan: InlineScan, wanted: NDArray[np.int64], names: Names, placed: Sequence[Placed]
-    ) -> None:
+    def __init__(self, debug: DebugInfo, scan: InlineScan, wanted: I64, names: Names, placed: Sequence[Placed]) -> None:
         functions, nodes, ranges = scan.functions, scan.nodes, scan.node_ranges
         self.nodes = nodes
         self.first_node, self.last_node = functions.first_node, functions.last_node

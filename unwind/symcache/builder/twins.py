@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.columns import I64, U64
 from icf.dwarf.dies import resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.units import DebugInfo
@@ -31,8 +32,6 @@ from unwind.symcache.builder.lines import Choices, Lines
 from unwind.symcache.builder.placing import Call, Described, Place, place_calls
 from unwind.symcache.builder.sequences import Chooser
 
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 _MAX_BYTES, _MAX_CALLS, _MAX_KNOWN = 1 << 14, 1 << 10, 8  # of what is placed call by call

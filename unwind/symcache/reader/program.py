@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from icf.columns import U64
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.errors import FormatError
@@ -28,7 +29,6 @@ from icf.tables.dcall import parse_dcall
 from icf.tables.icftable import encode_icf, parse_icf
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import parse_vcall
-from unwind.program.constants import U64
 from unwind.program.exports import Export, Exports, ImageExports, ListedExports
 from unwind.program.facts import ImageFacts
 from unwind.program.from_image import (

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, Literal, Self
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from icf.columns import I64, U64
 
 
 _STR = "surrogateescape"
@@ -192,7 +191,7 @@ class SymCache:
             raise NotCached(f"{self.path}: is partial: nobody asked where {name} is")
         return sorted(found)
 
-    def locate_many(self, vaddrs: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def locate_many(self, vaddrs: U64) -> I64:
         """The entry that holds each address, -1 where none does: for bulk work; `located` tells of an entry."""
         import numpy as np
 
