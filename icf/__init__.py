@@ -15,7 +15,44 @@
     linkers      what each linker keeps, drops, overwrites and folds
     cli          the command `icf`; its verbs are in cmd_* here, in `linkpass` and in `unwind`
 
+`__all__` is the public interface; everything else may change between versions.
+
 A `_name.py` is a kernel: compiled by an install, plain Python where there is no compiler (`icf.kernels`).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from icf.errors import FormatError as FormatError
+    from icf.errors import IcfError as IcfError
+    from icf.errors import UnsupportedError as UnsupportedError
+    from icf.image import Image as Image
+    from icf.image import open_image as open_image
+    from icf.model import Evidence as Evidence
+    from icf.model import Verdict as Verdict
+    from icf.tables.load import Tables as Tables
+    from icf.tables.load import load_tables as load_tables
+
 __version__ = "0.1.0"
+_HOME = {  # imported when they are first used
+    "Evidence": "icf.model",
+    "FormatError": "icf.errors",
+    "IcfError": "icf.errors",
+    "Image": "icf.image",
+    "Tables": "icf.tables.load",
+    "UnsupportedError": "icf.errors",
+    "Verdict": "icf.model",
+    "load_tables": "icf.tables.load",
+    "open_image": "icf.image",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'icf' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

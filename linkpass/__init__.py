@@ -12,5 +12,31 @@
     annotate     objects that carry what they know of their calls through any link
     keep_unique  which functions should stay unfolded
 
-Commands are in cmd_*.
+Commands are in cmd_*. `__all__` is the public interface; everything else may change between versions.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from linkpass.pipeline import Options as Options
+    from linkpass.pipeline import Summary as Summary
+    from linkpass.pipeline import run_pass as run_pass
+    from linkpass.tables.verify import verify_image as verify_image
+
+_HOME = {  # imported when they are first used
+    "Options": "linkpass.pipeline",
+    "Summary": "linkpass.pipeline",
+    "run_pass": "linkpass.pipeline",
+    "verify_image": "linkpass.tables.verify",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'linkpass' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

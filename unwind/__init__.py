@@ -15,9 +15,7 @@
     target/      opens an image, a module list or a process, and joins all of the above
 
 Each folder imports only from those above it in this list (tests/test_layering.py).
-Commands are in cmd_*. What other programs use is here, and imported when it is asked for:
-
-    from unwind import Resolver, SymCache, Symbolizer, open_or_build, open_process, open_resolver
+Commands are in cmd_*. `__all__` is the public interface; everything else may change between versions.
 """
 
 from __future__ import annotations
@@ -26,23 +24,47 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unwind.callgraph.calls import graph as graph
+    from unwind.readers.pcs import read_pcs as read_pcs
+    from unwind.resolve.answer import FrameAnswer as FrameAnswer
+    from unwind.resolve.reasons import Reason as Reason
+    from unwind.resolve.reasons import ReasonCode as ReasonCode
     from unwind.resolve.resolver import Resolver as Resolver
+    from unwind.resolve.vptrs import read_vptrs as read_vptrs
+    from unwind.samples.stack import Stack as Stack
+    from unwind.symbolize.symbolizer import Candidate as Candidate
+    from unwind.symbolize.symbolizer import Symbolized as Symbolized
     from unwind.symbolize.symbolizer import Symbolizer as Symbolizer
+    from unwind.symcache.reader.found import Frame as Frame
+    from unwind.symcache.reader.found import Located as Located
     from unwind.symcache.reader.symcache import SymCache as SymCache
     from unwind.symcache.store.store import open_by_build_id as open_by_build_id
     from unwind.symcache.store.store import open_or_build as open_or_build
+    from unwind.target.live_symbolizer import LiveFrame as LiveFrame
+    from unwind.target.live_symbolizer import LiveSymbolizer as LiveSymbolizer
     from unwind.target.live_symbolizer import open_process as open_process
     from unwind.target.opening import open_resolver as open_resolver
 
-_HOME = {
+_HOME = {  # imported when they are first used
+    "Candidate": "unwind.symbolize.symbolizer",
+    "Frame": "unwind.symcache.reader.found",
+    "FrameAnswer": "unwind.resolve.answer",
+    "LiveFrame": "unwind.target.live_symbolizer",
+    "LiveSymbolizer": "unwind.target.live_symbolizer",
+    "Located": "unwind.symcache.reader.found",
+    "Reason": "unwind.resolve.reasons",
+    "ReasonCode": "unwind.resolve.reasons",
     "Resolver": "unwind.resolve.resolver",
+    "Stack": "unwind.samples.stack",
     "SymCache": "unwind.symcache.reader.symcache",
+    "Symbolized": "unwind.symbolize.symbolizer",
     "Symbolizer": "unwind.symbolize.symbolizer",
     "graph": "unwind.callgraph.calls",
     "open_by_build_id": "unwind.symcache.store.store",
     "open_or_build": "unwind.symcache.store.store",
     "open_process": "unwind.target.live_symbolizer",
     "open_resolver": "unwind.target.opening",
+    "read_pcs": "unwind.readers.pcs",
+    "read_vptrs": "unwind.resolve.vptrs",
 }
 __all__ = sorted(_HOME)
 

@@ -11,7 +11,7 @@ from icf.elf.image import Image
 from tests.support.link import tool
 from unwind.symcache.builder.build import build_sections
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity, pack
-from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.found import Frame
 from unwind.symcache.reader.many import frames_many
 from unwind.symcache.reader.symcache import SymCache
 
@@ -30,7 +30,7 @@ def cache_of(path: Path, wanted: Collection[int] | None = None) -> SymCache:
         return packed(build_sections(image, wanted), is_complete=wanted is None)
 
 
-def symbolized(path: Path, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
+def symbolized(path: Path, vaddrs: Sequence[int]) -> list[list[Frame]]:
     """The frames at each address as llvm-symbolizer tells them."""
     command = [tool("llvm-symbolizer-19", "llvm-symbolizer"), "--inlines", "--no-demangle", "--output-style=JSON"]
     asked = "\n".join(map(hex, vaddrs))
@@ -40,21 +40,19 @@ def symbolized(path: Path, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
         symbols = json.loads(line)["Symbol"]
         answers.append(
             [
-                CachedFrame(
-                    frame["FunctionName"], frame["FileName"], frame["Line"], frame["Column"], i < len(symbols) - 1
-                )
+                Frame(frame["FunctionName"], frame["FileName"], frame["Line"], frame["Column"], i < len(symbols) - 1)
                 for i, frame in enumerate(symbols)
             ]
         )
     return answers
 
 
-def differences(path: Path, cache: SymCache, vaddrs: Sequence[int]) -> list[tuple[int, list[CachedFrame], object]]:
+def differences(path: Path, cache: SymCache, vaddrs: Sequence[int]) -> list[tuple[int, list[Frame], object]]:
     """Addresses in unmerged functions where the two do not say the same.
 
     Of the names of one function any will do. llvm-symbolizer names a file where there is no line, from the symbols.
     """
-    found: list[tuple[int, list[CachedFrame], object]] = []
+    found: list[tuple[int, list[Frame], object]] = []
     for vaddr, ours, theirs in zip(vaddrs, frames_many(cache, vaddrs), symbolized(path, vaddrs), strict=True):
         located = cache.find(vaddr)
         if located is None or len(located.members) > 1:

@@ -31,7 +31,7 @@ from icf.tables.icftable import parse_icf
 from icf.tables.place import file_with_tables
 from tests.support.symcaches import cache_of, symbolized
 from tests.truth.symbols import read_functions
-from unwind.symcache.reader.found import CachedFrame, Located
+from unwind.symcache.reader.found import Frame, Located
 
 OUTCOMES = ("right", "chain", "none", "wrong")
 
@@ -56,7 +56,7 @@ class Report(NamedTuple):
     findings: list[str]
 
 
-def judge(ours: Sequence[CachedFrame], theirs: Sequence[CachedFrame]) -> str:
+def judge(ours: Sequence[Frame], theirs: Sequence[Frame]) -> str:
     """The outcome for one address of one member."""
     if len(ours) == 1 and not ours[0].line:
         return "none" if any(frame.line for frame in theirs) else "right"
@@ -67,7 +67,7 @@ def judge(ours: Sequence[CachedFrame], theirs: Sequence[CachedFrame]) -> str:
     return "wrong"
 
 
-def _is_same(ours: CachedFrame, theirs: CachedFrame) -> bool:
+def _is_same(ours: Frame, theirs: Frame) -> bool:
     is_named = ours.is_inlined == theirs.is_inlined and (
         not ours.is_inlined or kin(ours.linkage_name) == kin(theirs.linkage_name)
     )
@@ -76,7 +76,7 @@ def _is_same(ours: CachedFrame, theirs: CachedFrame) -> bool:
     return is_named and (ours.file, ours.line, ours.column) == (theirs.file, theirs.line, theirs.column)
 
 
-def _text(frames: Sequence[CachedFrame]) -> str:
+def _text(frames: Sequence[Frame]) -> str:
     return " < ".join(f"{each.linkage_name[-50:]} {each.file[-30:]}:{each.line}:{each.column}" for each in frames)
 
 

@@ -17,7 +17,7 @@ from tests.e2e.program import icf
 from unwind.symbolize.styles import Options, TextWriter, joined
 from unwind.symbolize.styles_json import JsonWriter
 from unwind.symbolize.symbolizer import Symbolized, Symbolizer, agreed
-from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.found import Frame
 
 SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
 
@@ -130,7 +130,7 @@ def test_json_lists_the_candidates(symbolizer: Symbolizer) -> None:
 
 @pytest.mark.parametrize("odd", ['say "a"', "a\\b", "a\nb\tc", "\x7f", "caf\xe9", "\udc80", "\U0001f600", ""])
 def test_json_of_odd_names_is_json(odd: str) -> None:
-    found = Symbolized(3, 1, 4, (CachedFrame(odd, f"{odd}/x.cc", 7, 9, False),))
+    found = Symbolized(3, 1, 4, (Frame(odd, f"{odd}/x.cc", 7, 9, False),))
     for options in (Options(), Options(pretty=True)):
         writer = JsonWriter(options)
         answer = json.loads(writer.address(found, 3, odd))
@@ -139,13 +139,13 @@ def test_json_of_odd_names_is_json(odd: str) -> None:
         assert json.loads(writer.function([found], odd, odd))["SymName"] == odd
 
 
-def frame(name: str, line: int, *, is_inlined: bool = False) -> CachedFrame:
-    return CachedFrame(name, "a.cc", line, 1, is_inlined)
+def frame(name: str, line: int, *, is_inlined: bool = False) -> Frame:
+    return Frame(name, "a.cc", line, 1, is_inlined)
 
 
 def test_what_chains_agree_on() -> None:
     inlined = frame("inlined", 3, is_inlined=True)
-    nameless = CachedFrame("", "", 0, 0, False)
+    nameless = Frame("", "", 0, 0, False)
     assert agreed([(inlined, frame("a", 7)), (inlined, frame("b", 7))]) == (inlined, frame("", 7))
     assert agreed([(inlined, frame("a", 7)), (inlined, frame("b", 8))]) == (inlined, nameless)
     assert agreed([(inlined, frame("a", 7)), (frame("b", 7),)]) == (nameless,)

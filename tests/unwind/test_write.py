@@ -11,7 +11,7 @@ from unwind.program.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 from unwind.samples.stack import Stack
-from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.found import Frame
 from unwind.writers.json_lines import JsonWriter
 from unwind.writers.text import TextWriter
 
@@ -28,11 +28,11 @@ RECORDS = [
 PROGRAM = Program(CLASSES, RECORDS, code=ListedCode({ret(1, 1): CallSite(SiteKind.INDIRECT)}))
 
 
-def frames_of(answer: FrameAnswer) -> list[CachedFrame]:
+def frames_of(answer: FrameAnswer) -> list[Frame]:
     if answer.linkage_name != "b1m0":
         return []
-    own = CachedFrame("b1m0", "src/main.cc", 40, 5, False)
-    return [own] if answer.address == ret(1) else [CachedFrame("_ZN3fir3maxEv", "src/fir.h", 7, 0, True), own]
+    own = Frame("b1m0", "src/main.cc", 40, 5, False)
+    return [own] if answer.address == ret(1) else [Frame("_ZN3fir3maxEv", "src/fir.h", 7, 0, True), own]
 
 
 def test_text_is_a_block_for_each_stack() -> None:

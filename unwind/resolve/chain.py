@@ -22,7 +22,7 @@ from unwind.program.program import Body
 from unwind.resolve import reasons
 from unwind.resolve.answer import BY_VPTR, FrameAnswer
 from unwind.resolve.missing_frames import MissingFrame, MissingFrames
-from unwind.resolve.places import Frame, Marked, Place, Places
+from unwind.resolve.places import Marked, Place, Places, Sampled
 from unwind.resolve.reasons import Reason
 from unwind.resolve.relations import FOREIGN, Callee, Relation, Relations
 
@@ -47,8 +47,8 @@ class Step:
     broken: bool = False  # no possible caller allows anything, so the pair was cut
     plain: bool = True  # it says nothing new about its caller
     answer: FrameAnswer = _OUTSIDE
-    inwards: dict[Frame, Step] = field(default_factory=dict)  # by return address
-    innermost: dict[Frame, Step] = field(default_factory=dict)  # by program counter
+    inwards: dict[Sampled, Step] = field(default_factory=dict)  # by return address
+    innermost: dict[Sampled, Step] = field(default_factory=dict)  # by program counter
 
 
 class Chains:
@@ -68,7 +68,7 @@ class Chains:
     def __len__(self) -> int:
         return len(self._steps) + sum(map(len, self._alone)) + len(self._answers)
 
-    def step(self, caller: Step, frame: Frame, is_pc: bool) -> Step:
+    def step(self, caller: Step, frame: Sampled, is_pc: bool) -> Step:
         """The step from `caller` to a frame that it called."""
         known = caller.innermost if is_pc else caller.inwards
         step = known.get(frame)

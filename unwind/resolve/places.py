@@ -45,7 +45,7 @@ class Marked(NamedTuple):
     is_exact: bool = False
 
 
-Frame = int | None | Marked
+Sampled = int | None | Marked  # a frame as it was sampled; None: outside of all images
 
 
 class Place(NamedTuple):

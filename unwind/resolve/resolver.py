@@ -30,7 +30,7 @@ from unwind.process.process import Process
 from unwind.program.program import Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.chain import Chains, Step
-from unwind.resolve.places import Frame, Marked, Places
+from unwind.resolve.places import Marked, Places, Sampled
 from unwind.resolve.vptrs import Trust, Vptrs
 
 Addresses = tuple[int | None, ...]
@@ -93,9 +93,9 @@ class Resolver:
             steps = self._walk(self._mark(addresses, vptrs, exact))
         return steps[::-1]
 
-    def _mark(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> tuple[Frame, ...]:
+    def _mark(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> tuple[Sampled, ...]:
         """The addresses, each with its vtable pointer if that counts, and with a mark if it is exact."""
-        frames: tuple[Frame, ...] = addresses
+        frames: tuple[Sampled, ...] = addresses
         if exact:
             frames = tuple(
                 Marked(address, 0, True) if idx in exact and idx > 0 and address is not None else address
@@ -105,7 +105,7 @@ class Resolver:
             frames = self._after_signals(frames)
         return self._trust.frames(frames, vptrs) if vptrs and self.use_vptrs else frames
 
-    def _after_signals(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    def _after_signals(self, frames: tuple[Sampled, ...]) -> tuple[Sampled, ...]:
         """The frames, with a mark at each one outwards of a signal trampoline."""
         marked = list(frames)
         for idx, (inner, frame) in enumerate(zip(frames, frames[1:], strict=False), 1):
@@ -126,7 +126,7 @@ class Resolver:
                 return self._sweep_back(steps)
         return tuple([step.answer for step in steps])
 
-    def _walk(self, addresses: tuple[Frame, ...]) -> list[Step]:
+    def _walk(self, addresses: tuple[Sampled, ...]) -> list[Step]:
         """The steps of a stack, outermost first."""
         step = self._chains.root
         steps: list[Step] = []
@@ -141,7 +141,7 @@ class Resolver:
             self._go_on(steps, addresses)
         return steps
 
-    def _go_on(self, steps: list[Step], addresses: tuple[Frame, ...]) -> None:
+    def _go_on(self, steps: list[Step], addresses: tuple[Sampled, ...]) -> None:
         """Add to `steps`, the outermost ones of a stack, all others, made where they are new."""
         if len(self._chains) > self._step_limit:
             self._chains = Chains(self.process, self.places)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 
 from unwind.program.program import Body
 from unwind.resolve.moved import SPECIAL, Moves
-from unwind.resolve.places import Frame, Marked, Place
+from unwind.resolve.places import Marked, Place, Sampled
 
 Vptrs = tuple[tuple[int, int], ...]  # (frame index, link-time vtable pointer)
 _WORD_BYTES = 8
@@ -61,7 +61,7 @@ class Trust:
         self._forms: dict[tuple[int, range], bool] = {}
         self._moves = Moves(self._forms_address)
 
-    def frames(self, frames: tuple[Frame, ...], vptrs: Vptrs) -> tuple[Frame, ...]:
+    def frames(self, frames: tuple[Sampled, ...], vptrs: Vptrs) -> tuple[Sampled, ...]:
         """The frames, with the vtable pointer beside each that has one that counts."""
         found = list(frames)
         places: list[Place | None] = []  # of the frames from the innermost to this one
@@ -84,7 +84,7 @@ class Trust:
                 found[frame_idx] = mark._replace(vptr=vptr)
         return tuple(found)
 
-    def _place(self, frame: Frame, frame_idx: int) -> Place | None:
+    def _place(self, frame: Sampled, frame_idx: int) -> Place | None:
         if frame is None:
             return None
         mark = frame if isinstance(frame, Marked) else Marked(frame)

@@ -25,7 +25,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from icf.demangle import demangle
-from unwind.symcache.reader.found import CachedFrame, Frames
+from unwind.symcache.reader.found import Frame, Frames
 from unwind.symcache.reader.symcache import SymCache
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Symbolizer:
 
 _new: Callable[[type[Symbolized], tuple[object, ...]], Symbolized] = tuple.__new__  # twice as fast as the class
 _COMPARED = 16  # of more functions nobody looks for what they have in common
-_NAMELESS = CachedFrame("", "", 0, 0, False)
+_NAMELESS = Frame("", "", 0, 0, False)
 
 
 def agreed(chains: list[Frames]) -> Frames:

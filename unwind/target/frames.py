@@ -11,7 +11,7 @@ from typing import Protocol
 
 from unwind.program.program import Body, Program
 from unwind.resolve.answer import FrameAnswer
-from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.found import Frame
 from unwind.symcache.reader.symcache import SymCache
 
 _KEPT_ANSWERS = 1 << 18
@@ -23,14 +23,14 @@ class Frames(Protocol):
     def meet(self, resolved: Iterable[tuple[FrameAnswer, ...]]) -> None:
         """What `of` will be asked about: the answers for some stacks."""
 
-    def of(self, answer: FrameAnswer) -> Sequence[CachedFrame]:
+    def of(self, answer: FrameAnswer) -> Sequence[Frame]:
         """Innermost inlined function first, the function itself last; none where it is not known who it is."""
 
 
 class OneByOne:
     """Frames that a function gives."""
 
-    def __init__(self, of: Callable[[FrameAnswer], Sequence[CachedFrame]]) -> None:
+    def __init__(self, of: Callable[[FrameAnswer], Sequence[Frame]]) -> None:
         self.of = of
 
     def meet(self, resolved: Iterable[tuple[FrameAnswer, ...]]) -> None:
@@ -42,7 +42,7 @@ class KeptFrames:
 
     def __init__(self, cache_of: dict[Program, SymCache]) -> None:
         self._cache_of = cache_of
-        self._found: dict[FrameAnswer, Sequence[CachedFrame]] = {}  # of answers met last
+        self._found: dict[FrameAnswer, Sequence[Frame]] = {}  # of answers met last
         self._met: set[FrameAnswer] = set()
 
     def meet(self, resolved: Iterable[tuple[FrameAnswer, ...]]) -> None:
@@ -54,13 +54,13 @@ class KeptFrames:
         self._met |= new
         self._found = self._look_up(new)
 
-    def of(self, answer: FrameAnswer) -> Sequence[CachedFrame]:
+    def of(self, answer: FrameAnswer) -> Sequence[Frame]:
         """Innermost inlined function first, the function itself last; none where it is not known who it is."""
         found = self._found.get(answer)
         return self._look_up([answer])[answer] if found is None else found
 
-    def _look_up(self, answers: Iterable[FrameAnswer]) -> dict[FrameAnswer, Sequence[CachedFrame]]:
-        frames: dict[FrameAnswer, Sequence[CachedFrame]] = {}
+    def _look_up(self, answers: Iterable[FrameAnswer]) -> dict[FrameAnswer, Sequence[Frame]]:
+        frames: dict[FrameAnswer, Sequence[Frame]] = {}
         known: dict[SymCache, list[tuple[FrameAnswer, Body]]] = {}
         for answer in answers:
             frames[answer] = ()

@@ -31,7 +31,7 @@ from unwind.process.live.live_process import LiveModule, LiveProcess, Place
 from unwind.process.live.module_file import is_read_back
 from unwind.resolve.reasons import NO_FUNCTION, NO_MODULE, NOTHING_MAPPED, Reason
 from unwind.symbolize.symbolizer import Candidate, Frames, Symbolized, Symbolizer, agreed
-from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.found import Frame
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -230,14 +230,14 @@ class LiveSymbolizer:
         if module is None:
             return LiveFrame(answer.address, answer.module, answer.vaddr, reason=answer.reason)
         if answer.tail_call and answer.address is None:  # by one of several jumps, so there is no line
-            own = CachedFrame(answer.linkage_name or answer.source_name or "", "", 0, 0, False)
+            own = Frame(answer.linkage_name or answer.source_name or "", "", 0, 0, False)
             return LiveFrame(None, module.path, frames=(own,), verdict=answer.verdict, evidence=answer.evidence)
         frame = self._frame(answer.address or 0, module, self._look_up(module, [answer.vaddr])[0])
         left = frame.candidates
         if answer.verdict is Verdict.UNIQUE:
             name = answer.linkage_name or answer.source_name or ""
             left = tuple(each for each in left if each.linkage_name == name)
-            frames = left[0].frames if len(left) == 1 else (CachedFrame(name, "", 0, 0, False),)
+            frames = left[0].frames if len(left) == 1 else (Frame(name, "", 0, 0, False),)
             frame = frame._replace(frames=frames, candidates=(), is_complete=True)
         elif answer.verdict is Verdict.NARROWED:
             left = tuple(each for each in left if each.linkage_name in answer.candidates)
@@ -310,7 +310,7 @@ class LiveSymbolizer:
 
 
 def _made_at_run_time(address: int | None, path: str, code: JitCode) -> LiveFrame:
-    own = CachedFrame(code.name, code.path, code.line, code.column, False)
+    own = Frame(code.name, code.path, code.line, code.column, False)
     return LiveFrame(address, path, address or 0, code.start, code.size_bytes, (own,), verdict=Verdict.UNMERGED)
 
 

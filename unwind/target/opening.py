@@ -23,7 +23,7 @@ from unwind.program.program import Linkage, Program
 from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 from unwind.symcache.format.container import STALE_TABLES
-from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.found import Frame
 from unwind.symcache.reader.program import has_program
 from unwind.symcache.reader.symcache import SymCache
 from unwind.target.frames import Frames, KeptFrames, OneByOne
@@ -116,5 +116,5 @@ def _load(
     return program
 
 
-def _nothing(_: FrameAnswer) -> Sequence[CachedFrame]:
+def _nothing(_: FrameAnswer) -> Sequence[Frame]:
     return ()

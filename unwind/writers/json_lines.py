@@ -28,12 +28,12 @@ from icf.demangle import demangle
 from icf.model import Verdict
 from unwind.resolve.answer import Facts, FrameAnswer
 from unwind.samples.stack import Stack
-from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.found import Frame
 
-FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]  # innermost inlined function first, the function itself last
+FramesOf = Callable[[FrameAnswer], Sequence[Frame]]  # innermost inlined function first, the function itself last
 _KEPT_FRAMES = 1 << 18
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
-_NO_FRAME = CachedFrame("", "", 0, 0, False)
+_NO_FRAME = Frame("", "", 0, 0, False)
 
 
 class JsonWriter:
@@ -99,5 +99,5 @@ class JsonWriter:
         return frame
 
 
-def _place(frame: CachedFrame) -> dict[str, object]:
+def _place(frame: Frame) -> dict[str, object]:
     return {"file": frame.file or None, "line": frame.line or None, "column": frame.column or None}

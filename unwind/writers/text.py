@@ -28,9 +28,9 @@ from icf.model import Verdict
 from icf.printable import printable
 from unwind.resolve.answer import Facts, FrameAnswer
 from unwind.samples.stack import Stack
-from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.found import Frame
 
-FramesOf = Callable[[FrameAnswer], Sequence[CachedFrame]]  # innermost inlined function first, the function itself last
+FramesOf = Callable[[FrameAnswer], Sequence[Frame]]  # innermost inlined function first, the function itself last
 _SHOWN_CANDIDATES = 16
 _KEPT_FRAMES = 1 << 18
 
@@ -105,7 +105,7 @@ def _facts(explained: Iterator[list[str]]) -> list[str]:
     return [f"        - {printable(fact)}\n" for fact in next(explained, ())]
 
 
-def _place(frame: CachedFrame) -> str:
+def _place(frame: Frame) -> str:
     return f" ({frame.file}:{frame.line})" if frame.file and frame.line else ""
 
 

@@ -17,7 +17,7 @@ from icf.model import MemberFlag
 from tests.unwind.symcache.support import ROOT, aged, inodes, kept
 from unwind.symcache.format.container import Container, Head, Identity, pack
 from unwind.symcache.format.sources import Sought
-from unwind.symcache.reader.found import CachedFrame, CachedMember, Located
+from unwind.symcache.reader.found import CachedMember, Frame, Located
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store import lazy
 from unwind.symcache.store.checking import bodies
@@ -235,7 +235,7 @@ def test_an_unusable_folder_is_said_once(image: Path, tmp_path: Path, capsys: py
 ANSWERS = {
     0x401000: Answer(
         Located(0x401000, 8, (CachedMember("f", MemberFlag.LOCAL, ("g",)),), True),
-        ((CachedFrame("f", "a.c", 7, 3, False),),),
+        ((Frame("f", "a.c", 7, 3, False),),),
     ),
     0x401FFF: NOTHING,
     (1 << 64) - 1: NOTHING,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from icf.model import MemberFlag
 
 
-class CachedFrame(NamedTuple):
+class Frame(NamedTuple):
     """One function at an address; "" and 0 where something is not known."""
 
     linkage_name: str
@@ -25,7 +25,7 @@ class CachedFrame(NamedTuple):
         return demangle(self.linkage_name)
 
 
-Frames = tuple[CachedFrame, ...]  # innermost first, the function that has the machine code last
+Frames = tuple[Frame, ...]  # innermost first, the function that has the machine code last
 
 
 class CachedMember(NamedTuple):

@@ -13,7 +13,7 @@ from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from unwind.symcache.reader._look_up import look_up
-from unwind.symcache.reader.found import CachedFrame
+from unwind.symcache.reader.found import Frame
 from unwind.symcache.reader.symcache import MANY
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _FAULT, _DONE, _FRAMES, _CHAINS, _LACKING, _NEEDED = 1, 2, 3, 4, 5, 6
 _TABLE, _NUMBERS, _NODES, _FRAME_ROOM, _CHAIN_ROOM = range(1, 6)
 _ANSWER, _FRAME, _CHAIN, _NODE = 6, 4, 2, 8
 _FRAME_LIMIT = 1 << 22
-_new: Callable[[type[CachedFrame], tuple[str | int, ...]], CachedFrame] = tuple.__new__  # twice as fast as the class
+_new: Callable[[type[Frame], tuple[str | int, ...]], Frame] = tuple.__new__  # twice as fast as the class
 
 
 class Many(NamedTuple):
@@ -56,11 +56,11 @@ class Many(NamedTuple):
         return _rows(self.answers, _ANSWER), _rows(self.chains, _CHAIN), _rows(self.frames, _FRAME)
 
 
-def frames_many(cache: SymCache, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
+def frames_many(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]:
     """`SymCache.frames` of each address, of the first member; faster, as each function's record is read once."""
     if len(vaddrs) >= MANY and cache.is_complete:
         return _frames_at_once(cache, vaddrs)
-    found: list[list[CachedFrame]] = [[] for _ in vaddrs]
+    found: list[list[Frame]] = [[] for _ in vaddrs]
     for record, places in cache.by_body(vaddrs):
         here = [vaddrs[i] for i in places]
         for i, frames in zip(places, cache.chains(record, here), strict=True):
@@ -68,7 +68,7 @@ def frames_many(cache: SymCache, vaddrs: Sequence[int]) -> list[list[CachedFrame
     return found
 
 
-def _frames_at_once(cache: SymCache, vaddrs: Sequence[int]) -> list[list[CachedFrame]]:
+def _frames_at_once(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]:
     cache.check_names()
     was_collecting = gc.isenabled()
     gc.disable()  # there is no garbage, and half a million new objects would be looked through time and again
@@ -82,7 +82,7 @@ def _frames_at_once(cache: SymCache, vaddrs: Sequence[int]) -> list[list[CachedF
             gc.enable()
 
 
-def _frames_of(cache: SymCache, found: Many) -> list[list[CachedFrame]]:
+def _frames_of(cache: SymCache, found: Many) -> list[list[Frame]]:
     """The frames of the first chain at each address."""
     names = {number: cache.text(number) for number in found.numbers(0)}
     paths = {number: cache.path_of(number) for number in found.numbers(1)}
@@ -91,8 +91,7 @@ def _frames_of(cache: SymCache, found: Many) -> list[list[CachedFrame]]:
         is_inlined[last - 1] = 0
     rows = zip(*[iter(found.frames[: _FRAME * found.frame_count])] * _FRAME, map(bool, is_inlined), strict=True)
     frames = [
-        _new(CachedFrame, (names[name], paths[path], line, column, is_call))
-        for name, path, line, column, is_call in rows
+        _new(Frame, (names[name], paths[path], line, column, is_call)) for name, path, line, column, is_call in rows
     ]
     edges = found.chains
     return [

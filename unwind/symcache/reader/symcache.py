@@ -22,7 +22,7 @@ from icf.errors import FormatError, IcfError
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity
 from unwind.symcache.format.records import ALL_KNOWN, META, SIZED
 from unwind.symcache.reader._decode import decode, read_members
-from unwind.symcache.reader.found import CachedFrame, CachedMember, Frames, Located, Record
+from unwind.symcache.reader.found import CachedMember, Frame, Frames, Located, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ MANY = 1000  # addresses for which it pays to check all records and names at onc
 _SPARE = 8  # numbers more than `decode` finds in a payload
 _FAULT = 1  # where the kernels say where bytes break a rule, 1 + that
 
-_new: Callable[[type[CachedFrame], tuple[str | int, ...]], CachedFrame] = tuple.__new__  # twice as fast as the class
+_new: Callable[[type[Frame], tuple[str | int, ...]], Frame] = tuple.__new__  # twice as fast as the class
 
 
 class NotCached(IcfError):
@@ -121,7 +121,7 @@ class SymCache:
         )
         return Located(record.start, record.size_bytes, members, record.is_complete)
 
-    def frames(self, vaddr: int, member_idx: int = 0) -> list[CachedFrame]:
+    def frames(self, vaddr: int, member_idx: int = 0) -> list[Frame]:
         """What is at `vaddr` if its body is that member: innermost inlined call first, the function itself last.
 
         Empty where no function is. `IndexError` for a member that the body does not have.
@@ -217,6 +217,7 @@ class SymCache:
         return self._base, *self._wide, self._infos
 
     def error(self, section: str, offset: int, problem: str) -> FormatError:
+        """Return the error for a place in this file."""
         return FormatError(self.path, section, offset, problem)
 
     def _column(self, section: str, code: Literal["I", "Q"], count: int) -> memoryview[int]:
@@ -298,7 +299,7 @@ class SymCache:
         at, size_bytes = record.payloads[member_idx]
         own_name = self.text(record.names[member_idx][0])
         if not size_bytes:
-            return [(CachedFrame(own_name, "", 0, 0, False),)] * len(vaddrs)
+            return [(Frame(own_name, "", 0, 0, False),)] * len(vaddrs)
         self.container.piece("records", at, size_bytes)
         room = self._take_room()
         try:
@@ -335,10 +336,10 @@ class SymCache:
         """The frames of a place that `decode` found in the nodes it left, `width` in a column."""
         frames = []
         while node:
-            frames.append(_new(CachedFrame, (self.text(nodes[width + node]), self.path_of(file), line, column, True)))
+            frames.append(_new(Frame, (self.text(nodes[width + node]), self.path_of(file), line, column, True)))
             file, line, column = nodes[2 * width + node], nodes[3 * width + node], nodes[4 * width + node]
             node = nodes[node]
-        frames.append(_new(CachedFrame, (own_name, self.path_of(file), line, column, False)))
+        frames.append(_new(Frame, (own_name, self.path_of(file), line, column, False)))
         return tuple(frames)
 
     def text(self, number: int) -> str:

@@ -26,7 +26,7 @@ from icf.errors import FormatError, IcfError
 from unwind.symcache.format.container import STALE_TABLES, Identity, pack
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.format.sources import SECTION, Sought, Sources
-from unwind.symcache.reader.found import CachedFrame, Located
+from unwind.symcache.reader.found import Frame, Located
 from unwind.symcache.reader.symcache import NotCached, SymCache
 from unwind.symcache.store.folder import Folder, complain, warn_if_stale
 from unwind.symcache.store.locks import locked
@@ -67,12 +67,12 @@ class LazySymCache:
         """The body that holds the address, None if none does."""
         return self._answers.of([vaddr])[0].located
 
-    def frames(self, vaddr: int, member_idx: int = 0) -> list[CachedFrame]:
+    def frames(self, vaddr: int, member_idx: int = 0) -> list[Frame]:
         """The frames at an address in one member, innermost first; `IndexError` for a member that is not there."""
         answer = self._answers.of([vaddr])[0]
         return list(answer.frames[member_idx]) if answer.located is not None else []
 
-    def frames_many(self, vaddrs: Iterable[int]) -> list[list[CachedFrame]]:
+    def frames_many(self, vaddrs: Iterable[int]) -> list[list[Frame]]:
         """The frames at each address in the first member."""
         return [list(answer.frames[0]) if answer.frames else [] for answer in self._answers.of(list(vaddrs))]
 

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 from icf.errors import FormatError
 from icf.model import MemberFlag
 from unwind.symcache.format.container import Container
-from unwind.symcache.reader.found import CachedFrame, CachedMember, Located
+from unwind.symcache.reader.found import CachedMember, Frame, Located
 from unwind.symcache.reader.symcache import SymCache
 
 
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
     """All about an address: `located` is None where it lies in no function."""
 
     located: Located | None
-    frames: tuple[tuple[CachedFrame, ...], ...]  # for each member
+    frames: tuple[tuple[Frame, ...], ...]  # for each member
 
 
 NOTHING = Answer(None, ())
@@ -187,9 +187,9 @@ def _hash(name: str) -> int:
     return zlib.crc32(name.encode("utf-8", "surrogatepass"))
 
 
-def _frame(value: Any) -> CachedFrame:
+def _frame(value: Any) -> Frame:
     linkage_name, file, line, column, is_inlined = value
-    return CachedFrame(_str(linkage_name), _str(file), _int(line), _int(column), bool(is_inlined))
+    return Frame(_str(linkage_name), _str(file), _int(line), _int(column), bool(is_inlined))
 
 
 def _str(value: Any) -> str:
