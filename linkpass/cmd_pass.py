@@ -66,19 +66,19 @@ def run(args: argparse.Namespace) -> int:
     )
     summary = run_pass(args.image, options)
     for error in summary.unread_units:
-        say(f"icf: warning: {error}: this unit gives no evidence")
+        say(f"icf: warning: {error}: this unit is not used as evidence")
     if summary.missing_debug_files:
         count, first = len(summary.missing_debug_files), summary.missing_debug_files[0]
         others = f" (and {count - 1} more files)" if count > 1 else ""
-        say(f"icf: warning: {first}{others}: what it describes is known by symbols alone")
+        say(f"icf: warning: {first}{others}: its functions are known by their symbols only")
     if summary.undescribed:
         say(
-            f"icf: warning: {summary.image}: {summary.undescribed} functions may share a body with folded ones of which"
-            " the linker leaves no trace: only all --objects name them, or with gold --icf-report"
+            f"icf: warning: {summary.image}: {summary.undescribed} functions may be merged with functions that the"
+            " linker removed without a trace; to name them give all link inputs (--objects), or with gold --icf-report"
         )
     say(*merging_note(summary.image, summary.merging_compilers))
     if summary.keep_unique is not None and (linker := summary.keep_unique.linker).lacks_keep_unique:
-        say(f"icf: warning: {args.keep_unique_out}: {linker.name} has no --keep-unique, lld and gold have it")
+        say(f"icf: warning: {args.keep_unique_out}: {linker.name} has no option --keep-unique (lld and gold have one)")
     if summary.keep_unique is not None and (names := summary.keep_unique.unwritable):
         say(
             f"icf: warning: {args.keep_unique_out}: left out, as an option cannot name them safely:"

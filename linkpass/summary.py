@@ -58,7 +58,7 @@ def _keep_unique_lines(summary: Summary) -> list[str]:
     ]
     lines += [f"    {kept.size_bytes:6} {demangle(kept.linkage_name)}" for kept in found.functions]
     if found.impossible:
-        lines.append(f"  not unique  {len(found.impossible)} local functions, which no linker lets one name")
+        lines.append(f"  not unique  {len(found.impossible)} local functions, which no linker option can name")
         lines += [f"    {'':6} {demangle(name)}" for name in found.impossible]
     if found.unlisted:
         lines.append(f"  not unique  {found.unlisted} bodies whose functions are not all known")

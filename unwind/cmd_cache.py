@@ -104,7 +104,7 @@ def _build(folder: Folder, args: argparse.Namespace) -> int:
             sought = Sought(path, args.debug_file, tuple(args.debug_root))
             start_s = time.monotonic()
             kept, is_new = ensure(sought, folder, force=args.force)
-            took = f"made in {time.monotonic() - start_s:.1f} s" if is_new else "is there already"
+            took = f"built in {time.monotonic() - start_s:.1f} s" if is_new else "up to date"
             print(printable(f"{path}: {took}, {_size(os.path.getsize(kept))}: {kept}"))
         except IcfError as error:
             say(f"icf: error: {error}")
@@ -194,7 +194,8 @@ def _clear(folder: Folder, _: argparse.Namespace) -> int:
 
 
 def _told(gone: list[Entry]) -> int:
-    print(f"{len(gone)} file{'' if len(gone) == 1 else 's'}, {_size(sum(each.size_bytes for each in gone))} less")
+    count = f"{len(gone)} file{'' if len(gone) == 1 else 's'}"
+    print(f"removed {count}, {_size(sum(each.size_bytes for each in gone))}" if gone else "nothing to remove")
     return 0
 
 
@@ -212,7 +213,7 @@ def _export(folder: Folder, args: argparse.Namespace) -> int:
                 out.writelines(json_lines(kept))
         return 0
     if args.output is None:
-        raise IcfError("a symcache is no text", hint="name a file with -o, or read it with --json")
+        raise IcfError("a symcache is binary", hint="name a file with -o, or read it with --json")
     kept.check_all()
     path = os.path.join(args.output, found[0].name) if os.path.isdir(args.output) else args.output
     shutil.copyfile(found[0].path, path)
@@ -258,5 +259,5 @@ def _size(size_bytes: int) -> str:
 def _age(text: str) -> float:
     matched = re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip().lower())
     if matched is None:
-        raise IcfError(f"--older-than: {text!r} is no age, must be as 30d or 12h")
+        raise IcfError(f"--older-than: {text!r} is not an age such as 30d or 12h")
     return int(matched[1]) * _AGES[matched[2]]

@@ -45,7 +45,7 @@ def parse_debuglink(image: Image) -> DebugLink | None:
     reader = Reader(contents, image.path, DEBUGLINK)
     name = reader.cstring()
     if not name or b"/" in name:
-        raise reader.error(f"{name!r} is no file name", 0)
+        raise reader.error(f"{name!r} is not a file name", 0)
     reader.pos = -(-reader.pos // 4) * 4
     crc_offset = reader.pos
     return DebugLink(os.fsdecode(name), reader.u32(), crc_offset)

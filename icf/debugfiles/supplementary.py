@@ -40,7 +40,7 @@ def open_supplementary(image: Image) -> Image | None:
         problem = f"{path}: does not belong to {image.debug.path}: build id {checksum.hex()}, not {link.checksum.hex()}"
     raise IcfError(
         f"{image.debug.path}: its debug information is in part elsewhere: {problem}",
-        hint="name the folder of that file with --debug-root",
+        hint="name the directory of that file with --debug-root",
     )
 
 

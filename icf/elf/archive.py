@@ -228,7 +228,10 @@ def _name(path: str, offset: int, raw_name: bytes, long_names: bytes, contents: 
 def _long_name(path: str, offset: int, digits: bytes, long_names: bytes) -> bytes:
     if not digits.isdigit() or int(digits) >= len(long_names):
         raise FormatError(
-            path, _PLACE, offset, f"member name {b'/' + digits!r} is no offset in the {len(long_names)} bytes of names"
+            path,
+            _PLACE,
+            offset,
+            f"member name {b'/' + digits!r} is not an offset in the {len(long_names)} bytes of names",
         )
     start = int(digits)
     end = long_names.find(b"\n", start)

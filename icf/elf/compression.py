@@ -98,7 +98,7 @@ def _ratio() -> int:
     if not text:
         return _USUAL_RATIO
     if not (text.isascii() and text.isdigit()) or len(text) > 9:
-        raise IcfError(f"{_RATIO_VARIABLE}: {text!r} is no number")
+        raise IcfError(f"{_RATIO_VARIABLE}: {text!r} is not a number")
     return int(text)
 
 

@@ -91,11 +91,11 @@ class CallTable:
         for row, unit in zip(rows, units, strict=True):
             callees = self._members(target, row)
             if not callees:
-                self.dropped["callee is none of the functions that the code calls"] += 1
+                self.dropped["the code calls another function"] += 1
                 continue
             callers = self._callers(source, row, units, unit)
             if not callers:
-                self.dropped["caller is none of the functions at the call"] += 1
+                self.dropped["the call lies in another function"] += 1
             for caller in callers:
                 found.setdefault(caller, set()).update(callees)
         kept = self._kept(source)

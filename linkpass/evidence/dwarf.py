@@ -84,7 +84,7 @@ class _Reader:
         for die, origin, end, source, target in zip(*(column.tolist() for column in columns), strict=True):
             caller = self.linked.place_of_die(source, die)
             if caller is None:
-                self.statements.dropped["caller is none of the functions at the call"] += 1
+                self.statements.dropped["the call lies in another function"] += 1
                 continue
             callees = self._callees(target, origin)
             if len(callees) == 1:

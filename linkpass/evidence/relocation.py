@@ -84,7 +84,7 @@ def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: St
                 if len(callees) == 1:
                     out.setdefault((end, caller), set()).add(callees[0])
                 elif not callees:
-                    statements.dropped["callee is none of the functions that the code calls"] += 1
+                    statements.dropped["the code calls another function"] += 1
     return relocated
 
 

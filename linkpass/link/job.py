@@ -201,7 +201,7 @@ def _pass(
     from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    report = parse_icf_report(b"\n".join(link.report), "what the linker said")
+    report = parse_icf_report(b"\n".join(link.report), "the linker's report")
     options = Options(debug_roots=(directory or os.curdir,))  # .dwo files may lie beside the program
     if not in_image:
         return _said(run_pass(path, options, report, objects))

@@ -125,7 +125,7 @@ class _Checker:
             return "the call is not a direct one"
         around = self._class_at(site - 1)
         if caller and around is not None and all(member.die != caller for member in around.members):
-            return f"caller {caller:#x} is none of the functions at {around.vaddr:#x}"
+            return f"caller {caller:#x} is not a function at {around.vaddr:#x}"
         bodies = self.bodies_of.get(callee)
         if bodies is None:
             return "the callee is in no class" if self.starts else ""

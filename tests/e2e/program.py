@@ -38,7 +38,7 @@ class Program:
 
     folded: Path
     unfolded: Path
-    report: Path  # what the linker said it folded
+    report: Path  # the linker's report it folded
     loaders: tuple[Path, Path] | None = None  # the programs to run when the images are shared objects
     emulator: tuple[str, ...] = ()  # what runs programs of another machine
 

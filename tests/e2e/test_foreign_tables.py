@@ -165,7 +165,7 @@ def test_a_table_whose_debug_information_is_gone_says_nothing(
     run(tool("objcopy"), *(f"--remove-section=.debug_{name}" for name in ("info", "abbrev", "line")), program.folded)
     verdicts = program.check()
     assert not any("unique" in found for found in verdicts.values())
-    assert "records do not fit its code, left out" in capsys.readouterr().err
+    assert "records do not fit its code and are ignored" in capsys.readouterr().err
     summary = json.loads(icf("pass", "--json", program.folded))
     assert summary["dropped"]["table: callee is outside of .debug_info"] > 0
     program.check()

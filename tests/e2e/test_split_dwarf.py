@@ -148,7 +148,7 @@ def test_a_missing_file_is_said_and_its_functions_are_known_by_symbols(
     gone.unlink()
     split.add_tables()
     says = capsys.readouterr().err
-    assert f"icf: warning: {gone}: not found: what it describes is known by symbols alone\n" in says
+    assert f"icf: warning: {gone}: not found: its functions are known by their symbols only\n" in says
     split.check()
 
 

@@ -304,7 +304,7 @@ def test_what_is_no_question_is_said_and_the_others_are_answered(
     assert symbolize("-e", program, text="0x12z\nFRAME 0x4000\n0x1\n") == "??\n??:0:0\n\n" * 3
     err = capsys.readouterr().err
     assert (
-        err == "icf: error: '0x12z': 0x12z is no address\n"
+        err == "icf: error: '0x12z': 0x12z is not an address\n"
         "icf: error: 'FRAME 0x4000': FRAME is not known here, CODE and DATA are\n"
     )
     assert symbolize(text="no-such-file 0x1\nno-such-file 0x2\nBUILDID:ab 0x1\n") == "??\n??:0:0\n\n" * 3

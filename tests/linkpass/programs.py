@@ -113,7 +113,7 @@ SOURCES = {"fruit.cpp": FRUIT, "other.cpp": OTHER, "base.cpp": BASE}
 
 
 class Link(NamedTuple):
-    """A linked image, what the linker said of its folding, and what was linked."""
+    """A linked image, the linker's report of its folding, and what was linked."""
 
     image: Path
     report: Path

@@ -147,7 +147,7 @@ def test_a_caller_that_is_not_there(shop: Path) -> None:
 
     with_calls(shop, caller_die=replace)
     (problem,) = problems(shop)
-    assert problem.endswith(f"caller 0x1 is none of the functions at {fold.vaddr:#x}")
+    assert problem.endswith(f"caller 0x1 is not a function at {fold.vaddr:#x}")
 
 
 def test_a_changed_call_in_the_code(shop: Path) -> None:

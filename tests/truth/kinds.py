@@ -1,7 +1,7 @@
 """The kinds of builds that accuracy is measured for: compiler and flags, linker, and what the pass is given.
 
 image     `icf pass IMAGE`
-report    `icf pass --icf-report FILE`: what the linker said it folded
+report    `icf pass --icf-report FILE`: the linker's report it folded
 objects   `icf pass --objects FILE...`: with LTO, those that --save-temps kept
 link      `icf link -- LINK-COMMAND`
 """

@@ -67,12 +67,12 @@ def test_each_spelling() -> None:
     ],
 )
 def test_other_lines_are_refused(line: bytes) -> None:
-    with pytest.raises(FormatError, match=r"maps\+0x47: .* is no mapping above those before it"):
+    with pytest.raises(FormatError, match=r"maps\+0x47: .* is not a mapping above those before it"):
         parse_maps(LINES[:71] + line + b"\n", "maps")
 
 
 def test_mappings_ascend() -> None:
-    with pytest.raises(FormatError, match="no mapping above"):
+    with pytest.raises(FormatError, match="not a mapping above"):
         parse_maps(LINES + LINES, "maps")
 
 

@@ -288,7 +288,7 @@ def test_the_text_of_proc_maps_as_a_list(tmp_path: Path) -> None:
     (module,) = read_modules(str(path))
     assert (module.path, [each.start for each in module.mappings]) == ("/usr/bin/a", [0x1000, 0x2000])
     path.write_text("2000-3000 r-xp 00000000 fe:00 7 a\n1000-2000 r-xp 00000000 fe:00 7 a\n")
-    with pytest.raises(IcfError, match="is no mapping above those before it"):
+    with pytest.raises(IcfError, match="is not a mapping above those before it"):
         read_modules(str(path))
 
 

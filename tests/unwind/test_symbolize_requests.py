@@ -76,12 +76,12 @@ def test_with_an_image_a_line_is_an_address_or_a_function(line: str, request_: R
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("0x114g", "'0x114g': 0x114g is no address"),
-        ("0xfffffffffffffffff", "'0xfffffffffffffffff': 0xfffffffffffffffff is no address"),
-        ("1_0", "'1_0': 1_0 is no address"),
+        ("0x114g", "'0x114g': 0x114g is not an address"),
+        ("0xfffffffffffffffff", "'0xfffffffffffffffff': 0xfffffffffffffffff is not an address"),
+        ("1_0", "'1_0': 1_0 is not an address"),
         ("FILE:shop 0x1", "'FILE:shop 0x1': the image is that of -e"),
         ("FRAME 0x4000", "'FRAME 0x4000': FRAME is not known here, CODE and DATA are"),
-        ("DATA main", "'DATA main': main is no address"),
+        ("DATA main", "'DATA main': main is not an address"),
     ],
 )
 def test_what_cannot_be_asked_is_said(line: str, problem: str) -> None:
@@ -99,8 +99,8 @@ def test_what_cannot_be_asked_is_said(line: str, problem: str) -> None:
         ("FILE:shop 0x1139", Request(image="shop", address=0x1139)),
         ('FILE:"my shop" 17', Request(image="my shop", address=17)),
         ("BUILDID:4f1a 0x1139", Request(build_id="4f1a", address=0x1139)),
-        ("0x1139", Request(problem="'0x1139': no address behind the image")),
-        ("CODE 0x1139", Request(problem="'CODE 0x1139': no address behind the image")),
+        ("0x1139", Request(problem="'0x1139': no address after the image")),
+        ("CODE 0x1139", Request(problem="'CODE 0x1139': no address after the image")),
         ("", Request()),
     ],
 )

@@ -64,7 +64,7 @@ def parse_maps(text: bytes, path: str) -> list[Mapping]:
         if line:
             mapping = _mapping(line)
             if mapping is None or mapping.start < end or mapping.end <= mapping.start:
-                raise FormatError(path, "maps", offset, f"{line[:80]!r} is no mapping above those before it")
+                raise FormatError(path, "maps", offset, f"{line[:80]!r} is not a mapping above those before it")
             end = mapping.end
             mappings.append(mapping)
         offset += len(line) + 1

@@ -76,7 +76,7 @@ def read_request(line: str, image_is_known: bool) -> Request:
     if not image_is_known:
         image, build_id, behind = _image(rest)
         if not behind:
-            return Request(problem=f"'{line}': no address behind the image" if rest else "")
+            return Request(problem=f"'{line}': no address after the image" if rest else "")
         rest = behind
     elif rest.startswith((_FILE, _BUILD_ID)):
         return Request(problem=f"'{line}': the image is that of -e")
@@ -87,7 +87,7 @@ def read_request(line: str, image_is_known: bool) -> Request:
     if address is not None:
         return Request(image, build_id, address, is_data=is_data)
     if place[:1].isdigit() or is_data:
-        return Request(problem=f"'{line}': {place} is no address")
+        return Request(problem=f"'{line}': {place} is not an address")
     symbol, _, digits = place.rpartition("+")
     offset = parse_number(digits) if symbol else None
     return Request(image, build_id, None, place) if offset is None else Request(image, build_id, None, symbol, offset)

@@ -83,7 +83,7 @@ def open_process(
     """The symbolizer of a process; to be closed.
 
     `debug_roots` and `cache_dir` are as `open_or_build` has them. Raises `IcfError` if there is
-    no such process, or it may not be looked into.
+    no such process, or it may not be read.
     """
     return LiveSymbolizer(LiveProcess(pid), debug_roots=debug_roots, cache_dir=cache_dir, shared_caches=shared_caches)
 

@@ -72,11 +72,11 @@ def open_alone(path: str, search: SearchPaths, *, no_lines: bool) -> _Opened:
             )
         elif "icf" not in cache.container and not cache.head.flags & STALE_TABLES:
             note(
-                f"{path} has no call-site tables, so folded functions cannot be told apart",
+                f"{path} has no call-site tables, so merged functions are ambiguous",
                 tables_hint(path),
             )
         if program.dropped_records:
-            note(f"{path}: {program.dropped_records} records do not fit its code, left out")
+            note(f"{path}: {program.dropped_records} records do not fit its code and are ignored")
         yield Resolver(program), OneByOne(_nothing) if no_lines else KeptFrames({program: cache})
 
 

@@ -45,7 +45,7 @@ def test_every_truncated_debug_link_is_refused(size_bytes: int) -> None:
 
 @pytest.mark.parametrize("name", [b"", b"../a.debug", b"/etc/passwd"])
 def test_a_debug_link_names_a_file_and_no_path(name: bytes) -> None:
-    with pytest.raises(FormatError, match="is no file name"):
+    with pytest.raises(FormatError, match="is not a file name"):
         parse_debuglink(image_of({".gnu_debuglink": name + b"\0" * 12}))
 
 

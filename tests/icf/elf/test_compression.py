@@ -118,5 +118,5 @@ def test_what_is_stored_bounds_what_is_inflated(
     assert tracemalloc.get_traced_memory()[1] < 1.5 * size_bytes
     tracemalloc.stop()
     monkeypatch.setenv("ICF_INFLATE_RATIO", "much")
-    with pytest.raises(IcfError, match="ICF_INFLATE_RATIO: 'much' is no number"):
+    with pytest.raises(IcfError, match="ICF_INFLATE_RATIO: 'much' is not a number"):
         inflate(stored, "a.out", ".debug_info", gnu=False)

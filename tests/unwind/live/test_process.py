@@ -155,7 +155,7 @@ def test_a_process_that_has_ended_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(IcfError, match=rf"process {host.pid}: has ended"):
         live.where(host.inner)
     live.close()
-    with pytest.raises(IcfError, match="process 4194305: there is none"):
+    with pytest.raises(IcfError, match="process 4194305: no such process"):
         LiveProcess(4194305)
 
 
@@ -182,9 +182,9 @@ def test_another_users_process_is_an_error(tmp_path: Path) -> None:
     with running(build_host(tmp_path / "host")) as host:
 
         def look() -> None:
-            with pytest.raises(IcfError, match=rf"process {host.pid}: may not be looked into") as refused:
+            with pytest.raises(IcfError, match=rf"process {host.pid}: permission denied") as refused:
                 LiveProcess(host.pid)
-            assert refused.value.hint == "be the user that it belongs to, or root"
+            assert refused.value.hint == "run as the owner of the process or as root"
 
         as_nobody(look)
 

@@ -131,7 +131,7 @@ def test_icf_resolve_takes_the_number_of_a_process(fruit: Modules, capsys: pytes
         assert "2 functions share the body" in explained and "main calls the import apples before" in explained
         process.communicate("\n")
     icf("resolve", "--pid", str(process.pid), stacks, status=1)
-    assert f"icf: error: process {process.pid}: there is none" in capsys.readouterr().err
+    assert f"icf: error: process {process.pid}: no such process" in capsys.readouterr().err
 
 
 def test_icf_symbolize_takes_the_number_of_a_process(tmp_path: Path) -> None:

@@ -91,14 +91,14 @@ def test_every_truncation_is_refused() -> None:
 def test_a_file_that_is_too_short_to_map(tmp_path: Path) -> None:
     for content in (b"", packed()[:127]):
         (tmp_path / "file").write_bytes(content)
-        with pytest.raises(FormatError, match=f"{len(content)} bytes are no symcache"):
+        with pytest.raises(FormatError, match=f"too small to be a symcache .{len(content)} bytes"):
             Container.open(tmp_path / "file")
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
-        with pytest.raises(FormatError, match="[0-9]+ bytes are no symcache"):
+        with pytest.raises(FormatError, match="too small to be a symcache .[0-9]+ bytes"):
             Container.open(path)
     with pytest.raises(FileNotFoundError):
         Container.open(tmp_path / "none")
@@ -107,7 +107,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "value", "problem"),
     [
-        (0, b"X", r"head\+0x0: is no symcache"),
+        (0, b"X", r"head\+0x0: is not a symcache"),
         (8, b"\1", r"head\+0x8: version is 1, only 3 is known"),
         (8, b"\0", r"head\+0x8: version is 0, only 3 is known"),
         (12, b"\1\2\3\4", r"head\+0xc: byte order is not that of this machine"),
@@ -131,9 +131,9 @@ def test_well_summed_heads_that_are_refused() -> None:
         (136 + 8, bytes(8), "section is not in the file"),  # in the head
         (136 + 16, b"\xff" * 8, "section is not in the file"),
         (136 + 8, b"\xf8" + b"\xff" * 7, "section is not in the file"),
-        (128, b"[]", "origin is no JSON object"),
-        (128, b"{{", "origin is no JSON object"),
-        (128, b"\xff\xff", "origin is no JSON object"),
+        (128, b"[]", "origin is not a JSON object"),
+        (128, b"{{", "origin is not a JSON object"),
+        (128, b"\xff\xff", "origin is not a JSON object"),
     ):
         with pytest.raises(FormatError, match=problem):
             assert opened(with_new_sum(data[:at] + value + data[at + len(value) :])).origin

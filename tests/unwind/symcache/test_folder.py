@@ -40,7 +40,7 @@ def test_an_unusable_folder_is_said_once(
     assert facts(caches[0]) == facts(caches[2]) and caches[0].addresses("main")
     error = capsys.readouterr().err
     assert error.startswith(f"icf: warning: {folder}: ") and error.count("\n") == 1
-    assert "symbols are not kept for the next time" in error
+    assert "symcaches are not stored" in error
 
 
 def test_a_user_without_a_home(image: Path, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_folder_that_may_only_be_read_is_read(image: Path, folder: Path) -> No
     open_or_build(image, cache_dir=folder)
     done = mounted('mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"', folder, image, OTHER, OTHER)
     assert done.stdout.startswith(f"{kept(folder)[0]}\n" + 2 * f"symcache of {OTHER}\n")
-    assert done.stderr == f"icf: warning: {folder}: read-only file system: symbols are not kept for the next time\n"
+    assert done.stderr == f"icf: warning: {folder}: read-only file system: symcaches are not stored\n"
 
 
 OTHER_USER = 65534
@@ -112,7 +112,7 @@ def test_a_folder_of_another_user_is_not_used(image: Path, folder: Path, capsys:
     assert facts(open_or_build(image, cache_dir=folder)) == expected and inodes(folder) == before
     assert entries_of(Folder(str(folder))) == []
     assert capsys.readouterr().err == (
-        f"icf: warning: {folder}: belongs to user {OTHER_USER}: symbols are not kept for the next time\n"
+        f"icf: warning: {folder}: belongs to user {OTHER_USER}: symcaches are not stored\n"
     )
 
 
@@ -126,7 +126,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(
     before = inodes(folder)
     assert facts(open_or_build(image, cache_dir=folder)) == expected and inodes(folder) == before
     assert capsys.readouterr().err == (
-        f"icf: warning: {folder}: other users may write to it (mode {mode:o}): symbols are not kept for the next time\n"
+        f"icf: warning: {folder}: other users may write to it (mode {mode:o}): symcaches are not stored\n"
     )
 
 
@@ -171,8 +171,8 @@ def test_a_folder_with_other_things_in_it_is_left_alone(
     tidy(Folder(str(project)))
     assert sorted(project.rglob("*")) == before
     assert capsys.readouterr().err == (
-        f"icf: warning: {project}: is no folder of symcaches, as it has '.build-id-notes' in it:"
-        " symbols are not kept for the next time\n"
+        f"icf: warning: {project}: is not a directory of symcaches: it contains '.build-id-notes':"
+        " symcaches are not stored\n"
     )
     (project / "icf-symcaches").touch()  # even then
     tidy(Folder(str(project)))
@@ -223,7 +223,7 @@ def test_a_full_disk(image: Path, folder: Path) -> None:
         folder, image, image,
     )  # fmt: skip
     assert done.stdout == 2 * f"symcache of {image}\n" + "file\nicf-symcaches\nstamps\n"
-    assert done.stderr == f"icf: warning: {folder}: no space left on device: symbols are not kept for the next time\n"
+    assert done.stderr == f"icf: warning: {folder}: no space left on device: symcaches are not stored\n"
 
 
 def test_what_cannot_be_written_says_where(image: Path, folder: Path) -> None:
@@ -277,7 +277,7 @@ def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert Folder.chosen("x").limit_bytes == size_bytes
     for text in ("many", "-1", "1.5G", "G", "4GG"):
         monkeypatch.setenv("ICF_CACHE_SIZE", text)
-        with pytest.raises(IcfError, match="ICF_CACHE_SIZE: .* is no size"):
+        with pytest.raises(IcfError, match="ICF_CACHE_SIZE: .* is not a size"):
             Folder.chosen("x")
 
 

@@ -62,7 +62,7 @@ _END = 1 << 64
 class LiveProcess:
     """A process by its number, or this one. Files stay open until `close`.
 
-    Raises `IcfError` if there is no such process, if it may not be looked into, and from any method when it has ended.
+    Raises `IcfError` if there is no such process, if it may not be read, and from any method when it has ended.
     """
 
     def __init__(self, pid: int | Literal["self"] = "self") -> None:

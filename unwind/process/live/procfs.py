@@ -37,7 +37,7 @@ class Target:
         try:
             self._folder = os.open(f"/proc/{self.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise IcfError(f"process {self.pid}: there is none") from error
+            raise IcfError(f"process {self.pid}: no such process") from error
         self.can_query = True
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class Target:
                 os.close(fd)
         except PermissionError as error:
             raise IcfError(
-                f"process {self.pid}: may not be looked into", hint="be the user that it belongs to, or root"
+                f"process {self.pid}: permission denied", hint="run as the owner of the process or as root"
             ) from error
         except OSError as error:
             raise IcfError(f"process {self.pid}: has ended") from error

@@ -99,7 +99,9 @@ class Container:
             if is_own and (status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
                 raise PermissionError(errno.EPERM, "another user may write to it", name)
             if not stat.S_ISREG(status.st_mode) or status.st_size < _HEAD.size:
-                raise FormatError(name, "head", 0, f"{status.st_size} bytes are no symcache")
+                raise FormatError(
+                    name, "head", 0, f"file is too small to be a symcache ({status.st_size} bytes, needs {_HEAD.size})"
+                )
         except BaseException:
             os.close(fd)
             raise
@@ -119,7 +121,7 @@ class Container:
         except (ValueError, RecursionError):
             origin = None
         if not isinstance(origin, dict):
-            raise FormatError(self.path, "head", _HEAD.size, "origin is no JSON object")
+            raise FormatError(self.path, "head", _HEAD.size, "origin is not a JSON object")
         return origin
 
     @property
@@ -198,13 +200,13 @@ class Container:
 
         data = self._data[: _HEAD.size]
         if len(data) < _HEAD.size:
-            raise fail(0, f"{len(data)} bytes are no symcache")
+            raise fail(0, f"file is too small to be a symcache ({len(data)} bytes, needs {_HEAD.size})")
         (
             magic, version, order, flags, machine, size_bytes, section_count, origin_bytes, content, kind, id_bytes,
             identity, checksum, block_count,
         ) = _HEAD.unpack_from(data)  # fmt: skip
         if magic != _MAGIC:
-            raise fail(0, "is no symcache")
+            raise fail(0, "is not a symcache")
         if version != VERSION:
             raise fail(8, f"version is {version}, only {VERSION} is known")
         if order != _ORDER_MARK or data[:16].cast("I")[3] != _ORDER_MARK:

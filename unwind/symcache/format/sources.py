@@ -84,7 +84,7 @@ class Sources(NamedTuple):
             rows = zip(fields[end:-1:3], fields[end + 1 : -1 : 3], fields[end + 2 : -1 : 3], strict=True)
             return cls(builder, tuple(fields[2:end]), tuple(Source(name, int(a), int(b)) for name, a, b in rows))
         except (ValueError, IndexError):
-            raise FormatError(path, SECTION, 0, "is no list of sources") from None
+            raise FormatError(path, SECTION, 0, "is not a list of sources") from None
 
     def pack(self) -> bytes:
         fields = [self.builder, str(len(self.roots)), *self.roots]
@@ -110,7 +110,7 @@ class Sources(NamedTuple):
         if debug_file is not None and not self._has(folder, os.path.abspath(debug_file)):
             return f"was made without {debug_file}"
         if lacks and not set(map(os.path.abspath, roots)) <= set(self.roots):
-            return "was made without a folder that is named now, and not all was found"
+            return "was built without a --debug-root that is given now, and some debug files were missing"
         return ""
 
     def problem_elsewhere(self, image_path: str, debug_file: str | None) -> str:

@@ -188,7 +188,7 @@ class SymCache:
             if any(self.text(number) == name for names in record.names for number in names):
                 found.add(record.start)
         if not self.is_complete:
-            raise NotCached(f"{self.path}: is partial: nobody asked where {name} is")
+            raise NotCached(f"{self.path}: partial symcache without an answer for {name}")
         return sorted(found)
 
     def locate_many(self, vaddrs: U64) -> I64:
@@ -233,7 +233,7 @@ class SymCache:
         if entry >= 0 and offset < self._starts[entry] + self._sizes[entry]:
             return entry
         if not self.is_complete:
-            raise NotCached(f"{self.path}: is partial: nobody asked what is at {vaddr:#x}")
+            raise NotCached(f"{self.path}: partial symcache without an answer for {vaddr:#x}")
         return -1
 
     def _record(self, entry: int) -> Record:
@@ -272,7 +272,7 @@ class SymCache:
             if table[0] != entry:
                 entry = table[0]
             elif count == -1:
-                raise self.error("records", room.state[_FAULT] - 1, "who is at this entry breaks a rule")
+                raise self.error("records", room.state[_FAULT] - 1, "malformed member record")
             elif count >= 0:
                 break
             else:

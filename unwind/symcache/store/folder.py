@@ -198,7 +198,7 @@ def parse_size(text: str, what: str) -> int:
     if digits[-1:] in _UNITS:
         digits, unit = digits[:-1], digits[-1:]
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 15:
-        raise IcfError(f"{what}: {text!r} is no size, must be as 500M or 4G")
+        raise IcfError(f"{what}: {text!r} is not a size such as 500M or 4G")
     return int(digits) * _UNITS[unit]
 
 
@@ -217,4 +217,4 @@ def complain(folder: Folder, reason: str) -> None:
     """Report, once for each folder, that nothing can be kept in it."""
     if folder.path not in _complained:
         _complained.add(folder.path)
-        warn(f"{folder.path}: {reason}: symbols are not kept for the next time")
+        warn(f"{folder.path}: {reason}: symcaches are not stored")

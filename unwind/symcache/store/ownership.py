@@ -37,7 +37,7 @@ def problem_of(path: str) -> str | None:
     except OSError as error:
         return (error.strerror or str(error)).lower()
     if not stat.S_ISDIR(status.st_mode):
-        return "is not a folder"
+        return "is not a directory"
     if status.st_uid != os.geteuid():
         return f"belongs to user {status.st_uid}"
     if status.st_mode & _OTHERS_WRITE:
@@ -48,7 +48,7 @@ def problem_of(path: str) -> str | None:
         strange = sorted(name for name in os.listdir(path) if not (name == STAMPS or is_entry(name) or is_left(name)))
     except OSError as error:
         return (error.strerror or str(error)).lower()
-    return f"is no folder of symcaches, as it has {strange[0]!r} in it" if strange else ""
+    return f"is not a directory of symcaches: it contains {strange[0]!r}" if strange else ""
 
 
 def problem_of_home(path: str) -> str:

@@ -104,7 +104,7 @@ def open_by_build_id(build_id: bytes | str, *, cache_dir: str | os.PathLike[str]
                     return SymCache.from_container(kept)
             except FormatError:
                 folder.remove(each.name)
-    raise IcfError(f"{folder.path}: no symcache of build id {digits}", hint="make it with 'icf cache build IMAGE'")
+    raise IcfError(f"{folder.path}: no symcache of build id {digits}", hint="build it with 'icf cache build IMAGE'")
 
 
 def ensure(sought: Sought, folder: Folder, *, force: bool = False) -> tuple[str, bool]:
