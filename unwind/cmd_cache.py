@@ -182,7 +182,7 @@ def _prune(folder: Folder, args: argparse.Namespace) -> int:
     tidy(folder)
     for each in gone:
         print(f"removed {printable(each.path)}")
-    return _told(gone)
+    return _freed(gone)
 
 
 def _clear(folder: Folder, _: argparse.Namespace) -> int:
@@ -190,12 +190,12 @@ def _clear(folder: Folder, _: argparse.Namespace) -> int:
     for each in gone:
         folder.remove(each.name)
     tidy(folder)
-    return _told(gone)
+    return _freed(gone)
 
 
-def _told(gone: list[Entry]) -> int:
+def _freed(gone: list[Entry]) -> int:
     count = f"{len(gone)} file{'' if len(gone) == 1 else 's'}"
-    print(f"removed {count}, {_size(sum(each.size_bytes for each in gone))}" if gone else "nothing to remove")
+    print(f"{count}, {_size(sum(each.size_bytes for each in gone))} freed" if gone else "nothing to remove")
     return 0
 
 
