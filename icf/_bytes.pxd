@@ -1,6 +1,9 @@
 # Written by tools/shared.py from _bytes.py: change that.
 
-from icf._types cimport Bytes, u64
+from icf._types cimport Bytes, i64, u64
+
+cdef inline u64 as_u64(i64 value) noexcept nogil:
+    return value & MASK
 
 cdef inline u64 word(Bytes buffer, size_t pos, size_t size_bytes) noexcept nogil:
     cdef u64 value

@@ -6,7 +6,7 @@ A reader of LEB128 numbers returns the value and the position after it. What it 
 
 from __future__ import annotations
 
-from icf._types import Bytes, u64
+from icf._types import Bytes, i64, u64
 
 try:
     import cython
@@ -14,6 +14,13 @@ except ImportError:
     from icf import _nocython as cython
 
 MASK = 0xFFFFFFFFFFFFFFFF  # numbers of 64 bits wrap
+
+
+@cython.inline
+@cython.exceptval(check=False)
+def as_u64(value: i64) -> u64:
+    """Return the 64 bits of a signed number."""
+    return value & MASK
 
 
 @cython.inline

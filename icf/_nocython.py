@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ContextDecorator
+from types import SimpleNamespace
 from typing import Any
 
 compiled = False
@@ -35,6 +36,11 @@ def exceptval(*_: object, **__: object) -> Any:
     return _same
 
 
-def declare(_: object, value: object) -> Any:
+def declare(_: object, value: object = None, **__: object) -> Any:
     """Return the value of a C variable."""
     return value
+
+
+def struct(**_: object) -> Any:
+    """Return the type of a C struct, whose fields are attributes."""
+    return SimpleNamespace

@@ -1,59 +1,79 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """Hashes of strings that are given by reference, so that names are compared in bulk without being decoded."""
 
+from __future__ import annotations
+
 try:
     import cython
 except ImportError:
     from icf import _nocython as cython
 
-MASK = 0xFFFFFFFFFFFFFFFF
-OFFSET = (1 << 60) - 1
-PRIME = 0x100000001B3
-BASIS = 0xCBF29CE484222325
+if cython.compiled:
+    from cython.cimports.icf._bytes import MASK
+    from cython.cimports.icf._types import Bytes, u64
+    from cython.cimports.icf.string_kinds import IN_INFO, IN_LINE_STR, IN_STR, STRING_KIND
+else:
+    from icf._bytes import MASK
+    from icf._types import Bytes, u64
+    from icf.string_kinds import IN_INFO, IN_LINE_STR, IN_STR, STRING_KIND
 
 
-def _hash(text, start, of_kin):
-    """FNV-1a (64 bits) of the string at `start`, which ends with a NUL or with its section."""
-    size = len(text)
-    value = BASIS
-    above = 0  # the byte before
-    above_that = 0
-    pos = start
-    while pos < size and text[pos] != 0:
-        byte = text[pos]
-        if of_kin:
-            if byte == 0x2E and pos > start:  # .
-                break
-            if 0x31 <= byte <= 0x35 and (  # 1 to 5
-                above == 0x43 or above == 0x44 or (above == 0x49 and above_that == 0x43)  # C D CI
-            ):
-                byte = 0x3F
-            above_that = above
-            above = text[pos]
-        value = ((value ^ byte) * PRIME) & MASK
-        pos += 1
-    return value
+@cython.ccall
+def hash_references(
+    info: Bytes,
+    str_: Bytes,
+    line_str: Bytes,
+    references: cython.const[u64][::1],
+    of_kin: cython.bint,
+    out: u64[::1],
+) -> cython.Py_ssize_t:
+    """Store the hash of each referenced string in `out`, 0 for no string; return how many there are.
 
-
-def hash_references(info, str_, line_str, references, of_kin, out):
-    """The hash of each referenced string into `out`; 0 for no string.
-
-    A reference is kind << 60 | offset, see icf.dwarf._scan. With `of_kin`, names that icf.aliases.kin holds for
-    one get one hash: what follows a dot is left out, and any digit that may tell constructors apart counts the same.
+    A reference is kind << STRING_KIND | offset, see `icf.string_kinds`. With `of_kin`, names that
+    icf.aliases.kin holds for one get one hash: what follows a dot is left out, and any digit that may tell
+    constructors apart counts the same.
     """
-    n = references.shape[0]
+    n: cython.size_t = references.shape[0]
+    i: cython.size_t = 0
+    kind: u64
+    start: cython.size_t
     with cython.nogil:
-        i = 0
         while i < n:
-            kind = references[i] >> 60
-            start = references[i] & OFFSET
-            if kind == 2:
-                out[i] = _hash(str_, start, of_kin)
-            elif kind == 1:
-                out[i] = _hash(info, start, of_kin)
-            elif kind == 3:
-                out[i] = _hash(line_str, start, of_kin)
+            kind = references[i] >> STRING_KIND
+            start = references[i] - (kind << STRING_KIND)
+            if kind == IN_STR:
+                out[i] = hash_of(str_, start, of_kin)
+            elif kind == IN_INFO:
+                out[i] = hash_of(info, start, of_kin)
+            elif kind == IN_LINE_STR:
+                out[i] = hash_of(line_str, start, of_kin)
             else:
                 out[i] = 0
             i += 1
     return n
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_of(text: Bytes, start: cython.size_t, of_kin: cython.bint) -> u64:
+    """Return the FNV-1a (64 bits) of the string at `start`, which ends with a NUL or with its section."""
+    size: cython.size_t = len(text)
+    value: u64 = 0xCBF29CE484222325
+    prime: u64 = 0x100000001B3
+    pos: cython.size_t = start
+    byte: cython.uchar
+    above: cython.uchar = 0  # the byte before
+    above_that: cython.uchar = 0
+    while pos < size and text[pos] != 0:
+        byte = text[pos]
+        if of_kin:
+            if byte == ord(".") and pos > start:
+                break
+            if byte in b"12345" and (above in b"CD" or above == ord("I") and above_that == ord("C")):
+                byte = 0x3F
+            above_that = above
+            above = text[pos]
+        value = ((value ^ byte) * prime) & MASK
+        pos += 1
+    return value

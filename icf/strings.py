@@ -8,8 +8,9 @@ import numpy as np
 
 from icf._strings import hash_references
 from icf.columns import U32, U64
+from icf.string_kinds import IN_STR, STRING_KIND
 
-_STR = np.uint64(2 << 60)  # the kind of a reference into the table that is passed second
+_STR = np.uint64(IN_STR << STRING_KIND)  # the kind of a reference into the table that is passed second
 
 
 def hash_names(names: Sequence[str]) -> U64:

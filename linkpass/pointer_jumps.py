@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.aliases import is_cold_part
-from icf.code.branches import JUMP, find_branches
+from icf.code.branch_kinds import JUMP
+from icf.code.branches import find_branches
 from icf.code.imports import comes_back
 from icf.code.indirect import find_indirect
 from icf.code.jumps import find_retpolines, is_retpoline

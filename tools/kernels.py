@@ -50,10 +50,11 @@ def _compile(built: dict[str, Path]) -> None:
     from setuptools import Distribution, Extension
 
     os.chdir(ROOT)
-    shared_at = (ROOT / "icf/dwarf/columns.pxd").stat().st_mtime_ns
-    for path in (ROOT / "icf/dwarf").glob("_*.c"):
-        if path.stat().st_mtime_ns < shared_at:
-            path.unlink()  # Cython does not see that a kernel depends on a module that it cimports by another name
+    for source in (ROOT / (name.replace(".", "/") + ".py") for name in built):
+        translated = source.with_suffix(".c")
+        shared_at = max((path.stat().st_mtime_ns for path in source.parent.glob("*.pxd")), default=0)
+        if translated.exists() and translated.stat().st_mtime_ns < shared_at:
+            translated.unlink()  # Cython does not see that a kernel depends on what it cimports by another name
     no_debug_info = ["-g0"]  # with it a kernel has 1.2 MB, without 0.2
     sources = [Extension(name, [name.replace(".", "/") + ".py"], extra_compile_args=no_debug_info) for name in built]
     extensions = cythonize(sources, quiet=True, compiler_directives={"show_performance_hints": False})

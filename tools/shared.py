@@ -23,13 +23,21 @@ from pathlib import Path
 
 SHARED = (
     "icf._bytes",
+    "icf.code._emit",
+    "icf.code._paths",
+    "icf.code.branch_kinds",
+    "icf.code.operations",
+    "icf.code.x86_64_opcodes",
     "icf.dwarf._attributes",
     "icf.dwarf._forms",
     "icf.dwarf._rows",
     "icf.dwarf._walk",
     "icf.dwarf.columns",
+    "icf.dwarf.line_columns",
+    "icf.dwarf.line_opcodes",
+    "icf.string_kinds",
 )
-_ARRAYS = "icf.columns"  # types of numpy, for what is not shared
+_IN_C = {*SHARED, "icf._types"}
 _C_NAMES = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int", "longlong": "long long"}
 
 
@@ -39,9 +47,10 @@ def pxd_of(source: Path) -> str:
     names = runpy.run_path(str(source))
     constants = []
     for node in ast.parse(source.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("icf") and node.module != _ARRAYS:
-            what = ", ".join(name.name + (f" as {name.asname}" if name.asname else "") for name in node.names)
-            parts.append(f"from {node.module} cimport {what}")
+        if isinstance(node, ast.ImportFrom):
+            names_in_c = [name for name in node.names if {node.module, f"{node.module}.{name.name}"} & _IN_C]
+            what = ", ".join(name.name + (f" as {name.asname}" if name.asname else "") for name in names_in_c)
+            parts += [f"from {node.module} cimport {what}"] if what else []
         elif isinstance(node, ast.Assign):
             stored = [
                 name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)

@@ -8,55 +8,73 @@ out: they lead to another function only inside of one input section, which linke
 single bytes they would be found where there are none. On AArch64 instructions are words.
 """
 
+from __future__ import annotations
+
 try:
     import cython
 except ImportError:
     from icf import _nocython as cython
 
+if cython.compiled:
+    from cython.cimports.icf._bytes import MASK, word
+    from cython.cimports.icf._types import Bytes, u64
+    from cython.cimports.icf.code.branch_kinds import CALL, CONDITIONAL_JUMP, JUMP
+else:
+    from icf._bytes import MASK, word
+    from icf._types import Bytes, u64
+    from icf.code.branch_kinds import CALL, CONDITIONAL_JUMP, JUMP
 
-SIGN = 1 << 32  # what a displacement with its top bit set is too large by
-MASK = 0xFFFFFFFFFFFFFFFF  # addresses wrap
 
-
-def find_x86_64(text, text_vaddr, low, call_bits, jump_bits, start, out, result):
-    """Direct branches in `text`, which lies at `text_vaddr`, from position `start`.
+@cython.ccall
+def find_x86_64(
+    text: Bytes,
+    text_vaddr: u64,
+    low: u64,
+    call_bits: Bytes,
+    jump_bits: Bytes,
+    start: cython.size_t,
+    out: u64[:, ::1],
+    result: u64[::1],
+) -> cython.int:
+    """Find direct branches in `text`, which lies at `text_vaddr`, from position `start`.
 
     call_bits, jump_bits  bitmaps of wanted targets: bit (target - low)
-    out                   u64[n, 3]: address after the instruction, target, kind: 1 call, 2 jump, 3 conditional jump
+    out                   u64[n, 3]: address after the instruction, target, kind
     result                u64[2]: rows stored, position to go on from (the end of text if all fitted)
     """
-    size = text.shape[0]
-    count = 0
-    call_limit = call_bits.shape[0] * 8
-    jump_limit = jump_bits.shape[0] * 8
+    size: cython.size_t = text.shape[0]
+    call_size: u64 = call_bits.shape[0]
+    jump_size: u64 = jump_bits.shape[0]
+    i: cython.size_t = start
+    count: cython.size_t = 0
+    wanted: cython.uint
+    byte: u64
+    kind: u64
+    at: cython.size_t
+    end: u64
+    target: u64
     with cython.nogil:
-        i = start
         while i + 5 <= size:
-            b = text[i]
+            byte = text[i]
             kind = 0
             at = i + 1
-            if b == 0xE8:
-                kind = 1
-            elif b == 0xE9:
-                kind = 2
-            elif b == 0x0F and i + 6 <= size and text[i + 1] >> 4 == 8:
-                kind = 3
+            if byte == 0xE8:
+                kind = CALL
+            elif byte == 0xE9:
+                kind = JUMP
+            elif byte == 0x0F and i + 6 <= size and text[i + 1] >> 4 == 8:
+                kind = CONDITIONAL_JUMP
                 at = i + 2
             if kind != 0:
-                target = text[at] | text[at + 1] << 8 | text[at + 2] << 16
-                top = text[at + 3]
-                # sign extension: the displacement is a signed 32-bit number
                 end = (text_vaddr + at + 4) & MASK
-                target = (end + target + (top << 24) - (SIGN if top >= 128 else 0) - low) & MASK
-                if kind == 1:
-                    if target < call_limit and call_bits[target >> 3] >> (target & 7) & 1:
-                        if count >= out.shape[0]:
-                            break
-                        out[count, 0] = end
-                        out[count, 1] = target + low
-                        out[count, 2] = kind
-                        count += 1
-                elif target < jump_limit and jump_bits[target >> 3] >> (target & 7) & 1:
+                target = (end + signed(word(text, at, 4), 32) - low) & MASK
+                wanted = 0
+                if kind == CALL:
+                    if target >> 3 < call_size:
+                        wanted = call_bits[target >> 3] >> (target & 7) & 1
+                elif target >> 3 < jump_size:
+                    wanted = jump_bits[target >> 3] >> (target & 7) & 1
+                if wanted != 0:
                     if count >= out.shape[0]:
                         break
                     out[count, 0] = end
@@ -71,33 +89,45 @@ def find_x86_64(text, text_vaddr, low, call_bits, jump_bits, start, out, result)
     return 0
 
 
-def find_aarch64(text, text_vaddr, low, call_bits, jump_bits, start, out, result):
-    """As `find_x86_64`, for A64: bl, b, b.cond."""
-    size = text.shape[0]
-    count = 0
-    call_limit = call_bits.shape[0] * 8
-    jump_limit = jump_bits.shape[0] * 8
+@cython.ccall
+def find_aarch64(
+    text: Bytes,
+    text_vaddr: u64,
+    low: u64,
+    call_bits: Bytes,
+    jump_bits: Bytes,
+    start: cython.size_t,
+    out: u64[:, ::1],
+    result: u64[::1],
+) -> cython.int:
+    """Find bl, b and b.cond, as `find_x86_64` finds branches."""
+    size: cython.size_t = text.shape[0]
+    call_size: u64 = call_bits.shape[0]
+    jump_size: u64 = jump_bits.shape[0]
+    i: cython.size_t = start
+    count: cython.size_t = 0
+    wanted: cython.uint
+    top: cython.uchar
+    kind: u64
+    target: u64
     with cython.nogil:
-        i = start
         while i + 4 <= size:
             top = text[i + 3]
             kind = 0
             target = 0
-            if top & 0xFC == 0x94 or top & 0xFC == 0x14:
-                kind = 1 if top & 0x80 else 2
-                target = text[i] | text[i + 1] << 8 | text[i + 2] << 16 | (top & 3) << 24
-                target = target * 4 - (1 << 28 if top & 2 else 0)
+            if top & 0x7C == 0x14:
+                kind = CALL if top & 0x80 else JUMP
+                target = signed((word(text, i, 4) & 0x3FFFFFF) << 2, 28)
             elif top == 0x54 and text[i] & 0x10 == 0:
-                kind = 3
-                target = text[i] | text[i + 1] << 8 | text[i + 2] << 16
-                target = (target >> 5) * 4 - (1 << 21 if text[i + 2] & 0x80 else 0)
+                kind = CONDITIONAL_JUMP
+                target = signed((word(text, i, 4) >> 5 & 0x7FFFF) << 2, 21)
             if kind != 0:
                 target = (text_vaddr + i + target - low) & MASK
                 wanted = 0
-                if kind == 1:
-                    if target < call_limit:
+                if kind == CALL:
+                    if target >> 3 < call_size:
                         wanted = call_bits[target >> 3] >> (target & 7) & 1
-                elif target < jump_limit:
+                elif target >> 3 < jump_size:
                     wanted = jump_bits[target >> 3] >> (target & 7) & 1
                 if wanted != 0:
                     if count >= out.shape[0]:
@@ -112,3 +142,14 @@ def find_aarch64(text, text_vaddr, low, call_bits, jump_bits, start, out, result
         result[0] = count
         result[1] = i
     return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def signed(value: u64, bits: cython.uint) -> u64:
+    """Return a signed number of so many bits as one of 64 bits."""
+    sign: u64 = 1
+    sign <<= bits - 1
+    return ((value ^ sign) - sign) & MASK

@@ -15,8 +15,8 @@ argument points to.
 
 Paths. A label is where a jump inside of the function goes. It has what all paths to it agree in; the operations are
 gone through in the order of the code, again and again until a pass changes no label behind it. States only lose
-facts, so that ends; PASSES bounds it, and where they do not suffice all labels forget everything. Code that nobody is
-known to jump to (landing pads of exceptions) starts with nothing known. An origin that is the result of an
+facts, so that ends; PASSES bounds it, and where they do not suffice all labels forget everything. Code to which no jump
+is known (landing pads of exceptions) starts with nothing known. An origin that is the result of an
 operation in a loop never meets its own successor: the label that the loop is entered by joins the path from outside,
 which cannot have it. What follows a call that never returns is reached in other ways, or not at all.
 
@@ -24,484 +24,705 @@ Memory: the values last loaded or stored are remembered up to the next label, ca
 store at a known distance from the same origin does not.
 """
 
+from __future__ import annotations
+
 try:
     import cython
 except ImportError:
     from icf import _nocython as cython
 
-MASK = 0xFFFFFFFFFFFFFFFF
-ONE = 1
-PASSES = 12
-KEEP = 16  # values in memory, and sums, that are remembered
-NODE = 1 << 56  # origins: result of an operation, NODE + row
-LOST = 2 << 56  # a register that changed, LOST + row * 64 + register
-MET = 3 << 56  # a register where paths meet, MET + row * 64 + register
-SLOT_LIMIT = 1 << 20
-LOAD, SUM, TABLE = 1, 2, 3  # results: of a load, of an addition, of a load from a constant table
+if cython.compiled:
+    from cython.cimports.icf._bytes import MASK, as_u64
+    from cython.cimports.icf._types import i64, u64
+    from cython.cimports.icf.code import operations as op
+    from cython.cimports.icf.code._paths import (
+        ADDED,
+        FROM_TABLE,
+        LOADED,
+        NODE,
+        PASSES,
+        SLOT_LIMIT,
+        enter,
+        first_at,
+        first_edge,
+        forget,
+        meet,
+        new_label,
+        row_at,
+        unknown,
+    )
+else:
+    from icf._bytes import MASK, as_u64
+    from icf._types import i64, u64
+    from icf.code import operations as op
+    from icf.code._paths import (
+        ADDED,
+        FROM_TABLE,
+        LOADED,
+        NODE,
+        PASSES,
+        SLOT_LIMIT,
+        enter,
+        first_at,
+        first_edge,
+        forget,
+        meet,
+        new_label,
+        row_at,
+        unknown,
+    )
 
 
-def follow(ops, first_row, functions, first, last, machine, entries, edges, endless, label, nodes, origin, offset,
-           memory, out, status, result):  # fmt: skip
+@cython.ccall
+def follow(
+    ops: i64[:, ::1],
+    first_row: cython.const[i64][::1],
+    functions: cython.const[i64][:, ::1],
+    first: i64,
+    last: i64,
+    machine: cython.const[i64][::1],
+    entries: cython.const[i64][::1],
+    edges: cython.const[i64][:, ::1],
+    endless: cython.const[i64][::1],
+    label: i64[::1],
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    memory: u64[:, ::1],
+    out: u64[:, ::1],
+    status: cython.uchar[::1],
+    result: i64[::1],
+) -> cython.int:
     """Follow the functions first..last, whose operations are in `ops`, as many as fit.
 
     first_row  i64[n + 1]: first row of each function in `ops`
     functions  i64[n, 2]: start and end
-    machine    i64[7]: registers (the last is none of the machine's), stack pointer, first argument, second
-               argument if it may be the object, else -1, bits of the registers that calls keep; 1 to follow the
-               code that nobody is known to jump to; bits of the registers that hold arguments
+    machine    i64[7]: REGISTER_COUNT (the last is none of the machine's), STACK_POINTER, FIRST_ARGUMENT,
+               SECOND_ARGUMENT if it may be the object, else -1, KEPT: bits of the registers that calls keep;
+               EVERYTHING: 1 to follow the code to which no jump is known; ARGUMENTS: bits of registers
     entries    i64[m]: addresses where other code may jump in, ascending
     edges      i64[m, 2]: jumps of switch tables and where they lead, ascending
     endless    i64[m]: functions that do not return, ascending
     label, nodes, origin, offset, memory
                scratch: i64[rows], u64[rows, 3], u64[labels, registers] twice, u64[2 * KEEP, 4]
-    out        u64[m, 5]: kind, address, and
-                 1  call of a value: the address is its end; slot + 1 or 0
-                 2  jump to a value: slot + 1 or 0; 0 if the stack pointer is as on entry, 1 if not or if the value
-                    comes from a table that is not known, 2 if nobody knows; 1 if it was loaded from where an
-                    argument points to, else 0
-                 3  jump by a table: where that is; size of its entries (+ 16: signed, + 32: times 4); what they add to
-                 4  jump to what a fixed place holds: the place; stack pointer as above
-    status     u8[n]: bit 0 the function could not be read, 1 paths were not followed
-    result     i64[3]: the function to go on with; rows of `out`; what was too small: 1 origin, 2 out
+    out        u64[m, 5]: what is found
+    status     u8[n]: UNREADABLE, NOT_FOLLOWED
+    result     i64[RESULT_SIZE]
     """
-    temporary = machine[0] - 1
-    sp = machine[1]
-    first_argument = machine[2]
-    second_argument = machine[3]
-    kept = machine[4]
-    everything = machine[5]
-    arguments = machine[6]
-    count = 0
-    f = first
-    result[2] = 0
+    count: i64 = 0
+    f: i64 = first
+    begin: i64
+    end: i64
+    before: i64
+    passes: cython.int
+    is_changed: cython.bint
+    result[op.SHORT_OF] = 0
     with cython.nogil:
         while f < last:
             begin = first_row[f]
             end = first_row[f + 1]
-            start = functions[f, 0]
-            row = begin
-            while row < end and ops[row, 0] != 11 and ops[row, 0] != 14 and ops[row, 0] != 16:
-                row += 1
-            if row == end:  # nothing to ask: what looked like a call or jump was in an operand
+            if not has_questions(ops, begin, end):
                 f += 1
                 continue
-            if mark_labels(ops, begin, end, start, functions[f, 1] - start, entries, edges, endless, label, origin) < 0:
-                result[2] = 1
+            if mark_labels(ops, begin, end, functions, f, entries, edges, endless, label, origin) < 0:
+                result[op.SHORT_OF] = op.LABELS
                 break
             before = count
             status[f] = 0
             passes = 0
-            changed = 1
-            while changed and result[2] == 0:
-                changed = 0
-                count = before
-                live = 1
-                known = 0  # rows of `memory` with values; and behind KEEP, with sums
-                sums = 0
-                r = 0
-                while r < temporary:
-                    origin[0, r] = 1 + r
-                    offset[0, r] = 0
-                    r += 1
-                row = begin
-                while row < end:
-                    here = label[row]
-                    if here != 0:
-                        if live:
-                            meet(origin, offset, here, temporary)
-                        live = 1 if origin[here, temporary] != 0 else 0
-                        known = 0
-                        if live:
-                            enter(origin, offset, here, row, temporary)
-                    elif live == 0 and everything and row > begin and is_end(ops[row - 1, 0]):
-                        live = 1
-                        known = 0
-                        forget(origin, offset, row, -1, temporary)
-                    if live == 0:
-                        row += 1
-                        continue
-                    op = ops[row, 0]
-                    a = ops[row, 1]
-                    b = ops[row, 2]
-                    c = ops[row, 3]
-                    value = ops[row, 4]
-                    if op == 0:
-                        forget(origin, offset, row, a, temporary)
-                    elif op == 1:
-                        origin[0, a] = origin[0, b]
-                        offset[0, a] = offset[0, b]
-                    elif op == 2:
-                        origin[0, a] = origin[0, b]
-                        offset[0, a] = (offset[0, b] + as_u64(value)) & MASK
-                    elif op == 4:
-                        origin[0, a] = 0
-                        offset[0, a] = as_u64(value)
-                    elif op == 3:
-                        x = origin[0, b]
-                        y = origin[0, c]
-                        total = (offset[0, b] + offset[0, c] + as_u64(value)) & MASK
-                        if x > y:
-                            x = origin[0, c]
-                            y = origin[0, b]
-                        if x != 0 and (kind_of(nodes, x) & 0xFF == TABLE or kind_of(nodes, y) & 0xFF == TABLE):
-                            changed |= note(nodes, row, TABLE, MASK, 0) & (passes > 0)
-                            y = NODE + row
-                        elif x != 0:
-                            i = KEEP
-                            while i < KEEP + KEEP and i < KEEP + sums and (memory[i, 0] != x or memory[i, 1] != y):
-                                i += 1
-                            if i == KEEP + KEEP or i == KEEP + sums:
-                                changed |= note(nodes, row, SUM, x, y) & (passes > 0)
-                                i = KEEP + sums % KEEP
-                                sums += 1
-                                memory[i, 0] = x
-                                memory[i, 1] = y
-                                memory[i, 2] = NODE + row
-                            y = memory[i, 2]
-                        origin[0, a] = y
-                        offset[0, a] = total
-                    elif op == 5:
-                        x = 0 if b < 0 else origin[0, b]
-                        total = as_u64(value) if b < 0 else (offset[0, b] + as_u64(value)) & MASK
-                        i = 0
-                        while i < KEEP and i < known and (memory[i, 0] != x or memory[i, 1] != total):
-                            i += 1
-                        if i == KEEP or i == known:
-                            changed |= note(nodes, row, LOAD, x, total) & (passes > 0)
-                            i = known % KEEP
-                            known += 1
-                            memory[i, 0] = x
-                            memory[i, 1] = total
-                            memory[i, 2] = NODE + row
-                            memory[i, 3] = 0
-                        origin[0, a] = memory[i, 2]
-                        offset[0, a] = memory[i, 3]
-                    elif op == 6:
-                        total = as_u64(value) if b < 0 else (offset[0, b] + as_u64(value)) & MASK
-                        if b >= 0 and origin[0, b] != 0:
-                            total = MASK
-                        if total == MASK and c & 15 == 8:
-                            forget(origin, offset, row, ONE << a, temporary)
-                        else:
-                            changed |= note(nodes, row, TABLE + (c << 8), total, 0) & (passes > 0)
-                            origin[0, a] = NODE + row
-                            offset[0, a] = 0
-                    elif op == 7:
-                        x = origin[0, c]
-                        if offset[0, c] == 0 and kind_of(nodes, x) & 0xFF == TABLE and value & 61 == 0:
-                            total = nodes[x - NODE, 1] if origin[0, b] == 0 else MASK
-                            code = nodes[x - NODE, 0]
-                            if value & 63 == 2:
-                                code |= 32 << 8
-                            if value & 256:
-                                code |= 16 << 8
-                            changed |= note(nodes, row, code, total, 0) & (passes > 0)
-                            offset[0, a] = offset[0, b]
-                            origin[0, a] = NODE + row
-                        else:
-                            forget(origin, offset, row, ONE << a, temporary)
-                    elif op == 8:
-                        x = 0 if b < 0 else origin[0, b]
-                        total = as_u64(value) if b < 0 else (offset[0, b] + as_u64(value)) & MASK
-                        i = known if known < KEEP else KEEP
-                        known = i
-                        while i > 0:  # what may overlap is forgotten
-                            i -= 1
-                            if (
-                                memory[i, 0] != x
-                                or (memory[i, 1] - total) & MASK < as_u64(a)
-                                or (total - memory[i, 1]) & MASK < 8
-                            ):
-                                known -= 1
-                                r = 0
-                                while r < 4:
-                                    memory[i, r] = memory[known, r]
-                                    r += 1
-                        if c >= 0:
-                            i = known % KEEP
-                            known += 1
-                            memory[i, 0] = x
-                            memory[i, 1] = total
-                            memory[i, 2] = origin[0, c]
-                            memory[i, 3] = offset[0, c]
-                    elif op == 9:
-                        known = 0
-                    elif op == 10 or op == 11:
-                        if op == 11:
-                            if count >= out.shape[0]:
-                                result[2] = 2
-                                break
-                            out[count, 0] = 1
-                            out[count, 1] = start + ops[row, 5] + value
-                            out[count, 2] = slot(nodes, origin, offset, b, first_argument, second_argument)
-                            out[count, 3] = 0
-                            out[count, 4] = 0
-                            count += 1
-                        forget(origin, offset, row, ~kept, temporary)
-                        known = 0
-                        if op == 10 and c >= 0:  # into the function itself: nothing is known of either path
-                            changed |= unknown(origin, label[c], temporary)
-                            forget(origin, offset, row, -1, temporary)
-                    elif op == 12 or op == 13:
-                        if c >= 0 and meet(origin, offset, label[c], temporary) and c <= row:
-                            changed = 1
-                        if op == 12:
-                            live = 0
-                    elif op == 14:
-                        if count >= out.shape[0]:
-                            result[2] = 2
-                            break
-                        stack = 2
-                        if origin[0, sp] == as_u64(1 + sp):
-                            stack = 0 if offset[0, sp] == 0 else 1
-                        x = origin[0, b]
-                        code = kind_of(nodes, x)
-                        out[count, 1] = start + ops[row, 5]
-                        out[count, 4] = 0
-                        if code & 0xFF == TABLE and nodes[x - NODE, 1] == MASK:
-                            out[count, 0] = 2
-                            out[count, 2] = 0
-                            out[count, 3] = 1
-                        elif code & 0xFF == TABLE:
-                            out[count, 0] = 3
-                            out[count, 2] = nodes[x - NODE, 1]
-                            out[count, 3] = code >> 8
-                            out[count, 4] = offset[0, b]
-                        elif code == LOAD and offset[0, b] == 0 and nodes[x - NODE, 1] == 0:
-                            out[count, 0] = 4
-                            out[count, 2] = nodes[x - NODE, 2]
-                            out[count, 3] = stack
-                        else:
-                            out[count, 0] = 2
-                            out[count, 2] = slot(nodes, origin, offset, b, first_argument, second_argument)
-                            out[count, 3] = stack
-                            if code == LOAD and offset[0, b] == 0 and is_argument(nodes[x - NODE, 1], arguments):
-                                out[count, 4] = 1
-                        count += 1
-                        i = lower_edge(edges, start + ops[row, 5])
-                        while i < edges.shape[0] and edges[i, 0] == start + ops[row, 5]:
-                            c = row_at(ops, begin, end, edges[i, 1] - start)
-                            if meet(origin, offset, label[c], temporary) and c <= row:
-                                changed = 1
-                            i += 1
-                        live = 0
-                    elif op == 15:
-                        live = 0
-                    elif op == 16:
-                        status[f] |= 1
-                        live = 0
-                    else:
-                        forget(origin, offset, row, -1, temporary)
-                        known = 0
-                    row += 1
+            is_changed = True
+            while is_changed and result[op.SHORT_OF] == 0:
+                result[op.FOUND_COUNT] = before
+                is_changed = run_pass(
+                    ops, begin, end, functions[f, 0], machine, edges, label, nodes, origin, offset, memory, out, status,
+                    f, result, passes == 0,
+                )  # fmt: skip
                 passes += 1
-                if status[f] & 2:
-                    changed = 0
-                elif result[2] == 0:
-                    a = passes >= PASSES
-                    b = changed
-                    row = begin
-                    while row < end:
-                        if label[row] != 0 and (a and b or everything > b and origin[label[row], temporary] == 0):
-                            unknown(origin, label[row], temporary)
-                            changed = 1
-                        row += 1
-                    if a and b:
-                        status[f] |= 2
-            if result[2] != 0:
+                if status[f] & op.NOT_FOLLOWED:
+                    is_changed = False
+                elif result[op.SHORT_OF] == 0:
+                    if passes >= PASSES and is_changed:
+                        give_up(begin, end, label, origin)
+                        status[f] |= op.NOT_FOLLOWED
+                    elif machine[op.EVERYTHING] and not is_changed:
+                        is_changed = enter_unreached(begin, end, label, origin)
+            if result[op.SHORT_OF] != 0:
                 count = before
                 break
+            count = result[op.FOUND_COUNT]
             f += 1
-        result[0] = f
-        result[1] = count
+        result[op.NEXT] = f
+        result[op.FOUND_COUNT] = count
     return 0
 
 
-def mark_labels(ops, begin, end, start, size, entries, edges, endless, label, origin):
-    """Number the rows that jumps lead to; the jumps get their row, -1 if they leave. Gives -1 if there are too many."""
-    labels = 0
-    temporary = origin.shape[1] - 1
-    row = begin
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def has_questions(ops: i64[:, ::1], begin: i64, end: i64) -> cython.bint:
+    """Return whether there is a call or jump through a register; else what looked like one was in an operand."""
+    while begin < end:
+        if ops[begin, op.KIND] == op.CALL_VALUE or ops[begin, op.KIND] == op.JUMP_VALUE:
+            return True
+        if ops[begin, op.KIND] == op.BAD:
+            return True
+        begin += 1
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(-2)
+def mark_labels(
+    ops: i64[:, ::1],
+    begin: i64,
+    end: i64,
+    functions: cython.const[i64][:, ::1],
+    f: i64,
+    entries: cython.const[i64][::1],
+    edges: cython.const[i64][:, ::1],
+    endless: cython.const[i64][::1],
+    label: i64[::1],
+    origin: u64[:, ::1],
+) -> i64:
+    """Number the rows that jumps lead to, and store these in the jumps, -1 if they leave; return -1 for too many."""
+    start: i64 = functions[f, 0]
+    size: i64 = functions[f, 1] - start
+    temporary: i64 = origin.shape[1] - 1
+    labels: i64 = 0
+    row: i64 = begin
+    kind: i64
+    target: i64
+    i: i64
     while row < end:
         label[row] = 0
         row += 1
     row = begin
-    while row < end:
-        op = ops[row, 0]
-        target = ops[row, 4]
-        if op == 12 or op == 13 or op == 10:
-            ops[row, 3] = -1
-            if op == 10:
-                i = lower(endless, start + target)
+    while row < end and labels >= 0:
+        kind = ops[row, op.KIND]
+        target = ops[row, op.VALUE]
+        if kind == op.JUMP or kind == op.BRANCH or kind == op.CALL:
+            ops[row, op.C] = -1
+            if kind == op.CALL:
+                i = first_at(endless, start + target)
                 if i < endless.shape[0] and endless[i] == start + target:
-                    ops[row, 0] = 15
-            if (target > 0 or target == 0 and op != 10) and target < size:
-                ops[row, 3] = row_at(ops, begin, end, target)
-                labels = new_label(label, origin, ops[row, 3], labels, temporary)
-        elif op == 14:
-            i = lower_edge(edges, start + ops[row, 5])
-            while i < edges.shape[0] and edges[i, 0] == start + ops[row, 5] and labels >= 0:
+                    ops[row, op.KIND] = op.STOP
+            if (target > 0 or target == 0 and kind != op.CALL) and target < size:
+                ops[row, op.C] = row_at(ops, begin, end, target)
+                labels = new_label(label, origin, ops[row, op.C], labels, temporary)
+        elif kind == op.JUMP_VALUE:
+            i = first_edge(edges, start + ops[row, op.AT])
+            while i < edges.shape[0] and edges[i, 0] == start + ops[row, op.AT] and labels >= 0:
                 labels = new_label(label, origin, row_at(ops, begin, end, edges[i, 1] - start), labels, temporary)
                 i += 1
-        if labels < 0:
-            return -1
         row += 1
-    i = lower(entries, start + 1)
-    while i < entries.shape[0] and entries[i] < start + size:
+    i = first_at(entries, start + 1)
+    while i < entries.shape[0] and entries[i] < start + size and labels >= 0:
         row = row_at(ops, begin, end, entries[i] - start)
         labels = new_label(label, origin, row, labels, temporary)
-        if labels < 0:
-            return -1
-        unknown(origin, label[row], temporary)
+        if labels >= 0:
+            unknown(origin, label[row], temporary)
         i += 1
-    return labels
+    return labels if labels >= 0 else -1
 
 
-def new_label(label, origin, row, labels, temporary):
-    if label[row] != 0:
-        return labels
-    if labels + 1 >= origin.shape[0]:
-        return -1
-    label[row] = labels + 1
-    origin[labels + 1, temporary] = 0
-    return labels + 1
-
-
-def row_at(ops, begin, end, at):
-    """The first row at an offset, or behind it; the last row of a function stands at its end."""
-    low = begin
-    high = end - 1
-    while low < high:
-        middle = (low + high) // 2
-        if ops[middle, 5] < at:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def lower(values, value):
-    low = 0
-    high = values.shape[0]
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def lower_edge(edges, value):
-    low = 0
-    high = edges.shape[0]
-    while low < high:
-        middle = (low + high) // 2
-        if edges[middle, 0] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def is_end(op):
-    return op == 12 or op == 14 or op == 15 or op == 16
-
-
-def as_u64(value):
-    """A number of 64 bits without its sign."""
-    return value & MASK
-
-
-def forget(origin, offset, row, mask, temporary):
-    """The registers with a bit in `mask` hold something new."""
-    r = 0
-    while r <= temporary and mask >> r != 0:
-        if mask >> r & 1:
-            origin[0, r] = LOST + (row << 6) + r
-            offset[0, r] = 0
-        r += 1
+@cython.cfunc
+@cython.nogil
+def give_up(begin: i64, end: i64, label: i64[::1], origin: u64[:, ::1]) -> cython.int:
+    """Store that nothing is known at any label."""
+    while begin < end:
+        if label[begin] != 0:
+            unknown(origin, label[begin], origin.shape[1] - 1)
+        begin += 1
     return 0
 
 
-def unknown(origin, here, temporary):
-    """Nothing is known at a label; gives 1 if that is news."""
-    news = 1 - origin[here, temporary]
-    r = 0
-    while r < temporary:
-        if origin[here, r] != MASK:
-            news = 1
-        origin[here, r] = MASK
-        r += 1
-    origin[here, temporary] = 1
-    return news
+@cython.cfunc
+@cython.nogil
+def enter_unreached(begin: i64, end: i64, label: i64[::1], origin: u64[:, ::1]) -> cython.bint:
+    """Store that nothing is known at the labels that no path has reached; return whether there are any."""
+    found: cython.bint = False
+    temporary: i64 = origin.shape[1] - 1
+    while begin < end:
+        if label[begin] != 0 and origin[label[begin], temporary] == 0:
+            unknown(origin, label[begin], temporary)
+            found = True
+        begin += 1
+    return found
 
 
-def meet(origin, offset, here, temporary):
-    """The current values come to a label; gives 1 if it loses facts, or is reached for the first time."""
-    news = 0
-    r = 0
-    if origin[here, temporary] == 0:
-        origin[here, temporary] = 1
-        while r < temporary:
-            origin[here, r] = origin[0, r]
-            offset[here, r] = offset[0, r]
-            r += 1
-        return 1
-    while r < temporary:
-        if origin[here, r] != MASK and (origin[here, r] != origin[0, r] or offset[here, r] != offset[0, r]):
-            origin[here, r] = MASK
-            news = 1
-        r += 1
-    return news
-
-
-def enter(origin, offset, here, row, temporary):
-    """Go on with what is known at a label."""
-    r = 0
-    while r < temporary:
-        if origin[here, r] == MASK:
-            origin[0, r] = MET + (row << 6) + r
-            offset[0, r] = 0
+@cython.cfunc
+@cython.nogil
+def run_pass(
+    ops: i64[:, ::1],
+    begin: i64,
+    end: i64,
+    start: i64,
+    machine: cython.const[i64][::1],
+    edges: cython.const[i64][:, ::1],
+    label: i64[::1],
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    memory: u64[:, ::1],
+    out: u64[:, ::1],
+    status: cython.uchar[::1],
+    f: i64,
+    result: i64[::1],
+    is_first: cython.bint,
+) -> cython.bint:
+    """Go through the operations of a function once, in order; return whether it takes another pass."""
+    temporary: i64 = machine[op.REGISTER_COUNT] - 1
+    is_changed: cython.bint = False
+    is_live: cython.bint = True  # whether a path leads here
+    is_news: cython.bint
+    row: i64 = begin
+    register: i64 = 0
+    here: i64
+    kind: i64
+    a: i64
+    b: i64
+    c: i64
+    result[op.KNOWN] = 0
+    result[op.SUMS] = 0
+    while register < temporary:
+        origin[0, register] = 1 + register
+        offset[0, register] = 0
+        register += 1
+    while row < end:
+        here = label[row]
+        if here != 0:
+            if is_live:
+                meet(origin, offset, here, temporary)
+            is_live = origin[here, temporary] != 0
+            result[op.KNOWN] = 0
+            if is_live:
+                enter(origin, offset, here, row, temporary)
+        elif not is_live and machine[op.EVERYTHING] and row > begin and is_end(ops[row - 1, op.KIND]):
+            is_live = True
+            result[op.KNOWN] = 0
+            forget(origin, offset, row, -1, temporary)
+        if not is_live:
+            row += 1
+            continue
+        kind = ops[row, op.KIND]
+        a = ops[row, op.A]
+        b = ops[row, op.B]
+        c = ops[row, op.C]
+        is_news = False
+        if kind == op.KILL:
+            forget(origin, offset, row, a, temporary)
+        elif kind == op.COPY:
+            origin[0, a] = origin[0, b]
+            offset[0, a] = offset[0, b]
+        elif kind == op.ADD:
+            origin[0, a] = origin[0, b]
+            offset[0, a] = (offset[0, b] + as_u64(ops[row, op.VALUE])) & MASK
+        elif kind == op.CONST:
+            origin[0, a] = 0
+            offset[0, a] = as_u64(ops[row, op.VALUE])
+        elif kind == op.SUM:
+            is_news = add(ops, row, nodes, origin, offset, memory, result)
+        elif kind == op.LOAD:
+            is_news = load(ops, row, nodes, origin, offset, memory, result)
+        elif kind == op.INDEXED:
+            is_news = load_indexed(ops, row, nodes, origin, offset, temporary)
+        elif kind == op.SCALED_SUM:
+            is_news = add_scaled(ops, row, nodes, origin, offset, temporary)
+        elif kind == op.STORE:
+            store(ops, row, origin, offset, memory, result)
+        elif kind == op.STORE_ANY:
+            result[op.KNOWN] = 0
+        elif kind == op.CALL or kind == op.CALL_VALUE:
+            if kind == op.CALL_VALUE:
+                if result[op.FOUND_COUNT] >= out.shape[0]:
+                    result[op.SHORT_OF] = op.FOUND_ROWS
+                    break
+                store_call(ops, row, start, machine, nodes, origin, offset, out, result)
+            forget(origin, offset, row, ~machine[op.KEPT], temporary)
+            result[op.KNOWN] = 0
+            if kind == op.CALL and c >= 0:  # into the function itself: nothing is known of either path
+                is_changed |= unknown(origin, label[c], temporary)
+                forget(origin, offset, row, -1, temporary)
+        elif kind == op.JUMP or kind == op.BRANCH:
+            if c >= 0 and meet(origin, offset, label[c], temporary) and c <= row:
+                is_changed = True
+            is_live = kind == op.BRANCH
+        elif kind == op.JUMP_VALUE:
+            if result[op.FOUND_COUNT] >= out.shape[0]:
+                result[op.SHORT_OF] = op.FOUND_ROWS
+                break
+            store_jump(ops, row, start, machine, nodes, origin, offset, out, result)
+            is_changed |= follow_edges(ops, row, begin, end, start, edges, label, origin, offset)
+            is_live = False
+        elif kind == op.STOP:
+            is_live = False
+        elif kind == op.BAD:
+            status[f] |= op.UNREADABLE
+            is_live = False
         else:
-            origin[0, r] = origin[here, r]
-            offset[0, r] = offset[here, r]
-        r += 1
+            forget(origin, offset, row, -1, temporary)
+            result[op.KNOWN] = 0
+        if is_news and not is_first:
+            is_changed = True
+        row += 1
+    return is_changed
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_end(kind: i64) -> cython.bint:
+    """Return whether the code goes on elsewhere after an operation."""
+    return kind == op.JUMP or kind == op.JUMP_VALUE or kind == op.STOP or kind == op.BAD
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def follow_edges(
+    ops: i64[:, ::1],
+    row: i64,
+    begin: i64,
+    end: i64,
+    start: i64,
+    edges: cython.const[i64][:, ::1],
+    label: i64[::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+) -> cython.bint:
+    """Take the current values to where a switch leads; return whether a label before it loses facts."""
+    jump: i64 = start + ops[row, op.AT]
+    i: i64 = first_edge(edges, jump)
+    is_changed: cython.bint = False
+    target: i64
+    while i < edges.shape[0] and edges[i, 0] == jump:
+        target = row_at(ops, begin, end, edges[i, 1] - start)
+        if meet(origin, offset, label[target], origin.shape[1] - 1) and target <= row:
+            is_changed = True
+        i += 1
+    return is_changed
+
+
+# -- values
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def place_of(ops: i64[:, ::1], row: i64, offset: u64[:, ::1]) -> u64:
+    """Return what is added to the origin of the address that an operation loads or stores at."""
+    register: i64 = ops[row, op.B]
+    value: u64 = as_u64(ops[row, op.VALUE])
+    return value if register < 0 else (offset[0, register] + value) & MASK
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def set_result(origin: u64[:, ::1], offset: u64[:, ::1], register: i64, x: u64, value: u64) -> cython.int:
+    """Store what a register holds: its origin, and what is added to it."""
+    origin[0, register] = x
+    offset[0, register] = value
     return 0
 
 
-def note(nodes, row, kind, x, y):
-    """Store what the result of an operation is; gives 1 if it was something else."""
-    news = 1 if nodes[row, 0] != kind or nodes[row, 1] != x or nodes[row, 2] != y else 0
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def add(
+    ops: i64[:, ::1],
+    row: i64,
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    memory: u64[:, ::1],
+    result: i64[::1],
+) -> cython.bint:
+    """Add two registers: the same sum as one that is remembered has its origin; return whether its node is news."""
+    b: i64 = ops[row, op.B]
+    c: i64 = ops[row, op.C]
+    x: u64 = origin[0, b]
+    y: u64 = origin[0, c]
+    total: u64 = (offset[0, b] + offset[0, c] + as_u64(ops[row, op.VALUE])) & MASK
+    i: i64 = op.KEEP
+    end: i64 = op.KEEP + (result[op.SUMS] if result[op.SUMS] < op.KEEP else op.KEEP)
+    is_news: cython.bint = False
+    if x > y:
+        x = origin[0, c]
+        y = origin[0, b]
+    if x != 0 and (kind_of(nodes, x) & 0xFF == FROM_TABLE or kind_of(nodes, y) & 0xFF == FROM_TABLE):
+        is_news = note(nodes, row, FROM_TABLE, MASK, 0)
+        y = NODE + row
+    elif x != 0:
+        while i < end and (memory[i, 0] != x or memory[i, 1] != y):
+            i += 1
+        if i == end:
+            is_news = note(nodes, row, ADDED, x, y)
+            i = op.KEEP + result[op.SUMS] % op.KEEP
+            result[op.SUMS] += 1
+            memory[i, 0] = x
+            memory[i, 1] = y
+            memory[i, 2] = NODE + row
+        y = memory[i, 2]
+    set_result(origin, offset, ops[row, op.A], y, total)
+    return is_news
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def load(
+    ops: i64[:, ::1],
+    row: i64,
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    memory: u64[:, ::1],
+    result: i64[::1],
+) -> cython.bint:
+    """Load eight bytes, which may be remembered; return whether the node is news."""
+    x: u64 = 0 if ops[row, op.B] < 0 else origin[0, ops[row, op.B]]
+    place: u64 = place_of(ops, row, offset)
+    i: i64 = 0
+    end: i64 = result[op.KNOWN] if result[op.KNOWN] < op.KEEP else op.KEEP
+    is_news: cython.bint = False
+    while i < end and (memory[i, 0] != x or memory[i, 1] != place):
+        i += 1
+    if i == end:
+        is_news = note(nodes, row, LOADED, x, place)
+        i = remember(memory, result, x, place)
+        memory[i, 2] = NODE + row
+        memory[i, 3] = 0
+    set_result(origin, offset, ops[row, op.A], memory[i, 2], memory[i, 3])
+    return is_news
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def remember(memory: u64[:, ::1], result: i64[::1], x: u64, place: u64) -> i64:
+    """Return the row of `memory` for the value at an address, which replaces the oldest."""
+    i: i64 = result[op.KNOWN] % op.KEEP
+    result[op.KNOWN] += 1
+    memory[i, 0] = x
+    memory[i, 1] = place
+    return i
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def load_indexed(
+    ops: i64[:, ::1], row: i64, nodes: u64[:, ::1], origin: u64[:, ::1], offset: u64[:, ::1], temporary: i64
+) -> cython.bint:
+    """Load an entry of a table; return whether the node is news."""
+    a: i64 = ops[row, op.A]
+    b: i64 = ops[row, op.B]
+    c: i64 = ops[row, op.C]
+    table: u64 = place_of(ops, row, offset)
+    if b >= 0 and origin[0, b] != 0:
+        table = MASK
+    if table == MASK and c & 15 == 8:
+        forget(origin, offset, row, bit(a), temporary)
+        return False
+    set_result(origin, offset, a, NODE + row, 0)
+    return note(nodes, row, FROM_TABLE + (c << 8), table, 0)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def add_scaled(
+    ops: i64[:, ::1], row: i64, nodes: u64[:, ::1], origin: u64[:, ::1], offset: u64[:, ::1], temporary: i64
+) -> cython.bint:
+    """Add an entry of a table to where it counts from; return whether the node is news."""
+    a: i64 = ops[row, op.A]
+    b: i64 = ops[row, op.B]
+    c: i64 = ops[row, op.C]
+    value: i64 = ops[row, op.VALUE]
+    x: u64 = origin[0, c]
+    table: u64
+    code: u64
+    if offset[0, c] != 0 or kind_of(nodes, x) & 0xFF != FROM_TABLE or value & (op.SHIFT - 2) != 0:
+        forget(origin, offset, row, bit(a), temporary)
+        return False
+    table = nodes[x - NODE, 1] if origin[0, b] == 0 else MASK
+    code = nodes[x - NODE, 0]
+    if value & op.SHIFT == 2:
+        code |= op.TIMES_4 << 8
+    if value & op.SIGNED_INDEX:
+        code |= op.SIGNED_ENTRY << 8
+    set_result(origin, offset, a, NODE + row, offset[0, b])
+    return note(nodes, row, code, table, 0)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def bit(register: i64) -> i64:
+    """Return the bit of a register."""
+    one: i64 = 1
+    return one << register
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def store(
+    ops: i64[:, ::1], row: i64, origin: u64[:, ::1], offset: u64[:, ::1], memory: u64[:, ::1], result: i64[::1]
+) -> cython.int:
+    """Forget what a store may overlap, and remember what it stores."""
+    x: u64 = 0 if ops[row, op.B] < 0 else origin[0, ops[row, op.B]]
+    place: u64 = place_of(ops, row, offset)
+    size: u64 = as_u64(ops[row, op.A])
+    c: i64 = ops[row, op.C]
+    known: i64 = result[op.KNOWN] if result[op.KNOWN] < op.KEEP else op.KEEP
+    i: i64 = known
+    column: i64
+    while i > 0:
+        i -= 1
+        if memory[i, 0] != x or (memory[i, 1] - place) & MASK < size or (place - memory[i, 1]) & MASK < 8:
+            known -= 1
+            column = 0
+            while column < 4:
+                memory[i, column] = memory[known, column]
+                column += 1
+    result[op.KNOWN] = known
+    if c >= 0:
+        i = remember(memory, result, x, place)
+        memory[i, 2] = origin[0, c]
+        memory[i, 3] = offset[0, c]
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def note(nodes: u64[:, ::1], row: i64, kind: u64, x: u64, y: u64) -> cython.bint:
+    """Store what the result of an operation is; return whether it was something else."""
+    is_news: cython.bint = nodes[row, 0] != kind or nodes[row, 1] != x or nodes[row, 2] != y
     nodes[row, 0] = kind
     nodes[row, 1] = x
     nodes[row, 2] = y
-    return news
+    return is_news
 
 
-def kind_of(nodes, x):
-    """What kind of result an origin is, 0 if it is none."""
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def kind_of(nodes: u64[:, ::1], x: u64) -> u64:
+    """Return what kind of result an origin is, 0 if it is none."""
     return nodes[x - NODE, 0] if x >> 56 == 1 else 0
 
 
-def is_argument(x, arguments):
-    """Whether an origin is what one of these registers held on entry."""
-    return 0 < x <= 64 and arguments >> (x - 1) & 1
+# -- what is found
 
 
-def slot(nodes, origin, offset, register, first_argument, second_argument):
-    """1 + the slot of the object's vtable that a register was loaded from, else 0."""
-    x = origin[0, register]
-    if offset[0, register] != 0 or kind_of(nodes, x) != LOAD:
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def store_call(
+    ops: i64[:, ::1],
+    row: i64,
+    start: i64,
+    machine: cython.const[i64][::1],
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    out: u64[:, ::1],
+    result: i64[::1],
+) -> cython.int:
+    """Store a call of a value."""
+    count: i64 = result[op.FOUND_COUNT]
+    out[count, op.FOUND] = op.CALLS_VALUE
+    out[count, op.FOUND_AT] = start + ops[row, op.AT] + ops[row, op.VALUE]
+    out[count, op.FOUND_SLOT] = slot_of(nodes, origin, offset, ops[row, op.B], machine)
+    out[count, op.FOUND_STACK] = 0
+    out[count, op.FOUND_MORE] = 0
+    result[op.FOUND_COUNT] += 1
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def store_jump(
+    ops: i64[:, ::1],
+    row: i64,
+    start: i64,
+    machine: cython.const[i64][::1],
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    out: u64[:, ::1],
+    result: i64[::1],
+) -> cython.int:
+    """Store a jump to a value."""
+    count: i64 = result[op.FOUND_COUNT]
+    b: i64 = ops[row, op.B]
+    sp: i64 = machine[op.STACK_POINTER]
+    x: u64 = origin[0, b]
+    code: u64 = kind_of(nodes, x)
+    stack: u64 = op.UNKNOWN
+    if origin[0, sp] == as_u64(1 + sp):
+        stack = op.AS_ON_ENTRY if offset[0, sp] == 0 else op.MOVED
+    out[count, op.FOUND] = op.JUMPS_TO_VALUE
+    out[count, op.FOUND_AT] = start + ops[row, op.AT]
+    out[count, op.FOUND_SLOT] = 0
+    out[count, op.FOUND_STACK] = stack
+    out[count, op.FOUND_MORE] = 0
+    if code & 0xFF == FROM_TABLE and nodes[x - NODE, 1] == MASK:
+        out[count, op.FOUND_STACK] = op.MOVED
+    elif code & 0xFF == FROM_TABLE:
+        out[count, op.FOUND] = op.JUMPS_BY_TABLE
+        out[count, op.FOUND_SLOT] = nodes[x - NODE, 1]
+        out[count, op.FOUND_STACK] = code >> 8
+        out[count, op.FOUND_MORE] = offset[0, b]
+    elif code == LOADED and offset[0, b] == 0 and nodes[x - NODE, 1] == 0:
+        out[count, op.FOUND] = op.JUMPS_TO_FIXED
+        out[count, op.FOUND_SLOT] = nodes[x - NODE, 2]
+    else:
+        out[count, op.FOUND_SLOT] = slot_of(nodes, origin, offset, b, machine)
+        if code == LOADED and offset[0, b] == 0 and is_argument(nodes[x - NODE, 1], machine[op.ARGUMENTS]):
+            out[count, op.FOUND_MORE] = 1
+    result[op.FOUND_COUNT] += 1
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_argument(x: u64, arguments: i64) -> cython.bint:
+    """Return whether an origin is what one of these registers held on entry."""
+    return x > 0 and x <= 64 and arguments >> (x - 1) & 1
+
+
+@cython.cfunc
+@cython.nogil
+def slot_of(
+    nodes: u64[:, ::1], origin: u64[:, ::1], offset: u64[:, ::1], register: i64, machine: cython.const[i64][::1]
+) -> u64:
+    """Return 1 + the slot of the object's vtable that a register was loaded from, else 0."""
+    x: u64 = origin[0, register]
+    first: i64 = machine[op.FIRST_ARGUMENT]
+    second: i64 = machine[op.SECOND_ARGUMENT]
+    table: u64
+    place: u64
+    y: u64
+    if offset[0, register] != 0 or kind_of(nodes, x) != LOADED:
         return 0
     table = nodes[x - NODE, 1]
     place = nodes[x - NODE, 2]
-    if kind_of(nodes, table) != LOAD or place & 7 != 0 or place >> 3 >= SLOT_LIMIT:
+    if kind_of(nodes, table) != LOADED or place & 7 != 0 or place >> 3 >= SLOT_LIMIT:
         return 0
     x = nodes[table - NODE, 1]
     y = nodes[table - NODE, 2]
-    if origin[0, first_argument] == x and offset[0, first_argument] == y:
+    if origin[0, first] == x and offset[0, first] == y:
         return (place >> 3) + 1
-    if second_argument >= 0 and origin[0, second_argument] == x and offset[0, second_argument] == y:
+    if second >= 0 and origin[0, second] == x and offset[0, second] == y:
         return (place >> 3) + 1
     return 0

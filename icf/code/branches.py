@@ -13,7 +13,6 @@ from icf.elf.image import Image
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine, Section
 from icf.errors import FormatError
 
-CALL, JUMP, CONDITIONAL_JUMP = 1, 2, 3
 _REACH_BYTES = {Machine.X86_64: 1 << 31, Machine.AARCH64: 1 << 27}  # of a call or jump, both ways
 _LAST_VADDR = (1 << 64) - 1
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from icf.code.rows import BAD, CALL, CALL_VALUE, decode_function
+from icf.code.operations import BAD, CALL, CALL_VALUE
+from icf.code.rows import decode_function
 
 _NEAR_CALL = 0xE8
 _NEAR_CALL_BYTES = 5  # from that byte on

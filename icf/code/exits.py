@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.code.rows import BAD, BRANCH, CALL, JUMP, JUMP_VALUE, decode_function
+from icf.code.operations import BAD, BRANCH, CALL, JUMP, JUMP_VALUE
+from icf.code.rows import decode_function
 
 
 class Exit(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from icf.code import operations as op
 from icf.code._flow import follow
 from icf.code.imports import is_endless
 from icf.columns import I64, U8, U64
@@ -13,7 +14,6 @@ from icf.image import Image
 _ROWS = 1 << 14  # of a batch of functions, unless one of them has more
 _LABELS = 1 << 8
 _FOUND = 1 << 14
-_KEEP = 32  # as many as the kernel remembers, twice
 # how many registers and one more; stack pointer; first argument; second one, if it may be the object, as behind a
 # hidden pointer to the result; registers that calls keep, as bits
 _MACHINES = {
@@ -30,8 +30,8 @@ class Flow:
         self._machine, self._text, self._vaddr = image.machine, text, vaddr
         endless = [stub for stub, name in image.plt_stubs.items() if is_endless(name)]
         self._endless = np.array(sorted(endless), np.int64)
-        self._rows = np.empty((_ROWS, 6), np.int64)
-        self._found = np.empty((_FOUND, 5), np.uint64)
+        self._rows = np.empty((_ROWS, op.COLUMN_COUNT), np.int64)
+        self._found = np.empty((_FOUND, op.FOUND_COLUMN_COUNT), np.uint64)
 
     def follow(self, functions: I64, landings: I64, edges: I64, *, everything: bool = True) -> tuple[U64, U8]:
         """Follow `functions`, start and end; gives rows and states as the kernel does.
@@ -44,17 +44,17 @@ class Flow:
         label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows), 3), np.uint64)
         facts = np.array([*_MACHINES[self._machine], everything, _ARGUMENTS[self._machine]], np.int64)
         origin, offset = (np.empty((_LABELS, int(facts[0])), np.uint64) for _ in range(2))
-        memory = np.empty((_KEEP, 4), np.uint64)
-        status, result = np.zeros(len(functions), np.uint8), np.zeros(3, np.int64)
+        memory = np.empty((2 * op.KEEP, 4), np.uint64)
+        status, result = np.zeros(len(functions), np.uint8), np.zeros(op.RESULT_SIZE, np.int64)
         first_row = np.empty(len(functions) + 1, np.int64)
         functions, landings, edges = (np.ascontiguousarray(column) for column in (functions, landings, edges))
         found = [self._found[:0]]
         at = 0
         while at < len(functions):
             self._decode(functions, at, first_row, result)
-            decoded = int(result[0])
+            decoded = int(result[op.NEXT])
             if decoded == at:
-                self._rows = np.empty((2 * len(self._rows), 6), np.int64)
+                self._rows = np.empty((2 * len(self._rows), op.COLUMN_COUNT), np.int64)
                 label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows), 3), np.uint64)
                 continue
             while at < decoded:
@@ -63,12 +63,12 @@ class Flow:
                     edges.data, self._endless.data, label.data, nodes.data, origin.data, offset.data, memory.data,
                     self._found.data, status.data, result.data,
                 )  # fmt: skip
-                at, count, short_of = result.tolist()
+                at, count, short_of = result[: op.KNOWN].tolist()
                 found.append(self._found[:count].copy())
-                if short_of == 1:
+                if short_of == op.LABELS:
                     origin, offset = (np.empty((2 * len(origin), origin.shape[1]), np.uint64) for _ in range(2))
-                elif short_of == 2 and count == 0:
-                    self._found = np.empty((2 * len(self._found), 5), np.uint64)
+                elif short_of == op.FOUND_ROWS and count == 0:
+                    self._found = np.empty((2 * len(self._found), op.FOUND_COLUMN_COUNT), np.uint64)
         return np.concatenate(found), status
 
     def _decode(self, functions: I64, first: int, first_row: I64, result: I64) -> None:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from icf.code import operations as op
 from icf.code.branches import executable_sections
 from icf.code.flow import Flow
 from icf.code.jump_tables import JumpTables
@@ -33,8 +34,6 @@ from icf.elf.types import Machine
 from icf.model import STORED_POINTER
 
 NO_SLOT = -1
-_CALL, _JUMP, _TABLE_JUMP, _FIXED_JUMP = 1, 2, 3, 4  # kinds of rows of the kernel
-_AS_ON_ENTRY, _MOVED = 0, 1  # the stack pointer
 _ROUNDS = 8  # of finding switches: some are in the code that others lead to
 _LIMIT = 1 << 62  # of addresses, so that sums fit 64 bits
 _NO_EDGES: I64 = np.empty((0, 2), np.int64)
@@ -119,12 +118,14 @@ class _Section:
         goes on in the loop. So switches are looked for in what is known to be reached, which grows with each.
         """
         rows, status = self._flow.follow(self._functions, landings, _NO_EDGES)
-        kind, slot, stack = rows[:, 0], rows[:, 2], rows[:, 3]
-        is_doubtful = (kind == _TABLE_JUMP) | (kind == _JUMP) & (slot == 0) & (stack != _AS_ON_ENTRY)
+        kind, slot, stack = rows[:, op.FOUND], rows[:, op.FOUND_SLOT], rows[:, op.FOUND_STACK]
+        is_doubtful = (kind == op.JUMPS_BY_TABLE) | (kind == op.JUMPS_TO_VALUE) & (slot == 0) & (
+            stack != op.AS_ON_ENTRY
+        )
         doubtful = np.unique(self._owner_of_rows(rows[is_doubtful]))
         if not len(doubtful):
             return self._interpret(rows, status, _NO_EDGES)
-        tables.meet(rows[kind == _TABLE_JUMP, 2])
+        tables.meet(rows[kind == op.JUMPS_BY_TABLE, op.FOUND_SLOT])
         edges = _edges(_targets_of(self.find_switches(doubtful, tables), tables))
         owner = self._owner(edges[:, 1])
         elsewhere = owner != self._owner(edges[:, 0])
@@ -138,12 +139,12 @@ class _Section:
     def find_switches(self, doubtful: I64, tables: JumpTables) -> U64:
         """Jumps by tables in some of the functions, as rows of the kernel."""
         targets_of: dict[int, I64] = {}
-        edges, rows, changed = _NO_EDGES, np.empty((0, 5), np.uint64), doubtful
+        edges, rows, changed = _NO_EDGES, np.empty((0, op.FOUND_COLUMN_COUNT), np.uint64), doubtful
         for _ in range(_ROUNDS):
             found, _ = self._flow.follow(self._functions[changed], _NO_LANDINGS, edges, everything=False)
             rows = rows[~np.isin(self._owner_of_rows(rows), changed)]
-            rows = np.concatenate([rows, found[found[:, 0] == _TABLE_JUMP]])
-            tables.meet(rows[:, 2])
+            rows = np.concatenate([rows, found[found[:, op.FOUND] == op.JUMPS_BY_TABLE]])
+            tables.meet(rows[:, op.FOUND_SLOT])
             before = targets_of
             targets_of = _targets_of(rows, tables)
             jumps = [jump for jump in before.keys() | targets_of if before.get(jump) is not targets_of.get(jump)]
@@ -159,29 +160,35 @@ class _Section:
         return np.where((row >= 0) & (vaddrs < self._functions[np.maximum(row, 0), 1]), row, -1)
 
     def _owner_of_rows(self, rows: U64) -> I64:
-        return self._owner(rows[:, 1].astype(np.int64) - (rows[:, 0] == _CALL))
+        return self._owner(rows[:, op.FOUND_AT].astype(np.int64) - (rows[:, op.FOUND] == op.CALLS_VALUE))
 
     def _interpret(self, rows: U64, status: U8, edges: I64) -> Indirect:
         owner = self._owner_of_rows(rows)
-        kind, slot, stack = rows[:, 0], rows[:, 2], rows[:, 3]
-        is_switch = np.isin(rows[:, 1].astype(np.int64), edges[:, 0]) & (kind != _CALL)
-        is_call, is_fixed = kind == _CALL, kind == _FIXED_JUMP
-        by_value = ((kind == _JUMP) | is_fixed) & ~is_switch
-        by_table = (kind == _TABLE_JUMP) & ~is_switch  # of pointers to functions, or not to be read
-        is_sure = by_value & (stack == _AS_ON_ENTRY) | (kind == _JUMP) & (slot != 0) & (stack != _MOVED)
+        kind, slot, stack = rows[:, op.FOUND], rows[:, op.FOUND_SLOT], rows[:, op.FOUND_STACK]
+        is_switch = np.isin(rows[:, op.FOUND_AT].astype(np.int64), edges[:, 0]) & (kind != op.CALLS_VALUE)
+        is_call, is_fixed = kind == op.CALLS_VALUE, kind == op.JUMPS_TO_FIXED
+        by_value = ((kind == op.JUMPS_TO_VALUE) | is_fixed) & ~is_switch
+        by_table = (kind == op.JUMPS_BY_TABLE) & ~is_switch  # of pointers to functions, or not to be read
+        is_sure = by_value & (stack == op.AS_ON_ENTRY) | (kind == op.JUMPS_TO_VALUE) & (slot != 0) & (stack != op.MOVED)
         spoiled = np.zeros(len(self._functions) + 1, np.bool_)
         spoiled[owner[(by_value | by_table) & ~is_sure]] = True
-        spoiled[:-1] |= status & 1 != 0
-        slot = np.where(spoiled[owner] | ~(is_call | (kind == _JUMP)), np.uint64(0), slot)
-        is_stored = (kind == _JUMP) & (slot == 0) & (rows[:, 4] != 0) & ~spoiled[owner] & ~self._is_part[owner]
+        spoiled[:-1] |= status & op.UNREADABLE != 0
+        slot = np.where(spoiled[owner] | ~(is_call | (kind == op.JUMPS_TO_VALUE)), np.uint64(0), slot)
+        is_stored = (
+            (kind == op.JUMPS_TO_VALUE)
+            & (slot == 0)
+            & (rows[:, op.FOUND_MORE] != 0)
+            & ~spoiled[owner]
+            & ~self._is_part[owner]
+        )
         slot[is_stored] = STORED_POINTER + 1
-        calls, leaves = is_call, by_value & (stack != _MOVED) | by_table
-        fixed = np.where(is_fixed, rows[:, 2], np.uint64(0))
+        calls, leaves = is_call, by_value & (stack != op.MOVED) | by_table
+        fixed = np.where(is_fixed, rows[:, op.FOUND_SLOT], np.uint64(0))
         unread = self._unread(status)
         return Indirect(
-            rows[calls, 1],
+            rows[calls, op.FOUND_AT],
             slot[calls].astype(np.int64) - 1,
-            np.append(rows[leaves, 1], unread),
+            np.append(rows[leaves, op.FOUND_AT], unread),
             np.append(slot[leaves].astype(np.int64) - 1, np.full(len(unread), NO_SLOT)),
             np.append(fixed[leaves], np.zeros(len(unread), np.uint64)),
         )

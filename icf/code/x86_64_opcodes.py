@@ -11,7 +11,7 @@ A number for each opcode of the maps one-byte, 0F, 0F 38 and 0F 3A:
     bits 8-15  what it may change: the operand r/m, the register of ModRM, rax, rdx, rcx; only memory; anything
 
 General registers only: what SSE registers hold is never an address of a function. Where an opcode means several
-things, by prefix or by the register field, all they change is united.
+things, by prefix or by the register field, all they change is united. tools/shared.py makes C constants of the names.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ from icf.columns import U16
 IB, IW, IZ, IV, MOFFS, IWB = 1, 2, 3, 4, 5, 6
 MODRM, BYTE, SPECIAL, INVALID = 0x10, 0x20, 0x40, 0x80
 RM, REG, AX, DX, CX, MEM, ALL = 0x100, 0x200, 0x400, 0x800, 0x1000, 0x2000, 0x8000
+OPERAND = 15
+
+# Registers of operations. RELATIVE: to the address after the instruction.
+CX_REGISTER, SP, BP, TEMPORARY = 1, 4, 5, 16
+NO_REGISTER, RELATIVE = -1, -2
+LOW = 0xFFFFFFFF  # the bits of the lower half of a register
 
 _Ranges = tuple[tuple[int, int, int], ...]  # first opcode, last, number
 
@@ -50,7 +56,7 @@ _ONE_BYTE: _Ranges = (
     (0x8C, 0x8C, MODRM | RM),
     (0x8D, 0x8D, MODRM | SPECIAL | REG),
     (0x8E, 0x8E, MODRM),
-    (0x8F, 0x8F, MODRM | SPECIAL),  # pop r/m
+    (0x8F, 0x8F, MODRM | SPECIAL | RM),  # pop r/m
     (0x90, 0x97, SPECIAL),  # nop, xchg with rax
     (0x98, 0x98, AX),
     (0x99, 0x99, DX),

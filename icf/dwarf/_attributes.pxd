@@ -8,6 +8,8 @@ from icf.dwarf cimport columns as col
 
 from icf.dwarf._forms cimport operation
 
+from icf.string_kinds cimport IN_INFO, IN_LINE_STR, IN_STR, IN_SUP_STR, STRING_KIND
+
 cdef inline size_t declaration(u64[:, ::1] decls, size_t first, size_t count, bint is_dense, u64 code) nogil:
     cdef size_t low
     cdef size_t high
@@ -78,17 +80,17 @@ cdef inline u64 string_ref(u64[:, ::1] units, size_t unit, Bytes str_offsets, u6
             return 0
         value = word(str_offsets, value, units[unit, col.OFFSET_SIZE])
         value_class = col.CLS_STR
-    if value >> col.STRING_KIND != 0:
+    if value >> STRING_KIND != 0:
         return 0
     if value_class == col.CLS_STR:
         return value + units[unit, col.STR_KIND]
     if value_class == col.CLS_STRING:
-        kind = col.IN_INFO
-    elif value_class == col.CLS_LINE_STR and units[unit, col.STR_KIND] >> col.STRING_KIND == col.IN_STR:
-        kind = col.IN_LINE_STR
+        kind = IN_INFO
+    elif value_class == col.CLS_LINE_STR and units[unit, col.STR_KIND] >> STRING_KIND == IN_STR:
+        kind = IN_LINE_STR
     elif value_class == col.CLS_SUP:
-        kind = col.IN_SUP_STR
-    return value | kind << col.STRING_KIND if kind != 0 else 0
+        kind = IN_SUP_STR
+    return value | kind << STRING_KIND if kind != 0 else 0
 
 cdef inline u64 put_address(u64[::1] values, u64[::1] classes, size_t slot, u64[:, ::1] units, size_t unit, Bytes addr) nogil:
     cdef size_t at

@@ -10,6 +10,7 @@ from icf._bytes import entry_at, leb, word
 from icf._types import Bytes, u64
 from icf.dwarf import columns as col
 from icf.dwarf._forms import operation
+from icf.string_kinds import IN_INFO, IN_LINE_STR, IN_STR, IN_SUP_STR, STRING_KIND
 
 try:
     import cython
@@ -102,17 +103,17 @@ def string_ref(units: u64[:, ::1], unit: cython.size_t, str_offsets: Bytes, valu
             return 0
         value = word(str_offsets, value, units[unit, col.OFFSET_SIZE])
         value_class = col.CLS_STR
-    if value >> col.STRING_KIND != 0:
+    if value >> STRING_KIND != 0:
         return 0
     if value_class == col.CLS_STR:
         return value + units[unit, col.STR_KIND]
     if value_class == col.CLS_STRING:
-        kind = col.IN_INFO
-    elif value_class == col.CLS_LINE_STR and units[unit, col.STR_KIND] >> col.STRING_KIND == col.IN_STR:
-        kind = col.IN_LINE_STR
+        kind = IN_INFO
+    elif value_class == col.CLS_LINE_STR and units[unit, col.STR_KIND] >> STRING_KIND == IN_STR:
+        kind = IN_LINE_STR
     elif value_class == col.CLS_SUP:
-        kind = col.IN_SUP_STR
-    return value | kind << col.STRING_KIND if kind != 0 else 0
+        kind = IN_SUP_STR
+    return value | kind << STRING_KIND if kind != 0 else 0
 
 
 @cython.inline

@@ -4,8 +4,6 @@ from numpy.typing import NDArray
 Bytes = bytes | memoryview
 U64 = NDArray[np.uint64] | memoryview
 
-PROBLEMS: tuple[str, ...]
-
 def run_programs(
     line: Bytes,
     state: U64,

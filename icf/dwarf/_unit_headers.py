@@ -12,10 +12,12 @@ if cython.compiled:
     from cython.cimports.icf._bytes import word
     from cython.cimports.icf._types import Bytes, u64
     from cython.cimports.icf.dwarf import columns as col
+    from cython.cimports.icf.string_kinds import IN_STR, STRING_KIND
 else:
     from icf._bytes import word
     from icf._types import Bytes, u64
     from icf.dwarf import columns as col
+    from icf.string_kinds import IN_STR, STRING_KIND
 
 
 @cython.ccall
@@ -40,7 +42,7 @@ def unit_headers(info: Bytes, units: u64[:, ::1]) -> cython.Py_ssize_t:
     abbrev: u64
     extra: u64
     dwo_id: u64
-    string_kind: u64 = col.IN_STR
+    string_kind: u64 = IN_STR
     with cython.nogil:
         while pos < size and count < units.shape[0]:
             start = pos
@@ -128,7 +130,7 @@ def unit_headers(info: Bytes, units: u64[:, ::1]) -> cython.Py_ssize_t:
             units[count, col.ERROR_AT] = start
             units[count, col.DWO_ID] = dwo_id
             units[count, col.REF_LIMIT] = size
-            units[count, col.STR_KIND] = string_kind << col.STRING_KIND
+            units[count, col.STR_KIND] = string_kind << STRING_KIND
             count += 1
             pos = end
     return count

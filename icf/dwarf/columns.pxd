@@ -51,12 +51,6 @@ cdef enum:
     ERR_ADDRESS_INDEX = 0xb
     ERR_REFERENCE = 0xc
     ERR_DEPTH = 0xd
-    STRING_KIND = 0x3c
-    IN_INFO = 0x1
-    IN_STR = 0x2
-    IN_LINE_STR = 0x3
-    IN_SUP_STR = 0x4
-    IN_SPLIT_STR = 0x5
     T_OFFSET = 0x0
     T_OFFSET_SIZE = 0x1
     T_ADDRESS_SIZE = 0x2

@@ -20,11 +20,6 @@ UT_COMPILE, UT_TYPE, UT_PARTIAL, UT_SKELETON, UT_SPLIT_COMPILE, UT_SPLIT_TYPE = 
 ERR_CUT, ERR_RESERVED_LENGTH, ERR_VERSION, ERR_UNIT_TYPE, ERR_ADDRESS_SIZE, ERR_TABLE, ERR_CODE = range(1, 8)
 ERR_FORM, ERR_NO_DIE, ERR_SIBLING, ERR_ADDRESS_INDEX, ERR_REFERENCE, ERR_DEPTH = range(8, 14)
 
-# References to strings: kind << STRING_KIND | offset. SUP_STR: .debug_str of the supplementary file, SPLIT_STR: of
-# split units.
-STRING_KIND = 60
-IN_INFO, IN_STR, IN_LINE_STR, IN_SUP_STR, IN_SPLIT_STR = range(1, 6)
-
 # Abbreviation tables: the first four say what to compile, the rest is the result. T_DENSE: 1 if codes are 1, 2, 3 ... |
 # first constant << 32. T_ERROR: why the table cannot be read.
 T_OFFSET, T_OFFSET_SIZE, T_ADDRESS_SIZE, T_VERSION, T_FIRST, T_COUNT, T_DENSE, T_ERROR = range(8)

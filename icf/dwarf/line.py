@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from icf.columns import I64, U8, U32, U64, Mask
+from icf.dwarf import line_columns as col
 from icf.dwarf.line_scan import SECTION, LineColumns, LineSections, scan_columns
 from icf.errors import FormatError
 from icf.reader import Reader
@@ -33,18 +34,18 @@ __all__ = [
 class RowFlag(IntFlag):
     """The flags column, one byte a row."""
 
-    IS_STMT = 1
-    END_SEQUENCE = 2
-    BASIC_BLOCK = 4
-    PROLOGUE_END = 8
-    EPILOGUE_BEGIN = 16
+    IS_STMT = col.IS_STMT
+    END_SEQUENCE = col.END_SEQUENCE
+    BASIC_BLOCK = col.BASIC_BLOCK
+    PROLOGUE_END = col.PROLOGUE_END
+    EPILOGUE_BEGIN = col.EPILOGUE_BEGIN
 
 
 class SequenceMark(IntFlag):
     """The marks column of the sequences."""
 
-    DEAD = 1  # starts at a tombstone: its code is not in the image
-    UNORDERED = 2  # addresses do not ascend; start and end are the lowest and the highest
+    DEAD = col.DEAD  # starts at a tombstone: its code is not in the image
+    UNORDERED = col.UNORDERED  # addresses do not ascend; start and end are the lowest and the highest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,15 +97,15 @@ class LineProgram:
         directories[1:] = [_join(directories[0], name) for name in directories[1:]]
         paths = [""] if self.version < 5 else []
         for entry in self._files.T.tolist():
-            directory = directories[entry[2]] if entry[2] < len(directories) else ""
+            directory = directories[entry[col.E_DIRECTORY]] if entry[col.E_DIRECTORY] < len(directories) else ""
             paths.append(_join(directory, self._string(entry)))
         return tuple(paths)
 
     def _string(self, entry: list[int]) -> str:
-        source, offset, _ = entry
-        if source == 0:
+        kind, offset, _ = entry
+        if kind == col.NO_PATH:
             return ""
-        section = (self._sections.line, self._sections.line_str, self._sections.str_)[source - 1]
+        section = (self._sections.line, self._sections.line_str, self._sections.str_)[kind - col.IN_LINE]
         name = Reader(section, self._sections.path, SECTION, offset).cstring()
         return name.decode("utf-8", "surrogateescape")
 

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.columns import U64
-from icf.dwarf._line import PROBLEMS as PROGRAM_PROBLEMS
+from icf.dwarf import line_columns as col
 from icf.dwarf._line import run_programs
-from icf.dwarf._line_header import PROBLEMS as HEADER_PROBLEMS
 from icf.dwarf._line_header import scan_headers
 from icf.errors import FormatError
 from icf.reader import Reader
@@ -27,6 +26,27 @@ _JOB_BYTES = 1 << 20  # of .debug_line that one thread takes at a time
 _OVERLAP_FACTOR = 4  # bytes of overlapping programs that are read at most, in sizes of the section
 _ROW_COLUMNS = ("address", "file_idx", "line", "column", "flags")
 _DTYPES = (np.uint64, np.uint32, np.uint32, np.uint32, np.uint8)
+_PROBLEMS = {  # {0} is the value that goes with it
+    col.ERR_CUT: "unit ends in the middle of its header",
+    col.ERR_RESERVED_LENGTH: "unit_length {0:#x} is reserved",
+    col.ERR_LENGTH: "unit_length {0} runs past the section",
+    col.ERR_VERSION: "version is {0}, 2 to 5 are known",
+    col.ERR_HEADER_LENGTH: "header_length {0} runs past the unit",
+    col.ERR_FIELD: "header_length ends the header in the middle of a field",
+    col.ERR_ULEB: "ULEB128 does not fit 64 bits",
+    col.ERR_FORM: "form {0:#x} is not one of a file table",
+    col.ERR_PATH_FORM: "path has form {0:#x}, which needs more than the line sections",
+    col.ERR_PATH: "path at {0:#x} is outside of its string section",
+    col.ERR_OFFSET: "offset is outside of the section",
+    col.ERR_ENTRIES: "file tables hold more entries than bytes",
+    col.ERR_ROWS: "program has more rows than bytes",
+    col.ERR_OPCODE: "program ends in the middle of an opcode",
+    col.ERR_LEB: "LEB128 does not fit 64 bits",
+    col.ERR_OPERAND: "operand {0:#x} does not fit 32 bits",
+    col.ERR_EXTENDED: "extended opcode of {0} bytes runs past the program",
+    col.ERR_ADDRESS_SIZE: "DW_LNE_set_address has {0} bytes, not 1, 2, 4 or 8",
+    col.ERR_LINE_RANGE: "line_range is 0 and opcode {0} divides by it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +127,15 @@ def _unit_bytes(line: memoryview, offset: int) -> int:
 def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[str, NDArray[Any]]:
     """Both kernels over some units; columns by name."""
     columns: dict[str, NDArray[Any]] = {
-        "units": np.zeros((len(offsets), 23), np.uint64),
-        "entries": np.empty((3, size_bytes), np.uint64),
-        "sequences": np.empty((6, size_bytes // 3 + 1), np.uint64),
+        "units": np.zeros((len(offsets), col.COLUMN_COUNT), np.uint64),
+        "entries": np.empty((col.E_COUNT, size_bytes), np.uint64),
+        "sequences": np.empty((col.Q_COUNT, size_bytes // 3 + 1), np.uint64),
         "defined": np.empty((2, size_bytes // 3 + 1), np.uint64),
     }
     for name, dtype in zip(_ROW_COLUMNS, _DTYPES, strict=True):
         columns[name] = np.empty(size_bytes, dtype)
     view = {name: column.data for name, column in columns.items()}  # an uncompiled kernel then sees plain ints
-    state, special, formats = (np.zeros(shape, np.uint64).data for shape in ((8,), (2, 256), (512,)))
+    state, special, formats = (np.zeros(shape, np.uint64).data for shape in (col.S_COUNT, (2, 256), 512))
     limits = np.array([_usable(sections.line_str), _usable(sections.str_)], np.uint64).data
     line, units, entries, rows = (
         memoryview(sections.line),
@@ -128,9 +148,13 @@ def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[s
     del view, units, entries, rows
     for name in _ROW_COLUMNS:
         columns[name] = columns[name][:row_count].copy()  # as fast as shrinking in place, and two thirds of its memory
-    last = columns["units"][-1].tolist() if offsets else [0] * 23
-    for name, count in (("entries", last[12]), ("sequences", last[19]), ("defined", last[22])):
-        columns[name] = columns[name][:, :count].copy()
+    last = columns["units"][-1].tolist() if offsets else [0] * col.COLUMN_COUNT
+    for name, end in (
+        ("entries", col.END_OF_FILES),
+        ("sequences", col.END_OF_SEQUENCES),
+        ("defined", col.END_OF_DEFINED),
+    ):
+        columns[name] = columns[name][:, : last[end]].copy()
     return columns
 
 
@@ -148,29 +172,30 @@ def _usable(section: bytes | memoryview) -> int:
 
 def _unit(sections: LineSections, unit: int, columns: dict[str, NDArray[Any]]) -> LineColumns | FormatError:
     """One unit's part of the columns, or its error."""
-    words = columns["units"][unit].tolist()
-    error, place, value = words[13:16]
-    if error:
-        problem = PROGRAM_PROBLEMS[error - 100] if error >= 100 else HEADER_PROBLEMS[error]
-        return FormatError(sections.path, SECTION, place, problem.format(value))
+    of = columns["units"][unit].tolist()
+    if of[col.ERROR]:
+        problem = _PROBLEMS[of[col.ERROR]].format(of[col.ERROR_VALUE])
+        return FormatError(sections.path, SECTION, of[col.ERROR_AT], problem)
     entries = columns["entries"]
-    files = entries[:, words[11] : words[12]]
-    if words[22] > words[21]:
+    directories = entries[:, of[col.FIRST_DIRECTORY] : of[col.FIRST_FILE]]
+    files = entries[:, of[col.FIRST_FILE] : of[col.END_OF_FILES]]
+    if of[col.END_OF_DEFINED] > of[col.FIRST_DEFINED]:
+        defined = columns["defined"][:, of[col.FIRST_DEFINED] : of[col.END_OF_DEFINED]]
         try:
-            files = np.hstack([files, _defined_files(sections, columns["defined"][:, words[21] : words[22]])])
+            files = np.hstack([files, _defined_files(sections, defined)])
         except FormatError as defined_error:
             return defined_error
-    rows = tuple(columns[name][words[16] : words[17]] for name in _ROW_COLUMNS)
-    sequences = columns["sequences"][:, words[18] : words[19]]
-    return LineColumns(words[0], rows, sequences, words[20], entries[:, words[10] : words[11]], files)
+    rows = tuple(columns[name][of[col.FIRST_ROW] : of[col.END_OF_ROWS]] for name in _ROW_COLUMNS)
+    sequences = columns["sequences"][:, of[col.FIRST_SEQUENCE] : of[col.END_OF_SEQUENCES]]
+    return LineColumns(of[col.VERSION], rows, sequences, of[col.TAKEN_BACK], directories, files)
 
 
 def _defined_files(sections: LineSections, defined: U64) -> U64:
     """Entries of the files that DW_LNE_define_file adds: path, directory index, time, size."""
-    entries = np.zeros((3, defined.shape[1]), np.uint64)
+    entries = np.zeros((col.E_COUNT, defined.shape[1]), np.uint64)
     for i, (pos, end) in enumerate(defined.T.tolist()):
         reader = Reader(sections.line, sections.path, SECTION, pos, end)
         reader.cstring()
-        entries[:, i] = 1, pos, reader.uleb()
+        entries[:, i] = col.IN_LINE, pos, reader.uleb()
         reader.uleb(), reader.uleb()
     return entries

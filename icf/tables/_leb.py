@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Kernel: runs of ULEB128 values and of call-table entries, both directions.
+"""Runs of ULEB128 values and of call-table entries, both directions.
 
 A call table is a long run of `fixed-width address, ULEB128`, and `.debug_icf` is a handful of plain
 ULEB128 columns; read value by value in Python, 100,000 records take a quarter of a second.
@@ -10,80 +10,72 @@ which then says what is wrong with it. A ULEB128 is refused where `Reader.uleb` 
 is cut off, longer than ten bytes, or wider than 64 bits. Padded encodings are well formed.
 """
 
+from __future__ import annotations
+
 try:
     import cython
 except ImportError:
     from icf import _nocython as cython
 
-
-def _uleb_end(buffer, pos, end):
-    """Position after the ULEB128 at `pos`, 0 if it is not well formed."""
-    shift = 0
-    while pos < end:
-        byte = buffer[pos]
-        pos += 1
-        if byte < 0x80:
-            if shift == 63 and byte > 1:
-                return 0
-            return pos
-        shift += 7
-        if shift > 63:
-            return 0
-    return 0
+if cython.compiled:
+    from cython.cimports.icf._bytes import MASK, put_uleb, uleb, word
+    from cython.cimports.icf._types import Bytes, u64
+else:
+    from icf._bytes import MASK, put_uleb, uleb, word
+    from icf._types import Bytes, u64
 
 
-def _uleb_value(buffer, pos, stop):
-    """The well-formed ULEB128 in `[pos, stop)`, read from its high end so that nothing is shifted out."""
-    value = 0
-    while stop > pos:
-        stop -= 1
-        value = (value << 7) | (buffer[stop] & 0x7F)
-    return value
-
-
-def uleb_run(buffer, pos, end, out):
-    """Fill `out` from the ULEB128 values at `pos`; the position after them, or -1 - position of a bad one."""
-    count = out.shape[0]
-    row = 0
-    bad = False
+@cython.ccall
+def uleb_run(buffer: Bytes, pos: cython.size_t, end: cython.size_t, out: u64[::1]) -> cython.longlong:
+    """Fill `out` from the ULEB128 values at `pos`; return the position after them, or -1 - position of a bad one."""
+    count: cython.size_t = out.shape[0]
+    row: cython.size_t = 0
+    bad: cython.bint = False
+    value: u64
+    stop: cython.size_t
     with cython.nogil:
         while row < count:
-            stop = _uleb_end(buffer, pos, end)
-            if stop == 0:
+            value, stop = uleb(buffer, pos, end)
+            if stop > end:
                 bad = True
                 break
-            out[row] = _uleb_value(buffer, pos, stop)
+            out[row] = value
             pos = stop
             row += 1
     return -1 - pos if bad else pos
 
 
-def call_run(buffer, pos, end, width, base, site, callee, caller, row):
-    """Direct-call entries up to `end` into the columns from `row` on.
+@cython.ccall
+def call_run(
+    buffer: Bytes,
+    pos: cython.size_t,
+    end: cython.size_t,
+    width: cython.size_t,
+    base: u64,
+    site: u64[::1],
+    callee: u64[::1],
+    caller: u64[::1],
+    row: cython.size_t,
+) -> cython.longlong:
+    """Read direct-call entries up to `end` into the columns from `row` on.
 
     An entry whose call site is 0 sets the caller of those that follow. ULEB128 values are relative
     to `base`; 0 stays 0 in a caller record (no DIE stands there). Returns the row after the last,
     or -1 - position of an entry that is cut off, malformed, or beyond 64 bits.
     """
-    current = 0
-    limit = 18446744073709551615
-    bad = False
+    current: u64 = 0
+    bad: cython.bint = False
+    address: u64
+    value: u64
+    stop: cython.size_t
     with cython.nogil:
         while pos < end:
             if end - pos <= width:
                 bad = True
                 break
-            address = 0
-            byte_idx = width
-            while byte_idx > 0:
-                byte_idx -= 1
-                address = (address << 8) | buffer[pos + byte_idx]
-            stop = _uleb_end(buffer, pos + width, end)
-            if stop == 0:
-                bad = True
-                break
-            value = _uleb_value(buffer, pos + width, stop)
-            if value > limit - base:
+            address = word(buffer, pos, width)
+            value, stop = uleb(buffer, pos + width, end)
+            if stop > end or value > MASK - base:
                 bad = True
                 break
             if address == 0:
@@ -97,53 +89,59 @@ def call_run(buffer, pos, end, width, base, site, callee, caller, row):
     return -1 - pos if bad else row
 
 
-def slot_run(buffer, pos, end, width, site, slot, row):
-    """Virtual-call entries up to `end` into the columns from `row` on; returns as `call_run` does."""
-    bad = False
+@cython.ccall
+def slot_run(
+    buffer: Bytes,
+    pos: cython.size_t,
+    end: cython.size_t,
+    width: cython.size_t,
+    site: u64[::1],
+    slot: u64[::1],
+    row: cython.size_t,
+) -> cython.longlong:
+    """Read virtual-call entries up to `end` into the columns from `row` on; return as `call_run` does."""
+    bad: cython.bint = False
+    value: u64
+    stop: cython.size_t
     with cython.nogil:
         while pos < end:
             if end - pos <= width:
                 bad = True
                 break
-            address = 0
-            byte_idx = width
-            while byte_idx > 0:
-                byte_idx -= 1
-                address = (address << 8) | buffer[pos + byte_idx]
-            stop = _uleb_end(buffer, pos + width, end)
-            if stop == 0:
+            value, stop = uleb(buffer, pos + width, end)
+            if stop > end:
                 bad = True
                 break
-            site[row] = address
-            slot[row] = _uleb_value(buffer, pos + width, stop)
+            site[row] = word(buffer, pos, width)
+            slot[row] = value
             row += 1
             pos = stop
     return -1 - pos if bad else row
 
 
-def uleb_write(values, out):
-    """Write `values` to `out`, ten bytes a value at most; the number of bytes written."""
-    count = values.shape[0]
-    row = 0
-    pos = 0
+@cython.ccall
+def uleb_write(values: cython.const[u64][::1], out: cython.uchar[::1]) -> cython.longlong:
+    """Write `values` to `out`, ten bytes a value at most; return the number of bytes written."""
+    count: cython.size_t = values.shape[0]
+    row: cython.size_t = 0
+    pos: cython.size_t = 0
     with cython.nogil:
         while row < count:
-            value = values[row]
-            while value >= 0x80:
-                out[pos] = (value & 0x7F) | 0x80
-                value >>= 7
-                pos += 1
-            out[pos] = value
-            pos += 1
+            pos = put_uleb(out, pos, values[row])
             row += 1
     return pos
 
 
-def entry_write(sites, values, width, out):
-    """Write entries of an address of `width` bytes and a ULEB128 each; the number of bytes written."""
-    count = sites.shape[0]
-    row = 0
-    pos = 0
+@cython.ccall
+def entry_write(
+    sites: cython.const[u64][::1], values: cython.const[u64][::1], width: cython.size_t, out: cython.uchar[::1]
+) -> cython.longlong:
+    """Write entries of an address of `width` bytes and a ULEB128 each; return the number of bytes written."""
+    count: cython.size_t = sites.shape[0]
+    row: cython.size_t = 0
+    pos: cython.size_t = 0
+    address: u64
+    byte_idx: cython.size_t
     with cython.nogil:
         while row < count:
             address = sites[row]
@@ -153,12 +151,6 @@ def entry_write(sites, values, width, out):
                 address >>= 8
                 pos += 1
                 byte_idx += 1
-            value = values[row]
-            while value >= 0x80:
-                out[pos] = (value & 0x7F) | 0x80
-                value >>= 7
-                pos += 1
-            out[pos] = value
-            pos += 1
+            pos = put_uleb(out, pos, values[row])
             row += 1
     return pos

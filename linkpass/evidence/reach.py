@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.code.branches import JUMP, Branches, find_branches
+from icf.code.branch_kinds import JUMP
+from icf.code.branches import Branches, find_branches
 from icf.columns import U8, U64, Mask
 from icf.elf.types import Machine
 from linkpass.linked import Linked

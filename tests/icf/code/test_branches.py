@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from icf.code import _branches
-from icf.code.branches import CALL, CONDITIONAL_JUMP, JUMP, find_branches
+from icf.code.branch_kinds import CALL, CONDITIONAL_JUMP, JUMP
+from icf.code.branches import find_branches
 from icf.elf.image import Image
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
 from icf.errors import FormatError

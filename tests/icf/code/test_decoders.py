@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icf.code import _aarch64, _flow, _x86_64
+from icf.code import operations as op
 from icf.code.branches import executable_sections
 from icf.code.x86_64_opcodes import OPCODES
 from icf.elf.image import Image
@@ -21,9 +22,8 @@ from tests.support.code_oracle import static_program
 
 BASE = 0x40_0000
 Row = tuple[int, ...]
-KILL, FORGET, BAD, STOP = 0, 17, 16, 15
-WRITES = range(1, 8)  # operations with a register that they write
-STORES = {8, 9, FORGET, BAD}
+WRITES = range(op.COPY, op.STORE)  # operations with a register that they write
+STORES = {op.STORE, op.STORE_ANY, op.FORGET, op.BAD}
 PURE = {Machine.X86_64: uncompiled(_x86_64), Machine.AARCH64: uncompiled(_aarch64)}
 PURE_FLOW = uncompiled(_flow)
 COMPILED = {Machine.X86_64: _x86_64, Machine.AARCH64: _aarch64}
@@ -46,8 +46,8 @@ def decode(
 
 def changed(rows: list[Row]) -> int:
     mask = 0
-    for op, a, *_ in rows:
-        mask |= a if op == KILL else 1 << a if op in WRITES else 2**33 - 1 if op in (FORGET, BAD) else 0
+    for kind, a, *_ in rows:
+        mask |= a if kind == op.KILL else 1 << a if kind in WRITES else 2**33 - 1 if kind in (op.FORGET, op.BAD) else 0
     return mask
 
 
@@ -77,12 +77,12 @@ def check(machine: Machine, insns: list[capstone.CsInsn], modules: dict[Machine,
     whole = decode(machine, code, list(zip(starts[:-1], starts[1:], strict=True)), modules)
     compared = 0
     for insn, rows in zip(insns, whole, strict=True):
-        assert all(row[0] != BAD for row in rows), (insn, insn.bytes.hex())
+        assert all(row[0] != op.BAD for row in rows), (insn, insn.bytes.hex())
         try:
             written = sum({1 << numbers(machine)[reg] for reg in insn.regs_access()[1] if reg in numbers(machine)})
         except capstone.CsError:
             continue
-        if insn.mnemonic.split()[-1] not in READ_ONLY and all(row[0] != STOP for row in rows[:-1]):
+        if insn.mnemonic.split()[-1] not in READ_ONLY and all(row[0] != op.STOP for row in rows[:-1]):
             assert written & ~changed(rows) == 0, (insn, insn.bytes.hex(), rows)
             compared += 1
         stores = any(o.type == 3 and o.access & capstone.CS_AC_WRITE for o in insn.operands)  # 3: memory, in both
@@ -91,7 +91,7 @@ def check(machine: Machine, insns: list[capstone.CsInsn], modules: dict[Machine,
     if machine is Machine.X86_64:  # one byte less is no instruction, or capstone's length is not the length
         cut = [(start, end - 1) for start, end in zip(starts[:-1], starts[1:], strict=True) if end - start > 1]
         for (start, end), rows in zip(cut, decode(machine, code, cut, modules), strict=True):
-            assert any(row[0] == BAD for row in rows), code[start : end + 1].hex()
+            assert any(row[0] == op.BAD for row in rows), code[start : end + 1].hex()
     return compared
 
 
@@ -136,7 +136,7 @@ def follow(module: Any, machine: Machine, rows: list[Row], size_bytes: int) -> l
     facts = (17, 4, 7, 6, 0xF038, 1, 0x3C6) if machine is Machine.X86_64 else (33, 31, 0, -1, 0xBFF80000, 1, 0xFF)
     ops = np.array(rows, np.int64).reshape(-1, 6)
     scratch = [np.zeros((len(rows) + 2, facts[0]), np.uint64) for _ in range(2)]
-    out, result = np.zeros((len(rows), 5), np.uint64), np.zeros(3, np.int64)
+    out, result = np.zeros((len(rows), 5), np.uint64), np.zeros(op.RESULT_SIZE, np.int64)
     module.follow(
         ops.data, np.array([0, len(rows)]).data, np.array([[BASE, BASE + size_bytes]]).data, 0, 1,
         np.array(facts, np.int64).data, np.array([BASE + 3], np.int64).data, np.empty((0, 2), np.int64).data,
