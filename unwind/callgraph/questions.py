@@ -77,7 +77,8 @@ def around(graph: CallGraph, functions: list[str]) -> CallGraph:
     near = set(mine)
     for node in mine:
         near.update(_next(graph, node, graph.predecessors), _next(graph, node, graph.successors))
-    found: CallGraph = nx.MultiDiGraph(graph.subgraph(near))
+    found: CallGraph = graph.copy()  # in the order of the graph; a subgraph has that of the set
+    found.remove_nodes_from([node for node in graph if node not in near])
     return found
 
 

@@ -144,3 +144,9 @@ def test_networkx_is_imported_by_what_needs_it_alone(shop: Path) -> None:
             "assert 'networkx' not in sys.modules and 'elftools' not in sys.modules"
         )
         subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_part_has_the_order_of_the_graph(shop: Path) -> None:
+    graph = unwind.graph(str(shop))
+    part = around(graph, named(graph, "Sessions::open"))
+    assert list(part) == [node for node in graph if node in part]
