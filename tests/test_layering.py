@@ -51,7 +51,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "evidence compiler_merging annotate",
         "pointers",
         "tables",
-        "pipeline",
+        "pipeline second",
         "summary",
         "link",
         "cmd_annotate cmd_cc cmd_link cmd_pass cmd_verify",

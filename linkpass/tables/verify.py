@@ -23,6 +23,7 @@ from icf.errors import IcfError
 from icf.model import ClassFlag, FoldClass
 from icf.tables.dcall import DirectCalls
 from icf.tables.icftable import IcfTable
+from icf.tables.load import Tables, load_tables
 from icf.tables.place import are_stale, stale_line
 from icf.tables.vcall import VirtualCalls
 from linkpass.tables.verify_virtual import check_slots, check_virtual
@@ -30,18 +31,22 @@ from linkpass.tables.verify_virtual import check_slots, check_virtual
 
 def verify_image(image: Image) -> list[str]:
     """What is wrong with the tables of an image, a line each; empty if nothing is."""
-    from icf.tables.load import load_tables
+    tables = check_present(image)
+    problem = tables.check_evidence()
+    problems = [problem] if problem else []
+    problems += check_tables(image, tables.icf, tables.direct, tables.virtual)
+    return problems + list(check_slots(image, tables.virtual))
 
+
+def check_present(image: Image) -> Tables:
+    """Return the tables of an image; raises `IcfError` where it has none, or they are about other code."""
     if are_stale(image):
         raise IcfError(stale_line(image.path), hint="link the program again")
     tables = load_tables(image)
     if not tables.present:
         hint = f"it is stripped: {STRIPPED_HINT}" if is_stripped(image) else "run icf pass first"
         raise IcfError(f"{image.path}: has no .debug_icf, .debug_dcall or .debug_vcall", hint=hint)
-    problem = tables.check_evidence()
-    problems = [problem] if problem else []
-    problems += check_tables(image, tables.icf, tables.direct, tables.virtual)
-    return problems + list(check_slots(image, tables.virtual))
+    return tables
 
 
 def check_tables(image: Image, table: IcfTable, calls: DirectCalls, virtual_calls: VirtualCalls) -> list[str]:

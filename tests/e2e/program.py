@@ -53,8 +53,9 @@ class Program:
         return [[functions.at(frame) for frame in stack.split()] for stack in stacks]
 
     def add_tables(self, *options: str | Path) -> None:
-        """`icf pass` on the folded program, in place."""
+        """`icf pass` on the folded program, in place; a second reader of the tables agrees with the first."""
         icf("pass", self.folded, *options)
+        icf("verify", "--second-reader", self.folded)
 
     def resolve(self, *, with_vptrs: bool = False) -> list[list[Frame]]:
         """`icf resolve` on the stacks that the folded program prints."""

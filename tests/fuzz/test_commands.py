@@ -50,7 +50,10 @@ def test_mutated_programs_are_read_or_refused(
         ["resolve", "-e", str(path), str(stacks)],
         ["resolve", "-e", str(path), "--out", "json", str(stacks)],
     )
-    second_readers = (["resolve", "-e", str(path), "--second-reader", str(stacks)],)
+    second_readers = (
+        ["resolve", "-e", str(path), "--second-reader", str(stacks)],
+        ["verify", "--second-reader", str(path)],
+    )
     outcomes: dict[str, list[int]] = {"verify": [0, 0], "dump": [0, 0], "resolve": [0, 0]}
     start_bytes = 0
 

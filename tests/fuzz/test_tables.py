@@ -32,6 +32,7 @@ from icf.tables.annotation import Function, Operand, encode_annotation, parse_an
 from icf.tables.dcall import Dialect, DirectCalls, encode_dcall, parse_dcall
 from icf.tables.icftable import IcfTable, encode_icf, parse_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall, parse_vcall
+from linkpass.second.tables import read_dcall, read_icf, read_vcall
 
 MUTATION_COUNT = 10_000
 REPORTS = Path(__file__).parents[2] / "testdata" / "icf-reports"
@@ -115,7 +116,7 @@ def report_seeds() -> list[bytes]:
     return [(REPORTS / f"{linker}.txt").read_bytes() for linker in ("gold", "lld", "mold")]
 
 
-def read_icf(data: bytes) -> object:
+def read_whole_icf(data: bytes) -> object:
     table = parse_icf(data, "fuzz", DEBUG_STR)
     return table.classes, table.tail_calls  # the lazy half
 
@@ -149,7 +150,10 @@ def mutated(rng: random.Random, seed: bytes) -> bytes:
     [
         pytest.param(lambda data: parse_dcall(data, "fuzz"), dcall_seeds, id="dcall"),
         pytest.param(lambda data: parse_vcall(data, "fuzz"), vcall_seeds, id="vcall"),
-        pytest.param(read_icf, icf_seeds, id="icf"),
+        pytest.param(read_whole_icf, icf_seeds, id="icf"),
+        pytest.param(lambda data: read_dcall(data, "fuzz"), dcall_seeds, id="dcall-again"),
+        pytest.param(lambda data: read_vcall(data, "fuzz"), vcall_seeds, id="vcall-again"),
+        pytest.param(lambda data: read_icf(data, DEBUG_STR, "fuzz"), icf_seeds, id="icf-again"),
         pytest.param(parse_icf_report, report_seeds, id="report"),
         pytest.param(read_annotations, annotation_seeds, id="annotation"),
         pytest.param(read_inflated, inflated_seeds, id="annotation-inflated"),
@@ -182,7 +186,9 @@ def test_mutations_are_refused_or_read(parse: Callable[[bytes], object], seeds: 
     assert min(outcomes.values()) > MUTATION_COUNT // 100, f"the mutations test one side only: {outcomes}"
 
 
-@pytest.mark.parametrize("parse", [lambda data: parse_dcall(data, "f"), lambda data: parse_vcall(data, "f"), read_icf])
+@pytest.mark.parametrize(
+    "parse", [lambda data: parse_dcall(data, "f"), lambda data: parse_vcall(data, "f"), read_whole_icf]
+)
 def test_counts_of_a_giant_are_refused_at_once(parse: Callable[[bytes], object]) -> None:
     for head in ("ffffffff", "ffffffff ffffffffffffffff", "ffffffff ffffffffffffff7f", "efffffff", "feffffff"):
         with pytest.raises(FormatError):
