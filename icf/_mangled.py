@@ -11,71 +11,71 @@ pattern as often as the longest pack so far has elements, and once the packs the
 Where a name is no name, or is of a kind that is not known here, it is not measured, and `bad`.
 """
 
-SIZE_BITS = 40
-SIZE_MASK = (1 << 40) - 1
-LIMIT = 1 << 32  # sizes stop there
-ONE = 1 << 40  # of depth
-TOKEN = 24  # bytes that a letter or two stand for at most
-STANDARD = 96  # what Sa, Ss, Si ... stand for, written in full
+from __future__ import annotations
 
-IS_PACK = 1 << 63  # of an argument
-NOT_KNOWN, TOO_DEEP = 1, 2
+try:
+    import cython
+except ImportError:
+    from icf import _nocython as cython
 
+if cython.compiled:
+    from cython.cimports.icf._sizes import LIMIT, NOT_KNOWN, ONE, SIZE_BITS, SIZE_MASK, TOKEN, TOO_DEEP, plus
+    from cython.cimports.icf._types import Bytes, u64
+else:
+    from icf._sizes import LIMIT, NOT_KNOWN, ONE, SIZE_BITS, SIZE_MASK, TOKEN, TOO_DEEP, plus
+    from icf._types import Bytes, u64
 
-def _plus(first, second):
-    """Two parts side by side."""
-    depth = first >> SIZE_BITS
-    if second >> SIZE_BITS > depth:
-        depth = second >> SIZE_BITS
-    size = (first & SIZE_MASK) + (second & SIZE_MASK)
-    if size > LIMIT:
-        size = LIMIT
-    return depth << SIZE_BITS | size
+STANDARD = cython.declare(u64, 96)  # what Sa, Ss, Si ... stand for, written in full
+IS_PACK = cython.declare(u64, 1 << 63)  # of an argument
+LISTED = cython.declare(cython.int, 9)  # as many operands as there are up to an E
 
-
-def _operands(first, second):
-    """How many operands an operator of expressions has; 9: as many as there are up to an E, 0: of another form."""
-    if first == 0x61:  # a
-        if second == 0x64:
-            return 1
-        return 2 if second in (0x61, 0x6E, 0x4E, 0x53) else 0
-    if first == 0x63:  # c
-        return 2 if second == 0x6D else 1 if second == 0x6F else 9 if second in (0x6C, 0x70) else 0
-    if first == 0x64:  # d
-        return 2 if second in (0x73, 0x76, 0x56) else 1 if second in (0x65, 0x6C, 0x61) else 0
-    if first == 0x65:  # e
-        return 2 if second in (0x6F, 0x4F, 0x71) else 0
-    if first == 0x67:  # g
-        return 2 if second in (0x65, 0x74) else 0
-    if first == 0x69:  # i
-        return 2 if second == 0x78 else 9 if second == 0x6C else 0
-    if first == 0x6C:  # l
-        return 2 if second in (0x65, 0x73, 0x53, 0x74) else 0
-    if first == 0x6D:  # m
-        return 2 if second in (0x69, 0x49, 0x6C, 0x4C) else 1 if second == 0x6D else 0
-    if first == 0x6E:  # n
-        return 2 if second == 0x65 else 1 if second in (0x67, 0x74, 0x78) else 0
-    if first == 0x6F:  # o
-        return 2 if second in (0x6F, 0x72, 0x52) else 0
-    if first == 0x70:  # p
-        return 2 if second in (0x6C, 0x4C, 0x6D) else 1 if second in (0x70, 0x73) else 0
-    if first == 0x71:  # q
-        return 3 if second == 0x75 else 0
-    if first == 0x72:  # r
-        return 2 if second in (0x6D, 0x4D, 0x73, 0x53) else 0
-    if first == 0x73:  # s
-        return 2 if second == 0x73 else 1 if second == 0x7A else 0
-    if first == 0x74 and second == 0x77:  # tw
-        return 1
-    if first == 0x61 and second == 0x7A:
-        return 1
-    return 0
+# Operators of expressions, by how many operands they have.
+ONE_OPERAND = b"ad az co de dl da mm ng nt nx pp ps sz tw "
+TWO_OPERANDS = b"aa an aN aS cm ds dv dV eo eO eq ge gt ix le ls lS lt mi mI ml mL ne oo or oR pl pL pm rm rM rs rS ss "
+THREE_OPERANDS = b"qu "
+LISTS = b"cl cp il "
 
 
+def _codes(operators: bytes) -> frozenset[int]:
+    """Return operators as numbers of two letters."""
+    return frozenset(operators[at] << 8 | operators[at + 1] for at in range(0, len(operators), 3))
+
+
+OPERANDS = {
+    code: count
+    for count, operators in ((1, ONE_OPERAND), (2, TWO_OPERANDS), (3, THREE_OPERANDS), (9, LISTS))
+    for code in _codes(operators)
+}
+
+
+@cython.cclass
 class Measure:
     """What one name stands for: `size` and `depth` at most, unless `bad` says why that is not known."""
 
-    def __init__(self, text, subs, args, levels):
+    text: Bytes
+    subs: u64[::1]
+    args: u64[::1]
+    length: cython.size_t
+    pos: cython.size_t
+    levels: cython.size_t
+    level: cython.size_t
+    sub_count: cython.size_t
+    arg_start: cython.size_t
+    arg_count: cython.size_t
+    arg_top: cython.size_t
+    pack: u64
+    packed: u64
+    forward: u64
+    largest: u64
+    identifier: u64
+    is_forward: cython.int
+    conversion: cython.int
+    in_lambda: cython.int
+    size = cython.declare(u64, visibility="readonly")
+    depth = cython.declare(u64, visibility="readonly")
+    bad = cython.declare(cython.int, visibility="readonly")
+
+    def __init__(self, text: Bytes, subs: u64[::1], args: u64[::1], levels: cython.size_t) -> None:
         """Measure a name that begins with _Z; `subs` and `args` are u64, one more than the name has bytes.
 
         `levels` is how deep its parts may be nested, else it is TOO_DEEP: what this takes of the stack.
@@ -83,7 +83,8 @@ class Measure:
         self.text, self.subs, self.args, self.levels = text, subs, args, levels
         self.length = len(text)
         self.forward = 0
-        turn = 0
+        total: u64 = 0
+        turn: cython.int = 0
         while turn < 3:  # T_ may mean arguments that follow; their size is known in the second turn
             self.pos = 2
             self.bad = self.level = self.sub_count = self.arg_start = self.arg_count = self.arg_top = 0
@@ -96,68 +97,85 @@ class Measure:
             turn += 1
         if turn == 3:
             self._fail(NOT_KNOWN)
-        total = _plus(total, len(text) - self.pos)  # a suffix
+        total = plus(total, len(text) - self.pos)  # a suffix
         self.size, self.depth = total & SIZE_MASK, total >> SIZE_BITS
 
-    def _fail(self, why):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _fail(self, why: cython.int) -> u64:
         if self.bad == 0:
             self.bad = why
         return 0
 
-    def _look(self, ahead):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _look(self, ahead: cython.int) -> cython.int:
         """The byte at hand, or one after it; 0 at the end, and once the name is refused: that ends all loops."""
-        at = self.pos + ahead
+        at: cython.size_t = self.pos + ahead
         if at >= self.length or self.bad != 0:
             return 0
         return self.text[at]
 
-    def _enter(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _enter(self) -> u64:
         self.level += 1
         if self.level > self.levels:
             self._fail(TOO_DEEP)
 
-    def _push(self, part):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _push(self, part: u64) -> u64:
         """Keep a part that a reference can mean; it is one deeper than what it is of."""
         self.subs[self.sub_count] = part
         self.sub_count += 1
 
-    def _digits(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _digits(self) -> u64:
         """A decimal number, or nothing."""
-        value = 0
-        byte = self._look(0)
-        while 0x30 <= byte <= 0x39:
+        value: u64 = 0
+        byte: cython.int = self._look(0)
+        while ord("0") <= byte <= ord("9"):
             if value < LIMIT:
-                value = value * 10 + byte - 0x30
+                value = value * 10 + byte - ord("0")
             self.pos += 1
             byte = self._look(0)
         return value
 
-    def _number(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _number(self) -> u64:
         """A number that may be negative."""
-        if self._look(0) == 0x6E:  # n
+        if self._look(0) == ord("n"):
             self.pos += 1
         self._digits()
 
-    def _index(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _index(self) -> u64:
         """The number of a reference: nothing is 0, else one more than what base 36 says; up to `_`."""
-        value = 0
-        byte = self._look(0)
-        if byte == 0x5F:
+        value: u64 = 0
+        byte: cython.int = self._look(0)
+        if byte == ord("_"):
             self.pos += 1
             return 0
-        while (0x30 <= byte <= 0x39) or (0x41 <= byte <= 0x5A):
+        while (ord("0") <= byte <= ord("9")) or (ord("A") <= byte <= ord("Z")):
             if value < LIMIT:
-                value = value * 36 + (byte - 0x30 if byte <= 0x39 else byte - 0x37)
+                value = value * 36 + (byte - ord("0") if byte <= ord("9") else byte - ord("7"))
             self.pos += 1
             byte = self._look(0)
-        if byte != 0x5F:
+        if byte != ord("_"):
             self._fail(NOT_KNOWN)
         self.pos += 1
         return value + 1
 
-    def _source_name(self):
-        byte = self._look(0)
-        if byte < 0x30 or byte > 0x39:
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _source_name(self) -> u64:
+        byte: cython.int = self._look(0)
+        size: u64
+        if byte < ord("0") or byte > ord("9"):
             return self._fail(NOT_KNOWN)
         size = self._digits()
         if size > self.length - self.pos or self.bad != 0:
@@ -167,30 +185,37 @@ class Measure:
             self.identifier = size + TOKEN
         return ONE | (size + TOKEN)
 
-    def _discriminator(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _discriminator(self) -> u64:
         """What tells local entities of one name apart."""
-        if self._look(0) == 0x5F:  # _
-            if self._look(1) == 0x5F:
+        if self._look(0) == ord("_"):
+            if self._look(1) == ord("_"):
                 self.pos += 2
                 self._digits()
-                if self._look(0) == 0x5F:
+                if self._look(0) == ord("_"):
                     self.pos += 1
-            elif 0x30 <= self._look(1) <= 0x39:
+            elif ord("0") <= self._look(1) <= ord("9"):
                 self.pos += 2
 
-    def _substitution(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _substitution(self) -> u64:
         """`S_`, `S0_`: a part that came before; `Sa` and the like. `St` is read by others."""
+        part: u64
+        number: u64
+        byte: cython.int
         self.pos += 1
         byte = self._look(0)
-        if 0x61 <= byte <= 0x7A:  # a to z
+        if ord("a") <= byte <= ord("z"):
             self.pos += 1
             if self.identifier < STANDARD:
                 self.identifier = STANDARD
             part = ONE | STANDARD
-            if self._look(0) == 0x42:  # B
-                while self._look(0) == 0x42:
+            if self._look(0) == ord("B"):
+                while self._look(0) == ord("B"):
                     self.pos += 1
-                    part = _plus(part, self._source_name()) + ONE
+                    part = plus(part, self._source_name()) + ONE
                 self._push(part)
             return part
         number = self._index()
@@ -198,13 +223,17 @@ class Measure:
             return self._fail(NOT_KNOWN)
         return self.subs[number]
 
-    def _template_param(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _template_param(self) -> u64:
         """`T_`, `T0_`, `TL0__`: an argument of the template."""
+        part: u64
+        number: u64
         self.pos += 1
-        if self._look(0) == 0x4C:  # L: of a lambda, or of a template that is an argument
+        if self._look(0) == ord("L"):  # L: of a lambda, or of a template that is an argument
             self.pos += 1
             self._digits()
-            if self._look(0) != 0x5F:
+            if self._look(0) != ord("_"):
                 return self._fail(NOT_KNOWN)
             self.pos += 1
             self._index()
@@ -220,13 +249,20 @@ class Measure:
                 self.packed += part & SIZE_MASK
                 if self.packed > LIMIT:
                     self.packed = LIMIT
-            return _plus(part, TOKEN) + ONE
+            return plus(part, TOKEN) + ONE
         if self.in_lambda:  # auto
             return ONE | TOKEN
         return self._fail(NOT_KNOWN)
 
-    def _template_args(self, is_named):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _template_args(self, is_named: cython.bint) -> u64:
         """`I ... E`; with `is_named` these are what `T_` means from now on."""
+        part: u64
+        total: u64
+        byte: cython.int
+        own: cython.size_t
+        is_pack: cython.int
         self.pos += 1
         self._enter()
         if is_named:
@@ -235,12 +271,12 @@ class Measure:
         own = self.arg_start
         total = ONE | TOKEN
         byte = self._look(0)
-        while byte != 0x45 and self.bad == 0:  # E
-            if byte == 0x51:  # Q
+        while byte != ord("E") and self.bad == 0:
+            if byte == ord("Q"):
                 self.pos += 1
-                total = _plus(total, self._expression())
+                total = plus(total, self._expression())
             else:
-                is_pack = byte == 0x4A
+                is_pack = byte == ord("J")
                 part = self._template_arg()
                 if part & SIZE_MASK > self.largest & SIZE_MASK:
                     self.largest = part
@@ -250,336 +286,396 @@ class Measure:
                     self.args[self.arg_top] = part | IS_PACK if is_pack else part
                     self.arg_top += 1
                     self.arg_count += 1
-                total = _plus(total, part)
+                total = plus(total, part)
             byte = self._look(0)
         self.pos += 1
         self.level -= 1
         return total + ONE
 
-    def _template_arg(self):
-        byte = self._look(0)
-        following = self._look(1)
-        if byte == 0x58:  # X
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _template_arg(self) -> u64:
+        byte: cython.int = self._look(0)
+        following: cython.int = self._look(1)
+        part: u64
+        total: u64
+        count: u64
+        if byte == ord("X"):
             self.pos += 1
             return self._ended(self._expression())
-        if byte == 0x4A:  # J: a pack
+        if byte == ord("J"):  # J: a pack
             self.pos += 1
             self._enter()
             total = ONE | TOKEN
             count = 0
-            while self._look(0) != 0x45 and self.bad == 0:
-                total = _plus(total, self._template_arg())
+            while self._look(0) != ord("E") and self.bad == 0:
+                total = plus(total, self._template_arg())
                 count += 1
             if count > self.pack:
                 self.pack = count
             self.pos += 1
             self.level -= 1
             return total + ONE
-        if byte == 0x4C:  # L
+        if byte == ord("L"):
             return self._literal()
-        if byte == 0x54 and (
-            following == 0x79 or following == 0x6E or following == 0x74 or following == 0x70
+        if byte == ord("T") and (
+            following == ord("y") or following == ord("n") or following == ord("t") or following == ord("p")
         ):  # Ty Tn ..
             part = self._param_declaration()
-            return _plus(part, self._template_arg())
+            return plus(part, self._template_arg())
         return self._type(True)
 
-    def _param_declaration(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _param_declaration(self) -> u64:
         """`Ty`, `Tn TYPE`, `Tt ... E`, `Tp`: a parameter of a template, in a lambda or a template template argument."""
-        following = self._look(1)
+        following: cython.int = self._look(1)
+        total: u64
         self.pos += 2
-        if following == 0x79:
+        if following == ord("y"):
             return ONE | TOKEN
-        if following == 0x6E:
-            return _plus(ONE | TOKEN, self._type(True))
-        if following == 0x70:
-            return _plus(ONE | TOKEN, self._param_declaration())
-        if following == 0x74:
+        if following == ord("n"):
+            return plus(ONE | TOKEN, self._type(True))
+        if following == ord("p"):
+            return plus(ONE | TOKEN, self._param_declaration())
+        if following == ord("t"):
             self._enter()
             total = ONE | TOKEN
-            while self._look(0) != 0x45 and self.bad == 0:
-                total = _plus(total, self._param_declaration())
+            while self._look(0) != ord("E") and self.bad == 0:
+                total = plus(total, self._param_declaration())
             self.pos += 1
             self.level -= 1
             return total
         return self._fail(NOT_KNOWN)
 
-    def _ended(self, part):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _ended(self, part: u64) -> u64:
         """Take the `E` after a part."""
-        if self._look(0) != 0x45:
+        if self._look(0) != ord("E"):
             return self._fail(NOT_KNOWN)
         self.pos += 1
         return part + ONE
 
-    def _literal(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _literal(self) -> u64:
         """`L TYPE VALUE E`, `L _Z ENCODING E`."""
+        part: u64
+        byte: cython.int
+        start: cython.size_t
         self.pos += 1
-        if self._look(0) == 0x5F and self._look(1) == 0x5A:  # _Z
+        if self._look(0) == ord("_") and self._look(1) == ord("Z"):
             self.pos += 2
             return self._ended(self._encoding())
-        if self._look(0) == 0x5A:  # Z, as old compilers have it
+        if self._look(0) == ord("Z"):
             self.pos += 1
             return self._ended(self._encoding())
         part = self._type(True)
         byte = self._look(0)
         start = self.pos
-        while (0x30 <= byte <= 0x39) or (0x61 <= byte <= 0x7A) or byte == 0x5F:
+        while (ord("0") <= byte <= ord("9")) or (ord("a") <= byte <= ord("z")) or byte == ord("_"):
             self.pos += 1
             byte = self._look(0)
-        return self._ended(_plus(part, TOKEN + 3 * (self.pos - start)))
+        return self._ended(plus(part, TOKEN + 3 * (self.pos - start)))
 
-    def _encoding(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _encoding(self) -> u64:
         """A function, its parameters and all that is in them; or data."""
+        part: u64
+        total: u64
+        byte: cython.int
+        old_args: cython.size_t
+        old_count: cython.size_t
         self._enter()
         old_args = self.arg_start
         old_count = self.arg_count
         byte = self._look(0)
-        if (byte == 0x54 or byte == 0x47) and self._look(1) != 0:  # T, G
+        if (byte == ord("T") or byte == ord("G")) and self._look(1) != 0:
             total = self._special_name()
         else:
             total = self._name(True)
             byte = self._look(0)
-            while byte != 0 and byte != 0x45 and byte != 0x2E and byte != 0x40 and byte != 0x5F and self.bad == 0:
+            while (
+                byte != 0
+                and byte != ord("E")
+                and byte != ord(".")
+                and byte != ord("@")
+                and byte != ord("_")
+                and self.bad == 0
+            ):
                 # E . @ _
-                if byte == 0x51:  # Q
+                if byte == ord("Q"):
                     self.pos += 1
                     part = self._expression()
-                elif byte == 0x55 and self._look(1) == 0x61 and self._look(2) == 0x39:  # Ua9enable_ifI..E
+                elif byte == ord("U") and self._look(1) == ord("a") and self._look(2) == ord("9"):
                     self.pos += 2
                     part = self._source_name()
-                    if self._look(0) == 0x49:
-                        part = _plus(part, self._template_args(False))
+                    if self._look(0) == ord("I"):
+                        part = plus(part, self._template_args(False))
                 else:
                     part = self._type(True)
-                total = _plus(total, part)
-                total = _plus(total, TOKEN)
+                total = plus(total, part)
+                total = plus(total, TOKEN)
                 byte = self._look(0)
         self.arg_start = old_args
         self.arg_count = old_count
         self.level -= 1
         return total + ONE
 
-    def _call_offset(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _call_offset(self) -> u64:
         """How far a thunk adjusts `this`."""
-        byte = self._look(0)
+        byte: cython.int = self._look(0)
         self.pos += 1
-        if byte != 0x68 and byte != 0x76:  # h, v
+        if byte != ord("h") and byte != ord("v"):
             self._fail(NOT_KNOWN)
         self._number()
-        if byte == 0x76:
+        if byte == ord("v"):
             self.pos += 1
             self._number()
-        if self._look(0) != 0x5F:
+        if self._look(0) != ord("_"):
             self._fail(NOT_KNOWN)
         self.pos += 1
 
-    def _special_name(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _special_name(self) -> u64:
         """Vtables, type information, thunks, guards."""
-        first = self._look(0)
-        byte = self._look(1)
+        first: cython.int = self._look(0)
+        byte: cython.int = self._look(1)
+        total: u64
         self.pos += 2
         total = ONE | 2 * TOKEN
-        if first == 0x47:  # G
-            if byte == 0x49:  # I: a module's initializer
-                while self._look(0) == 0x57:
+        if first == ord("G"):
+            if byte == ord("I"):  # I: a module's initializer
+                while self._look(0) == ord("W"):
                     self.pos += 1
-                    if self._look(0) == 0x50:
+                    if self._look(0) == ord("P"):
                         self.pos += 1
-                    total = _plus(total, self._source_name())
+                    total = plus(total, self._source_name())
                 return total
-            if byte != 0x56 and byte != 0x52:  # V, R
+            if byte != ord("V") and byte != ord("R"):
                 return self._fail(NOT_KNOWN)
-            total = _plus(total, self._name(byte == 0x52))
-            if byte == 0x52:
+            total = plus(total, self._name(byte == ord("R")))
+            if byte == ord("R"):
                 self._index()
             return total
-        if byte == 0x56 or byte == 0x54 or byte == 0x49 or byte == 0x53:  # V T I S
-            return _plus(total, self._type(True))
-        if byte == 0x57 or byte == 0x48:  # W H
-            return _plus(total, self._name(False))
-        if byte == 0x41:  # A
-            return _plus(total, self._template_arg())
-        if byte == 0x43:  # C
-            total = _plus(total, self._type(True))
+        if byte == ord("V") or byte == ord("T") or byte == ord("I") or byte == ord("S"):
+            return plus(total, self._type(True))
+        if byte == ord("W") or byte == ord("H"):
+            return plus(total, self._name(False))
+        if byte == ord("A"):
+            return plus(total, self._template_arg())
+        if byte == ord("C"):
+            total = plus(total, self._type(True))
             self._digits()
-            if self._look(0) != 0x5F:
+            if self._look(0) != ord("_"):
                 return self._fail(NOT_KNOWN)
             self.pos += 1
-            return _plus(total, self._type(True))
-        if byte == 0x63:  # c
+            return plus(total, self._type(True))
+        if byte == ord("c"):
             self._call_offset()
             self._call_offset()
         else:
             self.pos -= 1
             self._call_offset()
-        return _plus(total, self._encoding())
+        return plus(total, self._encoding())
 
-    def _name(self, is_named):
-        byte = self._look(0)
-        if byte == 0x4E:  # N
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _name(self, is_named: cython.bint) -> u64:
+        byte: cython.int = self._look(0)
+        total: u64
+        if byte == ord("N"):
             return self._nested_name(is_named)
-        if byte == 0x5A:  # Z
+        if byte == ord("Z"):
             return self._local_name(is_named)
-        if byte == 0x53 and self._look(1) != 0x74:
+        if byte == ord("S") and self._look(1) != ord("t"):
             total = self._substitution()
-            if self._look(0) != 0x49:
+            if self._look(0) != ord("I"):
                 return self._fail(NOT_KNOWN)
-            return _plus(total, self._template_args(is_named)) + ONE
+            return plus(total, self._template_args(is_named)) + ONE
         total = ONE | TOKEN
-        if byte == 0x53:  # St
+        if byte == ord("S"):
             self.pos += 2
-        total = _plus(total, self._unqualified_name(is_named)) + ONE
-        if self._look(0) == 0x49:  # I
+        total = plus(total, self._unqualified_name(is_named)) + ONE
+        if self._look(0) == ord("I"):
             self._push(total)
-            total = _plus(total, self._template_args(is_named)) + ONE
+            total = plus(total, self._template_args(is_named)) + ONE
         return total
 
-    def _local_name(self, is_named):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _local_name(self, is_named: cython.bint) -> u64:
+        total: u64
+        byte: cython.int
         self.pos += 1
         total = self._encoding()
-        if self._look(0) != 0x45:
+        if self._look(0) != ord("E"):
             return self._fail(NOT_KNOWN)
         self.pos += 1
         byte = self._look(0)
-        if byte == 0x73:  # s: a string
+        if byte == ord("s"):  # s: a string
             self.pos += 1
             self._discriminator()
-            return _plus(total, TOKEN)
-        if byte == 0x64:  # d: in a default argument
+            return plus(total, TOKEN)
+        if byte == ord("d"):  # d: in a default argument
             self.pos += 1
             self._number()
-            if self._look(0) != 0x5F:
+            if self._look(0) != ord("_"):
                 return self._fail(NOT_KNOWN)
             self.pos += 1
-            return _plus(total, self._name(is_named)) + ONE
-        total = _plus(total, self._name(is_named)) + ONE
+            return plus(total, self._name(is_named)) + ONE
+        total = plus(total, self._name(is_named)) + ONE
         self._discriminator()
         return total
 
-    def _unqualified_name(self, is_named):
-        byte = self._look(0)
-        total = ONE | TOKEN
-        while byte == 0x57:  # W: a module
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _unqualified_name(self, is_named: cython.bint) -> u64:
+        byte: cython.int = self._look(0)
+        total: u64 = ONE | TOKEN
+        following: cython.int
+        while byte == ord("W"):  # W: a module
             self.pos += 1
-            if self._look(0) == 0x50:
+            if self._look(0) == ord("P"):
                 self.pos += 1
-            total = _plus(total, self._source_name())
+            total = plus(total, self._source_name())
             self._push(total)
             byte = self._look(0)
-        if byte == 0x46:  # F: a friend
+        if byte == ord("F"):  # F: a friend
             self.pos += 1
             byte = self._look(0)
-        if byte == 0x4C:  # L: with internal linkage
+        if byte == ord("L"):  # L: with internal linkage
             self.pos += 1
             byte = self._look(0)
-        if 0x30 <= byte <= 0x39:
-            total = _plus(total, self._source_name())
-        elif byte == 0x55:  # U
-            total = _plus(total, self._unnamed())
-        elif byte == 0x44 and self._look(1) == 0x43:  # DC: a structured binding
+        if ord("0") <= byte <= ord("9"):
+            total = plus(total, self._source_name())
+        elif byte == ord("U"):
+            total = plus(total, self._unnamed())
+        elif byte == ord("D") and self._look(1) == ord("C"):  # DC: a structured binding
             self.pos += 2
-            while self._look(0) != 0x45 and self.bad == 0:
-                total = _plus(total, self._source_name())
+            while self._look(0) != ord("E") and self.bad == 0:
+                total = plus(total, self._source_name())
             self.pos += 1
-        elif byte == 0x43 or byte == 0x44:  # C1, CI1 TYPE, D0: repeats the name of the class
+        elif byte == ord("C") or byte == ord("D"):  # C1, CI1 TYPE, D0: repeats the name of the class
             following = self._look(1)
             self.pos += 2
-            if byte == 0x43 and following == 0x49:
+            if byte == ord("C") and following == ord("I"):
                 self.pos += 1
-                total = _plus(total, self._name(False))
-            total = _plus(total, self.identifier)
+                total = plus(total, self._name(False))
+            total = plus(total, self.identifier)
         else:
-            total = _plus(total, self._operator_name(is_named))
-        while self._look(0) == 0x42:  # B: an ABI tag
+            total = plus(total, self._operator_name(is_named))
+        while self._look(0) == ord("B"):  # B: an ABI tag
             self.pos += 1
-            total = _plus(total, self._source_name()) + ONE
+            total = plus(total, self._source_name()) + ONE
         return total
 
-    def _operator_name(self, is_named):
-        first = self._look(0)
-        second = self._look(1)
-        if first < 0x61 or first > 0x7A or second == 0:
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _operator_name(self, is_named: cython.bint) -> u64:
+        first: cython.int = self._look(0)
+        second: cython.int = self._look(1)
+        part: u64
+        outside: u64
+        if first < ord("a") or first > ord("z") or second == 0:
             return self._fail(NOT_KNOWN)
         self.pos += 2
-        if first == 0x63 and second == 0x76:  # cv: to a type
+        if first == ord("c") and second == ord("v"):  # cv: to a type
             outside = self.conversion
             if is_named:
                 self.conversion = 1
             part = self._type(False)
             self.conversion = outside
-            return _plus(ONE | TOKEN, part)
-        if first == 0x6C and second == 0x69:  # li: ""_name
-            return _plus(ONE | TOKEN, self._source_name())
-        if first == 0x76 and 0x30 <= second <= 0x39:
-            return _plus(ONE | TOKEN, self._source_name())
+            return plus(ONE | TOKEN, part)
+        if first == ord("l") and second == ord("i"):  # li: ""_name
+            return plus(ONE | TOKEN, self._source_name())
+        if first == ord("v") and ord("0") <= second <= ord("9"):
+            return plus(ONE | TOKEN, self._source_name())
         return ONE | TOKEN
 
-    def _unnamed(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _unnamed(self) -> u64:
         """`Ut_`, `Ul TYPES E_`, `Ub_`: a type without a name, a lambda, a block."""
-        kind = self._look(1)
+        kind: cython.int = self._look(1)
+        part: u64
+        total: u64
+        byte: cython.int
+        following: cython.int
         self.pos += 2
         total = ONE | 2 * TOKEN
-        if kind == 0x6C:  # l
+        if kind == ord("l"):
             self._enter()
             self.in_lambda += 1
             byte = self._look(0)
-            while byte != 0x45 and self.bad == 0:
+            while byte != ord("E") and self.bad == 0:
                 following = self._look(1)
-                if byte == 0x51:  # Q
+                if byte == ord("Q"):
                     self.pos += 1
                     part = self._expression()
-                elif byte == 0x54 and (
-                    following == 0x79 or following == 0x6E or following == 0x74 or following == 0x70
+                elif byte == ord("T") and (
+                    following == ord("y") or following == ord("n") or following == ord("t") or following == ord("p")
                 ):
                     part = self._param_declaration()
                 else:
                     part = self._type(True)
-                total = _plus(total, part)
+                total = plus(total, part)
                 byte = self._look(0)
             self.pos += 1
             self.in_lambda -= 1
             self.level -= 1
-        elif kind != 0x74 and kind != 0x62:  # t, b
+        elif kind != ord("t") and kind != ord("b"):
             return self._fail(NOT_KNOWN)
         self._digits()
-        if self._look(0) != 0x5F:
+        if self._look(0) != ord("_"):
             return self._fail(NOT_KNOWN)
         self.pos += 1
         return total + ONE
 
-    def _nested_name(self, is_named):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _nested_name(self, is_named: cython.bint) -> u64:
+        total: u64
+        byte: cython.int
+        following: cython.int
+        is_pushed: cython.int
         self.pos += 1
         self._enter()
         byte = self._look(0)
-        while byte == 0x72 or byte == 0x56 or byte == 0x4B or byte == 0x48 or byte == 0x4F:  # r V K H O
+        while byte == ord("r") or byte == ord("V") or byte == ord("K") or byte == ord("H") or byte == ord("O"):
             self.pos += 1
             byte = self._look(0)
-        if byte == 0x52:  # R
+        if byte == ord("R"):
             self.pos += 1
             byte = self._look(0)
         total = ONE | TOKEN
         is_pushed = 0
-        while byte != 0x45 and self.bad == 0:
+        while byte != ord("E") and self.bad == 0:
             is_pushed = 1
             following = self._look(1)
-            if byte == 0x49:  # I
-                total = _plus(total, self._template_args(is_named)) + ONE
-            elif byte == 0x54:  # T
-                total = _plus(total, self._template_param()) + ONE
-            elif byte == 0x44 and (following == 0x74 or following == 0x54):  # Dt, DT
-                total = _plus(total, self._decltype()) + ONE
-            elif byte == 0x53 and following == 0x74:
+            if byte == ord("I"):
+                total = plus(total, self._template_args(is_named)) + ONE
+            elif byte == ord("T"):
+                total = plus(total, self._template_param()) + ONE
+            elif byte == ord("D") and (following == ord("t") or following == ord("T")):
+                total = plus(total, self._decltype()) + ONE
+            elif byte == ord("S") and following == ord("t"):
                 self.pos += 2
-                total = _plus(total, TOKEN)
+                total = plus(total, TOKEN)
                 is_pushed = 0
-            elif byte == 0x53:
-                total = _plus(total, self._substitution())
+            elif byte == ord("S"):
+                total = plus(total, self._substitution())
                 is_pushed = 0
-            elif byte == 0x4D:  # M: of a data member
+            elif byte == ord("M"):  # M: of a data member
                 self.pos += 1
                 is_pushed = 0
             else:
-                total = _plus(total, self._unqualified_name(is_named)) + ONE
+                total = plus(total, self._unqualified_name(is_named)) + ONE
             if is_pushed and self.bad == 0:
                 self._push(total)
             byte = self._look(0)
@@ -590,151 +686,175 @@ class Measure:
         self.level -= 1
         return total + ONE
 
-    def _decltype(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _decltype(self) -> u64:
         self.pos += 2
-        return self._ended(_plus(ONE | TOKEN, self._expression()))
+        return self._ended(plus(ONE | TOKEN, self._expression()))
 
-    def _type(self, takes_args):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _type(self, takes_args: cython.bint) -> u64:
         """A type. All but the plain ones are parts that a reference can mean."""
+        part: u64
+        byte: cython.int
+        following: cython.int
+        last: cython.int
+        ahead: cython.int
+        before: cython.size_t
         self._enter()
         before = 0  # P, R and the like in a row: each is a part
         byte = self._look(0)
-        while byte == 0x50 or byte == 0x52 or byte == 0x4F or byte == 0x43 or byte == 0x47:  # P R O C G
+        while byte == ord("P") or byte == ord("R") or byte == ord("O") or byte == ord("C") or byte == ord("G"):
             before += 1
             self.pos += 1
             byte = self._look(0)
-        if byte == 0x72 or byte == 0x56 or byte == 0x4B:  # r V K in a row are one part
+        if byte == ord("r") or byte == ord("V") or byte == ord("K"):
             ahead = 1
             following = self._look(ahead)
-            while following == 0x72 or following == 0x56 or following == 0x4B:
+            while following == ord("r") or following == ord("V") or following == ord("K"):
                 ahead += 1
                 following = self._look(ahead)
             last = self._look(ahead + 1)
             self.pos += ahead
-            if following == 0x46 or (
-                following == 0x44 and (last == 0x6F or last == 0x4F or last == 0x77 or last == 0x78)
+            if following == ord("F") or (
+                following == ord("D") and (last == ord("o") or last == ord("O") or last == ord("w") or last == ord("x"))
             ):
                 part = self._bare_type(takes_args)  # those of a member function, part of its type
             else:
-                part = _plus(self._type(takes_args), TOKEN) + ONE
+                part = plus(self._type(takes_args), TOKEN) + ONE
                 self._push(part)
         else:
             part = self._bare_type(takes_args)
         while before and self.bad == 0:
-            part = _plus(part, TOKEN) + ONE
+            part = plus(part, TOKEN) + ONE
             self._push(part)
             before -= 1
         self.level -= 1
         return part
 
-    def _bare_type(self, takes_args):
-        byte = self._look(0)
-        following = self._look(1)
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _bare_type(self, takes_args: cython.bint) -> u64:
+        byte: cython.int = self._look(0)
+        following: cython.int = self._look(1)
+        part: u64
+        outside: u64
         if byte == 0:
             return self._fail(NOT_KNOWN)
-        if 0x61 <= byte <= 0x7A and byte != 0x75 and byte != 0x72:  # a to z: plain
+        if ord("a") <= byte <= ord("z") and byte != ord("u") and byte != ord("r"):  # a to z: plain
             self.pos += 1
             return ONE | TOKEN
-        if byte == 0x75:  # u: one of the vendor
+        if byte == ord("u"):  # u: one of the vendor
             self.pos += 1
             part = self._source_name()
-            if self._look(0) == 0x49:
+            if self._look(0) == ord("I"):
                 self.pos += 1
-                part = self._ended(_plus(part, self._type(True)))
-        elif byte == 0x55:  # U: qualified by the vendor
+                part = self._ended(plus(part, self._type(True)))
+        elif byte == ord("U"):  # U: qualified by the vendor
             self.pos += 1
             part = self._source_name()
-            if self._look(0) == 0x49:
-                part = _plus(part, self._template_args(False))
+            if self._look(0) == ord("I"):
+                part = plus(part, self._template_args(False))
             byte = self._look(0)
-            while (byte == 0x55 or byte == 0x72 or byte == 0x56 or byte == 0x4B) and self.bad == 0:  # U r V K: one part
+            while (
+                byte == ord("U") or byte == ord("r") or byte == ord("V") or byte == ord("K")
+            ) and self.bad == 0:  # U r V K: one part
                 self.pos += 1
-                if byte == 0x55:
-                    part = _plus(part, self._source_name()) + ONE
-                    if self._look(0) == 0x49:
-                        part = _plus(part, self._template_args(False))
+                if byte == ord("U"):
+                    part = plus(part, self._source_name()) + ONE
+                    if self._look(0) == ord("I"):
+                        part = plus(part, self._template_args(False))
                 byte = self._look(0)
-            part = _plus(_plus(part, TOKEN), self._type(takes_args)) + ONE
-        elif byte == 0x46 or (
-            byte == 0x44 and (following == 0x6F or following == 0x4F or following == 0x77 or following == 0x78)
+            part = plus(plus(part, TOKEN), self._type(takes_args)) + ONE
+        elif byte == ord("F") or (
+            byte == ord("D")
+            and (following == ord("o") or following == ord("O") or following == ord("w") or following == ord("x"))
         ):
             part = self._function_type()
-        elif byte == 0x44:  # D
-            if following == 0x74 or following == 0x54:
+        elif byte == ord("D"):
+            if following == ord("t") or following == ord("T"):
                 part = self._decltype()
-            elif following == 0x70:  # p: a pack expansion
+            elif following == ord("p"):  # p: a pack expansion
                 self.pos += 2
                 outside = self.packed
                 self.packed = 0
                 part = self._type(takes_args)
                 part = self._expanded(part)
                 self.packed = outside
-            elif following == 0x76:  # v: a vector
+            elif following == ord("v"):  # v: a vector
                 self.pos += 2
-                if 0x30 <= self._look(0) <= 0x39:
+                if ord("0") <= self._look(0) <= ord("9"):
                     self._digits()
                     part = ONE | TOKEN
-                elif self._look(0) == 0x5F:
+                elif self._look(0) == ord("_"):
                     part = ONE | TOKEN
                 else:
-                    part = _plus(self._expression(), TOKEN)
-                if self._look(0) != 0x5F:
+                    part = plus(self._expression(), TOKEN)
+                if self._look(0) != ord("_"):
                     return self._fail(NOT_KNOWN)
                 self.pos += 1
-                if self._look(0) == 0x70:  # p: of pixels
+                if self._look(0) == ord("p"):  # p: of pixels
                     self.pos += 1
                 else:
-                    part = _plus(part, self._type(True)) + ONE
-            elif following == 0x46 or following == 0x42 or following == 0x55:  # F16_ B8_ U8_: of a width
+                    part = plus(part, self._type(True)) + ONE
+            elif following == ord("F") or following == ord("B") or following == ord("U"):  # F16_ B8_ U8_: of a width
                 self.pos += 2
                 part = ONE | 2 * TOKEN
-                if 0x30 <= self._look(0) <= 0x39:
+                if ord("0") <= self._look(0) <= ord("9"):
                     self._digits()
                 else:
-                    part = _plus(part, self._expression())
-                if self._look(0) == 0x62:
+                    part = plus(part, self._expression())
+                if self._look(0) == ord("b"):
                     self.pos += 1
-                elif self._look(0) == 0x5F:
+                elif self._look(0) == ord("_"):
                     self.pos += 1
                 else:
                     return self._fail(NOT_KNOWN)
                 return part
-            elif following == 0x6B or following == 0x4B:  # k K: constrained
+            elif following == ord("k") or following == ord("K"):  # k K: constrained
                 return self._fail(NOT_KNOWN)
-            elif 0x61 <= following <= 0x7A:
+            elif ord("a") <= following <= ord("z"):
                 self.pos += 2
                 return ONE | TOKEN
             else:
                 return self._fail(NOT_KNOWN)
-        elif byte == 0x41:  # A
+        elif byte == ord("A"):
             self.pos += 1
             part = ONE | TOKEN
-            if 0x30 <= self._look(0) <= 0x39:
+            if ord("0") <= self._look(0) <= ord("9"):
                 self._digits()
-            elif self._look(0) != 0x5F:
-                part = _plus(part, self._expression())
-            if self._look(0) != 0x5F:
+            elif self._look(0) != ord("_"):
+                part = plus(part, self._expression())
+            if self._look(0) != ord("_"):
                 return self._fail(NOT_KNOWN)
             self.pos += 1
-            part = _plus(part, self._type(True)) + ONE
-        elif byte == 0x4D:  # M
+            part = plus(part, self._type(True)) + ONE
+        elif byte == ord("M"):
             self.pos += 1
             part = self._type(True)
-            part = _plus(_plus(part, self._type(True)), TOKEN) + ONE
-        elif byte == 0x54 and (following == 0x73 or following == 0x75 or following == 0x65):  # Ts Tu Te
+            part = plus(plus(part, self._type(True)), TOKEN) + ONE
+        elif byte == ord("T") and (following == ord("s") or following == ord("u") or following == ord("e")):
             self.pos += 2
-            part = _plus(self._name(False), TOKEN)
-        elif byte == 0x54:
+            part = plus(self._name(False), TOKEN)
+        elif byte == ord("T"):
             part = self._template_param()
-            if takes_args and self._look(0) == 0x49:
+            if takes_args and self._look(0) == ord("I"):
                 self._push(part)
-                part = _plus(part, self._template_args(False)) + ONE
-        elif byte == 0x53 and following != 0x74:
+                part = plus(part, self._template_args(False)) + ONE
+        elif byte == ord("S") and following != ord("t"):
             part = self._substitution()
-            if not takes_args or self._look(0) != 0x49:
+            if not takes_args or self._look(0) != ord("I"):
                 return part + ONE
-            part = _plus(part, self._template_args(False)) + ONE
-        elif byte == 0x72 or byte == 0x56 or byte == 0x4B or byte == 0x50 or byte == 0x52 or byte == 0x4F:
+            part = plus(part, self._template_args(False)) + ONE
+        elif (
+            byte == ord("r")
+            or byte == ord("V")
+            or byte == ord("K")
+            or byte == ord("P")
+            or byte == ord("R")
+            or byte == ord("O")
+        ):
             return self._type(takes_args)
         else:
             part = self._name(False)
@@ -742,10 +862,13 @@ class Measure:
             self._push(part)
         return part
 
-    def _expanded(self, part):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _expanded(self, part: u64) -> u64:
         """A pattern as often as the longest pack has elements, and once the packs that are in it."""
-        size = part & SIZE_MASK
-        packed = self.packed
+        size: u64 = part & SIZE_MASK
+        packed: u64 = self.packed
+        count: u64
         if packed > size:
             packed = size
         count = self.pack + 1
@@ -755,201 +878,237 @@ class Measure:
             size = (size - packed + TOKEN) * count + packed
         return ((part >> SIZE_BITS) + 1) << SIZE_BITS | size
 
-    def _function_type(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _function_type(self) -> u64:
+        total: u64
+        byte: cython.int
+        kind: cython.int
         self._enter()
         total = ONE | 2 * TOKEN
-        while self._look(0) == 0x44:  # Do, DO EXPR E, Dw TYPES E, Dx
+        while self._look(0) == ord("D"):  # Do, DO EXPR E, Dw TYPES E, Dx
             kind = self._look(1)
             self.pos += 2
-            if kind == 0x4F:
-                total = self._ended(_plus(total, self._expression()))
-            elif kind == 0x77:
-                while self._look(0) != 0x45 and self.bad == 0:
-                    total = _plus(total, self._type(True))
+            if kind == ord("O"):
+                total = self._ended(plus(total, self._expression()))
+            elif kind == ord("w"):
+                while self._look(0) != ord("E") and self.bad == 0:
+                    total = plus(total, self._type(True))
                 self.pos += 1
-            elif kind != 0x6F and kind != 0x78:
+            elif kind != ord("o") and kind != ord("x"):
                 return self._fail(NOT_KNOWN)
-        if self._look(0) != 0x46:  # F
+        if self._look(0) != ord("F"):
             return self._fail(NOT_KNOWN)
         self.pos += 1
-        if self._look(0) == 0x59:  # Y: extern "C"
+        if self._look(0) == ord("Y"):  # Y: extern "C"
             self.pos += 1
         byte = self._look(0)
-        while byte != 0x45 and self.bad == 0:
-            if (byte == 0x52 or byte == 0x4F) and self._look(1) == 0x45:  # R E, O E
+        while byte != ord("E") and self.bad == 0:
+            if (byte == ord("R") or byte == ord("O")) and self._look(1) == ord("E"):
                 self.pos += 1
                 break
-            total = _plus(total, self._type(True))
+            total = plus(total, self._type(True))
             byte = self._look(0)
         self.pos += 1
         self.level -= 1
         return total + ONE
 
-    def _expression(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _expression(self) -> u64:
+        part: u64
+        total: u64
+        count: u64
+        outside: u64
+        first: cython.int
+        second: cython.int
         self._enter()
         total = ONE | TOKEN
         first = self._look(0)
         second = self._look(1)
-        if first == 0x67 and second == 0x73:  # gs
+        if first == ord("g") and second == ord("s"):
             self.pos += 2
             first = self._look(0)
             second = self._look(1)
-        if first == 0x4C:  # L
-            total = _plus(total, self._literal())
-        elif first == 0x54:  # T
-            total = _plus(total, self._template_param())
-        elif first == 0x66 and (second == 0x70 or (second == 0x4C and 0x30 <= self._look(2) <= 0x39)):  # fp, fL0p
+        if first == ord("L"):
+            total = plus(total, self._literal())
+        elif first == ord("T"):
+            total = plus(total, self._template_param())
+        elif first == ord("f") and (
+            second == ord("p") or (second == ord("L") and ord("0") <= self._look(2) <= ord("9"))
+        ):
             self.pos += 2
-            if second == 0x70 and self._look(0) == 0x54:  # fpT: this
+            if second == ord("p") and self._look(0) == ord("T"):  # fpT: this
                 self.pos += 1
             else:
-                if second == 0x4C:
+                if second == ord("L"):
                     self._digits()
                     self.pos += 1
-                while self._look(0) in (0x72, 0x56, 0x4B):
+                while self._look(0) in (ord("r"), ord("V"), ord("K")):
                     self.pos += 1
                 self._digits()
-                if self._look(0) != 0x5F:
+                if self._look(0) != ord("_"):
                     return self._fail(NOT_KNOWN)
                 self.pos += 1
-        elif 0x30 <= first <= 0x39 or (first == 0x6F and second == 0x6E) or (first == 0x64 and second == 0x6E):
-            total = _plus(total, self._base_name())
-        elif first == 0x73 and second == 0x72:  # sr
-            total = _plus(total, self._unresolved_name())
-        elif (first == 0x63 and second == 0x76) or (first == 0x74 and second == 0x6C):  # cv, tl
+        elif (
+            ord("0") <= first <= ord("9")
+            or (first == ord("o") and second == ord("n"))
+            or (first == ord("d") and second == ord("n"))
+        ):
+            total = plus(total, self._base_name())
+        elif first == ord("s") and second == ord("r"):
+            total = plus(total, self._unresolved_name())
+        elif (first == ord("c") and second == ord("v")) or (first == ord("t") and second == ord("l")):
             self.pos += 2
-            total = _plus(total, self._type(False))
-            if first == 0x74:
-                total = _plus(total, self._list())
-            elif self._look(0) == 0x5F:
+            total = plus(total, self._type(False))
+            if first == ord("t"):
+                total = plus(total, self._list())
+            elif self._look(0) == ord("_"):
                 self.pos += 1
-                total = _plus(total, self._list())
+                total = plus(total, self._list())
             else:
-                total = _plus(total, self._expression())
-        elif (first == 0x73 or first == 0x61 or first == 0x74) and second == 0x74 or (first == 0x74 and second == 0x69):
+                total = plus(total, self._expression())
+        elif (
+            (first == ord("s") or first == ord("a") or first == ord("t"))
+            and second == ord("t")
+            or (first == ord("t") and second == ord("i"))
+        ):
             self.pos += 2  # st at tt ti TYPE
-            total = _plus(total, self._type(True))
-        elif first == 0x74 and second == 0x65 or (first == 0x61 and second == 0x7A):  # te az
+            total = plus(total, self._type(True))
+        elif first == ord("t") and second == ord("e") or (first == ord("a") and second == ord("z")):
             self.pos += 2
-            total = _plus(total, self._expression())
-        elif (first == 0x64 or first == 0x70) and second == 0x74:  # dt pt
+            total = plus(total, self._expression())
+        elif (first == ord("d") or first == ord("p")) and second == ord("t"):
             self.pos += 2
-            total = _plus(total, self._expression())
-            total = _plus(total, self._unresolved_name())
-        elif (first == 0x64 or first == 0x73 or first == 0x63 or first == 0x72) and second == 0x63:  # dc sc cc rc
+            total = plus(total, self._expression())
+            total = plus(total, self._unresolved_name())
+        elif (first == ord("d") or first == ord("s") or first == ord("c") or first == ord("r")) and second == ord("c"):
             self.pos += 2
-            total = _plus(total, self._type(True))
-            total = _plus(total, self._expression())
-        elif first == 0x73 and (second == 0x5A or second == 0x70):  # sZ sp
+            total = plus(total, self._type(True))
+            total = plus(total, self._expression())
+        elif first == ord("s") and (second == ord("Z") or second == ord("p")):
             self.pos += 2
-            if second == 0x70:
+            if second == ord("p"):
                 outside = self.packed
                 self.packed = 0
                 part = self._expression()
-                total = _plus(total, self._expanded(part))
+                total = plus(total, self._expanded(part))
                 self.packed = outside
-            elif self._look(0) == 0x54:
-                total = _plus(total, self._template_param())
+            elif self._look(0) == ord("T"):
+                total = plus(total, self._template_param())
             else:
-                total = _plus(total, self._expression())
-        elif first == 0x73 and second == 0x50:  # sP
+                total = plus(total, self._expression())
+        elif first == ord("s") and second == ord("P"):
             self.pos += 2
-            while self._look(0) != 0x45 and self.bad == 0:
-                total = _plus(total, self._template_arg())
+            while self._look(0) != ord("E") and self.bad == 0:
+                total = plus(total, self._template_arg())
             self.pos += 1
-        elif first == 0x74 and second == 0x72:  # tr
+        elif first == ord("t") and second == ord("r"):
             self.pos += 2
-        elif first == 0x66 and second in (0x6C, 0x72, 0x4C, 0x52):  # folds
+        elif first == ord("f") and second in (ord("l"), ord("r"), ord("L"), ord("R")):
             self.pos += 4
-            total = _plus(total, TOKEN)
+            total = plus(total, TOKEN)
             outside = self.packed
             self.packed = 0
             part = self._expression()
-            if second == 0x4C or second == 0x52:
-                part = _plus(part, self._expression())
-            total = _plus(total, self._expanded(part))
+            if second == ord("L") or second == ord("R"):
+                part = plus(part, self._expression())
+            total = plus(total, self._expanded(part))
             self.packed = outside
         else:
-            count = _operands(first, second)
+            count = OPERANDS.get(first << 8 | second, 0)
             if count == 0:
                 return self._fail(NOT_KNOWN)
             self.pos += 2
-            if count == 9:
-                total = _plus(total, self._list())
+            if count == LISTED:
+                total = plus(total, self._list())
             else:
-                if count == 1 and self._look(0) == 0x5F and (first == 0x70 or first == 0x6D):  # pp_ mm_
+                if count == 1 and self._look(0) == ord("_") and (first == ord("p") or first == ord("m")):
                     self.pos += 1
                 while count > 0 and self.bad == 0:
-                    total = _plus(total, self._expression())
+                    total = plus(total, self._expression())
                     count -= 1
         self.level -= 1
         return total + ONE
 
-    def _list(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _list(self) -> u64:
         """Expressions up to an `E`."""
-        total = ONE | TOKEN
-        while self._look(0) != 0x45 and self.bad == 0:
-            total = _plus(total, self._expression())
+        total: u64 = ONE | TOKEN
+        while self._look(0) != ord("E") and self.bad == 0:
+            total = plus(total, self._expression())
         self.pos += 1
         return total
 
-    def _base_name(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _base_name(self) -> u64:
         """The last part of a name that is not resolved: a name, `on` and an operator, `dn` and a type."""
-        first = self._look(0)
-        second = self._look(1)
-        if first == 0x64 and second == 0x6E:  # dn
+        first: cython.int = self._look(0)
+        second: cython.int = self._look(1)
+        total: u64
+        if first == ord("d") and second == ord("n"):
             self.pos += 2
-            if 0x30 <= self._look(0) <= 0x39:
+            if ord("0") <= self._look(0) <= ord("9"):
                 return self._simple_id()
             return self._unresolved_type()
-        if first == 0x6F and second == 0x6E:  # on
+        if first == ord("o") and second == ord("n"):
             self.pos += 2
             total = self._operator_name(False)
-            if self._look(0) == 0x49:
-                total = _plus(total, self._template_args(False))
+            if self._look(0) == ord("I"):
+                total = plus(total, self._template_args(False))
             return total
         return self._simple_id()
 
-    def _simple_id(self):
-        total = self._source_name()
-        if self._look(0) == 0x49:
-            total = _plus(total, self._template_args(False)) + ONE
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _simple_id(self) -> u64:
+        total: u64 = self._source_name()
+        if self._look(0) == ord("I"):
+            total = plus(total, self._template_args(False)) + ONE
         return total
 
-    def _unresolved_type(self):
-        byte = self._look(0)
-        if byte == 0x54:
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _unresolved_type(self) -> u64:
+        byte: cython.int = self._look(0)
+        total: u64
+        if byte == ord("T"):
             total = self._template_param()
             self._push(total)
             return total
-        if byte == 0x44:
+        if byte == ord("D"):
             total = self._decltype()
             self._push(total)
             return total
         return self._substitution()
 
-    def _unresolved_name(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _unresolved_name(self) -> u64:
         """`sr TYPE NAME`, `srN TYPE NAMES E NAME`, `sr NAMES E NAME`, or a plain one."""
-        if self._look(0) == 0x67 and self._look(1) == 0x73:
+        total: u64
+        if self._look(0) == ord("g") and self._look(1) == ord("s"):
             self.pos += 2
-        if self._look(0) != 0x73 or self._look(1) != 0x72:
+        if self._look(0) != ord("s") or self._look(1) != ord("r"):
             return self._base_name()
         self.pos += 2
-        if self._look(0) == 0x4E:  # N
+        if self._look(0) == ord("N"):
             self.pos += 1
             total = self._unresolved_type()
-            if self._look(0) == 0x49:
-                total = _plus(total, self._template_args(False)) + ONE
-            while self._look(0) != 0x45 and self.bad == 0:
-                total = _plus(total, self._simple_id()) + ONE
+            if self._look(0) == ord("I"):
+                total = plus(total, self._template_args(False)) + ONE
+            while self._look(0) != ord("E") and self.bad == 0:
+                total = plus(total, self._simple_id()) + ONE
             self.pos += 1
-        elif 0x30 <= self._look(0) <= 0x39:
+        elif ord("0") <= self._look(0) <= ord("9"):
             total = ONE | TOKEN
-            while self._look(0) != 0x45 and self.bad == 0:
-                total = _plus(total, self._simple_id()) + ONE
+            while self._look(0) != ord("E") and self.bad == 0:
+                total = plus(total, self._simple_id()) + ONE
             self.pos += 1
         else:
             total = self._unresolved_type()
-            if self._look(0) == 0x49:
-                total = _plus(total, self._template_args(False)) + ONE
-        return _plus(total, self._base_name()) + ONE
+            if self._look(0) == ord("I"):
+                total = plus(total, self._template_args(False)) + ONE
+        return plus(total, self._base_name()) + ONE

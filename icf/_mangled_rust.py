@@ -5,77 +5,94 @@
 keeps the size and depth of each part by where it begins, so each is read once. Time is linear in the length.
 """
 
-SIZE_BITS = 40
-SIZE_MASK = (1 << 40) - 1
-LIMIT = 1 << 32  # sizes stop there
-ONE = 1 << 40  # of depth
-TOKEN = 24  # bytes that a letter stands for at most
-NOT_KNOWN, TOO_DEEP = 1, 2
-_START = 2  # references count from behind _R
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from icf import _nocython as cython
+
+if cython.compiled:
+    from cython.cimports.icf._sizes import LIMIT, NOT_KNOWN, ONE, SIZE_BITS, SIZE_MASK, TOKEN, TOO_DEEP, plus
+    from cython.cimports.icf._types import Bytes, u64
+else:
+    from icf._sizes import LIMIT, NOT_KNOWN, ONE, SIZE_BITS, SIZE_MASK, TOKEN, TOO_DEEP, plus
+    from icf._types import Bytes, u64
+
+_START = cython.declare(cython.size_t, 2)  # references count from after _R
 
 
-def _plus(first, second):
-    """Two parts side by side."""
-    depth = first >> SIZE_BITS
-    if second >> SIZE_BITS > depth:
-        depth = second >> SIZE_BITS
-    size = (first & SIZE_MASK) + (second & SIZE_MASK)
-    if size > LIMIT:
-        size = LIMIT
-    return depth << SIZE_BITS | size
-
-
+@cython.cclass
 class RustMeasure:
     """What one name stands for: `size` and `depth` at most, unless `bad` says why that is not known."""
 
-    def __init__(self, text, parts, levels):
+    text: Bytes
+    parts: u64[::1]
+    length: cython.size_t
+    pos: cython.size_t
+    levels: cython.size_t
+    level: cython.size_t
+    size = cython.declare(u64, visibility="readonly")
+    depth = cython.declare(u64, visibility="readonly")
+    bad = cython.declare(cython.int, visibility="readonly")
+
+    def __init__(self, text: Bytes, parts: u64[::1], levels: cython.size_t) -> None:
         """Measure a name that begins with _R; `parts` are zeros, u64, one more than the name has bytes."""
         self.text, self.parts, self.levels = text, parts, levels
         self.length = len(text)
         self.pos = _START
         self.bad = self.level = 0
         self._digits()
-        total = self._path()
-        if 0x41 <= self._look() <= 0x5A:  # the crate that it was made for
+        total: u64 = self._path()
+        if ord("A") <= self._look() <= ord("Z"):  # the crate that it was made for
             self._path()
-        total = _plus(total, self.length - self.pos)  # a suffix
+        total = plus(total, self.length - self.pos)  # a suffix
         self.size, self.depth = total & SIZE_MASK, total >> SIZE_BITS
 
-    def _fail(self, why):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _fail(self, why: cython.int) -> u64:
         if self.bad == 0:
             self.bad = why
         return 0
 
-    def _look(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _look(self) -> cython.int:
         """The byte at hand; 0 at the end, and once the name is refused: that ends all loops."""
         if self.pos >= self.length or self.bad != 0:
             return 0
         return self.text[self.pos]
 
-    def _digits(self):
-        value = 0
-        byte = self._look()
-        while 0x30 <= byte <= 0x39:
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _digits(self) -> u64:
+        value: u64 = 0
+        byte: cython.int = self._look()
+        while ord("0") <= byte <= ord("9"):
             if value < LIMIT:
-                value = value * 10 + byte - 0x30
+                value = value * 10 + byte - ord("0")
             self.pos += 1
             byte = self._look()
         return value
 
-    def _base62(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _base62(self) -> u64:
         """`_` is 0, `0_` is 1."""
-        value = 0
-        byte = self._look()
-        if byte == 0x5F:
+        value: u64 = 0
+        byte: cython.int = self._look()
+        digit: u64
+        if byte == ord("_"):
             self.pos += 1
             return 0
-        while byte != 0x5F and self.bad == 0:
-            if 0x30 <= byte <= 0x39:
-                digit = byte - 0x30
-            elif 0x61 <= byte <= 0x7A:
-                digit = byte - 0x61 + 10
-            elif 0x41 <= byte <= 0x5A:
-                digit = byte - 0x41 + 36
+        while byte != ord("_") and self.bad == 0:
+            if ord("0") <= byte <= ord("9"):
+                digit = byte - ord("0")
+            elif ord("a") <= byte <= ord("z"):
+                digit = byte - ord("a") + 10
+            elif ord("A") <= byte <= ord("Z"):
+                digit = byte - ord("A") + 36
             else:
                 return self._fail(NOT_KNOWN)
             if value < LIMIT:
@@ -85,163 +102,188 @@ class RustMeasure:
         self.pos += 1
         return value + 1
 
-    def _optional(self, mark):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _optional(self, mark: cython.int) -> u64:
         """A number after a letter, if that is there."""
         if self._look() == mark:
             self.pos += 1
             return self._base62() + 1
         return 0
 
-    def _identifier(self):
-        self._optional(0x73)  # s
-        if self._look() == 0x75:  # u: punycode
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _identifier(self) -> u64:
+        size: u64
+        self._optional(ord("s"))
+        if self._look() == ord("u"):  # u: punycode
             self.pos += 1
         size = self._digits()
-        if self._look() == 0x5F:
+        if self._look() == ord("_"):
             self.pos += 1
         if size > self.length - self.pos or self.bad != 0:
             return self._fail(NOT_KNOWN)
         self.pos += size
         return ONE | (4 * size + TOKEN)
 
-    def _reference(self):
-        at = self.pos
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _reference(self) -> u64:
+        at: cython.size_t = self.pos
+        target: u64
         self.pos += 1
         target = self._base62() + _START
         if target >= at or self.parts[target] == 0:
             return self._fail(NOT_KNOWN)
         return self.parts[target] + ONE
 
-    def _keep(self, at, part):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _keep(self, at: cython.size_t, part: u64) -> u64:
         if self.bad == 0:
             self.parts[at] = part
         self.level -= 1
         return part
 
-    def _enter(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _enter(self) -> u64:
         self.level += 1
         if self.level > self.levels:
             self._fail(TOO_DEEP)
 
-    def _path(self):
-        at = self.pos
-        byte = self._look()
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _path(self) -> u64:
+        at: cython.size_t = self.pos
+        byte: cython.int = self._look()
+        total: u64
         self._enter()
         total = ONE | TOKEN
-        if byte == 0x42:  # B
+        if byte == ord("B"):
             return self._keep(at, self._reference())
         self.pos += 1
-        if byte == 0x43:  # C: a crate
-            total = _plus(total, self._identifier())
-        elif byte == 0x4D or byte == 0x58:  # M, X: in an impl
-            self._optional(0x73)
+        if byte == ord("C"):  # C: a crate
+            total = plus(total, self._identifier())
+        elif byte == ord("M") or byte == ord("X"):  # M, X: in an impl
+            self._optional(ord("s"))
             self._path()
-            total = _plus(total, self._type())
-            if byte == 0x58:
-                total = _plus(total, self._path())
-        elif byte == 0x59:  # Y: of a trait
-            total = _plus(total, self._type())
-            total = _plus(total, self._path())
-        elif byte == 0x4E:  # N: in a path
+            total = plus(total, self._type())
+            if byte == ord("X"):
+                total = plus(total, self._path())
+        elif byte == ord("Y"):  # Y: of a trait
+            total = plus(total, self._type())
+            total = plus(total, self._path())
+        elif byte == ord("N"):  # N: in a path
             self.pos += 1
-            total = _plus(total, self._path())
-            total = _plus(total, self._identifier())
-        elif byte == 0x49:  # I: with arguments
-            total = _plus(total, self._path())
-            while self._look() != 0x45 and self.bad == 0:
-                total = _plus(total, self._generic())
+            total = plus(total, self._path())
+            total = plus(total, self._identifier())
+        elif byte == ord("I"):  # I: with arguments
+            total = plus(total, self._path())
+            while self._look() != ord("E") and self.bad == 0:
+                total = plus(total, self._generic())
             self.pos += 1
         else:
             return self._fail(NOT_KNOWN)
         return self._keep(at, total + ONE)
 
-    def _generic(self):
-        byte = self._look()
-        if byte == 0x4C:  # L
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _generic(self) -> u64:
+        byte: cython.int = self._look()
+        if byte == ord("L"):
             self.pos += 1
             self._base62()
             return ONE | TOKEN
-        if byte == 0x4B:  # K
+        if byte == ord("K"):
             self.pos += 1
-            return _plus(self._constant(), TOKEN)
-        return _plus(self._type(), TOKEN)
+            return plus(self._constant(), TOKEN)
+        return plus(self._type(), TOKEN)
 
-    def _constant(self):
-        at = self.pos
-        byte = self._look()
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _constant(self) -> u64:
+        at: cython.size_t = self.pos
+        byte: cython.int = self._look()
+        start: cython.size_t
         self._enter()
-        if byte == 0x42:  # B: read again as a constant, with the digits that may follow
-            return self._keep(at, _plus(self._reference(), self.length))
+        if byte == ord("B"):  # B: read again as a constant, with the digits that may follow
+            return self._keep(at, plus(self._reference(), self.length))
         self.pos += 1
-        if byte == 0x70:  # p
+        if byte == ord("p"):
             return self._keep(at, ONE | TOKEN)
-        if byte < 0x61 or byte > 0x7A:
+        if byte < ord("a") or byte > ord("z"):
             return self._fail(NOT_KNOWN)
         start = self.pos
         byte = self._look()
-        while (0x30 <= byte <= 0x39) or (0x61 <= byte <= 0x7A):
+        while (ord("0") <= byte <= ord("9")) or (ord("a") <= byte <= ord("z")):
             self.pos += 1
             byte = self._look()
-        if byte != 0x5F:
+        if byte != ord("_"):
             return self._fail(NOT_KNOWN)
         self.pos += 1
         return self._keep(at, ONE | (4 * (self.pos - start) + TOKEN))
 
-    def _type(self):
-        at = self.pos
-        byte = self._look()
-        if byte in (0x43, 0x4D, 0x58, 0x59, 0x4E, 0x49):  # C M X Y N I
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _type(self) -> u64:
+        at: cython.size_t = self.pos
+        byte: cython.int = self._look()
+        total: u64
+        if byte in (ord("C"), ord("M"), ord("X"), ord("Y"), ord("N"), ord("I")):
             return self._path()
         self._enter()
-        if byte == 0x42:  # B
+        if byte == ord("B"):
             return self._keep(at, self._reference())
         self.pos += 1
         total = ONE | TOKEN
-        if 0x61 <= byte <= 0x7A:
+        if ord("a") <= byte <= ord("z"):
             return self._keep(at, total)
-        if byte == 0x41:  # A
-            total = _plus(total, self._type())
-            total = _plus(total, self._constant())
-        elif byte == 0x53 or byte == 0x50 or byte == 0x4F:  # S P O
-            total = _plus(total, self._type())
-        elif byte == 0x52 or byte == 0x51:  # R Q
-            self._optional(0x4C)
-            total = _plus(total, self._type())
-        elif byte == 0x54:  # T
-            while self._look() != 0x45 and self.bad == 0:
-                total = _plus(_plus(total, self._type()), TOKEN)
+        if byte == ord("A"):
+            total = plus(total, self._type())
+            total = plus(total, self._constant())
+        elif byte == ord("S") or byte == ord("P") or byte == ord("O"):
+            total = plus(total, self._type())
+        elif byte == ord("R") or byte == ord("Q"):
+            self._optional(ord("L"))
+            total = plus(total, self._type())
+        elif byte == ord("T"):
+            while self._look() != ord("E") and self.bad == 0:
+                total = plus(plus(total, self._type()), TOKEN)
             self.pos += 1
-        elif byte == 0x46:  # F
-            total = _plus(total, self._lifetimes())
-            if self._look() == 0x55:  # U
+        elif byte == ord("F"):
+            total = plus(total, self._lifetimes())
+            if self._look() == ord("U"):
                 self.pos += 1
-            if self._look() == 0x4B:  # K
+            if self._look() == ord("K"):
                 self.pos += 1
-                if self._look() == 0x43:
+                if self._look() == ord("C"):
                     self.pos += 1
                 else:
-                    total = _plus(total, self._identifier())
-            while self._look() != 0x45 and self.bad == 0:
-                total = _plus(_plus(total, self._type()), TOKEN)
+                    total = plus(total, self._identifier())
+            while self._look() != ord("E") and self.bad == 0:
+                total = plus(plus(total, self._type()), TOKEN)
             self.pos += 1
-            total = _plus(total, self._type())
-        elif byte == 0x44:  # D
-            total = _plus(total, self._lifetimes())
-            while self._look() != 0x45 and self.bad == 0:
-                total = _plus(_plus(total, self._path()), TOKEN)
-                while self._look() == 0x70:  # p
+            total = plus(total, self._type())
+        elif byte == ord("D"):
+            total = plus(total, self._lifetimes())
+            while self._look() != ord("E") and self.bad == 0:
+                total = plus(plus(total, self._path()), TOKEN)
+                while self._look() == ord("p"):
                     self.pos += 1
-                    total = _plus(total, self._identifier())
-                    total = _plus(total, self._type())
+                    total = plus(total, self._identifier())
+                    total = plus(total, self._type())
             self.pos += 1
-            self._optional(0x4C)
+            self._optional(ord("L"))
         else:
             return self._fail(NOT_KNOWN)
         return self._keep(at, total + ONE)
 
-    def _lifetimes(self):
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _lifetimes(self) -> u64:
         """`G` and how many lifetimes a type binds: each is written."""
-        count = self._optional(0x47)
+        count: u64 = self._optional(ord("G"))
         if count > self.length:  # the demangler refuses more than can be used
             return self._fail(NOT_KNOWN)
         return ONE | (TOKEN * count)

@@ -28,7 +28,7 @@ def _same(function: Any) -> Any:
     return function
 
 
-ccall = cfunc = inline = _same
+cclass = ccall = cfunc = inline = _same
 
 
 def exceptval(*_: object, **__: object) -> Any:

@@ -31,9 +31,10 @@ MAY_IMPORT = {
 # have floors inside ("symcache.format", "symcache.read"). The package's __init__.py imports what it exports.
 FLOORS: dict[str, tuple[str, ...]] = {
     "icf": (
-        "errors model columns linkers kernels newfile printable string_kinds _types _nocython _mangled _mangled_rust",
-        "reader filebytes log demangle _bytes",
-        "_strings",
+        "errors model columns linkers kernels newfile printable string_kinds _types _nocython",
+        "reader filebytes log _bytes _sizes",
+        "_strings _mangled _mangled_rust",
+        "demangle",
         "aliases strings elf",
         "image",
         "code vtables debugfiles linkinputs",

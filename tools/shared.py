@@ -23,6 +23,7 @@ from pathlib import Path
 
 SHARED = (
     "icf._bytes",
+    "icf._sizes",
     "icf.code._emit",
     "icf.code._paths",
     "icf.code.branch_kinds",
