@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
 
 MAY_IMPORT = {
     "icf": {"icf"},
@@ -275,3 +275,12 @@ def test_kernels_import_with_cimport() -> None:
     ]
     python = "if compiled:\n    from cython.cimports.icf.dwarf import columns as col\n"
     assert list(imports_of(python)) == [(2, "icf.dwarf", "columns")]
+
+
+def test_no_test_imports_another_test() -> None:
+    """What tests share is in tests/support, or in a module beside them whose name does not begin with test_."""
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        for line, module, name in imports_of(file.read_text()):
+            parts = [*module.split("."), name]
+            is_test = parts[0] == "tests" and any(part.startswith("test_") for part in parts[1:])
+            assert not is_test, f"{file.relative_to(ROOT)}:{line} imports {module}.{name}"

@@ -7,11 +7,11 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
+
 # the commands; what writes a log as lines; what passes on what a linker writes
 WRITERS = {"icf/cli.py", "icf/printable.py", "icf/log.py", "linkpass/link/run.py"}
 

@@ -14,11 +14,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
+
 PACKAGES = ("icf", "linkpass", "unwind")
 
 

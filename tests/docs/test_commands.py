@@ -23,8 +23,8 @@ import pytest
 
 from tests.support.link import tool
 from tests.support.markdown import Block, Page, Section, read_page
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 ROOT_PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = [read_page(path) for path in (*(ROOT / name for name in ROOT_PAGES), *sorted((ROOT / "docs").rglob("*.md")))]
 SECTIONS = [(page, section) for page in PAGES for section in page.sections if section.blocks]

@@ -12,9 +12,9 @@ import pytest
 from tests.e2e.program import icf
 from tests.support.link import run
 from tests.support.markdown import Block, read_page
+from tests.support.paths import ROOT
 from unwind import open_resolver
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = [
     (f"{path.relative_to(ROOT)}:{block.line}", block)

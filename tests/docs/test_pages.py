@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.markdown import Page, read_page
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 PAGES = [read_page(path) for path in (*(ROOT / name for name in NAMES), *sorted((ROOT / "docs").rglob("*.md")))]
 PATH = re.compile(r"`((?:icf|linkpass|unwind|tests|tools|demo|testdata|docs)/[\w./-]*)`")

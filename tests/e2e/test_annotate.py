@@ -13,10 +13,11 @@ import pytest
 
 from icf.elf.image import Image
 from icf.tables import ANNOTATION_SECTION
+from tests.e2e.link_sources import SOURCES
 from tests.e2e.program import Program, icf
-from tests.e2e.test_link import SOURCES
 from tests.e2e.workshop import GCC_MOLD, GOLD, LLD_ALONE, MOLD, Workshop
 from tests.support.link import run, tool
+from tests.support.paths import ROOT
 
 CHAINS = [
     GOLD,
@@ -126,7 +127,7 @@ def test_what_cannot_be_annotated(tmp_path: Path, capsys: pytest.CaptureFixture[
     text, empty, linked = tmp_path / "text.o", tmp_path / "empty.o", tmp_path / "linked"
     text.write_text("no object at all\n")
     run(tool("as"), "-o", empty, os.devnull)
-    shutil.copy(Path(__file__).resolve().parents[2] / "testdata" / "corrupt" / "tiny", linked)
+    shutil.copy(ROOT / "testdata" / "corrupt" / "tiny", linked)
     before = {path: path.read_bytes() for path in (text, empty, linked)}
     icf("annotate", text, status=1)
     assert capsys.readouterr().err.startswith(f"icf: error: {text}: ELF header+0x0: not an ELF file")
@@ -149,7 +150,7 @@ def annotated(path: Path) -> bool:
 
 def cc(folder: Path, *words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "icf", "cc", *options, "--", *words]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 

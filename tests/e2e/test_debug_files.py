@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.fruit import FRUIT, STATIC_FRUIT, assert_all_named, toolchains
 from tests.e2e.program import icf
-from tests.e2e.test_images import FRUIT, STATIC_FRUIT, assert_all_named, toolchains
 from tests.e2e.workshop import LLD, USUAL, Workshop
 from tests.support.link import run, tool
 

@@ -9,27 +9,11 @@ from pathlib import Path
 import pytest
 
 from icf.elf.image import Image
-from tests.e2e.test_members import classes
+from tests.e2e.fold_classes import classes
+from tests.e2e.link_sources import SOURCES
 from tests.e2e.workshop import GCC_MOLD, GOLD, LLD_ALONE, MOLD, Workshop
 
 LINKERS = pytest.mark.parametrize("toolchain", [GOLD, LLD_ALONE, MOLD, GCC_MOLD], ids=str, indirect=True)
-
-# static functions, nested merged callers, in two files that look alike
-SOURCES = {
-    "apples.cpp": """
-        extern int total;
-        static NOINLINE void peel(int *a) { SAMPLE(); *a += 1; }
-        static NOINLINE void cut(int *a) { peel(a); *a += 2; }
-        NOINLINE void apples() { cut(&total); total += 3; }
-    """,
-    "pears.cpp": """
-        extern int total;
-        static NOINLINE void wash(int *a) { SAMPLE(); *a += 1; }
-        static NOINLINE void slice(int *a) { wash(a); *a += 2; }
-        NOINLINE void pears() { slice(&total); total += 3; }
-    """,
-    "main.cpp": "int total; void apples(); void pears(); int main() { apples(); pears(); return 0; }",
-}
 
 
 @LINKERS

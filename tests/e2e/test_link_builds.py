@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_link_command import CLASSES, SOURCES, classes
+from tests.e2e.links import CLASSES, SOURCES, classes
 from tests.support.link import tool
 
 LINK_OPTIONS = "-fuse-ld=lld -Wl,--icf=all"

@@ -2,80 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from icf.elf.image import Image
+from tests.e2e.links import CLASSES, Link, classes
 from tests.support.link import tool
-
-SOURCES = {
-    "fruit.cpp": """
-        int total;
-        __attribute__((noinline)) void apples(int *a) { *a += 1; }
-        __attribute__((noinline)) void pears(int *a) { *a += 1; }
-        void basket();
-        int main() { apples(&total); pears(&total); basket(); return total != 6; }
-    """,
-    "basket.cpp": """
-        extern int total;
-        static __attribute__((noinline)) void plums(int *a) { *a += 2; }
-        static __attribute__((noinline)) void figs(int *a) { *a += 2; }
-        __attribute__((noinline)) void basket() { plums(&total); figs(&total); }
-        void unused() {}
-    """,
-}
-CLASSES = [{"_Z5pearsPi", "_Z6applesPi"}, {"_ZL4figsPi", "_ZL5plumsPi"}]
-Link = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the objects, an archive and a thin one of basket.o, and linkers where compilers look for them."""
-    folder = tmp_path_factory.mktemp("compiled")
-    for name, source in SOURCES.items():
-        (folder / name).write_text(source)
-        command = [tool("clang++-19", "clang++"), "-O2", "-g", "-ffunction-sections", "-c", name]
-        subprocess.run(command, cwd=folder, check=True)
-    subprocess.run([tool("ar"), "rc", "libbasket.a", "basket.o"], cwd=folder, check=True)
-    subprocess.run([tool("ar"), "rcT", "libthin.a", "basket.o"], cwd=folder, check=True)
-    for linker, names in {"lld": ("ld.lld-19", "ld.lld"), "gold": ("ld.gold",), "mold": ("mold",)}.items():
-        found = next(filter(None, map(shutil.which, names)), None)
-        if found:
-            (folder / f"ld.{linker}").symlink_to(found)
-    return folder
-
-
-@pytest.fixture
-def link(compiled: Path, tmp_path: Path) -> Link:
-    """Run a link in a folder with those files: `link("-Wl,--icf=all", "fruit.o")`; with the pass unless `plain`."""
-    shutil.copytree(compiled, tmp_path, symlinks=True, dirs_exist_ok=True)
-
-    def run(
-        *words: str, driver: str = "clang++", plain: bool = False, options: tuple[str, ...] = ()
-    ) -> subprocess.CompletedProcess[str]:
-        command = [tool("clang++-19", driver), "-fuse-ld=lld", "-B."] if driver == "clang++" else [driver]
-        before = [] if plain else [sys.executable, "-m", "icf", "link", *options, "--"]
-        return subprocess.run([*before, *command, *words], cwd=tmp_path, capture_output=True, text=True)
-
-    return run
-
-
-def classes(path: Path) -> list[set[str]]:
-    """The linkage names of each class of the program, by `icf dump`."""
-    done = subprocess.run([sys.executable, "-m", "icf", "dump", "--json", path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    folds = [fold["members"] for fold in json.loads(done.stdout)["classes"] if len(fold["members"]) > 1]
-    return sorted(({member["linkage_name"] for member in members} for members in folds), key=sorted)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from icf.elf.image import Image
+from tests.e2e.linkers import LINKERS, linker_of
+from tests.e2e.links import CLASSES, Link, classes, compiled, link
 from tests.e2e.program import icf
-from tests.e2e.test_link_command import CLASSES, Link, classes, compiled, link
-from tests.e2e.test_link_output import LINKERS, linker_of
 from tests.support.link import tool
 
 __all__ = ["compiled", "link"]  # fixtures

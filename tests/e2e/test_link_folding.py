@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_link_command import CLASSES, Link, classes, compiled, link
+from tests.e2e.links import CLASSES, Link, classes, compiled, link
 from tests.support.link import tool
 
 __all__ = ["compiled", "link"]  # fixtures

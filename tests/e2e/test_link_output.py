@@ -14,20 +14,13 @@ from pathlib import Path
 import pytest
 
 from icf.elf.image import Image
-from tests.e2e.test_link_command import CLASSES, Link, classes, compiled, link
+from tests.e2e.linkers import LINKERS, linker_of
+from tests.e2e.links import CLASSES, Link, classes, compiled, link
 from tests.support.link import tool
 
 __all__ = ["compiled", "link"]  # fixtures
-LINKERS = pytest.mark.parametrize("linker", ["lld", "gold", "mold"])
 ICF_LINK = [sys.executable, "-m", "icf", "link"]
 WORDS = ("-Wl,--icf=all", "fruit.o", "basket.o", "-o", "prog")
-
-
-def linker_of(folder: Path, name: str) -> str:
-    """The option that chooses a linker, if there is that linker."""
-    if not (folder / f"ld.{name}").exists():
-        pytest.skip(f"no ld.{name}")
-    return f"-fuse-ld={name}"
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
+from tests.e2e.fold_classes import classes
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, MOLD, Workshop
-
-
-def classes(program: Program) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(icf("dump", "--folds", "--json", program.folded)).get("classes", [])
-    return found
 
 
 def members(program: Program) -> set[frozenset[str]]:

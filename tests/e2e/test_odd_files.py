@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import icf
+from tests.support.paths import ROOT
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+SHOP = ROOT / "testdata" / "shop"
 ICF = (sys.executable, "-m", "icf")
 MEMORY: Callable[[], None] = partial(resource.setrlimit, resource.RLIMIT_AS, (1 << 30, 1 << 30))
 VERBS = ("pass", "verify", "dump", "resolve")
@@ -80,7 +81,7 @@ def mounted(shop: Path, script: str) -> subprocess.CompletedProcess[bytes]:
     namespace += ["--mount"] if os.geteuid() == 0 else ["--mount", "--map-root-user"]
     if subprocess.run([*namespace, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode:
         pytest.skip("may not mount")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "SHOP": str(shop)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SHOP": str(shop)}
     return subprocess.run(
         [*namespace, "sh", "-ec", script], capture_output=True, env={**environment, "ICF": " ".join(ICF)}, timeout=60
     )

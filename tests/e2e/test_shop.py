@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import icf
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SHOP = ROOT / "testdata" / "shop"
 
 

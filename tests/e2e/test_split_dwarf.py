@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.e2e.fruit import toolchains
 from tests.e2e.program import Program, icf
-from tests.e2e.test_images import toolchains
+from tests.e2e.statements import statements
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain, Workshop
 from tests.support.link import run, tool
 
@@ -45,23 +43,6 @@ SOURCES = {
 EXTERNAL = {f"_ZN4ListI{kind}E{method}Ei" for kind in ("5Apple", "4Pear") for method in ("3add", "4grow")} | {"main"}
 GCC_LLD = Toolchain("gcc", "lld", LLD.link_flags)
 CLANG_GOLD = Toolchain("clang", "gold")
-
-
-def statements(image: Path) -> list[Any]:
-    """What the tables of an image say, without DIEs, which differ, and in the order of addresses."""
-    document = json.loads(icf("dump", image, "--json"))
-    listed = {member["linkage_name"] for fold in document["classes"] for member in fold["members"]}
-    for member in (member for fold in document["classes"] for member in fold["members"]):
-        member["flags"] = [flag for flag in member["flags"] if flag != "synthetic"]
-        del member["die"]
-    for call in document["direct_calls"]:
-        del call["caller_die"], call["callee_die"], call["caller_name"]
-        if call["caller"] not in listed:  # it is not merged, and named by what its DIE says
-            del call["caller"]
-    return [
-        sorted(map(json.dumps, document["classes"])),
-        sorted(map(json.dumps, document["direct_calls"])),
-    ]
 
 
 def build_both(workshop: Workshop, *flags: str) -> tuple[Program, Program]:

@@ -17,8 +17,8 @@ from icf.cli import main
 from icf.tables.callunit import Dialect
 from linkpass.pipeline import Options, run_pass
 from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
-from tests.fuzz.test_pass import LONGEST_S, SHOP, mutations
 from tests.support.call_tables import compiler_table, install
+from tests.support.mutations import LONGEST_S, SHOP, mutations
 
 MUTATION_COUNT = 120  # of each input
 STACKS = {

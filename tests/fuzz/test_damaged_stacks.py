@@ -17,7 +17,7 @@ import pytest
 from icf import cli
 from icf.elf.image import Image
 from tests.fuzz.limits import alarms, many
-from tests.fuzz.test_pass import LONGEST_S, SHOP
+from tests.support.mutations import LONGEST_S, SHOP
 
 RUN_COUNT, STACKS_IN_A_RUN = 12, 60
 PAGE_BYTES = 4096

@@ -6,7 +6,7 @@ import random
 
 from icf.debugfiles.links import checksum_of, parse_debuglink, parse_supplementary
 from icf.errors import FormatError
-from tests.icf.debugfiles.test_links import ALTLINK, IS_SUP, PADDED, SUP
+from tests.support.debug_links import ALTLINK, IS_SUP, PADDED, SUP
 from tests.support.dwarf_units import image_of
 
 MUTATION_COUNT = 4000

@@ -12,8 +12,8 @@ import pytest
 from icf.cli import main
 from linkpass.pipeline import Options, run_pass
 from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
-from tests.fuzz.test_pass import LONGEST_S, SHOP, mutations
 from tests.support.link import compile_object, link, tool
+from tests.support.mutations import LONGEST_S, SHOP, mutations
 
 MUTATION_COUNT = 25  # of each input
 EVERYTHING = "0..ffffffffffffffff"

@@ -9,7 +9,7 @@ import os
 import random
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from struct import pack
@@ -37,6 +37,7 @@ from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.rewrite.layout import plan_layout
 from tests.fuzz.limits import peak_memory, reset_peak_memory
 from tests.support.elf import Elf, Part, Sym, symbol_parts
+from tests.support.elf_mutations import mutations
 
 MUTATION_COUNT = 10_000
 INFO = b"debug info " * 20
@@ -82,21 +83,6 @@ def seed(machine: Machine) -> bytes:
     ]
     segments = [(PT_LOAD, 5, ".plt"), (PT_NOTE, 4, ".note.gnu.build-id"), (PT_LOAD, 4, ".dynamic")]
     return Elf(parts, [*segments, (PT_DYNAMIC, 4, ".dynamic")], machine).build()
-
-
-def mutations(content: bytes, count: int, rng: random.Random) -> Iterator[bytes]:
-    """Copies with a few bytes changed, values at their limits preferred, or cut short."""
-    shoff = int.from_bytes(content[40:48], "little")
-    for index in range(count):
-        changed = bytearray(content)
-        for _ in range(rng.choice((1, 1, 2, 4))):
-            region = rng.choice(((0, 64 + 4 * 56), (shoff, len(content)), (0, len(content))))
-            offset = rng.randrange(*region)
-            value = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-            changed[offset] = value
-            if rng.random() < 0.1:  # a whole word at its limit
-                changed[offset : offset + 8] = b"\xff" * len(changed[offset : offset + 8])
-        yield bytes(changed[: rng.randrange(len(changed))] if index % 20 == 0 else changed)
 
 
 def read_all(image: Image) -> None:

@@ -16,11 +16,12 @@ import pytest
 
 from icf import cli
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
-from tests.fuzz.test_objects import header
-from tests.fuzz.test_pass import LONGEST_S, mutations
+from tests.support.archives import header
 from tests.support.link import compile_object, run, tool
+from tests.support.mutations import LONGEST_S, mutations
+from tests.support.paths import ROOT
 
-CORRUPT = Path(__file__).resolve().parents[2] / "testdata/corrupt"
+CORRUPT = ROOT / "testdata/corrupt"
 MUTATION_COUNT = 25  # of each input
 MEMORY_LIMIT_BYTES = 64 << 20
 MAP = """\

@@ -35,6 +35,7 @@ from icf.linkinputs.inputs import open_inputs
 from icf.linkinputs.linkmap import parse_link_map
 from icf.linkinputs.responsefile import split_words
 from tests.fuzz.limits import peak_memory, reset_peak_memory
+from tests.support.archives import header
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 
 INFO = b"debug info " * 20
@@ -66,10 +67,6 @@ def object_seed(machine: Machine) -> bytes:
         Part(".zdebug_str", content=b"ZLIB" + len(INFO).to_bytes(8, "big") + zlib.compress(INFO)),
     ]
     return Elf(parts, machine=machine, type=ET_REL).build()
-
-
-def header(name: str, size_bytes: int) -> bytes:
-    return f"{name:16}{0:<12}{0:<6}{0:<6}{644:<8}{size_bytes:<10}`\n".encode()
 
 
 ARCHIVES = [

@@ -10,42 +10,18 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from icf.elf.image import Image
-from icf.elf.types import EHDR, PHDR, SHT_NOBITS
 from icf.errors import IcfError
 from linkpass.pipeline import Options, run_pass
 from linkpass.tables.verify import verify_image
 from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
+from tests.support.mutations import LONGEST_S, SHOP, mutations
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
 MUTATION_COUNT = 500  # of each input
-LONGEST_S = 10
-
-
-def regions(path: Path) -> list[tuple[int, int]]:
-    """Where headers and sections start and end in the file."""
-    with Image.open(path) as image:
-        found = [(section.offset, section.end) for section in image.sections if section.type != SHT_NOBITS]
-        found += [(0, EHDR.size), (EHDR.size, EHDR.size + PHDR.size * len(image.segments))]
-        found += [(image.headers.shoff, len(image.data))] * 3
-    return [(start, end) for start, end in found if start < end]
-
-
-def mutations(path: Path, count: int, rng: random.Random) -> Iterator[bytes]:
-    content, places = path.read_bytes(), regions(path)
-    for index in range(count):
-        changed = bytearray(content)
-        for _ in range(rng.choice((1, 1, 2, 4))):
-            at = rng.randrange(*rng.choice(places))
-            changed[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-            if rng.random() < 0.1:
-                changed[at : at + 8] = b"\xff" * len(changed[at : at + 8])
-        yield bytes(changed[: rng.randrange(len(changed))] if index % 40 == 0 else changed)
 
 
 @pytest.mark.parametrize("name", ["shop.gold", "shop.lld"])

@@ -15,7 +15,7 @@ from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
 from icf.elf.image import Image
 from icf.errors import FormatError
-from tests.fuzz.test_dwarf import mutated
+from tests.support.dwarf_mutations import mutated
 from tests.support.dwarf_programs import build
 from tests.support.elf import Elf, Part
 from tests.support.link import run, tool

@@ -6,16 +6,16 @@ import io
 import random
 import sys
 from contextlib import redirect_stdout
-from pathlib import Path
 from tempfile import TemporaryFile
 
 import pytest
 
 from icf import cli
 from icf.demangle import demangle, short_name
+from tests.support.paths import ROOT
 from unwind.symbolize.requests import read_hexadecimal, read_request
 
-SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
+SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 U64 = 1 << 64
 COUNT = 5_000
 WORDS = [

@@ -16,7 +16,7 @@ from icf.errors import FormatError, UnsupportedError
 from icf.vtables.layout import Vtables
 from icf.vtables.methods import Methods
 from icf.vtables.rtti import Classes
-from tests.fuzz.test_elf import mutations
+from tests.support.elf_mutations import mutations
 from tests.support.vtables import CODE, DATA, STRINGS, build_image
 
 WORDS = st.one_of(

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
@@ -17,8 +16,8 @@ import pytest
 from icf import __version__, cli
 from icf.errors import FormatError, IcfError
 from icf.kernels import KERNELS
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 HEAVY = ("numpy", "capstone", "lief", "pycxxfilt", "subprocess", "linkpass", "unwind")
 
 

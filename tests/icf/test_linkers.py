@@ -13,8 +13,8 @@ from icf.elf.image import Image
 from icf.elf.types import STT_FILE, STT_FUNC
 from icf.linkers import BFD, GOLD, LINKERS, UNKNOWN, HiddenSymbols, KeptSymbols, Linker, ReportFormat, linker_named
 from tests.support.link import link, run, tool
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ("icf", "linkpass", "unwind")
 KNOWS_NAMES = ROOT / "icf" / "linkers.py"
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from icf.printable import printable, say
+from tests.support.paths import ROOT
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata/shop/shop.gold"
+SHOP = ROOT / "testdata/shop/shop.gold"
 HOSTILE = b"gr\x1b[2J\n#1 \xe2\x80\xae\xc2\x9b\xff"
 SHOWN = r"gr\x1b[2J\n#1 \u202e\x9b\xff"
 

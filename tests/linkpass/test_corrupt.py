@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import icf
+from tests.support.paths import ROOT
 
-CORRUPT = Path(__file__).resolve().parents[2] / "testdata" / "corrupt"
+CORRUPT = ROOT / "testdata" / "corrupt"
 SOUND = ("tiny", "tiny.o")
 
 

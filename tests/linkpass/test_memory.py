@@ -15,8 +15,9 @@ import pytest
 from icf.elf.image import Image
 from linkpass.rewrite.edits import SectionGrowth
 from linkpass.rewrite.sections import rewrite
+from tests.support.paths import ROOT
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+SHOP = ROOT / "testdata" / "shop"
 BASE_BYTES, MULTIPLE = 80 << 20, 3  # as README has it
 
 

@@ -19,8 +19,9 @@ from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain
 from tests.linkpass.programs import BASE, CLANG_MOLD, FOUR, MARKET, build
 from tests.support.link import run, tool
+from tests.support.paths import ROOT
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+SHOP = ROOT / "testdata" / "shop"
 COMPRESSED = [f"-Wl,--compress-debug-sections={kind}" for kind in ("zlib", "zstd")]
 
 

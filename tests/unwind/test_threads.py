@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import icf
+from tests.support.paths import ROOT
 from unwind import Symbolizer, open_or_build, open_process, open_resolver
 
-SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
+SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 THREADS, TURNS = 4, 4
 
 

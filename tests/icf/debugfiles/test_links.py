@@ -8,25 +8,13 @@ import pytest
 
 from icf.debugfiles.links import SupplementaryLink, checksum_of, crc_of, parse_debuglink, parse_supplementary
 from icf.errors import FormatError
+from tests.support.debug_links import ALTLINK, IS_SUP, PADDED, SUP
 from tests.support.dwarf_units import image_of
 
 DEBUGLINK = bytes.fromhex(
     "61 2e 64 65 62 75 67 00"  # "a.debug"
     "78563412"  # CRC
 )
-PADDED = bytes.fromhex(
-    "61 62 2e 64 65 62 75 67 00"  # "ab.debug"
-    "000000"  # to 4 bytes
-    "78563412"  # CRC
-)
-ALTLINK = b"../x.sup\0" + bytes.fromhex("abcdef")  # path, build id
-SUP = bytes.fromhex(
-    "0500"  # version
-    "00"  # refers to a file
-    "78 2e 73 75 70 00"  # "x.sup"
-    "03 abcdef"  # checksum
-)
-IS_SUP = bytes.fromhex("0500 01 00 03 abcdef")
 
 
 def test_a_debug_link() -> None:

@@ -17,8 +17,8 @@ from icf.dwarf.opening import open_debug
 from icf.elf.image import Image
 from tests.support.dwarf_programs import build
 from tests.support.dwarf_units import uncompiled_kernels
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 CODE = [
     *[("gcc", ("-O2", f"-gdwarf-{version}")) for version in (2, 3, 4, 5)],
     *[("clang", ("-O2", f"-gdwarf-{version}")) for version in (2, 3, 4, 5)],

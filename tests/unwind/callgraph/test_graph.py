@@ -17,10 +17,11 @@ from icf.errors import IcfError
 from linkpass.pipeline import Options, run_pass
 from tests.e2e.program import icf
 from tests.e2e.workshop import LLD, Workshop
+from tests.support.paths import ROOT
 from unwind.callgraph.questions import Doubt, around, circles, doubts, find, paths
 from unwind.callgraph.write import write_dot
 
-SHOP = Path(__file__).resolve().parents[3] / "testdata" / "shop" / "shop.lld"
+SHOP = ROOT / "testdata" / "shop" / "shop.lld"
 SHAPES = """
 struct Shape { virtual long draw(long n) = 0; };
 struct Circle : Shape { long draw(long n) override { SAMPLE(); return n + 1; } };

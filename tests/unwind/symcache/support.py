@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.ownership import COMPLETE
 
-ROOT = Path(__file__).resolve().parents[3]
 SHOP, OTHER = (ROOT / "testdata/shop" / name for name in ("shop.gold", "shop.lld"))
 
 

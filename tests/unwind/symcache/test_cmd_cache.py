@@ -17,7 +17,8 @@ import pytest
 
 from icf import cli
 from icf.elf.image import Image
-from tests.unwind.symcache.support import OTHER, ROOT, aged, facts, kept
+from tests.support.paths import ROOT
+from tests.unwind.symcache.support import OTHER, aged, facts, kept
 from unwind.symcache.builder import build
 from unwind.symcache.format.container import Container, pack
 from unwind.symcache.format.records import put_uleb

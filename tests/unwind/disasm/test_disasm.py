@@ -15,11 +15,12 @@ from icf.cli import main
 from icf.elf.types import Machine
 from linkpass.pipeline import Options, run_pass
 from tests.support.link import compile_object, link, run, tool
+from tests.support.paths import ROOT
 from unwind.disasm.instructions import Decoder, Instruction, Kind, Use
 from unwind.disasm.registers import find_references
 from unwind.disasm.select import _fit, _forms
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+SHOP = ROOT / "testdata" / "shop"
 
 
 @pytest.fixture(scope="module")

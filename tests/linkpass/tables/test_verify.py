@@ -23,8 +23,9 @@ from tests.e2e.program import icf
 from tests.e2e.workshop import AARCH64, Toolchain
 from tests.linkpass.programs import FOUR, build
 from tests.support.link import run, tool
+from tests.support.paths import ROOT
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+SHOP = ROOT / "testdata" / "shop"
 
 
 @pytest.fixture(params=["shop.gold", "shop.lld"])

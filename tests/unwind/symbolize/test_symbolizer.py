@@ -14,12 +14,13 @@ import pytest
 import unwind.symbolize.symbolizer
 from icf.model import Verdict
 from tests.e2e.program import icf
+from tests.support.paths import ROOT
 from unwind.symbolize.styles import Options, TextWriter, joined
 from unwind.symbolize.styles_json import JsonWriter
 from unwind.symbolize.symbolizer import Symbolized, Symbolizer, agreed
 from unwind.symcache.reader.found import Frame
 
-SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
+SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,9 @@ from linkpass.linked import Linked, Place
 from linkpass.pipeline import Options, run_pass
 from tests.e2e.workshop import AARCH64, GOLD, LLD, Toolchain
 from tests.linkpass.programs import BASE, CLANG_GOLD, FOUR, GCC_LLD, MARKET, WITH_RELOCATIONS, build
+from tests.support.paths import ROOT
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+SHOP = ROOT / "testdata" / "shop"
 
 
 def both_witnesses(linked: Linked) -> tuple[Statements, Statements]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unwind.symcache.support import ROOT, kept
+from tests.support.paths import ROOT
+from tests.unwind.symcache.support import kept
 from unwind.symcache.format.container import Container
 from unwind.symcache.format.sources import Sought
 from unwind.symcache.store.folder import Folder

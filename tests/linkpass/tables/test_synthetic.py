@@ -19,8 +19,9 @@ from tests.e2e.workshop import GOLD, LLD, Toolchain
 from tests.linkpass.programs import BASE, FOUR, FRUIT, OTHER, SOURCES, build
 from tests.support.dwarf_units import one_die
 from tests.support.link import run, tool
+from tests.support.paths import ROOT
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+SHOP = ROOT / "testdata" / "shop"
 
 
 def complaints(path: Path) -> dict[str, str]:

@@ -14,7 +14,8 @@ import pytest
 
 from icf.errors import FormatError
 from icf.model import MemberFlag
-from tests.unwind.symcache.support import ROOT, aged, inodes, kept
+from tests.support.paths import ROOT
+from tests.unwind.symcache.support import aged, inodes, kept
 from unwind.symcache.format.container import Container, Head, Identity, pack
 from unwind.symcache.format.sources import Sought
 from unwind.symcache.reader.found import CachedMember, Frame, Located

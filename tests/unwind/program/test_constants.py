@@ -11,9 +11,10 @@ import pytest
 from icf.code.pointers import find_pointers
 from icf.elf.image import Image
 from icf.elf.types import SHDR, SHT_NOBITS
+from tests.support.paths import ROOT
 from unwind.program.constant_data import find_constants
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata/shop/shop.gold"
+SHOP = ROOT / "testdata/shop/shop.gold"
 PLACES = {"type": (4, 4), "vaddr": (16, 8), "size_bytes": (32, 8)}  # in a section header
 
 

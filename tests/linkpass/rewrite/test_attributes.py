@@ -12,8 +12,9 @@ from struct import pack
 import pytest
 
 from icf import cli
+from tests.support.paths import ROOT
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop" / "shop.gold"
+SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 ACL, CAPABILITY = "system.posix_acl_access", "security.capability"
 NET_BIND = pack("<5I", 0x02000001, 1 << 10, 0, 0, 0)  # what `setcap cap_net_bind_service+ep` writes
 NOT_AN_ID = 0xFFFFFFFF
@@ -133,7 +134,7 @@ def test_the_only_copy_is_on_the_disk_before_it_gets_its_name(
     options: list[str], calls: list[str], shop: Path, tmp_path: Path
 ) -> None:
     strace = shutil.which("strace") or pytest.skip("needs strace")
-    trace, root = tmp_path / "trace", Path(__file__).resolve().parents[2]
+    trace, root = tmp_path / "trace", ROOT
     command: list[str | Path] = [
         strace,
         "-f",

@@ -11,6 +11,7 @@ import pytest
 
 from icf.errors import IcfError
 from icf.model import ClassFlag, Evidence, FoldClass, Member, MemberFlag, Vaddr, Verdict
+from tests.support.paths import ROOT
 from tests.unwind.support import COMPLETE, MARKED, call, exports, fold, pc, ret, start, tail
 from unwind.process.module_list import LoadedModule, find_images, read_modules
 from unwind.process.process import Module, Process
@@ -293,7 +294,7 @@ def test_the_text_of_proc_maps_as_a_list(tmp_path: Path) -> None:
 
 
 def test_where_an_image_lies() -> None:
-    tiny = str(Path(__file__).resolve().parents[2] / "testdata" / "corrupt" / "tiny")  # linked at 0x400000
+    tiny = str(ROOT / "testdata" / "corrupt" / "tiny")  # linked at 0x400000
     with ExitStack() as opened:
         (placed,), missing = find_images([LoadedModule(tiny, b"", 0x555500000000, None)], (), None, opened)
         assert (placed.bias, placed.start) == (0x555500000000 - 0x400000, 0x555500000000) and not missing

@@ -12,11 +12,11 @@ import pytest
 
 from icf import cli
 from icf.kernels import kernel_status
+from tests.support.paths import ROOT
 from unwind.symcache.format.identity import stamp_of
 from unwind.symcache.store.folder import Folder
 from unwind.symcache.store.store import open_or_build
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 # each takes tens of milliseconds, or would bring one that does
 HEAVY = {"numpy", "capstone", "icf.elf.image", "icf.model", "unwind.symcache.store.lazy"}

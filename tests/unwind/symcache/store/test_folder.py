@@ -13,7 +13,8 @@ import pytest
 
 from icf.errors import IcfError
 from tests.support.link import tool
-from tests.unwind.symcache.support import OTHER, ROOT, facts, inodes, kept
+from tests.support.paths import ROOT
+from tests.unwind.symcache.support import OTHER, facts, inodes, kept
 from unwind.symcache.format.container import Container, pack
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.store.folder import Folder

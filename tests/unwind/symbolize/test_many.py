@@ -17,6 +17,7 @@ import unwind.symcache.reader.many
 from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.e2e.program import icf
+from tests.support.paths import ROOT
 from unwind.symbolize import _write
 from unwind.symbolize.styles import Options, TextWriter
 from unwind.symbolize.styles_json import JsonWriter
@@ -27,7 +28,7 @@ from unwind.symcache.reader import _look_up
 from unwind.symcache.reader.many import frames_many
 from unwind.symcache.reader.symcache import SymCache
 
-SHOP = Path(__file__).resolve().parent.parent.parent / "testdata" / "shop" / "shop.gold"
+SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 VADDRS = [*range(0, 0x2400, 4), 0x7FFF_FFFF_FFFF, (1 << 64) - 1]
 STYLES = [
     Options(candidates=True),

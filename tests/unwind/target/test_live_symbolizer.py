@@ -19,7 +19,7 @@ from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD, Toolchain, Workshop
 from tests.support.link import tool
 from tests.support.strip import strip_to_minidebug
-from tests.unwind.live.host import Host, build_host, build_library, running
+from tests.unwind.process.live.host import Host, build_host, build_library, running
 from unwind.resolve.reasons import NO_MODULE, NOTHING_MAPPED
 from unwind.target.live_symbolizer import LiveFrame, LiveSymbolizer, open_process
 

@@ -15,7 +15,8 @@ import pytest
 
 from icf.elf.image import Image
 from icf.errors import IcfError
-from tests.unwind.symcache.support import OTHER, ROOT, SHOP, aged, facts, inodes, kept, many_functions
+from tests.support.paths import ROOT
+from tests.unwind.symcache.support import OTHER, SHOP, aged, facts, inodes, kept, many_functions
 from unwind.symcache.format.container import Container, pack
 from unwind.symcache.format.identity import recognize
 from unwind.symcache.reader.symcache import SymCache

@@ -11,6 +11,7 @@ import pytest
 from icf.cli import main
 from icf.code.call_ends import find_call_ends
 from icf.model import Verdict
+from tests.support.paths import ROOT
 from tests.unwind.support import MARKED, call, fold, pc, ret, start
 from unwind import open_resolver
 from unwind.program.parts import CallSite, ListedCode, SiteKind
@@ -115,7 +116,7 @@ def test_where_calls_end() -> None:
     assert find_call_ends(memoryview(code + b"\x06")) is None  # no instruction in 64-bit code
 
 
-SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"
+SHOP = ROOT / "testdata" / "shop"
 
 
 @pytest.mark.parametrize("linker", ["gold", "lld"])

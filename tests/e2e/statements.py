@@ -1,0 +1,26 @@
+"""What the tables of a program state."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.program import icf
+
+
+def statements(image: Path) -> list[Any]:
+    """What the tables of an image say, without DIEs, which differ, and in the order of addresses."""
+    document = json.loads(icf("dump", image, "--json"))
+    listed = {member["linkage_name"] for fold in document["classes"] for member in fold["members"]}
+    for member in (member for fold in document["classes"] for member in fold["members"]):
+        member["flags"] = [flag for flag in member["flags"] if flag != "synthetic"]
+        del member["die"]
+    for call in document["direct_calls"]:
+        del call["caller_die"], call["callee_die"], call["caller_name"]
+        if call["caller"] not in listed:  # it is not merged, and named by what its DIE says
+            del call["caller"]
+    return [
+        sorted(map(json.dumps, document["classes"])),
+        sorted(map(json.dumps, document["direct_calls"])),
+    ]
