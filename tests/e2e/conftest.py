@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.links import compiled, link
 from tests.e2e.workshop import USUAL, Toolchain, Workshop
+
+__all__ = ["compiled", "link", "toolchain", "workshop"]
 
 
 @pytest.fixture(params=USUAL, ids=str)

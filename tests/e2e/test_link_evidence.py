@@ -10,11 +10,10 @@ import pytest
 
 from icf.elf.image import Image
 from tests.e2e.linkers import LINKERS, linker_of
-from tests.e2e.links import CLASSES, Link, classes, compiled, link
+from tests.e2e.links import CLASSES, Link, classes
 from tests.e2e.program import icf
 from tests.support.link import tool
 
-__all__ = ["compiled", "link"]  # fixtures
 OBJECTS = ("-Wl,--icf=all", "fruit.o", "basket.o", "-o", "prog")
 
 

@@ -15,10 +15,9 @@ import pytest
 
 from icf.elf.image import Image
 from tests.e2e.linkers import LINKERS, linker_of
-from tests.e2e.links import CLASSES, Link, classes, compiled, link
+from tests.e2e.links import CLASSES, Link, classes
 from tests.support.link import tool
 
-__all__ = ["compiled", "link"]  # fixtures
 ICF_LINK = [sys.executable, "-m", "icf", "link"]
 WORDS = ("-Wl,--icf=all", "fruit.o", "basket.o", "-o", "prog")
 

@@ -352,3 +352,22 @@ def test_thunks_in_the_section_of_their_function_are_folded_with_it(workshop: Wo
     classes = json.loads(icf("dump", "--folds", "--json", program.folded))["classes"]
     named = [{member["linkage_name"] for member in each["members"]} for each in classes]
     assert {"_ZThn16_N4BothIiE5rightEi", "_ZThn16_N4BothIjE5rightEi"} in named
+
+
+UNSIGNED = """
+    extern int total;
+    int total;
+    template <class T> NOINLINE void eat(T *a) { SAMPLE(); *a += 3; }
+    static NOINLINE void apple(int *a) { SAMPLE(); *a += 1; }
+    static NOINLINE void pear(int *a) { SAMPLE(); *a += 1; }
+    int main() { apple(&total); pear(&total); eat((unsigned *)&total); eat(&total); return total == 7; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [LLD, MOLD, GCC_MOLD], ids=str, indirect=True)
+def test_an_image_that_no_longer_says_who_linked_it_claims_no_more(workshop: Workshop) -> None:
+    """Packagers remove .comment; mold drops the symbols of what it folds, so one name may stand for several."""
+    program = workshop.build(UNSIGNED, ["-g1"])
+    run("objcopy", "--remove-section=.comment", program.folded)
+    program.add_tables()
+    program.check()

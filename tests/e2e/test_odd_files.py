@@ -153,7 +153,7 @@ def test_inputs_that_are_no_images(verb: str, tmp_path: Path, capsys: pytest.Cap
         (pipe, "is not a regular file"),
         (Path("/dev/zero"), "is not a regular file"),
         (tmp_path / "none", "No such file or directory"),
-        (empty, "ELF header+0x0: the file is empty"),
+        (empty, "file header+0x0: the file is empty"),
         (hole, "ELF header+0x0: not an ELF file: starts with 00000000, must start with 7f454c46"),
     ):
         icf(*asks_for(verb, path), status=1)
@@ -162,14 +162,13 @@ def test_inputs_that_are_no_images(verb: str, tmp_path: Path, capsys: pytest.Cap
 
 CUT_SHORT = """
 import os, sys
-import icf.elf.image as images
 from icf.cli import main
 from icf.filebytes import FileBytes
-class CutShort(FileBytes):
-    def __init__(self, fd, size_bytes, path):
-        super().__init__(fd, size_bytes, path)
-        os.truncate(path, 5000)
-images.FileBytes = CutShort
+whole = FileBytes.__init__
+def cut_short(self, fd, size_bytes, path):
+    whole(self, fd, size_bytes, path)
+    os.truncate(path, 5000)
+FileBytes.__init__ = cut_short
 sys.exit(main(sys.argv[1:]))
 """
 

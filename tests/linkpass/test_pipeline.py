@@ -215,7 +215,7 @@ def test_a_stripped_image_is_refused(shop: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("size_bytes", "problem"),
     [
-        (0, "ELF header+0x0: the file is empty"),
+        (0, "file header+0x0: the file is empty"),
         (10, "ELF header+0xa"),
         (63, "ELF header+"),
     ],
