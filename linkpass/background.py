@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self, TypeVar
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+# not when the thread begins: a signal that ends the process must not meet two threads that import
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self, TypeVar
 
 _T = TypeVar("_T")
 
@@ -27,8 +27,6 @@ class Background:
 
     def start(self, work: Callable[[], _T]) -> Callable[[], _T]:
         """Begin `work`; returns what waits for its result."""
-        from concurrent.futures import ThreadPoolExecutor  # costs 11 ms
-
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1)
         return self._pool.submit(work).result
