@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -13,20 +11,12 @@ import pytest
 from icf.errors import FormatError
 from icf.reader import Reader
 from icf.tables import _leb
+from tests.support.builds import uncompiled
 
 EDGES = [0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 2**32 - 1, 2**32, 2**56 + 3, 2**63 - 1, 2**63, 2**64 - 1]
 
 
-def _uncompiled() -> ModuleType:
-    source = Path(_leb.__file__ or "").with_name("_leb.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_leb", source)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-PURE = _uncompiled()
+PURE = uncompiled(_leb)
 BUILDS = [pytest.param(PURE, id="uncompiled"), pytest.param(_leb, id="installed")]
 
 

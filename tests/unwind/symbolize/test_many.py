@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ import unwind.symcache.reader.many
 from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.e2e.program import icf
+from tests.support.builds import uncompiled
 from tests.support.paths import ROOT
 from unwind.symbolize import _write
 from unwind.symbolize.styles import Options, TextWriter
@@ -78,15 +77,6 @@ def packed(sections: dict[str, bytes]) -> SymCache:
 @pytest.fixture
 def symbolizer(sections: dict[str, bytes]) -> Iterator[Symbolizer]:
     yield Symbolizer(packed(sections))
-
-
-def uncompiled(kernel: ModuleType) -> ModuleType:
-    source = Path(kernel.__file__ or "").with_name(f"{kernel.__name__.rpartition('.')[2]}.py")
-    spec = importlib.util.spec_from_file_location("uncompiled", source)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def written(symbolizer: Symbolizer, options: Options) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from array import array
 from bisect import bisect_right
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
@@ -14,27 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.builds import uncompiled
 from unwind.symcache.builder import _encode
 from unwind.symcache.reader import _decode, _look_up
 
 START = 0x7FFF_FFFF_0000  # beyond 32 bits
 
 
-def _uncompiled(kernel: ModuleType) -> ModuleType:
-    """The kernel as plain Python, whether or not it is compiled."""
-    source = Path(kernel.__file__ or "").with_name(f"{kernel.__name__.rpartition('.')[2]}.py")
-    spec = importlib.util.spec_from_file_location("uncompiled", source)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def _kernel(encoder: ModuleType, decoder: ModuleType, many: ModuleType) -> SimpleNamespace:
     return SimpleNamespace(encode=encoder.encode, decode=decoder.decode, make_index=many.make_index, locate=many.locate)
 
 
-INSTALLED, PLAIN = (_kernel(*map(form, (_encode, _decode, _look_up))) for form in (lambda kernel: kernel, _uncompiled))
+INSTALLED, PLAIN = (_kernel(*map(form, (_encode, _decode, _look_up))) for form in (lambda kernel: kernel, uncompiled))
 KERNELS = {"installed": INSTALLED, "plain": PLAIN}
 
 
