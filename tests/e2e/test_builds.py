@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.fold_classes import classes
+from tests.e2e.dumps import classes
 from tests.e2e.program import Program
 from tests.e2e.workshop import AARCH64_MOLD, GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Toolchain, Workshop
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.dumps import statements
 from tests.e2e.fruit import FRUIT, FRUITS, toolchains
 from tests.e2e.program import Program, icf
-from tests.e2e.statements import statements
 from tests.e2e.workshop import GOLD, LLD_ALONE, Workshop
 from tests.support.link import run, tool
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from icf.elf.image import Image
-from tests.e2e.fold_classes import classes
+from tests.e2e.dumps import classes
 from tests.e2e.link_sources import SOURCES
 from tests.e2e.workshop import GCC_MOLD, GOLD, LLD_ALONE, MOLD, Workshop
 

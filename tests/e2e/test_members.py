@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.e2e.fold_classes import classes
+from tests.e2e.dumps import classes
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, MOLD, Workshop
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.e2e.fold_classes import classes
+from tests.e2e.dumps import classes
 from tests.e2e.workshop import GCC_MOLD, GOLD, LLD_ALONE, MOLD, Toolchain, Workshop
 
 DROPPING = pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
+from tests.e2e.dumps import statements
 from tests.e2e.fruit import toolchains
 from tests.e2e.program import Program, icf
-from tests.e2e.statements import statements
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain, Workshop
 from tests.support.link import run, tool
 

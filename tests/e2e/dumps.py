@@ -1,4 +1,4 @@
-"""What the tables of a program state."""
+"""What `icf dump` prints of a program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.program import icf
+from tests.e2e.program import Program, icf
+
+
+def classes(program: Program) -> list[dict[str, Any]]:
+    """The fold classes of a program."""
+    found: list[dict[str, Any]] = json.loads(icf("dump", "--folds", "--json", program.folded)).get("classes", [])
+    return found
 
 
 def statements(image: Path) -> list[Any]:
