@@ -18,7 +18,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from icf.debugfiles.options import add_debug_arguments, open_with_debug
+from icf.debugfiles.opening import open_with_debug
+from icf.debugfiles.options import add_debug_arguments
 from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, ImageFlag, Member, MemberFlag

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from icf.debugfiles.options import add_debug_arguments, open_with_debug
+from icf.debugfiles.opening import open_with_debug
+from icf.debugfiles.options import add_debug_arguments
 from icf.printable import printable
 from icf.tables.load import load_tables
 from linkpass.tables.verify import check_present, verify_image

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from icf.debugfiles.options import open_with_debug
+from icf.debugfiles.opening import open_with_debug
 from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from icf.debugfiles.options import add_debug_arguments, open_with_debug
+from icf.debugfiles.opening import open_with_debug
+from icf.debugfiles.options import add_debug_arguments
 from icf.debugfiles.stripped import tables_hint
 from icf.demangle import demangle
 from icf.printable import say

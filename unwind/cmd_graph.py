@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from icf.debugfiles.options import add_debug_arguments, open_with_debug
+from icf.debugfiles.opening import open_with_debug
+from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import networkx as nx
 
-from icf.debugfiles.options import open_with_debug
+from icf.debugfiles.opening import open_with_debug
 from icf.debugfiles.stripped import tables_hint
 from icf.demangle import demangle
 from icf.elf.image import Image

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.debugfiles.options import open_with_debug
+from icf.debugfiles.opening import open_with_debug
 from icf.elf.types import STB_LOCAL, STT_OBJECT
 from unwind.symbolize.styles import Options, namer
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from icf.debugfiles.options import open_with_debug
+from icf.debugfiles.opening import open_with_debug
 from unwind.program.exports import Exports
 from unwind.program.from_image import load_program
 from unwind.program.program import Linkage, Program

@@ -38,7 +38,7 @@ class Sought(NamedTuple):
     debug_roots: tuple[str, ...] = ()
 
     def open(self) -> Image:
-        from icf.debugfiles.options import open_with_debug
+        from icf.debugfiles.opening import open_with_debug
 
         return open_with_debug(self.path, self.debug_file, self.debug_roots)
 

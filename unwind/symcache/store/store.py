@@ -75,7 +75,7 @@ def open_or_build(
 ) -> SymCache | LazySymCache:
     """The symcache of the image at `path`.
 
-    Debug information is looked for as `icf.debugfiles.options.open_with_debug` does it. `cache_dir`: else
+    Debug information is looked for as `icf.debugfiles.opening.open_with_debug` does it. `cache_dir`: else
     $ICF_CACHE_DIR, else the user's cache folder; where nothing can be written the symcache is made in memory, and
     one line on stderr says so. What that folder does not have is looked for in `shared_caches`, folders that are
     only read (`shared.py`). With `lazy`, and unless a complete one is there, one that keeps only what it is asked

@@ -1,0 +1,59 @@
+"""Open an image together with its debug file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from icf.errors import IcfError
+from icf.log import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from icf.elf.image import Image
+
+
+def open_with_debug(
+    path: str, debug_file: str | None, roots: Sequence[str], *, strict: bool = False, needs_code: bool = False
+) -> Image:
+    """Open an image with its debug file, if it needs one and has one.
+
+    A file that was found in its place and does not belong is refused with a line on stderr; with `strict`, by an
+    `IcfError`. With `needs_code` the image may not be a debug file itself.
+    """
+    from icf.image import open_image
+
+    image = open_image(path)
+    try:
+        if needs_code and image.is_debug_file:
+            raise IcfError(
+                f"{path}: is a separate debug file, without code",
+                hint="name the image that it belongs to, and this file with --debug-file",
+            )
+        if debug_file is not None:
+            from icf.debugfiles.search import open_debug_file
+
+            image.debug_roots = tuple(roots)
+            image.attach_debug(open_debug_file(image, debug_file))
+        else:
+            attach_debug(image, roots, strict=strict)
+    except BaseException:
+        image.close()
+        raise
+    return image
+
+
+def attach_debug(image: Image, roots: Sequence[str], *, strict: bool = False) -> None:
+    """Give an image its debug file, if it needs one and there is one, as `open_with_debug` does."""
+    image.debug_roots = tuple(roots)
+    if image.section(".debug_info") is not None or image.is_debug_file:
+        return
+    from icf.debugfiles.search import SYSTEM_ROOT, find_debug_file
+
+    debug, refused = find_debug_file(image, (*roots, SYSTEM_ROOT))
+    if debug is not None:
+        image.attach_debug(debug)
+    elif refused and strict:
+        raise IcfError(refused[0], hint="name the right file with --debug-file, or remove this one")
+    for line in refused:
+        warn(f"{line}: not used")
