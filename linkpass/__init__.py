@@ -7,7 +7,7 @@
     evidence/    who calls whom: relocations, objects, debug information, aligned call sites; collected into records
     pointers/    whose address is taken, what is in the slots of vtables, where calls through pointers lead
     tables/      from records to bytes, and back: `icf verify`
-    second/      the tables read by other code, to compare: `icf verify --second-reader`
+    second_reader/  the tables read by other code, to compare: `icf verify --second-reader`
     rewrite/     the tables into the image, with nothing else changed
     link/        `icf link`: understand a link command, run it, then the pass
     annotate     objects that carry what they know of their calls through any link

@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     with open_with_debug(args.image, args.debug_file, args.debug_root, needs_code=True) as image:
         if args.second_reader:
-            from linkpass.second.check import verify_again  # imports pyelftools
+            from linkpass.second_reader.check import verify_again  # imports pyelftools
 
             tables = check_present(image)
             problems = verify_again(image, tables)

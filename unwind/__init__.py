@@ -8,8 +8,8 @@
     symbolize/   addresses to names, inlined functions and lines; how other tools ask and answer
     disasm/      machine code with what its calls mean
     resolve/     stacks to answers: chain finds what fits all frames, relations what a call allows, vptrs which vtable
-                 pointers count, callgraph and tailpaths what jumps leave out, explain why
-    second/      a second resolver, slow and plain, to compare with
+                 pointers count, reach and tailpaths what jumps leave out, explain why
+    second_reader/  a second resolver, slow and plain, to compare with
     readers/     stack formats to samples
     writers/     answers to text and JSON
     target/      opens an image, a module list or a process, and joins all of the above

@@ -39,7 +39,7 @@ from unwind.writers.text import TextWriter
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from unwind.second.resolver import SecondResolver
+    from unwind.second_reader.resolver import SecondResolver
 
 _Resolved = tuple[Stack, Answers, Facts | None]
 _Write = Callable[[Stack, Answers, Facts | None], str]
@@ -155,7 +155,7 @@ def _open(args: Namespace) -> AbstractContextManager[tuple[Resolver, Frames]]:
 
 
 def _second(first: Resolver) -> SecondResolver:
-    from unwind.second.resolver import SecondResolver  # imports networkx
+    from unwind.second_reader.resolver import SecondResolver  # imports networkx
 
     return SecondResolver(first.process)
 

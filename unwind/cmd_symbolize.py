@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from unwind.symbolize.data import DataSymbols
-    from unwind.symbolize.writers import Writer
+    from unwind.symbolize.protocols import Writer
     from unwind.target.live_symbolizer import LiveFrame, LiveSymbolizer
 
 _PIECE_BYTES, _TOGETHER_BYTES = 1 << 16, 1 << 19

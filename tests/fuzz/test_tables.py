@@ -32,7 +32,7 @@ from icf.tables.annotation import Function, Operand, encode_annotation, parse_an
 from icf.tables.dcall import Dialect, DirectCalls, encode_dcall, parse_dcall
 from icf.tables.icftable import IcfTable, encode_icf, parse_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall, parse_vcall
-from linkpass.second.tables import read_dcall, read_icf, read_vcall
+from linkpass.second_reader.tables import read_dcall, read_icf, read_vcall
 
 MUTATION_COUNT = 10_000
 REPORTS = Path(__file__).parents[2] / "testdata" / "icf-reports"

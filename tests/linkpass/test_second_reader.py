@@ -14,8 +14,8 @@ from icf.tables.dcall import DirectCalls, encode_dcall, parse_dcall
 from icf.tables.load import load_tables
 from icf.tables.vcall import VirtualCalls, encode_vcall
 from linkpass.pipeline import Options, run_pass
-from linkpass.second.check import verify_again
-from linkpass.second.tables import read_dcall, read_vcall
+from linkpass.second_reader.check import verify_again
+from linkpass.second_reader.tables import read_dcall, read_vcall
 from tests.e2e.program import icf
 
 SHOP = Path(__file__).resolve().parents[2] / "testdata" / "shop"

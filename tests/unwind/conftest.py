@@ -8,7 +8,7 @@ import pytest
 
 from tests.unwind.support import assert_same
 from unwind.resolve.resolver import Answers, Resolver
-from unwind.second.resolver import SecondResolver
+from unwind.second_reader.resolver import SecondResolver
 
 
 @pytest.fixture(autouse=True)

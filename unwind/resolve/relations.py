@@ -38,7 +38,7 @@ from icf.model import ANY_POINTER, Evidence
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body
 from unwind.resolve import reasons
-from unwind.resolve.callgraph import CallGraph
+from unwind.resolve.reach import CallGraph
 from unwind.resolve.reasons import Reason
 from unwind.resolve.vptrs import destructors
 

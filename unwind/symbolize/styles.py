@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from unwind.symbolize.many import Bulk, Style
+    from unwind.symbolize.protocols import Found
     from unwind.symbolize.requests import Request
     from unwind.symbolize.symbolizer import Frames, Symbolizer
-    from unwind.symbolize.writers import Found
 
 _SHOWN = 4
 _KEPT_NAMES = 1 << 16

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from unwind.symbolize.many import Bulk, Style
+    from unwind.symbolize.protocols import Found
     from unwind.symbolize.requests import Request
     from unwind.symbolize.symbolizer import Frames, Symbolizer
-    from unwind.symbolize.writers import Found
 
 _NO_FRAME = (
     '{"Column":0,"Discriminator":0,"FileName":"","FunctionName":"","Line":0,"StartAddress":"","StartFileName":"",'

@@ -1,4 +1,4 @@
-"""What `icf symbolize` writes, and what writes it, as types: for checkers, nothing imports this when it runs."""
+"""What the styles of `icf symbolize` have in common, as protocols: what they write, and how they are asked to."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.moved import SPECIAL, Moves
 from unwind.resolve.places import Place, Places
 from unwind.resolve.reasons import Reason, ReasonCode
-from unwind.second.pairs import Callee, Pairs
-from unwind.second.reach import Functions
+from unwind.second_reader.pairs import Callee, Pairs
+from unwind.second_reader.reach import Functions
 
 _REASON = Reason(ReasonCode.SEVERAL_CALLERS, "the second reader finds no fewer")
 

@@ -16,7 +16,7 @@ from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.tables.load import Tables
 from icf.tables.place import file_with_tables
-from linkpass.second.tables import Call, FoldClass, Icf, VirtualCall, read_dcall, read_icf, read_vcall
+from linkpass.second_reader.tables import Call, FoldClass, Icf, VirtualCall, read_dcall, read_icf, read_vcall
 
 _LOCAL, _NAMELESS, _FRAGMENT = 8, 32, 4  # flags of members; of classes
 _DIE_TAGS = ("DW_TAG_subprogram", "DW_TAG_entry_point", "DW_TAG_inlined_subroutine")

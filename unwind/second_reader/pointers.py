@@ -19,7 +19,7 @@ from typing import NamedTuple
 from icf.model import Vtable
 from unwind.callgraph.jumps import STORED, UNLISTED, Graph, Slot
 from unwind.program.program import Body
-from unwind.second.reach import Jumps
+from unwind.second_reader.reach import Jumps
 
 
 class By(NamedTuple):

@@ -9,7 +9,7 @@ from icf.model import Verdict
 from tests.unwind.support import assert_same, pc, ret, start
 from tests.unwind.worlds import World, worlds
 from unwind.resolve.resolver import Resolver
-from unwind.second.resolver import SecondResolver
+from unwind.second_reader.resolver import SecondResolver
 
 
 @settings(max_examples=600, deadline=None)

@@ -20,8 +20,8 @@ from icf.model import ANY_POINTER
 from unwind.callgraph.jumps import Graph
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body
-from unwind.second.pointers import Pointers
-from unwind.second.reach import Functions, Jumps
+from unwind.second_reader.pointers import Pointers
+from unwind.second_reader.reach import Functions, Jumps
 
 _DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of a function without linkage name: ~T
 
