@@ -31,6 +31,7 @@ SHARED = (
     "icf.code.x86_64_opcodes",
     "icf.dwarf._attributes",
     "icf.dwarf._forms",
+    "icf.dwarf._line_errors",
     "icf.dwarf._rows",
     "icf.dwarf._walk",
     "icf.dwarf.columns",

@@ -17,12 +17,12 @@ if cython.compiled:
     from cython.cimports.icf._bytes import word
     from cython.cimports.icf._types import Bytes, i64
     from cython.cimports.icf.code import operations as op
-    from cython.cimports.icf.code._emit import kill, put, signed
+    from cython.cimports.icf.code._emit import bit, kill, put, signed
 else:
     from icf._bytes import word
     from icf._types import Bytes, i64
     from icf.code import operations as op
-    from icf.code._emit import kill, put, signed
+    from icf.code._emit import bit, kill, put, signed
 
 
 @cython.ccall
@@ -90,16 +90,6 @@ def decode(
             first_row[f] = count
         result[0] = f
     return 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def bit(register: i64) -> i64:
-    """Return the bit of a register, of which 31 is the stack pointer."""
-    one: i64 = 1
-    return one << register
 
 
 @cython.cfunc

@@ -21,3 +21,8 @@ cdef inline i64 signed(i64 value, i64 bits) noexcept nogil:
     sign = 1
     sign <<= bits - 1
     return (value ^ sign) - sign
+
+cdef inline i64 bit(i64 register) noexcept nogil:
+    cdef i64 one
+    one = 1
+    return one << register

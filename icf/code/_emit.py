@@ -36,3 +36,11 @@ def signed(value: i64, bits: i64) -> i64:
     sign: i64 = 1
     sign <<= bits - 1
     return (value ^ sign) - sign
+
+
+@cython.inline
+@cython.exceptval(check=False)
+def bit(register: i64) -> i64:
+    """Return the bit of a register in a mask."""
+    one: i64 = 1
+    return one << register

@@ -35,6 +35,7 @@ if cython.compiled:
     from cython.cimports.icf._bytes import MASK, as_u64
     from cython.cimports.icf._types import i64, u64
     from cython.cimports.icf.code import operations as op
+    from cython.cimports.icf.code._emit import bit
     from cython.cimports.icf.code._paths import (
         ADDED,
         FROM_TABLE,
@@ -55,6 +56,7 @@ else:
     from icf._bytes import MASK, as_u64
     from icf._types import i64, u64
     from icf.code import operations as op
+    from icf.code._emit import bit
     from icf.code._paths import (
         ADDED,
         FROM_TABLE,
@@ -556,16 +558,6 @@ def add_scaled(
         code |= op.SIGNED_ENTRY << 8
     set_result(origin, offset, a, NODE + row, offset[0, b])
     return note(nodes, row, code, table, 0)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def bit(register: i64) -> i64:
-    """Return the bit of a register."""
-    one: i64 = 1
-    return one << register
 
 
 @cython.cfunc

@@ -26,11 +26,13 @@ if cython.compiled:
     from cython.cimports.icf._types import Bytes, u64
     from cython.cimports.icf.dwarf import line_columns as col
     from cython.cimports.icf.dwarf import line_opcodes as op
+    from cython.cimports.icf.dwarf._line_errors import fail
 else:
     from icf._bytes import MASK, leb, sign_extended, uleb, word
     from icf._types import Bytes, u64
     from icf.dwarf import line_columns as col
     from icf.dwarf import line_opcodes as op
+    from icf.dwarf._line_errors import fail
 
 
 @cython.ccall
@@ -89,16 +91,6 @@ def run_programs(
             units[unit, col.END_OF_DEFINED] = state[col.S_DEFINED]
             unit += 1
     return state[col.S_ROWS]
-
-
-@cython.cfunc
-@cython.nogil
-def fail(units: u64[:, ::1], unit: cython.size_t, error: u64, at: u64, value: u64) -> cython.int:
-    """Store why a program cannot be run."""
-    units[unit, col.ERROR] = error
-    units[unit, col.ERROR_AT] = at
-    units[unit, col.ERROR_VALUE] = value
-    return 0
 
 
 @cython.cfunc

@@ -28,10 +28,12 @@ if cython.compiled:
     from cython.cimports.icf._bytes import MASK, uleb, word
     from cython.cimports.icf._types import Bytes, u64
     from cython.cimports.icf.dwarf import line_columns as col
+    from cython.cimports.icf.dwarf._line_errors import fail
 else:
     from icf._bytes import MASK, uleb, word
     from icf._types import Bytes, u64
     from icf.dwarf import line_columns as col
+    from icf.dwarf._line_errors import fail
 
 
 @cython.ccall
@@ -372,13 +374,3 @@ def fail_leb(
     if pos == end + 1:
         return fail(units, unit, col.ERR_FIELD, end, 0)
     return fail(units, unit, col.ERR_ULEB, start, 0)
-
-
-@cython.cfunc
-@cython.nogil
-def fail(units: u64[:, ::1], unit: cython.size_t, error: u64, at: u64, value: u64) -> cython.int:
-    """Store why a unit cannot be read."""
-    units[unit, col.ERROR] = error
-    units[unit, col.ERROR_AT] = at
-    units[unit, col.ERROR_VALUE] = value
-    return 0
