@@ -66,6 +66,11 @@ class FileBytes:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
         except OSError as error:
             raise IcfError(f"{path}: {error.strerror}") from error
+        return cls.of_descriptor(fd, path)
+
+    @classmethod
+    def of_descriptor(cls, fd: int, path: str) -> Self:
+        """The file of a descriptor, which is ours from here on; `path` is for messages."""
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):

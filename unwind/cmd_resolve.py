@@ -14,8 +14,8 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
@@ -25,7 +25,8 @@ from icf.errors import IcfError
 from icf.model import Verdict
 from icf.printable import say
 from unwind.options import add_cache_options
-from unwind.readers.pcs import LINE_LIMIT, read_pcs
+from unwind.readers.pcs import read_pcs
+from unwind.readers.source import Source
 from unwind.resolve.answer import Facts
 from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolver import Answers, Resolver
@@ -103,13 +104,13 @@ def run(args: Namespace) -> int:
         resolver = _second(first) if args.second_reader else first
         write = _writer(args, frames)
         facts = _explainer(first) if args.explain else lambda stack, answers: None
-        with _opened(args.stacks) as lines:
-            progress = _Progress(lines)
+        with Source.open(args.stacks) as source:
+            progress = _Progress(source.stream)
             seen_count, is_any_known = 0, False
-            more_waits = _more_waits(lines)
+            more_waits = _more_waits(source.stream)
             resolved: list[_Resolved] = []
             try:
-                for stack in read_pcs(iter(partial(lines.readline, LINE_LIMIT), b""), args.stacks):
+                for stack in read_pcs(source.lines(), source.path):
                     if args.no_vptr and stack.vptrs:
                         stack = replace(stack, vptrs=())
                     answers = resolver.resolve(stack.addresses, stack.vptrs, stack.exact)
@@ -170,15 +171,6 @@ def _writer(args: Namespace, frames: Frames) -> _Write:
     if args.out == "json":
         return JsonWriter(frames.of, with_modules=args.exe is None).line
     return TextWriter(frames.of).block
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
-    if path == "-":
-        yield sys.stdin.buffer
-        return
-    with open(path, "rb") as file:
-        yield file
 
 
 def _more_waits(lines: BinaryIO) -> Callable[[], bool]:

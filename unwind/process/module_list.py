@@ -18,6 +18,7 @@ The list is written where the process ran; the images may be elsewhere now. A pa
 another build, is looked for in this order, R being each `--module-root` and then each `--debug-root`:
 
     R/.build-id/ab/cdef        where the build id is abcdef
+    R/.build-id/ab/cdef/elf    the same, as perf keeps it in ~/.debug
     R/usr/lib/libx.so          the path below R, as in a copy of the file system
     R/libx.so
 
@@ -164,7 +165,7 @@ def find_images(
     placed: list[Placed] = []
     missing: list[str] = []
     for module in modules:
-        image, problem = _find(module, roots)
+        image, problem = find_image(module.path, module.build_id, roots)
         if image is not None:
             opened.enter_context(image)
             exports = ImageExports(image)
@@ -172,7 +173,7 @@ def find_images(
             placed += [_place(each, image.path, None, image.span, exports) for each in at]
             if not at:
                 missing.append(f"{image.path}: no segment of it is mapped as {module.path} is")
-        elif (cache := _kept(module, cache_dir)) is not None:
+        elif (cache := kept_cache(module.build_id, cache_dir)) is not None:
             facts = KeptFacts(cache)
             at = _loaded(module, ())
             placed += [_place(each, "", cache, facts.span, facts.exports) for each in at]
@@ -216,52 +217,56 @@ def _place(module: LoadedModule, found: str, cache: SymCache | None, span: tuple
     return Placed(module.path, found, cache, exports, bias, low + bias, high + bias)
 
 
-def _kept(module: LoadedModule, cache_dir: str | None) -> SymCache | None:
-    """The symcache that is kept of that build."""
-    if not module.build_id:
+def kept_cache(build_id: bytes, cache_dir: str | None) -> SymCache | None:
+    """Return the symcache that is kept of a build, if there is one that resolves stacks."""
+    if not build_id:
         return None
     try:
-        cache = open_by_build_id(module.build_id, cache_dir=cache_dir)
+        cache = open_by_build_id(build_id, cache_dir=cache_dir)
     except IcfError:
         return None
     return cache if has_program(cache) else None
 
 
-def _find(module: LoadedModule, roots: Sequence[str]) -> tuple[Image | None, str]:
-    """The image of a module; or why there is none."""
-    problem = f"{module.path}: no such file"
-    for path in _candidates(module, roots):
-        if not os.path.isfile(path):
+def find_image(path: str, build_id: bytes, roots: Sequence[str]) -> tuple[Image | None, str]:
+    """Return the image that a recording or a list names, or why there is none; `build_id` is empty if not known.
+
+    `roots` are searched in the order that the module's docstring says.
+    """
+    problem = f"{path}: no such file"
+    for candidate in _candidates(path, build_id, roots):
+        if not os.path.isfile(candidate):
             continue
         try:
-            image = Image.open(path)
+            image = Image.open(candidate)
         except IcfError as error:
             problem = str(error)
             continue
-        wrong = _mismatch(module, image)
+        wrong = _mismatch(build_id, image)
         if not wrong:
             return image, ""
-        problem = f"{path}: {wrong}"
+        problem = f"{candidate}: {wrong}"
         image.close()
     return None, problem
 
 
-def _candidates(module: LoadedModule, roots: Sequence[str]) -> Iterator[str]:
-    yield module.path
-    digits = module.build_id.hex()
+def _candidates(path: str, build_id: bytes, roots: Sequence[str]) -> Iterator[str]:
+    yield path
+    digits = build_id.hex()
     for root in roots:
         if digits:
             yield os.path.join(root, ".build-id", digits[:2], digits[2:])
-        yield os.path.join(root, module.path.lstrip("/"))
-        yield os.path.join(root, os.path.basename(module.path))
+            yield os.path.join(root, ".build-id", digits[:2], digits[2:], "elf")  # perf's ~/.debug
+        yield os.path.join(root, path.lstrip("/"))
+        yield os.path.join(root, os.path.basename(path))
 
 
-def _mismatch(module: LoadedModule, image: Image) -> str:
-    """Why an image is not that module; empty if it may be."""
+def _mismatch(build_id: bytes, image: Image) -> str:
+    """Return why an image is not of that build; empty if it may be."""
     if image.is_debug_file:
         return "is a separate debug file, without code"
     found = image.build_id
     # perf fills build ids up to 20 bytes with zeros
-    if module.build_id and not (found and module.build_id.startswith(found) and not any(module.build_id[len(found) :])):
-        return f"has build id {found.hex() or 'none'}, not {module.build_id.hex()}"
+    if build_id and not (found and build_id.startswith(found) and not any(build_id[len(found) :])):
+        return f"has build id {found.hex() or 'none'}, not {build_id.hex()}"
     return ""

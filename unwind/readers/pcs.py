@@ -15,28 +15,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from icf.errors import FormatError
+from unwind.readers.source import LineError
 from unwind.samples.stack import Stack
 
 _ADDRESS = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
 _WEIGHT = re.compile(rb"x[0-9]{1,18}")
-LINE_LIMIT = 1 << 24  # bytes of a line to read before it is refused: a million frames
+_FRAME = re.compile(rb"\?|(?:0[xX])?[0-9a-fA-F]{1,16}!?(?:@vptr=(?:0[xX])?[0-9a-fA-F]+)?!?")
+_LAST = re.compile(_FRAME.pattern + rb"|" + _WEIGHT.pattern)
 _KEPT_TOKENS = 1 << 20  # distinct addresses whose value is remembered, before they are forgotten
 
 
-class LineError(FormatError):
-    """A line that is not a stack; `offset` is its number, counted from 1."""
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.offset}: {self.problem}"
+def recognizes(head: bytes) -> bool:
+    """Return whether the first line that holds something is a stack."""
+    lines = head.split(b"\n")
+    for line in lines:
+        plain = line.partition(b"#")[0].split()
+        if plain:
+            return all(_FRAME.fullmatch(token) for token in plain[:-1]) and bool(_LAST.fullmatch(plain[-1]))
+    return True
 
 
 def read_pcs(lines: Iterable[bytes], path: str) -> Iterator[Stack]:
     """The stacks of `lines`, one for each line that holds one."""
     values: dict[bytes, int | None] = {b"?": None}
     for number, line in enumerate(lines, 1):
-        if len(line) >= LINE_LIMIT:
-            raise LineError(path, "line", number, f"longer than {LINE_LIMIT - 1} bytes")
         tokens = line.split()
         if b"#" in line:
             tokens = line[: line.index(b"#")].split()

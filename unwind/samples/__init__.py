@@ -1,1 +1,1 @@
-"""Stacks as they are read: return addresses, vtable pointers, which frames a signal interrupted."""
+"""Stacks and samples as they are read, before anything is looked up."""

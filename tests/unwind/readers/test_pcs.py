@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unwind.readers.pcs import LINE_LIMIT, LineError, read_pcs
+from unwind.readers.pcs import read_pcs, recognizes
+from unwind.readers.source import LineError
 from unwind.samples.stack import Stack
 
 
@@ -88,6 +89,15 @@ def test_what_is_written_is_read(stacks: list[tuple[list[int | None], int]]) -> 
     assert read(*lines) == [Stack(tuple(addresses), weight) for addresses, weight in stacks]
 
 
-def test_a_line_without_end_is_refused() -> None:
-    with pytest.raises(LineError, match="stacks:2: longer than 16777215 bytes"):
-        list(read_pcs([b"0x1\n", b"1 " * (LINE_LIMIT // 2)], "stacks"))
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"# comment\n\n0x12 0x34! ? 401136@vptr=0x404010 x12\n", True),
+        (b"401136", True),
+        (b"main;run 12\n", False),
+        (b"x12\n", True),  # a weight without a stack: the reader says so
+        (b"", True),
+    ],
+)
+def test_stacks_are_known_by_their_first_line(head: bytes, expected: bool) -> None:
+    assert recognizes(head) is expected

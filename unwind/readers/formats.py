@@ -1,0 +1,50 @@
+"""The formats of stacks: which reader reads what, and how a format is known by its content.
+
+A reader is a file of this folder with
+
+    recognizes(head)    whether a file with these first bytes (`Source.head`) is of the format
+    read(source)        its `Recording`; raises `FormatError` for what breaks a rule of the format
+
+Formats are asked in the order of the list: those that begin with a magic number first, then text by what each line
+must look like. The format `pcs` (`unwind.readers.pcs`) has no modules, and is read apart.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Protocol
+
+from icf.errors import FormatError
+from unwind.readers.source import Source
+from unwind.samples.recording import Recording
+
+PCS = "pcs"
+READERS: dict[str, str] = {}
+"""Name of each format -> module of its reader."""
+
+
+class Reader(Protocol):
+    """A module that reads a format."""
+
+    def recognizes(self, head: bytes) -> bool: ...
+
+    def read(self, source: Source) -> Recording: ...
+
+
+def reader_of(name: str) -> Reader:
+    """Return the reader of a format."""
+    reader: Reader = import_module(READERS[name])
+    return reader
+
+
+def recognize(source: Source) -> str:
+    """Return the name of the format; `FormatError` if it is none that is known."""
+    for name in READERS:
+        if reader_of(name).recognizes(source.head):
+            return name
+    from unwind.readers.pcs import recognizes
+
+    if recognizes(source.head):
+        return PCS
+    names = ", ".join([*READERS, PCS])
+    raise FormatError(source.path, "file header", 0, f"is in no format of stacks that icf knows: {names}")
