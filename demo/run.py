@@ -43,7 +43,7 @@ def main() -> int:
     today = [symbolized(program.image, stack) for stack in program.stacks]
     wrong_today = show(program, today)
 
-    title("The pass writes who calls whom into the program")
+    title("The pass writes which function calls which into the program")
     print(run(["icf", "pass", "shop"]), end="")
     excerpt(run(["icf", "dump", "shop"]), 24)
 

@@ -110,7 +110,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _look(self, ahead: cython.int) -> cython.int:
-        """The byte at hand, or one after it; 0 at the end, and once the name is refused: that ends all loops."""
+        """Read the byte at hand, or one after it; 0 at the end, and once the name is refused: that ends all loops."""
         at: cython.size_t = self.pos + ahead
         if at >= self.length or self.bad != 0:
             return 0
@@ -133,7 +133,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _digits(self) -> u64:
-        """A decimal number, or nothing."""
+        """Read a decimal number, or nothing."""
         value: u64 = 0
         byte: cython.int = self._look(0)
         while ord("0") <= byte <= ord("9"):
@@ -146,7 +146,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _number(self) -> u64:
-        """A number that may be negative."""
+        """Read a number that may be negative."""
         if self._look(0) == ord("n"):
             self.pos += 1
         self._digits()
@@ -154,7 +154,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _index(self) -> u64:
-        """The number of a reference: nothing is 0, else one more than what base 36 says; up to `_`."""
+        """Read the number of a reference: nothing is 0, else one more than what base 36 says; up to `_`."""
         value: u64 = 0
         byte: cython.int = self._look(0)
         if byte == ord("_"):
@@ -188,7 +188,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _discriminator(self) -> u64:
-        """What tells local entities of one name apart."""
+        """Read what tells local entities of one name apart."""
         if self._look(0) == ord("_"):
             if self._look(1) == ord("_"):
                 self.pos += 2
@@ -201,7 +201,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _substitution(self) -> u64:
-        """`S_`, `S0_`: a part that came before; `Sa` and the like. `St` is read by others."""
+        """Read `S_`, `S0_`: a part that came before; `Sa` and the like. The caller reads `St`."""
         part: u64
         number: u64
         byte: cython.int
@@ -226,7 +226,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _template_param(self) -> u64:
-        """`T_`, `T0_`, `TL0__`: an argument of the template."""
+        """Read `T_`, `T0_`, `TL0__`: an argument of the template."""
         part: u64
         number: u64
         self.pos += 1
@@ -257,7 +257,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _template_args(self, is_named: cython.bint) -> u64:
-        """`I ... E`; with `is_named` these are what `T_` means from now on."""
+        """Read `I ... E`; with `is_named` these are the arguments that `T_` means from now on."""
         part: u64
         total: u64
         byte: cython.int
@@ -328,7 +328,10 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _param_declaration(self) -> u64:
-        """`Ty`, `Tn TYPE`, `Tt ... E`, `Tp`: a parameter of a template, in a lambda or a template template argument."""
+        """Read `Ty`, `Tn TYPE`, `Tt ...
+
+        E`, `Tp`: a parameter of a template, in a lambda or a template template argument.
+        """
         following: cython.int = self._look(1)
         total: u64
         self.pos += 2
@@ -360,7 +363,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _literal(self) -> u64:
-        """`L TYPE VALUE E`, `L _Z ENCODING E`."""
+        """Read `L TYPE VALUE E`, `L _Z ENCODING E`."""
         part: u64
         byte: cython.int
         start: cython.size_t
@@ -382,7 +385,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _encoding(self) -> u64:
-        """A function, its parameters and all that is in them; or data."""
+        """Read a function, its parameters and all that is in them; or data."""
         part: u64
         total: u64
         byte: cython.int
@@ -427,7 +430,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _call_offset(self) -> u64:
-        """How far a thunk adjusts `this`."""
+        """Read how far a thunk adjusts `this`."""
         byte: cython.int = self._look(0)
         self.pos += 1
         if byte != ord("h") and byte != ord("v"):
@@ -443,7 +446,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _special_name(self) -> u64:
-        """Vtables, type information, thunks, guards."""
+        """Read vtables, type information, thunks, guards."""
         first: cython.int = self._look(0)
         byte: cython.int = self._look(1)
         total: u64
@@ -601,7 +604,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _unnamed(self) -> u64:
-        """`Ut_`, `Ul TYPES E_`, `Ub_`: a type without a name, a lambda, a block."""
+        """Read `Ut_`, `Ul TYPES E_`, `Ub_`: a type without a name, a lambda, a block."""
         kind: cython.int = self._look(1)
         part: u64
         total: u64
@@ -695,7 +698,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _type(self, takes_args: cython.bint) -> u64:
-        """A type. All but the plain ones are parts that a reference can mean."""
+        """Read a type. All but the plain ones are parts that a reference can mean."""
         part: u64
         byte: cython.int
         following: cython.int
@@ -865,7 +868,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _expanded(self, part: u64) -> u64:
-        """A pattern as often as the longest pack has elements, and once the packs that are in it."""
+        """Read a pattern as often as the longest pack has elements, and once the packs that are in it."""
         size: u64 = part & SIZE_MASK
         packed: u64 = self.packed
         count: u64
@@ -1044,7 +1047,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _base_name(self) -> u64:
-        """The last part of a name that is not resolved: a name, `on` and an operator, `dn` and a type."""
+        """Read the last part of a name that is not resolved: a name, `on` and an operator, `dn` and a type."""
         first: cython.int = self._look(0)
         second: cython.int = self._look(1)
         total: u64
@@ -1087,7 +1090,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _unresolved_name(self) -> u64:
-        """`sr TYPE NAME`, `srN TYPE NAMES E NAME`, `sr NAMES E NAME`, or a plain one."""
+        """Read `sr TYPE NAME`, `srN TYPE NAMES E NAME`, `sr NAMES E NAME`, or a plain name."""
         total: u64
         if self._look(0) == ord("g") and self._look(1) == ord("s"):
             self.pos += 2

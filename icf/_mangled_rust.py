@@ -59,7 +59,7 @@ class RustMeasure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _look(self) -> cython.int:
-        """The byte at hand; 0 at the end, and once the name is refused: that ends all loops."""
+        """Read the byte at hand; 0 at the end, and once the name is refused: that ends all loops."""
         if self.pos >= self.length or self.bad != 0:
             return 0
         return self.text[self.pos]
@@ -79,7 +79,7 @@ class RustMeasure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _base62(self) -> u64:
-        """`_` is 0, `0_` is 1."""
+        """Read a number in base 62: `_` is 0, `0_` is 1."""
         value: u64 = 0
         byte: cython.int = self._look()
         digit: u64
@@ -105,7 +105,7 @@ class RustMeasure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _optional(self, mark: cython.int) -> u64:
-        """A number after a letter, if that is there."""
+        """Read a number after a letter, if that is there."""
         if self._look() == mark:
             self.pos += 1
             return self._base62() + 1
@@ -282,7 +282,7 @@ class RustMeasure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _lifetimes(self) -> u64:
-        """`G` and how many lifetimes a type binds: each is written."""
+        """Read `G` and how many lifetimes a type binds: each is written."""
         count: u64 = self._optional(ord("G"))
         if count > self.length:  # the demangler refuses more than can be used
             return self._fail(NOT_KNOWN)

@@ -32,7 +32,8 @@ _VARIANTS = {"C": "12345", "D": "1245"}
 
 
 def same_function(first: str, second: str) -> bool:
-    """Whether two linkage names are variants of one constructor or destructor, or gcc's local alias and its function.
+    """Return whether two linkage names are one constructor's or destructor's, or a function's and its gcc local
+    alias's.
 
     >>> same_function("_ZN3FooC1Ev", "_ZN3FooC2Ev"), same_function("_Z5fooC1v", "_Z5fooC2v")
     (True, False)
@@ -54,7 +55,7 @@ def same_function(first: str, second: str) -> bool:
 
 
 def _unified(name: str, places: list[int], *, keep: bool = False) -> str:
-    """The name with 4 and 5 replaced by 2 at `places`, so that it demangles."""
+    """Return the name with 4 and 5 replaced by 2 at `places`, so that it demangles."""
     chars = list(name)
     for at in places:
         if chars[at] in "45":
@@ -63,7 +64,7 @@ def _unified(name: str, places: list[int], *, keep: bool = False) -> str:
 
 
 def is_abstract(linkage: str) -> bool:
-    """Whether a linkage name is gcc's for a constructor or destructor as such: C4, D4.
+    """Return whether a linkage name is gcc's for a constructor or destructor as such: C4, D4.
 
     Its code is named C1 or C2; a DIE with code that has only this name describes a clone (foo.constprop.0).
 
@@ -81,7 +82,7 @@ def is_abstract(linkage: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def kin(name: str) -> str:
-    """What all variants and clones of a function have in common: only names of one kin can be one function.
+    """Return what all variants and clones of a function have in common: only names of one kin can be one function.
 
     Classes have thousands of members, so names are compared within a kin and not each with each.
 
@@ -93,12 +94,12 @@ def kin(name: str) -> str:
 
 
 def is_clone(symbol: str) -> bool:
-    """Whether a compiler made the function from another: foo.isra.0, foo.constprop.0, foo.part.0."""
+    """Return whether a compiler made the function from another: foo.isra.0, foo.constprop.0, foo.part.0."""
     return base_name(symbol) != symbol and not is_cold_part(symbol)
 
 
 def base_name(symbol: str) -> str:
-    """The linkage name without what a compiler appended: foo.cold, foo.constprop.0, foo.llvm.123.
+    """Return the linkage name without what a compiler appended: foo.cold, foo.constprop.0, foo.llvm.123.
 
     >>> base_name("_Z3foov.isra.0.cold"), base_name("_GLOBAL__sub_I_a.pb.cc")
     ('_Z3foov', '_GLOBAL__sub_I_a.pb.cc')
@@ -108,7 +109,7 @@ def base_name(symbol: str) -> str:
 
 
 def function_name(symbol: str) -> str:
-    """The linkage name of the function that a symbol is a part or a clone of.
+    """Return the linkage name of the function that a symbol is a part or a clone of.
 
     What tells local functions of one name apart stays: `init` of two files is init.llvm.1 and init.llvm.2.
 
@@ -119,5 +120,5 @@ def function_name(symbol: str) -> str:
 
 
 def is_cold_part(symbol: str) -> bool:
-    """Whether the symbol names the outlined part of a function, which is entered by jumps."""
+    """Return whether the symbol names the outlined part of a function, which is entered by jumps."""
     return _COLD.search(symbol, 1) is not None

@@ -56,7 +56,7 @@ VERBS: dict[str, Verb] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command `icf`; without `argv` it is this process, which ends with it."""
+    """Run the command `icf`; without `argv` it is this process, which ends with it."""
     if argv is None:
         _end(main([*_implied(sys.argv[0]), *_own_arguments()]))
     args = list(argv)
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def linkpass_main(argv: Sequence[str] | None = None) -> int:
-    """The command `linkpass`: the same as `icf pass`."""
+    """Run the command `linkpass`: the same as `icf pass`."""
     if argv is None:
         _end(linkpass_main(_own_arguments()))
     args = list(argv)
@@ -85,7 +85,7 @@ def linkpass_main(argv: Sequence[str] | None = None) -> int:
 
 
 def _implied(program: str) -> list[str]:
-    """The verb and its options, if the program goes by a name that other programs look for, through a link to it."""
+    """Return the command and options that the program's own name stands for, as `addr2line` does; empty for `icf`."""
     name = program.rpartition("/")[2]
     if "addr2line" in name:  # also llvm-addr2line, x86_64-linux-gnu-addr2line
         return ["symbolize", "--style", "gnu"]
@@ -93,7 +93,10 @@ def _implied(program: str) -> list[str]:
 
 
 def _own_arguments() -> list[str]:
-    """The arguments of this process, made ready: a request to end runs what cleans up, any name can be printed."""
+    """Return the arguments of this process.
+
+    From here on SIGTERM runs the clean-up, and any file name can be printed.
+    """
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     _open_streams()

@@ -196,7 +196,7 @@ def _vtables(tables: Tables, names: _Names) -> Iterator[_Json]:
 
 
 def _symbols_at(image: Image, vaddrs: set[int]) -> dict[int, str]:
-    """The first symbol that is called like a vtable at each address."""
+    """Return the first symbol that is called like a vtable at each address."""
     import numpy as np
 
     from icf.vtables.layout import are_vtable_names
@@ -246,7 +246,7 @@ def _die(die: int) -> str | None:
 
 
 def _json_text(document: _Json) -> Iterator[str]:
-    """The document with a record a line: `json` indents in Python, four times slower and ten lines a record."""
+    """Yield the document with a record a line: `json` indents in Python, four times slower and ten lines a record."""
     separator = "{"
     for key, value in document.items():
         yield f"{separator}\n{json.dumps(key)}: "
@@ -357,7 +357,7 @@ def _text_address_taken(records: list[_Json]) -> Iterator[str]:
 
 
 def _width(names: list[str]) -> int:
-    """The column width for `names`; a few very long ones do not push the rest out of sight."""
+    """Return the column width for `names`; a few very long ones do not push the rest out of sight."""
     return min(max(map(len, names), default=0), _NAME_WIDTH_MAX)
 
 

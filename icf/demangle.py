@@ -43,7 +43,7 @@ _HASH_START, _HASH_DIGITS = "17h", 16  # the last part of a Rust legacy name: as
 
 
 def demangle(name: str) -> str:
-    """The source form of a linkage name, or `name` itself where it has none.
+    """Return the source form of a linkage name, or `name` itself where it has none.
 
     >>> demangle("_ZN3fir4tapsEi"), demangle("_RNvCs1234_3fir4taps"), demangle("main")
     ('fir::taps(int)', 'fir::taps', 'main')
@@ -63,14 +63,14 @@ _known: dict[str, str] = {}
 
 
 def _is_harmless(name: str) -> bool:
-    """Whether a name is too short to stand for much, or to be deep."""
+    """Return whether a name is too short to stand for much, or to be deep."""
     if name[0] == "$" or len(name) > _SHORT and (len(name) > _LONGER or name.count("_") > _FEW_REFERENCES):
         return False
     return len(name) <= _SHORTEST or name.count("Dp") + name.count("sp") < _FEW_PACKS
 
 
 def _demangle_measured(name: str, demangler: Callable[[str], str]) -> str:
-    """What `demangler` makes of a long name; the name itself where that might take the stack or the memory."""
+    """Return what `demangler` makes of a long name; the name itself where that might take the stack or the memory."""
     if name[0] == "$":
         if _swift_bytes(name) > _TEXT_LIMIT:
             return name
@@ -114,7 +114,7 @@ def _swift_bytes(name: str) -> int:
 
 
 def _has_room(size_bytes: int) -> bool:
-    """Whether there is memory: the demanglers end the process where there is none."""
+    """Return whether there is memory: the demanglers end the process where there is none."""
     if size_bytes < _PROBED_BYTES:
         return True
     try:
@@ -125,7 +125,7 @@ def _has_room(size_bytes: int) -> bool:
 
 
 def _in_large_stack(name: str, demangler: Callable[[str], str]) -> str:
-    """What `demangler` makes of a name, asked in a thread whose stack is large; the name if there can be none."""
+    """Return the demangled name, computed in a thread with a large stack; the name itself if no thread can start."""
     import threading
 
     found: list[str] = []
@@ -177,7 +177,7 @@ def _demangle_rust_legacy_or_swift(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """The name of a function as its declaration has it: without scopes, parameters and what it returns.
+    """Return the name of a function as its declaration has it: without scopes, parameters and what it returns.
 
     >>> short_name("_ZN3fir6Filter4tapsEi"), short_name("_ZN3firlsIiEERSoS1_T_"), short_name("main")
     ('taps', 'operator<<<int>', 'main')
@@ -207,7 +207,7 @@ def short_name(name: str) -> str:
 
 
 def _closing(text: str, at: int) -> int:
-    """Behind the bracket that closes the one at `at`."""
+    """Return the position after the bracket that closes the one at `at`."""
     depth = 0
     for end in range(at, len(text)):
         depth += (text[end] == "(") - (text[end] == ")")

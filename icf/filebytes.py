@@ -70,7 +70,7 @@ class FileBytes:
 
     @classmethod
     def of_descriptor(cls, fd: int, path: str) -> Self:
-        """The file of a descriptor, which is ours from here on; `path` is for messages."""
+        """Return the file of a descriptor, which is ours from here on; `path` is for messages."""
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
@@ -95,13 +95,13 @@ class FileBytes:
             os.close(fd)
 
     def fileno(self) -> int:
-        """The descriptor of the file, which may no longer be the one at the path."""
+        """Return the descriptor of the file, which may no longer be the one at the path."""
         if self._fd < 0:
             raise ValueError(f"{self.path}: the file is closed")
         return self._fd
 
     def __getitem__(self, part: slice) -> memoryview:
-        """The bytes of a slice, read now if they were not read before."""
+        """Return the bytes of a slice, read now if they were not read before."""
         start, end, step = part.indices(self._size_bytes)
         if step != 1:
             raise ValueError("a slice of a file has no step")
@@ -111,13 +111,13 @@ class FileBytes:
         return self._bytes[start:end]
 
     def private_copy(self, start: int, end: int) -> memoryview:
-        """A writable copy of these bytes, read from the file for this alone."""
+        """Return a writable copy of these bytes, read from the file for this alone."""
         copy = memoryview(mmap.mmap(-1, max(end - start, 1), flags=_FLAGS))[: end - start]
         self._read_data(copy, start)
         return copy
 
     def pieces(self, size_bytes: int) -> Iterator[memoryview]:
-        """The file from its beginning in pieces, none of which stays in memory when the next one is asked for."""
+        """Yield the file from its beginning in pieces, none of which stays in memory when the next one is asked for."""
         room = memoryview(bytearray(min(size_bytes, self._size_bytes)))
         for start in range(0, self._size_bytes, size_bytes):
             piece = room[: self._size_bytes - start]
@@ -125,7 +125,7 @@ class FileBytes:
             yield piece
 
     def having(self, blocks: Iterable[int]) -> memoryview:
-        """The whole file, with the bytes of these blocks and of earlier slices; others may be zero.
+        """Return the whole file, with the bytes of these blocks and of earlier slices; others may be zero.
 
         A byte is in the block of its offset >> BLOCK_BITS.
         """
@@ -142,7 +142,7 @@ class FileBytes:
                 self._memory.madvise(mmap.MADV_DONTNEED, first << BLOCK_BITS, (last - first) << BLOCK_BITS)
 
     def _read(self, first: int, last: int) -> None:
-        """Have the blocks from `first` to `last`."""
+        """Load the blocks from `first` to `last`."""
         have = self._have
         if have.find(0, first, last) < 0:
             return

@@ -37,7 +37,7 @@ KERNELS = (
 
 
 def is_compiled(kernel: str) -> bool:
-    """True if importing `kernel` would load machine code."""
+    """Return whether importing `kernel` would load machine code."""
     package, *rest = kernel.split(".")
     spec = find_spec(package)  # a package within would be imported for its path
     folders = spec.submodule_search_locations if spec is not None else None
@@ -47,7 +47,7 @@ def is_compiled(kernel: str) -> bool:
 
 
 def kernel_status() -> str:
-    """What `icf --version` says about the kernels."""
+    """Return what `icf --version` says about the kernels."""
     pure = [kernel for kernel in KERNELS if not is_compiled(kernel)]
     if not pure:
         return "kernels: compiled"

@@ -40,7 +40,7 @@ class NewFile:
         self._name = os.path.join(self._directory, self._prefix + os.urandom(8).hex())
 
     def name(self) -> str:
-        """The name, given to it now if it had none."""
+        """Return the name, given to it now if it had none."""
         if not self._name:
             self._make_name()
             os.link(self.path, self._name, src_dir_fd=self.fd, follow_symlinks=True)  # with a descriptor: linkat

@@ -34,7 +34,7 @@ class Reader:
         self.end = size_bytes if end is None else min(end, size_bytes)
 
     def error(self, problem: str, offset: int | None = None) -> FormatError:
-        """The error to raise for `problem` at `offset`, or where the reader stands."""
+        """Return the error to raise for `problem` at `offset`, or where the reader stands."""
         return FormatError(self.path, self.section, self.pos if offset is None else offset, problem)
 
     @property
@@ -43,7 +43,7 @@ class Reader:
         return max(self.end - self.pos, 0)
 
     def take(self, size_bytes: int) -> memoryview:
-        """The next `size_bytes` bytes, not copied."""
+        """Return the next `size_bytes` bytes, not copied."""
         if size_bytes < 0 or size_bytes > self.end - self.pos:
             raise self.error(f"needs {size_bytes} bytes, {self.remaining} are left")
         start = self.pos
@@ -63,11 +63,11 @@ class Reader:
         return int(_U64.unpack(self.take(8))[0])
 
     def uint(self, size_bytes: int) -> int:
-        """An unsigned integer of any width."""
+        """Return an unsigned integer of any width."""
         return int.from_bytes(self.take(size_bytes), "little")
 
     def uleb(self) -> int:
-        """A ULEB128 of at most 64 bits (DWARF 5, 7.6)."""
+        """Return a ULEB128 of at most 64 bits (DWARF 5, 7.6)."""
         start, value, shift = self.pos, 0, 0
         while True:
             byte = self.u8()
@@ -82,7 +82,7 @@ class Reader:
         return value
 
     def cstring(self) -> bytes:
-        """Bytes up to a NUL, which is consumed."""
+        """Return bytes up to a NUL, which is consumed."""
         view = self._buffer[self.pos : self.end]
         step = 256
         for start in range(0, len(view), step):

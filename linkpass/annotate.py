@@ -76,7 +76,7 @@ def annotate(path: str) -> bool:
 
 
 def _functions(object_file: ObjectFile) -> dict[_Place, list[_Symbol]]:
-    """The symbols of each function; the first is one that other objects know, if there is one."""
+    """Return the symbols of each function; the first is one that other objects know, if there is one."""
     symbols = object_file.symbols
     found: dict[_Place, list[_Symbol]] = {}
     rows = object_file.functions
@@ -121,7 +121,7 @@ def _operands(
 
 
 def _is_branch(machine: Machine, code: memoryview, offset: int, kind: int) -> bool:
-    """Whether the operand at `offset` is that of a call or jump."""
+    """Return whether the operand at `offset` is that of a call or jump."""
     if machine is Machine.AARCH64:
         return kind in _A64_BRANCHES
     before = bytes(code[max(offset - 2, 0) : offset])
@@ -131,7 +131,7 @@ def _is_branch(machine: Machine, code: memoryview, offset: int, kind: int) -> bo
 
 
 def _callee(object_file: ObjectFile, symbols: dict[_Place, list[_Symbol]], row: int, addend: int) -> tuple[str, bool]:
-    """The function that a relocation means, and whether it is a local one; "" if it is none."""
+    """Return the function that a relocation means, and whether it is a local one; "" if it is none."""
     table = object_file.symbols
     section = int(table.shndx[row])
     if int(table.bind[row]) != STB_LOCAL:

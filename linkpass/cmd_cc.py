@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def objects_of(command: Sequence[str]) -> list[str]:
-    """The objects that a compile command may write; none if it does not stop after compiling."""
+    """Return the objects that a compile command may write; none if it does not stop after compiling."""
     words = expand(command[1:])
     if "-c" not in words or any(word in _NO_OBJECTS for word in words):
         return []
@@ -71,7 +71,7 @@ def objects_of(command: Sequence[str]) -> list[str]:
 
 
 def _is_new(path: str, start_ns: int) -> bool:
-    """Whether a file was written by the command that began then."""
+    """Return whether a file was written by the command that began then."""
     try:
         return os.path.isfile(path) and os.stat(path).st_mtime_ns >= start_ns
     except (OSError, ValueError):

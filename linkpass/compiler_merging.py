@@ -32,7 +32,7 @@ _LISTS = (0x06, 0x17, 0x22)  # DW_FORM_data4, sec_offset, loclistx
 
 
 def find_compilers(linked: Linked) -> list[str]:
-    """The compilers that may have merged functions of this image without a trace; keys of FLAGS."""
+    """Return the compilers that may have merged functions of this image without a trace; keys of FLAGS."""
     debug = linked.debug
     found = []
     if len(lost_functions(debug, linked.functions, linked.bare)):
@@ -52,7 +52,7 @@ def find_compilers(linked: Linked) -> list[str]:
 
 
 def merging_note(path: str, compilers: list[str]) -> list[str]:
-    """The line about it; none if there is nothing to say."""
+    """Return the line about it; none if there is nothing to say."""
     if not compilers:
         return []
     flags = ", ".join(f"{compiler} {FLAGS[compiler]}" for compiler in compilers)
@@ -67,7 +67,7 @@ def _text(debug: DebugInfo, unit: int, column: int) -> bytes:
 
 
 def _may_be_optimized(linked: Linked, table: int) -> bool:
-    """Whether the abbreviations of a unit have as many variables in lists of places as in one place, or none."""
+    """Return whether the abbreviations of a unit have as many variables in lists of places as in one place, or none."""
     abbrev = linked.image.debug.contents(".debug_abbrev")
     found = _attributes(abbrev, int(linked.debug.tables[table, 0]))
     are_lists = [form in _LISTS for attribute, form in found if attribute == _DW_AT_LOCATION]
@@ -102,7 +102,7 @@ def _attributes(abbrev: memoryview, offset: int) -> list[tuple[int, int]]:
 
 
 def _have_local_aliases(linked: Linked, crates: set[str]) -> bool:
-    """Whether a file has several local functions of one of the crates at one address."""
+    """Return whether a file has several local functions of one of the crates at one address."""
     symbols, rows = linked.image.symbols, linked.bodies.symbol_rows
     rows = rows[(symbols.bind[rows] == STB_LOCAL) & (symbols.file_rows[rows] >= 0)]
     places = np.stack([symbols.value[rows], symbols.file_rows[rows].astype(np.uint64)], axis=1)

@@ -68,7 +68,7 @@ class KeepUnique(NamedTuple):
 def find_keep_unique(
     classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls, linker: Linker
 ) -> KeepUnique:
-    """The fewest functions to keep, by what the tables know."""
+    """Return the fewest functions to keep, by what the tables know."""
     return _Planner(classes, tail_calls, calls, linker).plan()
 
 
@@ -121,7 +121,7 @@ class _Planner:
             found.unwritable.extend(symbol for symbol in kept.symbols if not _is_writable(symbol))
 
     def _staying(self, fold: FoldClass, doubtful: list[int]) -> list[int]:
-        """The members that stay together: those that cannot be named, or one."""
+        """Return the members that stay together: those that cannot be named, or one."""
         staying = [idx for idx in doubtful if not self._can_be_named(fold.members[idx])]
         if self._is_late:
             known = _kept(fold)
@@ -137,13 +137,13 @@ class _Planner:
         return member.name.startswith("_Z") and not member.name.startswith(_INTERNAL) and _ANONYMOUS not in member.name
 
     def _signature(self, class_idx: int, idx: int) -> tuple[int, ...]:
-        """The groups of what a member calls, at the places where that is known of all members."""
+        """Return the groups of what a member calls, at the places where that is known of all members."""
         if self._is_late:
             return ()
         return tuple(self._group.get(callees[idx], 0) for callees in self._callees.get(class_idx, ()))
 
     def _callees_first(self) -> list[int]:
-        """The merged classes, each after those that it calls, apart from circles."""
+        """Return the merged classes, each after those that it calls, apart from circles."""
         import networkx as nx  # takes a fifth of a second, and most passes ask for no such list
 
         merged = [idx for idx, fold in enumerate(self._classes) if fold.merged]
@@ -160,14 +160,14 @@ def _is_writable(symbol: str) -> bool:
 
 
 def _kept(fold: FoldClass) -> list[int]:
-    """The member whose section the linker kept, if that is known."""
+    """Return the member whose section the linker kept, if that is known."""
     return [idx for idx, member in enumerate(fold.members) if member.flags & MemberFlag.KEPT][:1]
 
 
 def _callees(
     classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls
 ) -> dict[int, list[dict[int, _Node]]]:
-    """For each merged class the calls and jumps that are known of all its members: what each of them calls there."""
+    """Return, for each merged class, the known calls and jumps of all its members: a dict of callees per member."""
     node_of: dict[int, _Node] = {}
     for class_idx, fold in enumerate(classes):
         for idx, member in enumerate(fold.members):

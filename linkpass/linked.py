@@ -108,12 +108,12 @@ class Linked:
                 self._by_die.update(((fold.vaddr, die), idx) for die in member.dies)
 
     def members(self, vaddr: int) -> list[FoldMember]:
-        """The members of a body, merged or not."""
+        """Return the members of a body, merged or not."""
         fold = self.folds.get(vaddr)
         return fold.members if fold is not None else [self.member(Place(vaddr, 0))]
 
     def member(self, place: Place) -> FoldMember:
-        """The member at a place."""
+        """Return the member at a place."""
         fold = self.folds.get(place.vaddr)
         if fold is not None:
             return fold.members[place.member]
@@ -123,7 +123,7 @@ class Linked:
         return single
 
     def section_members(self, vaddr: int) -> frozenset[int]:
-        """The members of a merged body that a relocation against a section can mean.
+        """Return the members of a merged body that a relocation against a section can mean.
 
         Those with local linkage; of a member without a symbol nothing may say that it is. With -fPIC
         -fno-semantic-interposition clang gives functions with external linkage, but weak ones, a local alias.
@@ -138,13 +138,13 @@ class Linked:
         return self._in_section[vaddr]
 
     def place_of_die(self, vaddr: int, die: int) -> Place | None:
-        """The member of a body that a concrete DIE describes; None if the DIE is none of a merged body's."""
+        """Return the member of a body that a concrete DIE describes; None if the DIE is none of a merged body's."""
         if vaddr not in self.folds:
             return Place(vaddr, 0)
         idx = self._by_die.get((vaddr, die))
         return None if idx is None else Place(vaddr, idx)
 
     def places(self, vaddr: int) -> list[Place]:
-        """All members of a body."""
+        """Return all members of a body."""
         fold = self.folds.get(vaddr)
         return [Place(vaddr, idx) for idx in range(len(fold.members))] if fold is not None else [Place(vaddr, 0)]

@@ -184,7 +184,7 @@ def run_pass(
 
 
 def _annotations(image: Image) -> Annotations | None:
-    """What annotated objects have left in the image."""
+    """Return what annotated objects have left in the image."""
     if image.named(ANNOTATION_SECTION) is None:
         return None
     from linkpass.evidence.annotated import Annotations
@@ -193,7 +193,7 @@ def _annotations(image: Image) -> Annotations | None:
 
 
 def _read_report(options: Options) -> list[FoldedSections] | None:
-    """What the linker said, if that is given."""
+    """Return what the linker said, if that is given."""
     if options.icf_report is None:
         return None
     from pathlib import Path
@@ -204,7 +204,7 @@ def _read_report(options: Options) -> list[FoldedSections] | None:
 
 
 def _open_objects(options: Options) -> LinkObjects | None:
-    """The objects of the link, if any were given."""
+    """Return the objects of the link, if any were given."""
     if not options.objects:
         return None
     from icf.linkinputs.inputs import open_inputs
@@ -219,7 +219,7 @@ def _told(
     objects: LinkObjects | None,
     annotations: Annotations | None,
 ) -> Reported | list[FoldedSections] | None:
-    """Who tells best of functions whose symbols the linker drops."""
+    """Return who tells best of functions whose symbols the linker drops."""
     kept = image.linker.kept_symbols
     if kept.may_lack_some and report is None and objects is None and annotations is not None:
         return annotations.reported()
@@ -233,7 +233,7 @@ def _told(
 def _complete_objects(
     linked: Linked, told: Reported | list[FoldedSections] | None, objects: LinkObjects | None
 ) -> LinkObjects | None:
-    """The objects, if no object of the link is missing."""
+    """Return the objects, if no object of the link is missing."""
     if objects is None or (linked.image.linker.kept_symbols.may_lack_some and (told is None or isinstance(told, list))):
         return None
     from linkpass.pointers.taken_by_object import are_complete
@@ -242,7 +242,7 @@ def _complete_objects(
 
 
 def _slots_by_object(linked: Linked, vtables: Vtables, objects: LinkObjects | None) -> SlotsByObject | None:
-    """What the objects have in the slots of vtables."""
+    """Return what the objects have in the slots of vtables."""
     if objects is None or not objects.objects:
         return None
     from linkpass.pointers.slots_by_object import SlotsByObject
@@ -266,12 +266,12 @@ def _write_keep_unique(image: Image, table: IcfTable, calls: DirectCalls, option
 
 
 def emitted_relocations(image: Image) -> list[str]:
-    """The sections that --emit-relocs has put into an image: relocations that nothing loads."""
+    """Return the sections that --emit-relocs has put into an image: relocations that nothing loads."""
     return [section.name for section in image.sections if section.type == SHT_RELA and not section.is_alloc]
 
 
 def _already_done(image: Image, outputs: Outputs, options: Options) -> Summary:
-    """The tables of an earlier run stay as they are, if they fit the code."""
+    """Return the tables of an earlier run stay as they are, if they fit the code."""
     from icf.tables.load import load_tables
     from icf.tables.place import file_with_tables
     from linkpass.tables.verify import verify_image

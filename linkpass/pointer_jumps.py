@@ -48,7 +48,7 @@ NO_POINTER_JUMPS = PointerJumps(_NO_PLACES, _NO_SLOTS, _NO_PLACES, _NO_PLACES, _
 
 
 def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> PointerJumps:
-    """Those of all bodies of an image."""
+    """Return the pointer jumps of all bodies of an image."""
     found = find_indirect(image, bodies.start, bodies.end, _parts(image, bodies, functions))
     defined = _defined_names(image)
     keep = ~np.isin(found.jump_place, _places_of_leaves(image, defined))
@@ -71,7 +71,7 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
 
 
 def _parts(image: Image, bodies: Bodies, functions: Functions) -> U64:
-    """Bodies that are outlined parts of functions."""
+    """Return bodies that are outlined parts of functions."""
     symbols = image.symbols
     rows = bodies.symbol_rows
     maybe = np.flatnonzero(symbols.holds(b".cold", rows) | symbols.holds(_OUTLINED.encode(), rows))
@@ -81,7 +81,7 @@ def _parts(image: Image, bodies: Bodies, functions: Functions) -> U64:
 
 
 def _defined_names(image: Image) -> frozenset[str]:
-    """The names that an image defines for all modules; runtime libraries have them from it, too."""
+    """Return the names that an image defines for all modules; runtime libraries have them from it, too."""
     symbols = image.dynamic_symbols
     return frozenset(symbols.names(np.flatnonzero(symbols.is_defined & (symbols.bind != STB_LOCAL)).tolist()))
 
@@ -96,7 +96,7 @@ def _comes_back(symbol: str, defined: frozenset[str]) -> bool:
 
 
 def _places_of_leaves(image: Image, defined: frozenset[str]) -> U64:
-    """Where the loader puts the addresses of imported functions that jump to nothing that they were given."""
+    """Return where the loader puts the addresses of imported functions that jump to nothing that they were given."""
     places = []
     for section in image.sections:
         relocations = image.relocations(section) if section.is_alloc and section.type == SHT_RELA else None

@@ -14,7 +14,7 @@ A64_BRANCHES = (279, 280, 282, 283, 314)  # TSTBR14, CONDBR19, JUMP26, CALL26, P
 
 
 def x86_64_branches(code: U8, operands: I64, types: U32) -> Mask:
-    """Which positions in `code`, not below 2, hold the operand of a direct call or jump with this relocation."""
+    """Return which positions in `code`, not below 2, hold the operand of a direct call or jump with this relocation."""
     if len(code) < 6:
         return np.zeros(len(operands), np.bool_)
     before, opcode, last = code[operands - 2], code[operands - 1], code[operands + 3]

@@ -46,7 +46,7 @@ def _lines(summary: Summary) -> list[str]:
 
 
 def _keep_unique_lines(summary: Summary) -> list[str]:
-    """What it would cost that every frame has one name."""
+    """Return what it would cost that every frame has one name."""
     found = summary.keep_unique
     if found is None:
         return []

@@ -174,7 +174,7 @@ def _writer(args: Namespace, frames: Frames) -> _Write:
 
 
 def _more_waits(lines: BinaryIO) -> Callable[[], bool]:
-    """Whether reading on would give something at once; a file always does."""
+    """Return whether reading on would give something at once; a file always does."""
     if lines.seekable():
         return lambda: True
     fd = lines.fileno()

@@ -134,12 +134,12 @@ def run(args: Namespace) -> int:
 
 
 def number(text: str) -> int:
-    """As in `--adjust-vma`; what is none, argparse says by the name of this function."""
+    """Parse a number as `--adjust-vma` does. argparse shows this function's name in its error message."""
     return int(text, 0)
 
 
 def _section_start(path: str | None, name: str) -> int:
-    """Where a section of the image begins."""
+    """Return where a section of the image begins."""
     from icf.elf.image import Image
 
     if path is None:
@@ -152,7 +152,7 @@ def _section_start(path: str | None, name: str) -> int:
 
 
 def _options(args: Namespace) -> Options:
-    """What to write; where nothing is said, what the tool writes that this stands in for."""
+    """Return what to write; where nothing is said, what the tool writes that this stands in for."""
     is_gnu = args.style == "gnu"
     form = _FORMS[args.output_style] if args.output_style else _TOOLS[args.style or "llvm"]
     return Options(
@@ -177,7 +177,7 @@ def _writer(options: Options) -> Writer:
 
 
 def _lines(fd: int) -> Iterator[list[str]]:
-    """The lines that are there, each time that there are some; a last one need not end."""
+    """Yield the lines that are there, each time that there are some; a last one need not end."""
     from select import POLLIN, poll
 
     waiting = poll()
@@ -217,7 +217,10 @@ class _Images:
                 symbolizer.close()
 
     def of(self, request: Request) -> Symbolizer | LiveSymbolizer | None:
-        """The symbolizer for a request; None for an image that cannot be read, of which stderr says why, once."""
+        """Return the symbolizer for a request.
+
+        None for an image that cannot be read, which is reported once on stderr.
+        """
         key = (request.image, request.build_id)
         if key not in self._known:
             try:
@@ -231,7 +234,10 @@ class _Images:
         return self._known[key]
 
     def data_of(self, image: str) -> DataSymbols:
-        """The variables of an image, none where it cannot be read; of a process and of a build they are not known."""
+        """Return the variables of an image.
+
+        None if it cannot be read, or for a process or build, whose variables are unknown.
+        """
         if image not in self._data:
             from unwind.symbolize.data import DataSymbols
 
@@ -280,7 +286,7 @@ class _Asker:
             self._shift -= _section_start(args.exe, args.section)
 
     def answers(self, lines: Sequence[str]) -> Iterator[str]:
-        """The answers to lines, in order; where there are many, several in a text."""
+        """Yield the answers to lines, in order; where there are many, several in a text."""
         if self._exe and (asked := read_addresses(lines, self._is_gnu)) is not None:
             symbolizer = self._images.of(Request())
             if symbolizer is not None:
@@ -304,7 +310,7 @@ class _Asker:
         return request
 
     def _placed(self, symbolizer: Symbolizer | LiveSymbolizer, request: Request) -> Request:
-        """The address where a function begins, as addr2line has it, if one was asked for."""
+        """Return the address where a function begins, as addr2line has it, if one was asked for."""
         if not request.symbol:
             return request
         places = symbolizer.addresses(request.symbol)
@@ -346,7 +352,9 @@ class _Asker:
 
 
 def _functions(symbolizer: Symbolizer | LiveSymbolizer, symbol: str, offset: int) -> list[Symbolized | LiveFrame]:
-    """What is at an offset from where each function of a name begins: in that function, also where it was folded."""
+    """Return the answers at an offset from the begin of each function of a name: in that function, wherever it was
+    folded.
+    """
     places: list[Symbolized | LiveFrame] = []
     for vaddr in symbolizer.addresses(symbol):
         found: Symbolized | LiveFrame = symbolizer.symbolize(vaddr + offset & _U64)

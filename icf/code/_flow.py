@@ -187,7 +187,10 @@ def mark_labels(
     label: i64[::1],
     origin: u64[:, ::1],
 ) -> i64:
-    """Number the rows that jumps lead to, and store these in the jumps, -1 if they leave; return -1 for too many."""
+    """Store in each jump the number of the row that it leads to, -1 outside.
+
+    Return the count of these rows, -1 for too many.
+    """
     start: i64 = functions[f, 0]
     size: i64 = functions[f, 1] - start
     temporary: i64 = origin.shape[1] - 1

@@ -36,7 +36,7 @@ class Mentions(NamedTuple):
 
     @classmethod
     def of(cls, rows: list[tuple[U64, U64]]) -> Mentions:
-        """The rows of several columns, by place."""
+        """Return the rows of several columns, by place."""
         none = np.empty(0, np.uint64)
         place = np.concatenate([none, *(place for place, _ in rows)])
         target = np.concatenate([none, *(target for _, target in rows)])
@@ -45,7 +45,7 @@ class Mentions(NamedTuple):
 
 
 def hits(values: U64, targets: U64) -> Mask:
-    """Which values are among `targets`, which ascend."""
+    """Return which values are among `targets`, which ascend."""
     if not len(targets):
         return np.zeros(len(values), np.bool_)
     found = np.zeros(len(values), np.bool_)
@@ -55,7 +55,7 @@ def hits(values: U64, targets: U64) -> Mask:
 
 
 def find_words(contents: memoryview, vaddr: int, targets: U64, step: int) -> tuple[U64, U64]:
-    """The places in `contents`, which lies at `vaddr`, where four bytes hold a target, or eight do that begin so.
+    """Return the places in `contents` (at `vaddr`) where 4 bytes hold a target, or 8 bytes hold one below 4 GiB.
 
     `step` is 1 for any place, 4 for those whose address is a multiple of it. (An address needs four bytes: images
     that are linked to be loaded higher are none that this package reads functions of.)
@@ -74,7 +74,7 @@ def find_words(contents: memoryview, vaddr: int, targets: U64, step: int) -> tup
 
 
 def find_mentions(image: Image, targets: U64, starts: U64, ends: U64) -> Mentions:
-    """Where the code of `image` may form one of `targets`, which ascend; `starts`, `ends` are its functions."""
+    """Return where the code of `image` may form one of `targets`, which ascend; `starts`, `ends` are its functions."""
     rows: list[tuple[U64, U64]] = []
     if not len(targets):
         return Mentions.of(rows)
@@ -116,7 +116,7 @@ def _x86_64(code: U8, vaddr: int, targets: U64, bases: list[int]) -> list[tuple[
 
 
 def _signed(code: U8, at: I64) -> U64:
-    """The four bytes at each position as a signed number, in 64 bits."""
+    """Return the four bytes at each position as a signed number, in 64 bits."""
     value = code[at].astype(np.uint32)
     for idx in range(1, 4):
         value |= code[at + idx].astype(np.uint32) << np.uint32(8 * idx)
@@ -153,7 +153,10 @@ def _aarch64(contents: memoryview, vaddr: int, targets: U64, starts: U64, ends: 
 
 
 def _aarch64_halves(contents: memoryview, vaddr: int, targets: U64) -> tuple[U64, U64]:
-    """movz and movk that put the two halves of a target into one register, up to three instructions apart."""
+    """Return the places and targets of movz and movk that put both halves of a target into one register.
+
+    The two are up to three instructions apart.
+    """
     words = np.frombuffer(contents[: len(contents) // 4 * 4], "<u4")
     is_low = words & 0x5FE00000 == 0x52800000  # movz, movk: bits 0 to 15
     is_high = words & 0x5FE00000 == 0x52A00000  # bits 16 to 31
@@ -171,7 +174,7 @@ def _aarch64_halves(contents: memoryview, vaddr: int, targets: U64) -> tuple[U64
 
 
 def _of_page(words: U32, vaddr: int, register: int, page: int, targets: U64) -> tuple[U64, U64]:
-    """The targets that code forms from a register that holds `page`; without places: all, as nothing uses it."""
+    """Return the targets that code forms from a register that holds `page`; without places: all, as nothing uses it."""
     is_base = words >> 5 & 31 == register
     at = np.flatnonzero(is_base & (words & 0xFFC00000 == 0x91000000))  # add Xd, Xn, #imm12
     place = at.astype(np.uint64) * np.uint64(4) + np.uint64(vaddr)

@@ -27,7 +27,7 @@ class Branches(NamedTuple):
 
 
 def executable_sections(image: Image) -> Iterator[Section]:
-    """The sections that hold code in this file."""
+    """Yield the sections that hold code in this file."""
     for section in image.sections:
         if section.flags & SHF_EXECINSTR and section.type != SHT_NOBITS and section.size_bytes:
             yield section

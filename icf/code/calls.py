@@ -41,7 +41,7 @@ LONGEST_CALL_BYTES = 7  # ff /2 with SIB and disp32; a REX or segment prefix bef
 
 
 def call_ending_at(image: CodeView, return_address: int) -> CallInsn:
-    """The call whose next instruction is at `return_address` (a link-time address)."""
+    """Return the call whose next instruction is at `return_address` (a link-time address)."""
     for size_bytes in (4,) if image.machine is Machine.AARCH64 else (LONGEST_CALL_BYTES, 5, 2):
         code = bytes(image.read(return_address - size_bytes, size_bytes))
         if len(code) == size_bytes:
@@ -50,7 +50,7 @@ def call_ending_at(image: CodeView, return_address: int) -> CallInsn:
 
 
 def call_at_end(image: CodeView, code: bytes, return_address: int) -> CallInsn:
-    """As `call_ending_at`, with the bytes before `return_address` read by the caller; at most `LONGEST_CALL_BYTES`."""
+    """Return what `call_ending_at` returns, from at most `LONGEST_CALL_BYTES` bytes before `return_address`."""
     if image.machine is Machine.AARCH64:
         return _aarch64(code[-4:], return_address)
     indirect = _x86_64_indirect(code, return_address)
@@ -63,7 +63,7 @@ def call_at_end(image: CodeView, code: bytes, return_address: int) -> CallInsn:
 
 
 def direct_targets(image: Image, return_addresses: U64) -> U64:
-    """Where the direct calls go that end there; 0 for what only `call_ending_at` can judge.
+    """Return where the direct calls go that end there; 0 for what only `call_ending_at` can judge.
 
     That is what is no direct call, or could be an indirect one as well.
     """
@@ -83,7 +83,7 @@ def direct_targets(image: Image, return_addresses: U64) -> U64:
 
 
 def _targets(machine: Machine, ends: U64, code: U8) -> U64:
-    """As `direct_targets`, from the bytes before each end, a row each."""
+    """Return what `direct_targets` returns, from the bytes before each end, a row for each."""
     words = np.ascontiguousarray(code[:, -4:]).view("<i4").reshape(-1).astype(np.int64)
     if machine is Machine.AARCH64:
         is_call = (words >> 26) & 0x3F == 0b100101
@@ -108,7 +108,7 @@ def _x86_64_indirect(code: bytes, end: int) -> CallInsn:
 
 
 def _operand_size(insn: bytes) -> int:
-    """Bytes of SIB and displacement after the ModRM byte `insn[1]`; -1 if the SIB byte is cut off."""
+    """Return bytes of SIB and displacement after the ModRM byte `insn[1]`; -1 if the SIB byte is cut off."""
     mod, rm = insn[1] >> 6, insn[1] & 7
     if mod == 3:
         return 0

@@ -21,7 +21,7 @@ class Exit(NamedTuple):
 
 
 def find_exits(code: memoryview) -> list[Exit] | None:
-    """Those of the function with these bytes, in order; None if it cannot be decoded up to its end."""
+    """Return the exits of the function with these bytes, in order; None if it cannot be decoded up to its end."""
     rows = decode_function(code)
     exits = []
     for kind, _, _, _, target, at in rows[np.flatnonzero(rows[:, 0] >= CALL)].tolist():

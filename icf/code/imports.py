@@ -93,14 +93,14 @@ _MARKS_OF_C, _MARKS_OF_CXX = ("__libc_start_main", "__tls_get_addr"), ("_ZSt9ter
 
 
 def is_endless(symbol: str) -> bool:
-    """Whether a function never returns."""
+    """Return whether a function never returns."""
     name = symbol.partition("@")[0]
     return name in _ENDLESS or name.startswith(_LIBRARY) and _THROWS in name
 
 
 @cache
 def goes_on_to(symbol: str) -> frozenset[str] | None:
-    """The names by which the runtime's function may jump on, `prefix*` among them; None: by pointers, too."""
+    """Return the names by which the runtime's function may jump on, `prefix*` among them; None: by pointers, too."""
     name = symbol.partition("@")[0]
     if is_endless(name):
         return frozenset(_ENDLESS_GO_ON_TO) - {name}
@@ -117,7 +117,7 @@ def goes_on_to(symbol: str) -> frozenset[str] | None:
 
 
 def comes_back(symbol: str, is_replaced: Callable[[str], bool]) -> bool:
-    """Whether a jump to an imported function may lead back into a function that is not the runtime's.
+    """Return whether a jump to an imported function may lead back into a function that is not the runtime's.
 
     `is_replaced` says of a name, or `prefix*`, whether the process has a definition of its own.
     """
@@ -126,5 +126,5 @@ def comes_back(symbol: str, is_replaced: Callable[[str], bool]) -> bool:
 
 
 def marks_of_owner(name: str) -> tuple[str, ...]:
-    """What the runtime library exports, one of them, that is the usual owner of a name."""
+    """Return what the runtime library exports, one of them, that is the usual owner of a name."""
     return _MARKS_OF_CXX if name.startswith(("_Z", "__cxa_")) else _MARKS_OF_C

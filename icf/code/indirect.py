@@ -87,7 +87,7 @@ class Switch(NamedTuple):
 
 
 def find_switches(image: Image, start: int, end: int) -> list[Switch]:
-    """The jumps by tables in the function `start`..`end`, by address."""
+    """Return the jumps by tables in the function `start`..`end`, by address."""
     for section in executable_sections(image):
         if section.vaddr <= start < end <= section.vaddr + section.size_bytes <= _LIMIT:
             tables, function = JumpTables(image), np.array([[start, end]], np.int64)
@@ -137,7 +137,7 @@ class _Section:
         return self._interpret(rows, status, edges)
 
     def find_switches(self, doubtful: I64, tables: JumpTables) -> U64:
-        """Jumps by tables in some of the functions, as rows of the kernel."""
+        """Return jumps by tables in some of the functions, as rows of the kernel."""
         targets_of: dict[int, I64] = {}
         edges, rows, changed = _NO_EDGES, np.empty((0, op.FOUND_COLUMN_COUNT), np.uint64), doubtful
         for _ in range(_ROUNDS):
@@ -155,7 +155,7 @@ class _Section:
         return rows
 
     def _owner(self, vaddrs: I64) -> I64:
-        """The function that holds each address, -1 for none."""
+        """Return the function that holds each address, -1 for none."""
         row = np.searchsorted(self._functions[:, 0], vaddrs, side="right") - 1
         return np.where((row >= 0) & (vaddrs < self._functions[np.maximum(row, 0), 1]), row, -1)
 
@@ -194,7 +194,7 @@ class _Section:
         )
 
     def _unread(self, status: U8) -> U64:
-        """What may be jumps in functions that cannot be decoded."""
+        """Return what may be jumps in functions that cannot be decoded."""
         owner = self._owner(self._places)
         unread = (owner >= 0) & (np.append(status, 0)[owner] & 1 != 0)
         jumps: U64 = self._places[unread & self._is_jump].astype(np.uint64)
@@ -202,12 +202,12 @@ class _Section:
 
 
 def _targets_of(rows: U64, tables: JumpTables) -> dict[int, I64]:
-    """Each jump by a table, and where it may lead."""
+    """Return each jump by a table, and where it may lead."""
     return {jump: tables.targets(*table) for _, jump, *table in rows.tolist()}
 
 
 def _edges(targets_of: dict[int, I64]) -> I64:
-    """Each jump and each of its targets, ascending."""
+    """Return each jump and each of its targets, ascending."""
     jumps = sorted(targets_of)
     counts = [len(targets_of[jump]) for jump in jumps]
     targets = np.concatenate([np.empty(0, np.int64), *(targets_of[jump] for jump in jumps)])
@@ -215,7 +215,7 @@ def _edges(targets_of: dict[int, I64]) -> I64:
 
 
 def _candidates(machine: Machine, text: memoryview, vaddr: int) -> tuple[I64, Mask]:
-    """Where a call or jump through a pointer may be, and which are jumps: `ff /2`, `ff /4`; blr, br and their kind."""
+    """Return where an indirect call or jump may be (`ff /2`, `ff /4`; blr, br and their kind), and which are jumps."""
     if machine is Machine.AARCH64:
         words = np.frombuffer(text[: len(text) // 4 * 4], "<u4")
         at = np.flatnonzero((words & 0xFE9FF000) == 0xD61F0000)

@@ -33,11 +33,11 @@ class JumpTables:
         self._places: I64 = np.empty(0, np.int64)  # where tables begin, ascending
 
     def meet(self, places: U64) -> None:
-        """Tables begin there, so others do not go on."""
+        """Record starts of jump tables: a table ends where the next one starts."""
         self._places = np.union1d(self._places, places.astype(np.int64))
 
     def targets(self, place: int, code: int, base: int) -> I64:
-        """Where a jump by the table at `place` may lead, ascending; its entries are added to `base`."""
+        """Return where a jump by the table at `place` may lead, ascending; its entries are added to `base`."""
         end = self._end(place, code)
         key = (place, end, code, base)
         if key not in self._read:
@@ -45,11 +45,11 @@ class JumpTables:
         return self._read[key]
 
     def entries(self, place: int, code: int, base: int) -> I64:
-        """Where each entry of the table at `place` leads, in its order."""
+        """Return where each entry of the table at `place` leads, in its order."""
         return self._read_entries(place, self._end(place, code), code, base)
 
     def _end(self, place: int, code: int) -> int:
-        """Where the table ends at the latest."""
+        """Return where the table ends at the latest."""
         row = int(np.searchsorted(self._places, place, side="right"))
         return int(self._places[row]) if row < len(self._places) else place + (code & 15) * _MOST_ENTRIES
 
@@ -72,7 +72,7 @@ class JumpTables:
         return targets.astype(np.int64)
 
     def _with_relocations(self, place: int, entries: I64) -> I64:
-        """Words as they are once the loader has filled them."""
+        """Return words as they are once the loader has filled them."""
         if self._relocated is None:
             offsets, addends = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
             for section in self._image.sections:

@@ -21,7 +21,7 @@ _PREFIXES = b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf2\xf3"
 
 
 def jump_at(image: Image, vaddr: int) -> int | None:
-    """The target of the direct jump, conditional or not, at `vaddr`; None if there is none."""
+    """Return the target of the direct jump, conditional or not, at `vaddr`; None if there is none."""
     if image.machine is Machine.AARCH64:
         return _aarch64(bytes(image.read(vaddr, 4)), vaddr)
     code = bytes(image.read(vaddr, 6))
@@ -35,7 +35,7 @@ def jump_at(image: Image, vaddr: int) -> int | None:
 
 
 def is_pointer_jump(image: Image, vaddr: int) -> bool:
-    """Whether the instruction at `vaddr` jumps to where a register or memory says; the `ret` of a retpoline does."""
+    """Return whether the instruction at `vaddr` jumps through a register or memory; the `ret` of a retpoline does."""
     code = bytes(image.read(vaddr, 8))
     if image.machine is Machine.AARCH64:  # br, and braa and its kind
         return len(code) >= 4 and int.from_bytes(code[:4], "little") & 0xFEBFF000 == 0xD61F0000
@@ -48,7 +48,7 @@ def is_pointer_jump(image: Image, vaddr: int) -> bool:
 
 
 def is_retpoline(image: CodeView, vaddr: int) -> bool:
-    """Whether the code at `vaddr` calls into a retpoline at once."""
+    """Return whether the code at `vaddr` calls into a retpoline at once."""
     code = bytes(image.read(vaddr, 5))
     if len(code) < 5 or code[0] != 0xE8 or image.machine is not Machine.X86_64:
         return False
@@ -57,7 +57,7 @@ def is_retpoline(image: CodeView, vaddr: int) -> bool:
 
 
 def find_retpolines(image: Image) -> U64:
-    """The addresses of the `ret` of all retpolines, ascending."""
+    """Return the addresses of the `ret` of all retpolines, ascending."""
     found = []
     for section in executable_sections(image) if image.machine is Machine.X86_64 else ():
         text = image.contents(section)

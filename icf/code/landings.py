@@ -19,7 +19,7 @@ _PADDING_BYTES = 8
 
 
 def find_landings(image: Image, starts: U64, ends: U64, parts: U64) -> I64:
-    """The addresses, ascending, that code of the functions at `parts`, some of `starts`, may jump to outside of it."""
+    """Return the addresses outside of each function to which code of the functions at `parts` may jump, ascending."""
     rows = np.flatnonzero(np.isin(starts, parts))
     codes = [
         bytes(image.read(start, end - start))
@@ -37,7 +37,7 @@ def find_landings(image: Image, starts: U64, ends: U64, parts: U64) -> I64:
 
 
 def _x86_64(code: U8) -> tuple[I64, I64]:
-    """Where a `jmp` or `jcc` may be, and where it goes."""
+    """Return where a `jmp` or `jcc` may be, and where it goes."""
     padded = np.append(code, np.zeros(_PADDING_BYTES, np.uint8))
     short = np.flatnonzero((code == 0xEB) | (code >> 4 == 7))
     near = np.flatnonzero((code == 0xE9) | (code >> 4 == 8) & (np.append(0, code[:-1]) == 0x0F))
@@ -48,7 +48,7 @@ def _x86_64(code: U8) -> tuple[I64, I64]:
 
 
 def _aarch64(code: U8) -> tuple[I64, I64]:
-    """Likewise of `b`, `b.cond`, `cbz`, `tbz` and their kind."""
+    """Return the same for AArch64: `b`, `b.cond`, `cbz`, `tbz` and their kind."""
     words = code[: len(code) // 4 * 4].view("<u4")
     places, targets = [], []
     for mask, value, shift, bits in (

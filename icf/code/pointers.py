@@ -42,12 +42,12 @@ _CIE_BYTES = 48  # from the id of a CIE to beyond its personality
 
 
 def is_readable(image: Image) -> bool:
-    """Whether all pointers in data can be found: relocations are not packed in a way that is not read here."""
+    """Return whether all pointers in data can be found: relocations are not packed in a way that is not read here."""
     return not any(section.is_alloc and section.type in _PACKED_TYPES for section in image.sections)
 
 
 def find_pointers(image: Image, targets: U64) -> Mentions:
-    """Words of data that hold one of `targets`, which ascend; entry points of the image have the place 0."""
+    """Return words of data that hold one of `targets`, which ascend; entry points of the image have the place 0."""
     entries = [value for tag, value in image.dynamic if tag in (DT_INIT, DT_FINI)]
     values = np.array([image.entry, *entries], np.uint64)
     values = values[hits(values, targets)]
@@ -80,7 +80,7 @@ def _relocated(image: Image, targets: U64) -> list[tuple[U64, U64]]:
 
 
 def _distances(contents: memoryview, vaddr: int, targets: U64, step: int) -> tuple[U64, U64]:
-    """The places, all or those at multiples of four, where four bytes hold the distance to a target."""
+    """Return the places, all or those at multiples of four, where four bytes hold the distance to a target."""
     places, values = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     for lead in range(4) if step == 1 else [-vaddr % 4]:
         count = (len(contents) - lead) // 4

@@ -21,7 +21,7 @@ _DISPLACEMENTS = np.arange(-128, 128)
 
 
 def find_short_jumps(image: Image, targets: U64) -> Iterator[tuple[int, int]]:
-    """(address after the jump, target) for each of `targets`, which ascend, that a short jump may lead to."""
+    """Yield (address after the jump, target) for each of the ascending `targets` that a short jump may lead to."""
     for section in executable_sections(image):
         contents = image.contents(section)
         low, high = np.searchsorted(targets, np.array([section.vaddr, section.vaddr + len(contents)], np.uint64))

@@ -14,7 +14,7 @@ class CodeView(Protocol):
     def machine(self) -> Machine: ...
 
     def read(self, vaddr: int, size_bytes: int) -> memoryview:
-        """The bytes from `vaddr` on: `size_bytes` of them, or as many as there are without a gap."""
+        """Return the bytes from `vaddr` on: `size_bytes` of them, or as many as there are without a gap."""
 
     def may_start_function(self, vaddr: int) -> bool:
-        """Whether a function may start there: certain with a symbol table, else wherever there is code."""
+        """Return whether a function may start there: certain with a symbol table, else wherever there is code."""

@@ -221,7 +221,7 @@ def _filled(ranges: _Ranges) -> list[int]:
 
 
 def _arithmetic() -> _Ranges:
-    """add, or, adc, sbb, and, sub, xor, cmp: six forms each; cmp changes nothing."""
+    """Return the opcodes of add, or, adc, sbb, and, sub, xor, cmp: six forms each; cmp writes no register."""
     rows: list[tuple[int, int, int]] = []
     for base in range(0, 0x40, 8):
         rm, reg, ax = (0, 0, 0) if base == 0x38 else (RM, REG, AX)

@@ -16,7 +16,7 @@ from icf.elf.image import Image
 
 
 def package_paths(image: Image) -> Iterator[str]:
-    """Places of a .dwp."""
+    """Yield places of a .dwp."""
     paths = [file.path for file in (image, image.debug)]
     yield from dict.fromkeys(f"{path}.dwp" for path in paths)
     for root in image.debug_roots:
@@ -24,7 +24,7 @@ def package_paths(image: Image) -> Iterator[str]:
 
 
 def split_paths(image: Image, comp_dir: str, name: str) -> Iterator[str]:
-    """Places of the .dwo that a skeleton unit names; the first is where the compiler put it."""
+    """Yield places of the .dwo that a skeleton unit names; the first is where the compiler put it."""
     yield os.path.join(comp_dir, name)
     folders = (*image.debug_roots, os.path.dirname(image.path))
     relative = name.lstrip("/")

@@ -38,7 +38,7 @@ class SupplementaryLink(NamedTuple):
 
 
 def parse_debuglink(image: Image) -> DebugLink | None:
-    """The debug link of an image, None if it has none."""
+    """Return the debug link of an image, None if it has none."""
     contents = image.contents(DEBUGLINK)
     if not len(contents):
         return None
@@ -52,7 +52,7 @@ def parse_debuglink(image: Image) -> DebugLink | None:
 
 
 def parse_supplementary(image: Image) -> SupplementaryLink | None:
-    """The supplementary file that the debug information of `image` refers to, None if it needs none."""
+    """Return the supplementary file that the debug information of `image` refers to, None if it needs none."""
     contents = image.contents(ALTLINK)
     if len(contents):
         reader = Reader(contents, image.path, ALTLINK)
@@ -72,7 +72,7 @@ def parse_supplementary(image: Image) -> SupplementaryLink | None:
 
 
 def checksum_of(image: Image) -> bytes:
-    """What references to a supplementary file give as its checksum: that of its `.debug_sup`, or its build id."""
+    """Return the checksum that references to a supplementary file carry: that of its `.debug_sup`, or its build id."""
     contents = image.contents(SUP)
     if len(contents):
         is_supplementary, _, checksum = _parse_sup(Reader(contents, image.path, SUP))
@@ -93,7 +93,7 @@ def _parse_sup(reader: Reader) -> tuple[bool, bytes, bytes]:
 
 
 def crc_of(data: memoryview | FileBytes) -> int:
-    """The CRC-32 of a whole file, as `.gnu_debuglink` has it."""
+    """Return the CRC-32 of a whole file, as `.gnu_debuglink` has it."""
     crc = 0
     for piece in data.pieces(_CRC_STEP_BYTES) if isinstance(data, FileBytes) else [data]:
         crc = zlib.crc32(piece, crc)

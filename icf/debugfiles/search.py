@@ -30,7 +30,7 @@ SYSTEM_ROOT = "/usr/lib/debug"
 
 
 def open_debug_file(image: Image, path: str) -> Image:
-    """The debug file that the user has named; `IcfError` if it does not belong to the image."""
+    """Return the debug file that the user has named; `IcfError` if it does not belong to the image."""
     image.looked_for.append(path)
     debug = Image.open(path)
     link = parse_debuglink(image)
@@ -43,7 +43,7 @@ def open_debug_file(image: Image, path: str) -> Image:
 
 
 def find_debug_file(image: Image, roots: Sequence[str]) -> tuple[Image | None, list[str]]:
-    """The debug file of the image, if there is one; and a line for each file that was found in its place."""
+    """Return the debug file of the image, if there is one; and a line for each file that was found in its place."""
     refused = []
     link = parse_debuglink(image)
     for path, is_linked in _candidates(image, link, roots):
@@ -63,13 +63,13 @@ def find_debug_file(image: Image, roots: Sequence[str]) -> tuple[Image | None, l
 
 
 def build_id_path(root: str, build_id: bytes) -> str:
-    """Where a tree of debug files has the one with that build id."""
+    """Return where a tree of debug files has the one with that build id."""
     digits = build_id.hex()
     return os.path.join(root, ".build-id", digits[:2], f"{digits[2:]}.debug")
 
 
 def _candidates(image: Image, link: DebugLink | None, roots: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Paths, and whether it is the debug link that leads there."""
+    """Yield paths, and whether it is the debug link that leads there."""
     if len(image.build_id) > 1:
         for root in roots:
             yield build_id_path(root, image.build_id), False
@@ -83,7 +83,7 @@ def _candidates(image: Image, link: DebugLink | None, roots: Sequence[str]) -> I
 
 
 def _mismatch(image: Image, debug: Image, link: DebugLink | None) -> str:
-    """Why `debug` is not of the same link as `image`; empty if it is."""
+    """Return why `debug` is not of the same link as `image`; empty if it is."""
     if debug.machine is not image.machine:
         return f"it is for {debug.machine.name}"
     if image.build_id and debug.build_id and image.build_id != debug.build_id:

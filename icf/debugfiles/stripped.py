@@ -11,7 +11,7 @@ STRIPPED_HINT = "give its debug file (--debug-file), or link with 'icf link --in
 
 
 def is_stripped(image: Image) -> bool:
-    """Whether neither the image nor its debug file, if it has one, has a symbol table or debug information."""
+    """Return whether neither the image nor its debug file, if it has one, has a symbol table or debug information."""
     files = (image, image.debug)
     return bool(image.sections) and not any(
         file.section(name) for file in files for name in (".symtab", ".debug_info", ".gnu_debugdata")
@@ -19,7 +19,7 @@ def is_stripped(image: Image) -> bool:
 
 
 def tables_hint(path: str) -> str:
-    """What to do about an image without tables."""
+    """Return what to do about an image without tables."""
     from icf.elf.image import Image
     from icf.errors import IcfError
 

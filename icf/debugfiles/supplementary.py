@@ -16,7 +16,7 @@ from icf.errors import IcfError
 
 
 def open_supplementary(image: Image) -> Image | None:
-    """The supplementary file of `image`, None if it needs none.
+    """Return the supplementary file of `image`, None if it needs none.
 
     Without it most names are missing, so that functions could not be told apart: `IcfError` if it is not there.
     """

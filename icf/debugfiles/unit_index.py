@@ -43,19 +43,19 @@ class UnitIndex(NamedTuple):
     sizes: dict[str, U32]
 
     def row_at(self, info_offset: int) -> int:
-        """The row of the unit that begins at that offset of .debug_info.dwo, -1 if there is none."""
+        """Return the row of the unit that begins at that offset of .debug_info.dwo, -1 if there is none."""
         rows = np.flatnonzero(self.offsets["info"] == info_offset)
         return int(rows[0]) if len(rows) else -1
 
     def contribution(self, row: int, section: str) -> Contribution:
-        """What a unit has of a section; nothing, if the package has none of it."""
+        """Return what a unit has of a section; nothing, if the package has none of it."""
         if section not in self.offsets:
             return Contribution(0, 0)
         return Contribution(int(self.offsets[section][row]), int(self.sizes[section][row]))
 
 
 def parse_unit_index(contents: memoryview, path: str) -> UnitIndex:
-    """The index of a package."""
+    """Return the index of a package."""
     reader = Reader(contents, path, CU_INDEX)
     version = reader.u16()
     if version not in _NAMES:

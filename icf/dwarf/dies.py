@@ -61,7 +61,7 @@ def read_dies(debug: DebugInfo, offsets: U64) -> Dies:
 
 
 def defined_subprograms(debug: DebugInfo, unit_idx: int) -> Dies:
-    """All subprograms of a unit that are no declarations, with or without code; none of a corrupt unit."""
+    """Return all subprograms of a unit that are no declarations, with or without code; none of a corrupt unit."""
     none, stack, result = np.empty((0, 2), np.uint64), np.empty(MAX_DEPTH, np.int32), np.zeros(col.R_SIZE, np.uint64)
     no_sites = np.empty((0, col.C_COUNT), np.uint64)
     rows = np.empty((1 << 12, col.S_COUNT_ALL), np.uint64)
@@ -107,7 +107,7 @@ class Identity(NamedTuple):
     from_abstract: Mask  # its origin is an abstract instance, not a mere declaration
 
     def rows(self, at: NDArray[np.intp]) -> Identity:
-        """Some of them."""
+        """Return some of them."""
         return Identity(*(column[at] for column in self))  # type: ignore[arg-type]  # each as it was
 
 

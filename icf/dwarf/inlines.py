@@ -95,7 +95,7 @@ def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
 
 
 def _by_function(function: U32, up: U32) -> tuple[U32, Any]:
-    """The order that puts the nodes of each function together, None if they are, and `up` in it.
+    """Return the order that puts the nodes of each function together, None if they are, and `up` in it.
 
     Methods of a function's own classes stand between its nodes.
     """
@@ -109,7 +109,7 @@ def _by_function(function: U32, up: U32) -> tuple[U32, Any]:
 
 
 def _ranges(debug: DebugInfo, low: U64, high: U64, lists: U64, flags: U64, unit: U64) -> Ranges:
-    """The ranges of rows that have a low and a high, or a list."""
+    """Return the ranges of rows that have a low and a high, or a list."""
     is_list = (flags & np.uint64(_LIST)) != 0
     plain = np.flatnonzero(~is_list & (flags & np.uint64(col.HAS_LOW) != 0) & (low < high))
     rows = np.flatnonzero(is_list)
@@ -121,7 +121,7 @@ def _ranges(debug: DebugInfo, low: U64, high: U64, lists: U64, flags: U64, unit:
 
 
 def _narrow(rows: U64) -> list[Any]:
-    """The rows of the kernel as columns: function, up, origin, low, high, call file, line, column, flags."""
+    """Return the rows of the kernel as columns: function, up, origin, low, high, call file, line, column, flags."""
     words = np.ascontiguousarray(rows).view(np.uint32).reshape(-1, 2 * col.I_COUNT)
     owner, place, flags = 2 * col.I_OWNER, 2 * col.I_PLACE, 2 * col.I_FLAGS  # each holds two numbers
     parent = words[:, owner + 1]
@@ -146,7 +146,10 @@ class _Scanner:
         self.no_picks = np.empty((0, 2), np.uint64)
 
     def scan_run(self, run: tuple[int, int], scratch: _Scratch) -> tuple[U64, list[Any]]:
-        """The functions of units run[0]..run[1] and the columns of their nodes; functions are rows of this run."""
+        """Return functions and node columns of the units run[0]..run[1].
+
+        Functions are numbered by their rows in this run.
+        """
         functions: list[U64] = []
         nodes: list[list[Any]] = []
         at, last = run

@@ -110,11 +110,11 @@ class LineProgram:
         return name.decode("utf-8", "surrogateescape")
 
     def file(self, file_idx: int) -> str:
-        """The path of a file number; "" if the table does not have it."""
+        """Return the path of a file number; "" if the table does not have it."""
         return self.files[file_idx] if 0 <= file_idx < len(self.files) else ""
 
     def numbers(self, path: str) -> list[int]:
-        """The numbers of a file: the table may have it several times."""
+        """Return the numbers of a file: the table may have it several times."""
         return self._numbers.get(path, [])
 
     @cached_property
@@ -125,7 +125,7 @@ class LineProgram:
         return numbers
 
     def rows_of_lines(self, path: str, first: int, limit: int) -> I64:
-        """The rows of code from line `first` to before `limit` of a file."""
+        """Return the rows of code from line `first` to before `limit` of a file."""
         places, rows = self._by_place
         numbers = np.array([number << 32 for number in self.numbers(path)], np.uint64)
         edges = [numbers | np.uint64(min(line, (1 << 32) - 1)) for line in (first, limit)]
@@ -141,7 +141,7 @@ class LineProgram:
         return place[order], rows[order]
 
     def rows_digest(self, sequence_idx: int) -> int:
-        """The same for two sequences that say the same of each instruction, and for no others."""
+        """Return the same for two sequences that say the same of each instruction, and for no others."""
         known = self._digests.get(sequence_idx)
         if known is None:
             first, last = int(self.sequences.row_start[sequence_idx]), int(self.sequences.row_end[sequence_idx])
@@ -191,7 +191,7 @@ class LineProgram:
         return order, self.sequences.start[order], np.maximum.accumulate(self.sequences.end[order])
 
     def sequences_at(self, vaddr: int) -> I64:
-        """All live sequences that cover `vaddr`, in the order of the table."""
+        """Return all live sequences that cover `vaddr`, in the order of the table."""
         if not 0 <= vaddr < 1 << 64:
             return np.array([], dtype=np.int64)
         order, starts, reach = self._by_start
@@ -201,7 +201,10 @@ class LineProgram:
         return np.sort(found[self.sequences.end[found] > vaddr])
 
     def sequences_from(self, vaddr: int) -> list[int]:
-        """All live sequences that start at `vaddr`; kept, as folded functions of a unit ask one after the other."""
+        """Return all live sequences that start at `vaddr`.
+
+        Kept, since folded functions of a unit ask one after the other.
+        """
         known = self._from.get(vaddr)
         if known is None:
             covering = self.sequences_at(vaddr)
@@ -216,7 +219,7 @@ class LineProgram:
 def scan_all(
     sections: LineSections, offsets: Sequence[int], threads: int = 1, comp_dirs: Sequence[str] | None = None
 ) -> list[LineProgram | FormatError]:
-    """The line table at each of `offsets`, or why it cannot be read; equal offsets give one object."""
+    """Return the line table at each of `offsets`, or why it cannot be read; equal offsets give one object."""
     offset_to_dir = dict(zip(offsets, comp_dirs or [""] * len(offsets), strict=True))
     programs: dict[int, LineProgram | FormatError] = {}
     for offset, columns in scan_columns(sections, offset_to_dir, threads).items():
@@ -236,7 +239,7 @@ def _program(sections: LineSections, offset: int, comp_dir: str, columns: LineCo
 
 
 def _join(directory: str, name: str) -> str:
-    """`name` below `directory`, unless it is absolute (for Windows, too)."""
+    """Return `name` below `directory`, unless it is absolute (for Windows, too)."""
     if not directory or name.startswith(("/", "\\")) or name[1:3] in (":\\", ":/"):
         return name
     return f"{directory.rstrip('/')}/{name}"

@@ -37,7 +37,7 @@ def choose_sequence(
     *,
     is_here: bool = False,
 ) -> int | None:
-    """The sequence of the member that is declared at decl_file:decl_line and whose body is at `vaddr_of_body`.
+    """Return the sequence of the member that is declared at decl_file:decl_line and whose body is at `vaddr_of_body`.
 
     `program` is the line table of the unit that has the member's definition, and decl_file:decl_line is that
     definition's. `function_lines` are the decl_lines, ascending, of all functions which the unit's DIEs place in that

@@ -26,7 +26,7 @@ _STRAY = 20  # one of so many functions may have been given its place early: ano
 
 
 def sequences_in_order(program: LineProgram, address_idx: U64, low: U64, high: U64) -> I64:
-    """The sequence of each function of the unit, -1 where that is not certain.
+    """Return the sequence of each function of the unit, -1 where that is not certain.
 
     The columns have a row for each range of each function that has code, also where that code is not in the image;
     `address_idx` is 0 for one whose address does not stand in .debug_addr.

@@ -72,7 +72,7 @@ class LineColumns:
 
 
 def scan_columns(sections: LineSections, offsets: Iterable[int], threads: int) -> dict[int, LineColumns | FormatError]:
-    """The line table at each of `offsets`, or why it cannot be read."""
+    """Return the line table at each of `offsets`, or why it cannot be read."""
     found: dict[int, LineColumns | FormatError] = {}
     jobs = list(_jobs(sections, sorted(set(offsets)), found))
     if threads > 1 and len(jobs) > 1:
@@ -91,7 +91,7 @@ def scan_columns(sections: LineSections, offsets: Iterable[int], threads: int) -
 def _jobs(
     sections: LineSections, offsets: Iterable[int], found: dict[int, LineColumns | FormatError]
 ) -> Iterator[tuple[list[int], int]]:
-    """Groups of units with their bytes in all; what may not be read at all goes to `found`.
+    """Yield groups of units with their bytes in all; what may not be read at all goes to `found`.
 
     Units do not overlap, but an offset may be wrong, so some do here. Each is read, up to a sum
     that keeps an image full of such offsets from taking for ever.
@@ -117,7 +117,7 @@ def _jobs(
 
 
 def _unit_bytes(line: memoryview, offset: int) -> int:
-    """How much of the section a unit takes; 0 if its length is beyond it, so that it has no rows."""
+    """Return how much of the section a unit takes; 0 if its length is beyond it, so that it has no rows."""
     head_bytes, length = 4, int.from_bytes(line[offset : offset + 4], "little")
     if length == 0xFFFFFFFF:
         head_bytes, length = 12, int.from_bytes(line[offset + 4 : offset + 12], "little")
@@ -125,7 +125,7 @@ def _unit_bytes(line: memoryview, offset: int) -> int:
 
 
 def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[str, NDArray[Any]]:
-    """Both kernels over some units; columns by name."""
+    """Return both kernels over some units; columns by name."""
     columns: dict[str, NDArray[Any]] = {
         "units": np.zeros((len(offsets), col.COLUMN_COUNT), np.uint64),
         "entries": np.empty((col.E_COUNT, size_bytes), np.uint64),
@@ -159,7 +159,7 @@ def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[s
 
 
 def _usable(section: bytes | memoryview) -> int:
-    """The size up to the last NUL: a string that starts below it has an end."""
+    """Return the size up to the last NUL: a string that starts below it has an end."""
     end = len(section)
     while end > 0:
         start = max(end - 4096, 0)
@@ -171,7 +171,7 @@ def _usable(section: bytes | memoryview) -> int:
 
 
 def _unit(sections: LineSections, unit: int, columns: dict[str, NDArray[Any]]) -> LineColumns | FormatError:
-    """One unit's part of the columns, or its error."""
+    """Return one unit's part of the columns, or its error."""
     of = columns["units"][unit].tolist()
     if of[col.ERROR]:
         problem = _PROBLEMS[of[col.ERROR]].format(of[col.ERROR_VALUE])
@@ -191,7 +191,7 @@ def _unit(sections: LineSections, unit: int, columns: dict[str, NDArray[Any]]) -
 
 
 def _defined_files(sections: LineSections, defined: U64) -> U64:
-    """Entries of the files that DW_LNE_define_file adds: path, directory index, time, size."""
+    """Return entries of the files that DW_LNE_define_file adds: path, directory index, time, size."""
     entries = np.zeros((col.E_COUNT, defined.shape[1]), np.uint64)
     for i, (pos, end) in enumerate(defined.T.tolist()):
         reader = Reader(sections.line, sections.path, SECTION, pos, end)

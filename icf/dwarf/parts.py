@@ -109,7 +109,7 @@ class _Joined:
         return start
 
     def add_supplementary(self, image: Image) -> None:
-        """The supplementary file, first of all: references to it are relative to the start of `more`."""
+        """Add the supplementary file, before all others: references to it are relative to the start of `more`."""
         file = open_supplementary(image)
         if file is None:
             return
@@ -220,7 +220,7 @@ class _Split:
         self._joined.add_units(taken, file.path, ".debug_info.dwo", info)
 
     def _join(self, unit: U64, skeleton: U64, starts: dict[str, int]) -> None:
-        """Let a unit have what its skeleton and its file say."""
+        """Copy to a split unit what its skeleton and its file define."""
         unit[[STMT_LIST, COMP_DIR, ADDR_BASE, LOW_PC]] = skeleton[[STMT_LIST, COMP_DIR, ADDR_BASE, LOW_PC]]
         unit[FLAGS] = int(skeleton[FLAGS]) & HAS_STMT_LIST | BASES_GIVEN
         unit[STR_KIND] = _SPLIT_STR + starts["str"]
@@ -246,7 +246,7 @@ def _apply_index(unit: U64, index: UnitIndex) -> None:
 
 
 def _ids_in_dies(debug: DebugInfo, info: memoryview, abbrev: memoryview, units: U64) -> U64:
-    """DWARF 4: the id is an attribute of the unit's DIE."""
+    """Return DWARF 4: the id is an attribute of the unit's DIE."""
     units = units.copy()
     units[:, FLAGS] = BASES_GIVEN
     tables, decls, ops, consts = compile_abbreviations(abbrev, units)

@@ -55,7 +55,7 @@ class Scan(NamedTuple):
 
 
 def thread_count() -> int:
-    """The processors this process may use."""
+    """Return the processors this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -73,7 +73,7 @@ def each_run(
     make_scratch: Callable[[], Scratch],
     threads: int | None = None,
 ) -> list[Found]:
-    """What `scan_run` finds in each run of units, in order; a thread has one scratch for all of its runs."""
+    """Return what `scan_run` finds in each run of units, in order; a thread has one scratch for all of its runs."""
     runs = _runs_of_units(debug)
     workers = min(threads or thread_count(), len(runs))
     if workers <= 1:
@@ -119,7 +119,7 @@ class _Scanner:
         self.no_picks = np.empty((0, 2), np.uint64)
 
     def scan_run(self, run: tuple[int, int], scratch: _Scratch) -> tuple[U64, U64]:
-        """The rows of units run[0]..run[1]; callers in the sites are rows of this run."""
+        """Return the rows of units run[0]..run[1]; callers in the sites are rows of this run."""
         subs: list[U64] = []
         sites: list[U64] = []
         at, last = run
@@ -171,7 +171,10 @@ def _callers(subs: U64, sites: U64) -> U64:
 
 
 def range_requests(debug: DebugInfo, rows: I64, ranges: U64, forms: U64, unit: U64) -> U64:
-    """What `_ranges.expand` is asked for range lists, given as DW_AT_ranges; those of split units have a base."""
+    """Return the arguments of `_ranges.expand` for range lists given by DW_AT_ranges.
+
+    Those of split units have a base.
+    """
     units = debug.units[unit.astype(np.intp)]
     split = (units[:, col.FLAGS] & col.BASES_GIVEN) != 0
     if split.any():
@@ -183,7 +186,7 @@ def range_requests(debug: DebugInfo, rows: I64, ranges: U64, forms: U64, unit: U
 
 
 def expand_lists(debug: DebugInfo, rows: I64, ranges: U64, forms: U64, unit: U64) -> U64:
-    """The ranges in the range lists of `rows`, in order: u64[n, 4] of row, low, high, position in the list."""
+    """Return the ranges in the range lists of `rows`, in order: u64[n, 4] of row, low, high, position in the list."""
     ask = range_requests(debug, rows, ranges, forms, unit)
     capacity = 4 * len(rows) + 64
     while True:

@@ -33,7 +33,7 @@ class Site(NamedTuple):
 
 
 def read_sites(debug: DebugInfo, functions: Iterable[int]) -> dict[int, list[Site]]:
-    """The call sites of the functions at these DIEs, in the order of the DIEs."""
+    """Return the call sites of the functions at these DIEs, in the order of the DIEs."""
     dies = np.unique(np.array(list(functions), np.uint64))
     units = debug.unit_of(dies)
     dies, units = dies[units >= 0], units[units >= 0]

@@ -83,7 +83,7 @@ class DebugInfo:
         return len(self.info) + len(self.more)
 
     def as_linked(self, image: Image) -> DebugInfo:
-        """The same, with the addresses that the linker left in the image."""
+        """Return the same, with the addresses that the linker left in the image."""
         own = image.debug.contents(".debug_rnglists")
         rnglists = memoryview(b"".join([own, self.rnglists[len(own) :]])) if len(self.rnglists) > len(own) else own
         info, addr, ranges = map(image.debug.contents, (".debug_info", ".debug_addr", ".debug_ranges"))
@@ -94,7 +94,7 @@ class DebugInfo:
         return len(self.units)
 
     def unit_of(self, offsets: U64) -> I64:
-        """The unit in which each .debug_info offset lies, -1 if none."""
+        """Return the unit in which each .debug_info offset lies, -1 if none."""
         starts = self.units[:, col.OFFSET]
         unit = np.searchsorted(starts, offsets, side="right").astype(np.int64) - 1
         ok = unit >= 0
@@ -113,7 +113,7 @@ class DebugInfo:
         result: U64,
         mode: int,
     ) -> None:
-        """One call of the kernel on these sections; see `icf.dwarf._scan.scan`."""
+        """Call the kernel once on these sections; see `icf.dwarf._scan.scan`."""
         scan(
             self.info,
             self.more,
@@ -136,7 +136,7 @@ class DebugInfo:
         )
 
     def errors(self) -> list[FormatError]:
-        """What is wrong with the units that could not be read."""
+        """Return what is wrong with the units that could not be read."""
         found = []
         for unit in self.units[self.units[:, col.ERROR] != 0]:
             path, section, start = self.path, ".debug_info", 0
@@ -149,7 +149,7 @@ class DebugInfo:
         return found
 
     def string(self, reference: int) -> bytes:
-        """The string of a reference of the kernels; empty for none or one that points nowhere."""
+        """Return the string of a reference of the kernels; empty for none or one that points nowhere."""
         start = reference & ((1 << 60) - 1)
         kind = reference >> 60
         if kind == 1 and start >= len(self.info):
@@ -170,7 +170,7 @@ class DebugInfo:
         return b""
 
     def string_hashes(self, references: U64, *, of_kin: bool = False) -> U64:
-        """A hash of each referenced string, or of its kin, as `icf.strings` makes them; 0 for none."""
+        """Return a hash of each referenced string, or of its kin, as `icf.strings` makes them; 0 for none."""
         references = np.ascontiguousarray(references)
         out = np.empty(len(references), np.uint64)
         hash_references(self.info, self.str_, self.line_str, references.data, of_kin, out.data)
@@ -187,7 +187,7 @@ class DebugInfo:
 
 
 def read_unit_headers(info: memoryview) -> U64:
-    """The units of a section, as far as their headers tell."""
+    """Return the units of a section, as far as their headers tell."""
     capacity = 64 + len(info) // 16384  # most have more than 16 KB
     while True:
         units = np.zeros((capacity, col.COLUMN_COUNT), np.uint64)

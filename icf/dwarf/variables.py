@@ -23,7 +23,7 @@ _ADDRESS_BYTES = 8
 
 
 def find_defined(image: Image, debug: DebugInfo, vaddrs: U64) -> U64:
-    """Those of the addresses, ascending, at which a unit defines a variable."""
+    """Return those of the ascending addresses at which a unit defines a variable."""
     if not len(vaddrs):
         return vaddrs
     info, table = image.debug.contents(".debug_info"), image.debug.contents(".debug_addr")
@@ -39,27 +39,27 @@ def find_defined(image: Image, debug: DebugInfo, vaddrs: U64) -> U64:
 
 
 def _words(contents: memoryview, vaddrs: U64) -> list[tuple[int, int]]:
-    """The places that hold one of the addresses in eight bytes, and which."""
+    """Return the places that hold one of the addresses in eight bytes, and which."""
     places, values = find_words(contents, 0, vaddrs, 1)
     rows = zip(places.tolist(), values.tolist(), strict=True)
     return [row for row in rows if bytes(contents[row[0] : row[0] + _ADDRESS_BYTES]) == row[1].to_bytes(8, "little")]
 
 
 def _is_argument(head: bytes) -> bool:
-    """Whether the two or three bytes before a location are that of an argument: a register, or a place on the stack."""
+    """Return whether the two or three bytes before a location make it an argument's: a register, or a stack slot."""
     is_register = head[-2:-1] == b"\1" and _DW_OP_REG0 <= head[-1] <= _DW_OP_REG31
     return is_register or head[-2:-1] in (bytes((_DW_OP_BREG7,)), bytes((_DW_OP_FBREG,)))
 
 
 def _units_of_row(debug: DebugInfo, place: int) -> list[int]:
-    """The units whose part of .debug_addr holds `place`: those with the nearest start before it."""
+    """Return the units whose part of .debug_addr holds `place`: those with the nearest start before it."""
     bases = debug.units[:, ADDR_BASE]
     before = bases[bases <= place]
     return np.flatnonzero(bases == before.max()).tolist() if len(before) else []
 
 
 def _names_row(debug: DebugInfo, info: memoryview, unit: int, place: int) -> bool:
-    """Whether a variable of the unit is at its row of .debug_addr that stands at `place`."""
+    """Return whether a variable of the unit is at its row of .debug_addr that stands at `place`."""
     start, end, base = (int(debug.units[unit, column]) for column in (OFFSET, END, ADDR_BASE))
     row, encoded = (place - base) // _ADDRESS_BYTES, bytearray()
     while row >= 0x80:

@@ -52,7 +52,7 @@ class MissingFileError(IcfError):
 
 
 def map_file(path: str, *, may_be_pipe: bool = False) -> memoryview:
-    """The bytes of a file, mapped where possible; IcfError if it cannot be read.
+    """Return the bytes of a file, mapped where possible; IcfError if it cannot be read.
 
     A pipe is only for a path that the user has named: reading one waits for its writer, and a path in a file that
     comes from elsewhere may lead to a pipe that nothing writes to. A device is not opened: that alone has effects.
@@ -83,7 +83,9 @@ def map_file(path: str, *, may_be_pipe: bool = False) -> memoryview:
 
 
 def _are_descriptors_short(fd: int) -> bool:
-    """Whether the descriptor that a mapping would get lies in the upper half: it is the lowest one, so a count."""
+    """Return whether a new mapping would take a descriptor from the upper half: the lowest free one counts those in
+    use.
+    """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         return False
@@ -93,7 +95,7 @@ def _are_descriptors_short(fd: int) -> bool:
 
 
 def is_archive(buffer: memoryview) -> bool:
-    """Whether the bytes start like an archive, regular or thin."""
+    """Return whether the bytes start like an archive, regular or thin."""
     return bytes(buffer[:8]) in (_MAGIC, _THIN_MAGIC)
 
 
@@ -115,15 +117,15 @@ class Archive:
         self._nested: dict[str, dict[int, Member]] = {}
 
     def __iter__(self) -> Iterator[Member]:
-        """The members in file order; names may repeat."""
+        """Yield the members in file order; names may repeat."""
         return _entries(self._buffer, self.path)
 
     def name(self, member: Member) -> str:
-        """The name that a linker prints; MissingFileError where that is in an archive that is no longer there."""
+        """Return the name that a linker prints; MissingFileError if its archive no longer exists."""
         return member.name if member.origin is None else self._inner(member).name
 
     def contents(self, member: Member) -> memoryview:
-        """A member's bytes; MissingFileError for a thin archive's member that is no longer there."""
+        """Return a member's bytes; MissingFileError for a thin archive's member that is no longer there."""
         if member.origin is not None:
             member = self._inner(member)
         return map_file(self._file(member)) if member.stored is None else member.stored
@@ -132,7 +134,7 @@ class Archive:
         return os.path.join(os.path.dirname(self.path), member.name)
 
     def _inner(self, member: Member) -> Member:
-        """The member of another archive that a member of this one stands for."""
+        """Return the member of another archive that a member of this one stands for."""
         path = self._file(member)
         inner = self._nested.get(path)
         if inner is None:
@@ -143,7 +145,7 @@ class Archive:
 
 
 def members(path: str | os.PathLike[str]) -> Iterator[tuple[str, memoryview]]:
-    """(name, contents) of each member, in the order of the archive; names may repeat."""
+    """Yield (name, contents) of each member, in the order of the archive; names may repeat."""
     path = os.fspath(path)
     archive = Archive(map_file(path, may_be_pipe=True), path)
     for member in archive:
@@ -179,7 +181,7 @@ def _entries(buffer: memoryview, path: str) -> Iterator[Member]:
 
 
 def _thin_entry(path: str, offset: int, raw_name: bytes, long_names: bytes) -> Member:
-    """An entry without contents, "/123" or "/123:4567"."""
+    """Return an entry without contents, "/123" or "/123:4567"."""
     origin: int | None = None
     if raw_name.startswith(b"/") and b":" in raw_name:
         raw_name, _, digits = raw_name.partition(b":")
@@ -193,7 +195,7 @@ def _thin_entry(path: str, offset: int, raw_name: bytes, long_names: bytes) -> M
 
 
 def _by_offset(path: str) -> dict[int, Member]:
-    """The members of a regular archive by the offset of their header."""
+    """Return the members of a regular archive by the offset of their header."""
     buffer = map_file(path)
     if bytes(buffer[:8]) != _MAGIC:
         raise FormatError(path, _PLACE, 0, "not a regular archive, though a thin archive refers to members in it")
@@ -214,7 +216,7 @@ def _header(buffer: memoryview, path: str, offset: int) -> tuple[bytes, int]:
 
 
 def _name(path: str, offset: int, raw_name: bytes, long_names: bytes, contents: memoryview) -> tuple[bytes, int]:
-    """A member's name, and how many bytes of it stand before the contents."""
+    """Return a member's name, and how many bytes of it stand before the contents."""
     if raw_name.startswith(b"#1/"):
         digits = raw_name[3:]
         if not digits.isdigit() or int(digits) > len(contents):

@@ -28,7 +28,7 @@ _PLACE = Struct("<2Q")
 
 
 def find_code_digest(image: ElfFile) -> bytes:
-    """The digest; empty where the file has no section with code, as a separate debug file."""
+    """Return the digest; empty where the file has no section with code, as a separate debug file."""
     is_code = SHF_ALLOC | SHF_EXECINSTR
     code = [each for each in image.sections if each.flags & is_code == is_code and each.type != SHT_NOBITS]
     if not code or image.is_debug_file:

@@ -49,7 +49,7 @@ class CompressionHeader(NamedTuple):
 
 
 def is_gnu_compressed(name: str, stored: memoryview) -> bool:
-    """Whether a section without SHF_COMPRESSED is compressed the old way."""
+    """Return whether a section without SHF_COMPRESSED is compressed the old way."""
     return name.startswith(".zdebug_") and bytes(stored[:4]) == _GNU_MAGIC
 
 
@@ -75,7 +75,7 @@ def parse_header(stored: memoryview, path: str, section: str, *, gnu: bool) -> C
 
 
 def inflate(stored: memoryview, path: str, section: str, *, gnu: bool) -> bytearray:
-    """The contents of a compressed section."""
+    """Return the contents of a compressed section."""
     header = parse_header(stored, path, section, gnu=gnu)
     limit_bytes = max(_ALWAYS_BYTES, _ratio() * len(stored))
     if header.size_bytes > limit_bytes:
@@ -103,7 +103,7 @@ def _ratio() -> int:
 
 
 def compress(contents: bytes | bytearray | memoryview, header: CompressionHeader) -> bytes:
-    """`contents` as a section compressed like the one that `header` was read from, header included."""
+    """Return `contents` as a section compressed like the one that `header` was read from, header included."""
     header = header._replace(size_bytes=len(contents))
     if header.method is Method.ZSTD:
         import zstandard

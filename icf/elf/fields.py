@@ -43,7 +43,7 @@ class Fields:
         self._filled_at, self._filled_with = _dynamic_words(image)
 
     def symbols(self, vaddrs: I64, types: U32, addends: I64, targets: I64) -> tuple[I64, Mask]:
-        """The address of the symbol of each relocation, and whether it is known.
+        """Return the address of the symbol of each relocation, and whether it is known.
 
         The columns are those of the relocations, in the order of the code; `targets` is equal for equal symbols.
         """
@@ -52,7 +52,7 @@ class Fields:
         return self._x86_64(vaddrs, types, addends)
 
     def words(self, vaddrs: I64) -> tuple[I64, Mask]:
-        """The 64-bit words as they are once the image is loaded (at its link-time addresses)."""
+        """Return the 64-bit words as they are once the image is loaded (at its link-time addresses)."""
         words, known = self._read(vaddrs, "<i8")
         if len(self._filled_at):
             at = np.minimum(np.searchsorted(self._filled_at, vaddrs), len(self._filled_at) - 1)
@@ -61,7 +61,7 @@ class Fields:
         return words, known
 
     def _read(self, vaddrs: I64, dtype: str) -> tuple[I64, Mask]:
-        """The number at each address, and whether the file has it."""
+        """Return the number at each address, and whether the file has it."""
         item = np.dtype(dtype)
         values = np.zeros(len(vaddrs), np.int64)
         known = np.zeros(len(vaddrs), np.bool_)
@@ -76,7 +76,7 @@ class Fields:
         return values, known
 
     def _bytes_at(self, places: I64, size_bytes: int) -> memoryview:
-        """The file, of which no more than these places need have been read."""
+        """Return the file, of which no more than these places need have been read."""
         data = self._image.data
         if not isinstance(data, FileBytes):
             return data
@@ -105,7 +105,7 @@ class Fields:
         return found, known
 
     def _got_loads(self, vaddrs: I64) -> tuple[I64, Mask]:
-        """Symbols of loads, calls and jumps through the GOT, relaxed or not; the field ends the instruction."""
+        """Return symbols of loads, calls and jumps through the GOT, relaxed or not; the field ends the instruction."""
         first, is_there = self._read(vaddrs - 2, "u1")
         second, _ = self._read(vaddrs - 1, "u1")
         direct, _ = self._read(vaddrs, "<i4")
@@ -149,7 +149,9 @@ def _signed(values: I64, bits: int) -> I64:
 
 
 def _dynamic_words(image: Image) -> tuple[I64, I64]:
-    """Addresses of the words that the loader fills with an address in this image, ascending, and these addresses."""
+    """Return the addresses of the words that the loader fills with an address in this image, ascending, and what it
+    fills in.
+    """
     symbolic, relative, *slots = _DYNAMIC_TYPES[image.machine]
     places, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for section in image.sections:

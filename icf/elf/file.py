@@ -79,7 +79,7 @@ class ElfFile:
             self.data.close()
 
     def fileno(self) -> int:
-        """The descriptor of the file, which may no longer be the one at `path`."""
+        """Return the descriptor of the file, which may no longer be the one at `path`."""
         if not isinstance(self.data, FileBytes):
             raise ValueError(f"{self.path}: is no file")
         return self.data.fileno()
@@ -93,18 +93,18 @@ class ElfFile:
     # Sections
 
     def named(self, name: str) -> Section | None:
-        """The first section of exactly that name."""
+        """Return the first section of exactly that name."""
         return self._section_by_name.get(name)
 
     def section(self, name: str) -> Section | None:
-        """The first section of that name; `.zdebug_x` stands in for a missing `.debug_x`."""
+        """Return the first section of that name; `.zdebug_x` stands in for a missing `.debug_x`."""
         section = self._section_by_name.get(name)
         if section is None and name.startswith(".debug_"):
             section = self._section_by_name.get(".z" + name[1:])
         return section
 
     def extent(self, section: Section) -> tuple[int, int]:
-        """Where the bytes of a section start and end in the file."""
+        """Return where the bytes of a section start and end in the file."""
         if section.type in (SHT_NOBITS, SHT_NULL):
             return 0, 0
         size_bytes = len(self.data)
@@ -119,18 +119,18 @@ class ElfFile:
         return section.offset, section.offset + section.size_bytes
 
     def stored(self, section: Section) -> memoryview:
-        """The bytes of a section as they lie in the file."""
+        """Return the bytes of a section as they lie in the file."""
         start, end = self.extent(section)
         return self.data[start:end]
 
     def is_compressed(self, section: Section) -> bool:
-        """Whether `contents` has to inflate the section."""
+        """Return whether `contents` has to inflate the section."""
         if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
             return True
         return section.name.startswith(".zdebug_") and compression.is_gnu_compressed(section.name, self.stored(section))
 
     def contents(self, section: Section | str) -> memoryview:
-        """The (inflated) contents; empty if the section is absent or has none in this file."""
+        """Return the (inflated) contents; empty if the section is absent or has none in this file."""
         if isinstance(section, str):
             found = self.section(section)
             if found is None:
@@ -146,14 +146,14 @@ class ElfFile:
         return view
 
     def contents_size_bytes(self, section: Section) -> int:
-        """How many bytes `contents` has, without reading them where they are not compressed."""
+        """Return how many bytes `contents` has, without reading them where they are not compressed."""
         if self.is_compressed(section):
             return len(self.contents(section))
         start, end = self.extent(section)
         return end - start
 
     def private_copy(self, section: Section | str) -> memoryview:
-        """The contents as a writable view that changes nothing else."""
+        """Return the contents as a writable view that changes nothing else."""
         if isinstance(section, str):
             found = self.section(section)
             if found is None:
@@ -195,7 +195,7 @@ class ElfFile:
         return [start for start, _, _ in self.backed]
 
     def read(self, vaddr: int, size_bytes: int) -> memoryview:
-        """The bytes from `vaddr` on: `size_bytes` of them, or as many as the file backs without a gap."""
+        """Return the bytes from `vaddr` on: `size_bytes` of them, or as many as the file backs without a gap."""
         index = bisect_right(self._backed_starts, vaddr) - 1
         if index < 0 or size_bytes <= 0:
             return self.data[:0]

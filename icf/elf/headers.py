@@ -108,7 +108,7 @@ def parse_kind(reader: Reader, path: str, allow_rel: bool) -> tuple[Machine, int
 def table_bytes(
     data: memoryview | FileBytes, path: str, what: str, offset: int, count: int, entry_size_bytes: int
 ) -> memoryview:
-    """The bytes of a header table, checked to lie inside of the file."""
+    """Return the bytes of a header table, checked to lie inside of the file."""
     if count == 0:
         return data[:0]
     if offset > len(data) or count > (len(data) - offset) // entry_size_bytes:

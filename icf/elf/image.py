@@ -105,7 +105,7 @@ class Image(ElfFile):
         return self.symbols_of(0)
 
     def symbols_of(self, section_idx: int) -> Symbols:
-        """The symbol table in that section; 0 gives an empty one."""
+        """Return the symbol table in that section; 0 gives an empty one."""
         symbols = self._symbols.get(section_idx)
         if symbols is None:
             from icf.elf.symbols import read_symbols
@@ -115,7 +115,7 @@ class Image(ElfFile):
         return symbols
 
     def relocations(self, section: Section | str) -> Relocations | None:
-        """The relocations stored in a section such as `.rela.text`; None if there is no such section."""
+        """Return the relocations stored in a section such as `.rela.text`; None if there is no such section."""
         if isinstance(section, str):
             found = self.section(section)
             if found is None:
@@ -170,7 +170,7 @@ class Image(ElfFile):
         return {start: self._named_slots[slot] for start, slot in self.plt_slots.items()}
 
     def may_start_function(self, vaddr: int) -> bool:
-        """Whether a function may start there: certain with a symbol table, else wherever there is code."""
+        """Return whether a function may start there: certain with a symbol table, else wherever there is code."""
         if not any(
             segment.type == PT_LOAD and segment.flags & PF_X and 0 <= vaddr - segment.vaddr < segment.filesz
             for segment in self.segments

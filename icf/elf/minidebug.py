@@ -51,7 +51,7 @@ def read_minidebug(image: ElfFile, dynamic: Symbols) -> Symbols:
 
 
 def _indices_in(image: ElfFile, mini: ElfFile) -> U16:
-    """The index that each section of `mini` has in `image`; what is no section there is absolute."""
+    """Return the index that each section of `mini` has in `image`; what is no section there is absolute."""
     there = {(s.name, s.vaddr): s.index for s in image.sections if s.is_alloc and s.index < SHN_LORESERVE_16}
     indices = [there.get((section.name, section.vaddr), SHN_ABS_16) for section in mini.sections]
     indices[:1] = [0]

@@ -21,7 +21,7 @@ _COMMENT_LIMIT_BYTES = 1 << 20
 
 
 def find_build_id(image: ElfFile) -> bytes:
-    """The GNU build id, from the note sections or, without those, the note segments."""
+    """Return the GNU build id, from the note sections or, without those, the note segments."""
     for place, notes, align in _note_areas(image):
         reader = Reader(notes, image.path, place)
         while reader.remaining >= 12:

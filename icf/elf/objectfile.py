@@ -60,7 +60,7 @@ Entries = npt.NDArray[np.void]  # of RELOCATION
 
 
 def is_bitcode(buffer: memoryview) -> bool:
-    """Whether the bytes are LLVM bitcode: what clang -flto writes in place of an ELF object."""
+    """Return whether the bytes are LLVM bitcode: what clang -flto writes in place of an ELF object."""
     return bytes(buffer[:4]) in _BITCODE_MAGICS
 
 
@@ -87,11 +87,11 @@ class ObjectFile:
         return f"<ObjectFile {self.name!r}: {self.sections.count} sections>"
 
     def section_name(self, section: int) -> str:
-        """A section's name."""
+        """Return a section's name."""
         return self.sections.name(section)
 
     def contents(self, section: int) -> memoryview:
-        """The (inflated) contents of a section, not relocated; empty for NOBITS."""
+        """Return the (inflated) contents of a section, not relocated; empty for NOBITS."""
         return self.sections.contents(section)
 
     # Symbols
@@ -129,7 +129,7 @@ class ObjectFile:
         return self.symbols.strtab
 
     def symbol_name(self, row: int) -> str:
-        """A symbol's name; that of its section for a section symbol, which has none of its own."""
+        """Return a symbol's name; that of its section for a section symbol, which has none of its own."""
         name = self.symbols.name(row)
         if not name and self.symbols.type[row] == STT_SECTION:
             section = int(self.symbols.shndx[row])
@@ -183,7 +183,7 @@ class ObjectFile:
         return result
 
     def relocations_of(self, section: int) -> Entries:
-        """The relocations of one section, a view of the mapping with the fields of RELOCATION."""
+        """Return the relocations of one section, a view of the mapping with the fields of RELOCATION."""
         holder = int(self.relocation_section[section])
         if holder == 0:
             return _NO_ENTRIES
@@ -197,7 +197,9 @@ class ObjectFile:
         return entries
 
     def relocations_in(self, sections: I64) -> tuple[I64, Entries]:
-        """The relocations of many sections, one after the other: the section of each, and a copy of the entries."""
+        """Return the relocations of many sections, one after the other: the section of each, and a copy of the
+        entry.
+        """
         holders = self.relocation_section[sections]
         has_entries = holders != 0
         holders, sections = holders[has_entries], np.asarray(sections, dtype=np.int64)[has_entries]

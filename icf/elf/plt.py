@@ -39,7 +39,7 @@ _BTI_C = 0xD503245F
 
 
 def find_got_imports(machine: Machine, loader_relocations: Iterable[Relocations]) -> dict[int, str]:
-    """Address of each GOT slot with a GLOB_DAT or JUMP_SLOT relocation -> symbol name."""
+    """Return the symbol of each GOT slot, by its address, from GLOB_DAT and JUMP_SLOT relocations."""
     imports: dict[int, str] = {}
     for relocations, rows in _fill_slots(machine, loader_relocations):
         names = relocations.symbols.names(relocations.symbol[rows].tolist())
@@ -48,7 +48,7 @@ def find_got_imports(machine: Machine, loader_relocations: Iterable[Relocations]
 
 
 def find_slot_versions(image: ElfFile, loader_relocations: Iterable[Relocations]) -> dict[int, str]:
-    """Address of each such slot whose symbol has a version -> the version."""
+    """Return the version of each such slot whose symbol has one, by its address."""
     versions = read_versions(image)
     found: dict[int, str] = {}
     for relocations, rows in _fill_slots(image.machine, loader_relocations):
@@ -58,7 +58,7 @@ def find_slot_versions(image: ElfFile, loader_relocations: Iterable[Relocations]
 
 
 def find_plt_slots(image: ElfFile, named_slots: dict[int, str]) -> dict[int, int]:
-    """Address of each PLT stub -> address of the one of `named_slots` that it jumps through."""
+    """Return, by the address of each PLT stub, the one of `named_slots` that it jumps through."""
     decode = _decode_x86_64 if image.machine is Machine.X86_64 else _decode_aarch64
     stubs: dict[int, int] = {}
     for name in _STUB_SECTIONS:
@@ -69,7 +69,7 @@ def find_plt_slots(image: ElfFile, named_slots: dict[int, str]) -> dict[int, int
 
 
 def _fill_slots(machine: Machine, loader_relocations: Iterable[Relocations]) -> Iterator[tuple[Relocations, I64]]:
-    """The relocations, and which of them fill a GOT slot with the address of a symbol."""
+    """Yield the relocations, and which of them fill a GOT slot with the address of a symbol."""
     for relocations in loader_relocations:
         fills = np.isin(relocations.type, _SLOT_TYPES[machine]) & (relocations.symbol != 0)
         yield relocations, np.flatnonzero(fills)
@@ -78,7 +78,7 @@ def _fill_slots(machine: Machine, loader_relocations: Iterable[Relocations]) -> 
 def find_ifunc_slots(
     machine: Machine, loader_relocations: Iterable[Relocations], read_symbols: Callable[[], Symbols]
 ) -> dict[int, str]:
-    """Address of each GOT slot that an ifunc's resolver fills -> name of the ifunc."""
+    """Return the ifunc whose resolver fills each GOT slot, by the address of the slot."""
     resolver_by_slot: dict[int, int] = {}
     for relocations in loader_relocations:
         rows = np.flatnonzero(relocations.type == _IRELATIVE[machine])
@@ -99,7 +99,7 @@ def find_ifunc_slots(
 
 
 def _decode_x86_64(code: bytes, vaddr: int, slots: dict[int, str]) -> Iterator[tuple[int, int]]:
-    """(stub address, slot) for each `jmp *slot(%rip)`, and lld's retpoline `mov slot(%rip), %r11`."""
+    """Yield (stub address, slot) for each `jmp *slot(%rip)`, and lld's retpoline `mov slot(%rip), %r11`."""
     for opcode in (b"\xff\x25", b"\x4c\x8b\x1d"):
         pos = code.find(opcode)
         while pos >= 0:
@@ -112,7 +112,7 @@ def _decode_x86_64(code: bytes, vaddr: int, slots: dict[int, str]) -> Iterator[t
 
 
 def _stub_start_x86_64(code: bytes, jump: int) -> int:
-    """Where the stub with this jump begins: before it may stand bnd, a PLT index in r11d, endbr64."""
+    """Return where the stub with this jump begins: before it may stand bnd, a PLT index in r11d, endbr64."""
     start = jump
     if start >= 1 and code[start - 1] == 0xF2:
         start -= 1
@@ -124,7 +124,7 @@ def _stub_start_x86_64(code: bytes, jump: int) -> int:
 
 
 def _decode_aarch64(code: bytes, vaddr: int, slots: dict[int, str]) -> Iterator[tuple[int, int]]:
-    """(stub address, slot) for each `adrp x16, page; ldr x17, [x16, #low]`."""
+    """Yield (stub address, slot) for each `adrp x16, page; ldr x17, [x16, #low]`."""
     words = np.frombuffer(code[: len(code) // 4 * 4], dtype="<u4").tolist()
     for index in range(len(words) - 1):
         adrp, load = words[index], words[index + 1]

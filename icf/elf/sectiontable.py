@@ -40,7 +40,7 @@ SECTION = np.dtype(
 
 
 def gather(buffer: memoryview, item: np.dtype[Any], starts: I64, counts: I64) -> npt.NDArray[Any]:
-    """A copy of `counts[k]` items from `starts[k]` on, for all k; the caller has checked that they lie inside.
+    """Return a copy of `counts[k]` items from `starts[k]` on, for all k; the caller has checked that they lie inside.
 
     The view has an item at every byte offset: tables are aligned in an object, objects not always in an archive.
     """
@@ -82,7 +82,7 @@ class SectionTable:
         return self.count
 
     def error(self, section: int, problem: str) -> FormatError:
-        """The error to raise for `problem` in a section's header."""
+        """Return the error to raise for `problem` in a section's header."""
         return FormatError(self.path, SECTION_HEADERS, self._shoff + int(section) * SHDR.size, problem)
 
     @cached_property
@@ -131,7 +131,7 @@ class SectionTable:
         return bytes(self.stored(self._names_section)) if self._names_section else b""
 
     def name(self, section: int) -> str:
-        """The section's name."""
+        """Return the section's name."""
         name_offset = int(self.name_offset[section])
         if name_offset == 0 or not self._names_section:
             return ""
@@ -145,7 +145,7 @@ class SectionTable:
         return self.names[name_offset:end].decode("utf-8", "surrogateescape")
 
     def named(self, name: str) -> I64:
-        """The sections of exactly that name, ascending: none, one, or as many as have no name of their own."""
+        """Return the sections of exactly that name, ascending: none, one, or as many as have no name of their own."""
         needle = name.encode("utf-8", "surrogateescape") + b"\0"
         places = []  # a name may be stored once more, as the tail of a longer one
         place = self.names.find(needle)
@@ -155,7 +155,7 @@ class SectionTable:
         return np.flatnonzero(np.isin(self.name_offset, places)) if places else np.empty(0, dtype=np.int64)
 
     def stored(self, section: int) -> memoryview:
-        """The bytes of a section as they lie in the object."""
+        """Return the bytes of a section as they lie in the object."""
         header = self._raw[section]
         if header["type"] in (SHT_NOBITS, SHT_NULL):
             return self.data[:0]
@@ -169,7 +169,7 @@ class SectionTable:
         return self.data[offset : offset + size_bytes]
 
     def contents(self, section: int) -> memoryview:
-        """The (inflated) contents of a section, not relocated; empty for NOBITS."""
+        """Return the (inflated) contents of a section, not relocated; empty for NOBITS."""
         stored = self.stored(section)
         flags = int(self.flags[section])
         is_compressed = bool(flags & SHF_COMPRESSED) and bool(stored)

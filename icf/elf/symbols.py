@@ -139,16 +139,16 @@ class Symbols:
         return rows[np.lexsort((rows, self.value[rows]))].astype(np.int64, copy=False)
 
     def name(self, row: int) -> str:
-        """The symbol's name."""
+        """Return the symbol's name."""
         return self.name_at(int(self.name_offset[row]))
 
     def names(self, rows: Iterable[int]) -> list[str]:
-        """The names of many symbols."""
+        """Return the names of many symbols."""
         offsets = self.name_offset
         return [self.name_at(int(offsets[row])) for row in rows]
 
     def holds(self, part: bytes, rows: I64) -> Mask:
-        """Which of these symbols have `part` in their names; much faster than to look at each."""
+        """Return which of these symbols have `part` in their names; much faster than to look at each."""
         text = self._text
         at: list[int] = []
         while (found := text.find(part, at[-1] + 1 if at else 0)) >= 0:
@@ -163,7 +163,7 @@ class Symbols:
         return bytes(self.strtab)  # a view cannot be searched
 
     def name_at(self, name_offset: int) -> str:
-        """The string at an offset of the string table."""
+        """Return the string at an offset of the string table."""
         if name_offset == 0:
             return ""
         end = self._text.find(b"\0", name_offset)
@@ -196,7 +196,7 @@ class Symbols:
         return rows
 
     def file_name(self, row: int) -> str:
-        """The source file of a local symbol, as the nearest preceding STT_FILE names it; "" if it is not known.
+        """Return the source file of a local symbol, as the nearest preceding STT_FILE names it; "" if it is not known.
 
         gold puts what it makes local (hidden symbols, version scripts) behind the symbols of all files.
         """
@@ -207,7 +207,7 @@ class Symbols:
 
 
 def source_name(name: str) -> str:
-    """The name of a source file; "" for what link-time optimisation writes in its place."""
+    """Return the name of a source file; "" for what link-time optimisation writes in its place."""
     return "" if name in _NO_FILES else name
 
 

@@ -35,18 +35,18 @@ class Versions:
         self._names = names
 
     def name(self, row: int) -> str:
-        """The version of the symbol; "" for none."""
+        """Return the version of the symbol; "" for none."""
         if row >= len(self._number):
             return ""
         return self._names.get(int(self._number[row]) & ~_HIDDEN, "")
 
     def is_hidden(self, row: int) -> bool:
-        """Whether only references to its very version mean the symbol."""
+        """Return whether only references to its very version mean the symbol."""
         return row < len(self._number) and int(self._number[row]) >= _HIDDEN
 
 
 def read_versions(image: ElfFile) -> Versions:
-    """The versions in the image; none where it has no such tables."""
+    """Return the versions in the image; none where it has no such tables."""
     number = np.empty(0, np.uint16)
     names: dict[int, str] = {}
     for section in image.sections:
@@ -104,7 +104,7 @@ def _read_defined(image: ElfFile, section: Section, names: dict[int, str]) -> No
 
 
 def _string(image: ElfFile, section: Section, offset: int) -> str:
-    """A string of the table that dynamic symbols are named from."""
+    """Return a string of the table that dynamic symbols are named from."""
     if section.link >= len(image.sections):
         return ""
     strings = Reader(image.contents(image.sections[section.link]), image.path, section.name, offset)

@@ -61,7 +61,7 @@ class CallTable:
         self._places: dict[int, dict[int, int]] = {}
 
     def statements(self) -> Iterator[TableCall]:
-        """All that holds; `dropped` is complete at the end."""
+        """Yield all that holds; `dropped` is complete at the end."""
         calls, branches = self._calls, self._branches
         at = np.searchsorted(branches.end, calls.call_site)
         rows = np.flatnonzero(at < len(branches.end))
@@ -79,13 +79,13 @@ class CallTable:
             yield from self._at([row for row, _, _ in mine], [unit for _, unit, _ in mine], branch)
 
     def _units_of(self, rows: I64) -> I64:
-        """The unit of .debug_info that each record belongs to."""
+        """Return the unit of .debug_info that each record belongs to."""
         infos = np.array([unit.debug_info for unit in self._calls.units] or [0], np.uint64)
         unit_rows = np.array(self._calls.unit_row or (0,))
         return self._identities.debug.unit_of(infos[np.searchsorted(unit_rows, rows, side="right") - 1])
 
     def _at(self, rows: list[int], units: list[int], branch: int) -> Iterator[TableCall]:
-        """The statements of the records at one return address."""
+        """Yield the statements of the records at one return address."""
         end, source, target = (int(column[branch]) for column in self._branches)
         found: dict[int, set[int]] = {}
         for row, unit in zip(rows, units, strict=True):
@@ -106,7 +106,7 @@ class CallTable:
             yield TableCall(end, source, caller, target, tuple(sorted(members)))
 
     def _members(self, target: int, row: int) -> tuple[int, ...]:
-        """The members of the called body that the record's DIE can mean."""
+        """Return the members of the called body that the record's DIE can mean."""
         fold = self._folds.get(target)
         if fold is None:
             return (0,)
@@ -119,7 +119,7 @@ class CallTable:
         return self._callees[target, die]
 
     def _callers(self, source: int, row: int, units: list[int], unit: int) -> list[int]:
-        """The members of the calling body for which the record speaks; `units` are those of all records there."""
+        """Return the members of the calling body that the record is about; `units` are those of all its records."""
         fold = self._folds.get(source)
         if fold is None:
             return [0]
@@ -140,6 +140,6 @@ class CallTable:
         return own if units.count(unit) >= len(own) else []
 
     def _kept(self, vaddr: int) -> int | None:
-        """The member whose code stands at a merged body, where the linker leaves that to be seen."""
+        """Return the member whose code stands at a merged body, where the linker leaves that to be seen."""
         fold = self._folds.get(vaddr)
         return next((idx for idx, member in enumerate(fold.members) if member.kept is True), None) if fold else None

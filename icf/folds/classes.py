@@ -73,7 +73,7 @@ class FoldFinder:
         return self.identities.str_offsets if self.identities is not None else {}
 
     def find(self) -> list[Fold]:
-        """All merged bodies, by address."""
+        """Return all merged bodies, by address."""
         folds = [self._fold_at(vaddr) for vaddr in self._shared_addresses().tolist()]
         folds = [fold for fold in folds if len(fold.members) > 1]
         if self._tombstoned is not None:
@@ -93,7 +93,7 @@ class FoldFinder:
             self.identities.of(np.unique(self.functions.die[rows]).tolist())
 
     def member_at(self, vaddr: int) -> FoldMember:
-        """The one source function at a body that is not merged: all symbols and DIEs there are its own."""
+        """Return the one source function at a body that is not merged: all symbols and DIEs there are its own."""
         named = self._named(self.bodies.symbols_at(vaddr))
         if not named:
             fold = self._fold_at(vaddr)
@@ -111,7 +111,7 @@ class FoldFinder:
         return member
 
     def undescribed(self) -> list[int]:
-        """Bodies that functions may share of which nothing tells.
+        """Return bodies that functions may share of which nothing tells.
 
         gold drops the symbols of folded local functions, and of folded cold parts. Where DWARF describes them
         they are found all the same; in bodies without debug information one may be missing. mold drops all symbols of
@@ -128,7 +128,7 @@ class FoldFinder:
         return sorted({vaddr for vaddr, name in zip(values, names, strict=True) if not is_unfolded(name)})
 
     def _shared_addresses(self) -> U64:
-        """Addresses that may be merged bodies."""
+        """Return addresses that may be merged bodies."""
         several_symbols = np.union1d(repeated(self.bodies.symbol_value), self.reported.vaddrs)
         if self.identities is None or self.functions is None:
             return several_symbols
@@ -192,7 +192,7 @@ class FoldFinder:
         return self.identities is not None and self.image.linker.overwrites_addresses
 
     def _is_complete(self, vaddr: int) -> bool:
-        """Whether all functions at the address are known: mold drops names, gold those of local functions."""
+        """Return whether all functions at the address are known: mold drops names, gold those of local functions."""
         kept = self.image.linker.kept_symbols
         if self.reported.given or (kept is KeptSymbols.ALL and not self.image.symbols.lacks_locals):
             return True
@@ -200,5 +200,5 @@ class FoldFinder:
 
 
 def repeated(values: U64) -> U64:
-    """Values that occur more than once in a sorted column."""
+    """Return values that occur more than once in a sorted column."""
     return np.unique(values[1:][values[1:] == values[:-1]])

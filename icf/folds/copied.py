@@ -49,7 +49,9 @@ _MERGES = re.compile(rb"GNU (?!.* -fno-ipa-icf(?: |$))(?:.* (?:-O(?:[23s]|fast)|
 
 
 def lost_functions(debug: DebugInfo, functions: Functions, bare: U64) -> U64:
-    """Those of the DIEs `bare` (of `icf.dwarf.scan`) that are local functions which gcc has merged or removed."""
+    """Return those of the DIEs `bare` (of `icf.dwarf.scan`) that are local functions which gcc has merged or
+    removed.
+    """
     bare = bare[~np.isin(bare, functions.origin)]
     if len(bare):
         _, first, unit = np.unique(debug.units[debug.unit_of(bare), PRODUCER], return_index=True, return_inverse=True)
@@ -61,7 +63,7 @@ def lost_functions(debug: DebugInfo, functions: Functions, bare: U64) -> U64:
 
 
 def find_copied(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
-    """The bodies that a function may share of which nothing but a DIE without an address is left."""
+    """Return the bodies that a function may share of which nothing but a DIE without an address is left."""
     identities, functions, bodies = finder.identities, finder.functions, finder.bodies
     if identities is None or functions is None:
         return frozenset()
@@ -84,7 +86,7 @@ def find_copied(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
 
 
 def _lists_too_often(image: Image, debug: DebugInfo, functions: Functions, rows: I64, units: I64) -> U64:
-    """The bodies, described by `rows`, that one of `units` lists more often than it has functions there."""
+    """Return the bodies, described by `rows`, that one of `units` lists more often than it has functions there."""
     unit, low, high = functions.unit[rows].astype(np.int64), functions.low[rows], functions.high[rows]
     listed = read_ranges(image.debug)
     owner = debug.unit_of(listed.unit)
@@ -114,13 +116,13 @@ class _Cover:
 
 
 def _several_functions(bodies: Bodies, vaddrs: U64) -> U64:
-    """Those of `vaddrs`, which ascend, that several DIEs describe."""
+    """Return those of the ascending `vaddrs` that several DIEs describe."""
     first = np.searchsorted(bodies.dwarf_low, vaddrs)
     return vaddrs[np.searchsorted(bodies.dwarf_low, vaddrs, side="right") - first > 1]
 
 
 def _called_from(image: Image, return_addresses: U64) -> U64:
-    """Where the direct calls and jumps go that end at one of `return_addresses`."""
+    """Return where the direct calls and jumps go that end at one of `return_addresses`."""
     ends = return_addresses.tolist()
     jumps = (jump_at(image, end - size_bytes) for end in ends for size_bytes in _JUMP_BYTES if end > size_bytes)
     targets = np.array([target for target in jumps if target is not None], np.uint64)
@@ -128,9 +130,8 @@ def _called_from(image: Image, return_addresses: U64) -> U64:
 
 
 def _may_have_aliases(image: Image, finder: FoldFinder, vaddrs: U64, units: I64) -> U64:
-    """Those of `vaddrs` where one of `units` has a function that is in no COMDAT group: local, or global and not weak.
-
-    An alias is in the group of what it is an alias of, and local functions are in none.
+    """Return those of `vaddrs` at which one of `units` has a function outside of COMDAT: local, or global and not
+    weak.
     """
     identities, functions, bodies = finder.identities, finder.functions, finder.bodies
     assert identities is not None and functions is not None
@@ -150,7 +151,7 @@ def _may_have_aliases(image: Image, finder: FoldFinder, vaddrs: U64, units: I64)
 
 
 def _address_taken(image: Image, bodies: Bodies, targets: U64) -> U64:
-    """Those of `targets` that code names, or data other than vtables and lists of constructors."""
+    """Return those of `targets` that code names, or data other than vtables and lists of constructors."""
     if not len(targets):
         return targets
     code, data = find_mentions(image, targets, bodies.start, bodies.end), find_pointers(image, targets)

@@ -25,7 +25,7 @@ class FoldIndex:
                     self._by_kin.setdefault(kin(wrapped), []).append((wrapped, idx))
 
     def members_of(self, die: int, callee: Described) -> list[int]:
-        """The members that a callee DIE can mean.
+        """Return the members that a callee DIE can mean.
 
         A clone (foo.isra.0) is local to its unit, where a DIE with code describes it. So in a unit that has none
         at this body, a call of foo means foo itself.

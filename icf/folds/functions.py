@@ -28,7 +28,7 @@ class Bodies(NamedTuple):
     dwarf_low: U64
 
     def at(self, vaddrs: U64) -> I64:
-        """The body that holds each address, -1 if none."""
+        """Return the body that holds each address, -1 if none."""
         row = np.searchsorted(self.start, vaddrs, side="right").astype(np.int64) - 1
         ok = row >= 0
         if len(self.start):
@@ -42,13 +42,13 @@ class Bodies(NamedTuple):
         return np.where(rows >= 0, starts, np.uint64(0))
 
     def symbols_at(self, vaddr: int) -> I64:
-        """Rows of the function symbols whose value is `vaddr`."""
+        """Return rows of the function symbols whose value is `vaddr`."""
         return self.symbol_rows[
             bisect_left(self.symbol_value.data, vaddr) : bisect_right(self.symbol_value.data, vaddr)
         ]
 
     def dwarf_at(self, vaddr: int) -> I64:
-        """Rows of the DWARF functions with a range that starts at `vaddr`."""
+        """Return rows of the DWARF functions with a range that starts at `vaddr`."""
         return self.dwarf_rows[bisect_left(self.dwarf_low.data, vaddr) : bisect_right(self.dwarf_low.data, vaddr)]
 
     def end_of(self, vaddr: int) -> int:

@@ -42,7 +42,7 @@ class Identities:
         self._files: dict[int, str] = {}  # by unit
 
     def of(self, dies: Iterable[int]) -> list[Described]:
-        """What the DIEs describe, in their order."""
+        """Return what the DIEs describe, in their order."""
         dies = list(dies)
         unknown = set(dies).difference(self._known)
         if unknown:
@@ -77,7 +77,7 @@ class Identities:
         self.str_offsets.update((name, at & (1 << 60) - 1) for name, at in places if at >> 60 == 2)
 
     def hashes(self, references: U64, *, of_kin: bool = False) -> U64:
-        """A hash of each referenced string, or of its kin (see `aliases.kin`); 0 for none."""
+        """Return a hash of each referenced string, or of its kin (see `aliases.kin`); 0 for none."""
         return self.debug.string_hashes(references, of_kin=of_kin)
 
     def files_of(self, dies: Iterable[int]) -> frozenset[str]:
@@ -85,7 +85,7 @@ class Identities:
         return frozenset(self._file_of_unit(bisect_right(self._unit_starts, die) - 1) for die in dies) - {""}
 
     def files_of_units(self) -> list[str]:
-        """The file name of each unit, likewise."""
+        """Return the file name of each unit, likewise."""
         return [self._file_of_unit(unit) for unit in range(len(self.debug.units))]
 
     @cached_property

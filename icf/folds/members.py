@@ -45,7 +45,7 @@ class FoldMember:
         return min(self.dies, default=0)
 
     def is_named(self, name: str) -> bool:
-        """Whether a symbol name is one of its own."""
+        """Return whether a symbol name is one of its own."""
         return bool(name) and not self.nameless and name in (self.name, self.linkage, *self.aliases)
 
 
@@ -107,7 +107,7 @@ def group_dies(identities: Identities, dies: list[int], lost: frozenset[int], gl
 
 
 def _unite_variants(groups: list[Group]) -> list[Group]:
-    """clang describes C1 and C2 of a constructor by a DIE each; they are one source function."""
+    """Join what clang describes by two DIEs: C1 and C2 of one constructor are one source function."""
     united: list[Group] = []
     by_kin: dict[str, list[Group]] = {}
     for group in groups:
@@ -137,7 +137,7 @@ def match(
     drops_names: bool,
     plain: Sequence[FoldMember] = (),
 ) -> list[FoldMember]:
-    """Members from groups of DIEs, the symbols at the same body, and what is told beside.
+    """Return members from groups of DIEs, the symbols at the same body, and what is told beside.
 
     `plain` are members that have been found already, see `icf.folds.plain`.
     `drops_names`: the linker leaves out symbols of folded functions, so that a group may have lost its own.
@@ -180,7 +180,7 @@ def match(
 
 
 def _unsymbolized(group: Group, told: list[Told], is_lost: bool) -> FoldMember:
-    """The member for DIEs without a symbol; `is_lost`: they had one that the linker left out."""
+    """Return the member for DIEs without a symbol; `is_lost`: they had one that the linker left out."""
     name = group.linkage or group.name
     if is_lost and group.may_be_clone:
         known = sorted({symbol for symbol, _ in told if _names(group, symbol)})
@@ -201,7 +201,7 @@ def _member(entries: list[Named]) -> FoldMember:
 
 
 def _names(group: Group, symbol: str) -> bool:
-    """Whether a symbol is one of the group's function."""
+    """Return whether a symbol is one of the group's function."""
     name = group.linkage or group.name
     if symbol == name:
         return True
@@ -212,7 +212,7 @@ def _names(group: Group, symbol: str) -> bool:
 
 
 def _by_function(entries: list[Named]) -> dict[str, list[Named]]:
-    """Entries by source function: variants of one constructor stay together."""
+    """Return entries by source function: variants of one constructor stay together."""
     by_name: dict[str, list[Named]] = {}
     for entry in entries:
         known = next((name for name in by_name if same_function(name, entry.name)), entry.name)
@@ -221,7 +221,7 @@ def _by_function(entries: list[Named]) -> dict[str, list[Named]]:
 
 
 def _from_unit(entries: list[Named], files: frozenset[str]) -> list[Named]:
-    """Of several local symbols of one name, one that stems from the files."""
+    """Return one of several local symbols of one name: one that stems from the files."""
     here = [entry for entry in entries if entry.file in files]
     return here[:1] if len({entry.name for entry in here}) == 1 else entries[:1]
 
@@ -255,7 +255,7 @@ def _members_by_kin(members: list[FoldMember]) -> dict[str, list[FoldMember]]:
 
 
 def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
-    """Symbols without a group: variants of members, or members of their own."""
+    """Add symbols without a group: they are variants of members, or members of their own."""
     by_kin = _members_by_kin(members)
     for entry in entries:
         relatives = by_kin.setdefault(kin(entry.name), [])
@@ -273,7 +273,10 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
 
 
 def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> None:
-    """Functions whose symbols are gone; `count`: those of one name are as many as are told, no DIE says more."""
+    """Add functions without symbols.
+
+    If `count`, one name has as many members as evidence names, for no DIE adds to it.
+    """
     if not told:
         return
     by_kin = _members_by_kin(members)
@@ -296,7 +299,7 @@ def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> No
 
 
 def _is_told(member: FoldMember, name: str, file: str) -> bool:
-    """Whether a member may be the function that is told."""
+    """Return whether a member may be the function that is told."""
     if file and member.files and file not in member.files:
         return False
     names = (member.name, *member.aliases)
@@ -334,7 +337,7 @@ def _attach_nameless(identities: Identities, members: list[FoldMember], groups: 
 
 
 def _deduce_kept(members: list[FoldMember]) -> None:
-    """Exactly one member was kept; where DWARF does not say so clearly nothing is claimed."""
+    """Mark the one member that was kept; where DWARF does not single it out, mark none."""
     kept = [member for member in members if member.kept]
     if not kept:
         unsaid = [member for member in members if member.kept is None]

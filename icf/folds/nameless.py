@@ -33,21 +33,17 @@ _COMMON = frozenset(
 
 
 def identifiers_of(text: str) -> frozenset[str]:
-    """All identifiers of a demangled name."""
+    """Return all identifiers of a demangled name."""
     return frozenset(_IDENTIFIER.findall(text))
 
 
 def identifiers(name: str) -> frozenset[str]:
-    """The identifiers of a DW_AT_name that its mangled name must have, too."""
+    """Return the identifiers of a DW_AT_name that its mangled name must have, too."""
     return identifiers_of(name) - _COMMON
 
 
 def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]]) -> dict[int, set[int]]:
-    """For each symbol, given as (name, source file or ""), the DIEs, given as (name, files), that may be its own.
-
-    A DIE that is the only one left for some symbol is left for no other that has a choice. Several symbols may have
-    the same one and nothing else, where those of folded functions are lost: then it is one's, and whose is not known.
-    """
+    """Return, for each symbol (name, source file or ""), the DIEs (name, files) that may describe it."""
     words = [identifiers_of(demangle(symbol)) for symbol, _ in symbols]
     choices = {
         idx: {
@@ -86,13 +82,13 @@ def _narrow_templates(
 
 
 def _is_instance(text: str, name: str) -> bool:
-    """Whether a demangled symbol has the template arguments of a DIE, which leaves defaulted ones out."""
+    """Return whether a demangled symbol has the template arguments of a DIE, which leaves defaulted ones out."""
     wanted, given = _arguments(name, name), _arguments(text, name)
     return bool(wanted) and wanted == given[: len(wanted)]
 
 
 def _arguments(text: str, name: str) -> list[list[str]]:
-    """The template arguments that follow the head of `name` in a text, each as its words, sorted."""
+    """Return the template arguments that follow the head of `name` in a text, each as its words, sorted."""
     head = name.partition("<")[0]
     start = text.find(f"{head}<")
     arguments = [""]

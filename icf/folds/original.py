@@ -17,7 +17,7 @@ from icf.elf.image import Image
 
 
 def lost_addresses(debug: DebugInfo, image: Image, functions: Functions, rows: I64) -> frozenset[int]:
-    """The DIEs among `rows` of `functions` whose address in the image is a tombstone."""
+    """Return the DIEs among `rows` of `functions` whose address in the image is a tombstone."""
     if not debug.restored or not len(rows):
         return frozenset()
     before = debug.as_linked(image)

@@ -37,7 +37,7 @@ class ResolvedDies(NamedTuple):
     identity: Identity
 
     def only(self, die: U64) -> ResolvedDies:
-        """Some of them."""
+        """Return some of them."""
         return ResolvedDies(die, self.identity.rows(np.searchsorted(self.die, die)))
 
 
@@ -79,7 +79,7 @@ def find_plain(
     known: ResolvedDies,
     lost: frozenset[int] | None,
 ) -> Plain:
-    """The plain members at shared addresses.
+    """Return the plain members at shared addresses.
 
     `known` holds all DIEs there; `lost` those whose address was a tombstone, None if the image does not tell.
     """
@@ -152,7 +152,7 @@ def _dies_at(bodies: Bodies, functions: Functions, identities: Identities, share
 
 
 def _number(symbols: _Symbols, dies: _Dies) -> tuple[I64, I64, int]:
-    """A number for each kin at each body: those of the symbols, those of the DIEs, how many there are."""
+    """Return a number for each kin at each body: those of the symbols, those of the DIEs, how many there are."""
     vaddr = np.concatenate([symbols.vaddr, dies.vaddr])
     kin = np.concatenate([symbols.kin_hash, dies.kin_hash])
     order = np.lexsort((kin, vaddr))
@@ -164,6 +164,6 @@ def _number(symbols: _Symbols, dies: _Dies) -> tuple[I64, I64, int]:
 
 
 def _by_kin(kin: I64, value: U64 | I64, is_plain: Mask) -> I64:
-    """Rows of the plain ones, by kin and value."""
+    """Return rows of the plain ones, by kin and value."""
     rows = np.flatnonzero(is_plain[kin])
     return rows[np.lexsort((value[rows], kin[rows]))]

@@ -83,7 +83,7 @@ class FoldedSections(NamedTuple):
 
 
 def parse_icf_report(report: str | bytes | os.PathLike[str], path: str = "") -> list[FoldedSections]:
-    """The classes of a report, sorted by their kept section.
+    """Return the classes of a report, sorted by their kept section.
 
     `report` is a path, or the text itself: a `str` of one line that is no report line is taken for a path.
     """
@@ -102,9 +102,9 @@ def _read_text(path: str) -> str:
 
 
 def function_name(section: str) -> str:
-    """`_Zfoo` of `.text._Zfoo` and its like; empty for `.text`, `.text.hot.` and what is no code of one function.
+    """Return `_Zfoo` of `.text._Zfoo` and its like.
 
-    A function's cold part may lie in `.text.unlikely._Zfoo` or `.text.split._Zfoo` under the symbol `_Zfoo.cold`.
+    Empty for `.text`, `.text.hot.` and sections of no single function.
     """
     for prefix in _TEXT_PREFIXES:
         if section.startswith(prefix):
@@ -119,7 +119,7 @@ def function_name(section: str) -> str:
 
 
 def _pairs(text: str, path: str) -> Iterator[tuple[SectionRef, SectionRef]]:
-    """(kept, removed) of each line that says so."""
+    """Yield (kept, removed) of each line that reports a folding."""
     if (nul := text.find("\0")) >= 0:  # a section may not have one in its name
         raise FormatError(path, _SECTION, text.rfind("\n", 0, nul) + 1, "line has a NUL")
     selected: SectionRef | None = None
@@ -143,7 +143,7 @@ def _pairs(text: str, path: str) -> Iterator[tuple[SectionRef, SectionRef]]:
 
 
 def _begins(line: str, words: str) -> bool:
-    """Whether the line is one of these, behind nothing but blanks or the name of the linker."""
+    """Return whether the line is one of these, behind nothing but blanks or the name of the linker."""
     head, found, _ = line.partition(words)
     return bool(found) and (not head.strip() or head.rstrip().endswith(":"))
 

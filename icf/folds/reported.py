@@ -42,7 +42,7 @@ class Reported(NamedTuple):
         return np.array(sorted(self.told), np.uint64)
 
     def at(self, vaddr: int) -> list[Told]:
-        """Functions at the address: all of a class, or those whose symbols are gone."""
+        """Return functions at the address: all of a class, or those whose symbols are gone."""
         return self.told.get(vaddr, [])
 
     def mark_kept(self, vaddr: int, members: list[FoldMember]) -> None:
@@ -84,7 +84,7 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
 
 
 def _tell_thunks(image: Image, bodies: Bodies, classes: list[FoldedSections], told: dict[int, list[Told]]) -> None:
-    """Thunks in the sections of their functions, where no thunk has a section of its own (clang's have)."""
+    """Add thunks to the sections of their functions, where no thunk has a section of its own (clang's have)."""
     names = {ref.function_name: folded for folded in classes for ref in (folded.kept, *folded.removed)}
     if any(map(thunk_target, names)):
         return
@@ -108,19 +108,19 @@ def _tell_thunks(image: Image, bodies: Bodies, classes: list[FoldedSections], to
 
 
 def _symbols_of(ref: SectionRef) -> tuple[str, ...]:
-    """The symbols that the code of a section may have, the likeliest first."""
+    """Return the symbols that the code of a section may have, the likeliest first."""
     name = ref.function_name
     return (f"{name}.cold", name) if ref.section.startswith(_COLD_SECTIONS) else (name,)
 
 
 def _may_lack_names(image: Image, bodies: Bodies, vaddr: int) -> bool:
-    """Whether the image may have lost functions at an address: mold drops symbols, gold keeps debug information."""
+    """Return whether functions at an address may be missing: mold drops symbols, gold keeps debug information."""
     kept = image.linker.kept_symbols
     return kept is KeptSymbols.SOME or (kept is KeptSymbols.GLOBAL and not len(bodies.dwarf_at(vaddr)))
 
 
 def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, set[int]]:
-    """Addresses of the function symbols with these names."""
+    """Return addresses of the function symbols with these names."""
     symbols = image.symbols
     rows = bodies.symbol_rows
     hashes = hash_table(symbols.strtab, symbols.name_offset[rows])

@@ -68,7 +68,7 @@ class Tombstoned:
                 member.linkage = described[0].linkage
 
     def _lost_rows(self, names: set[str]) -> dict[str, list[int]]:
-        """The rows of `_by_name` of each name whose DIEs have lost their address."""
+        """Return the rows of `_by_name` of each name whose DIEs have lost their address."""
         hashes, dies, _, _ = self._by_name
         ordered = sorted(names)
         wanted = hash_names(ordered)
@@ -87,7 +87,7 @@ class Tombstoned:
         }
 
     def _of_files(self, member: FoldMember, size_bytes: int, rows: list[int]) -> list[int]:
-        """The DIE of each source file of a local function, where only one can be its own."""
+        """Return the DIE of each source file of a local function, where only one can be its own."""
         of_file: dict[str, list[int]] = {}
         if not rows:
             return []
@@ -100,14 +100,14 @@ class Tombstoned:
         return [of_file[file][0] for file in sorted(files) if len(of_file.get(file, ())) == 1]
 
     def _sizes_of(self, dies: U64) -> list[int]:
-        """Sizes of functions whose address is lost, 0 if they have several parts."""
+        """Return sizes of functions whose address is lost, 0 if they have several parts."""
         order, start, end = self._parts_of(dies)
         row = order[start]
         sizes: list[int] = np.where(end - start == 1, self._functions.high[row] - self._functions.low[row], 0).tolist()
         return sizes
 
     def _parts_of(self, dies: U64) -> tuple[I64, I64, I64]:
-        """Rows of functions by DIE, and where in these those of each DIE begin and end."""
+        """Return rows of functions by DIE, and where in these those of each DIE begin and end."""
         order, ordered = self._by_die
         return order, np.searchsorted(ordered, dies), np.searchsorted(ordered, dies, side="right")
 
@@ -117,7 +117,7 @@ class Tombstoned:
         return order, self._functions.die[order]
 
     def nameless_sizes(self, image: Image) -> U64:
-        """Sizes of the functions that have neither an address nor a symbol left."""
+        """Return sizes of the functions that have neither an address nor a symbol left."""
         hashes, dies, _, _ = self._by_name
         symbols = image.symbols
         lost = ~np.isin(hashes, hash_table(symbols.strtab, symbols.name_offset))
@@ -137,7 +137,7 @@ class Tombstoned:
 
 
 def _described_names(member: FoldMember) -> list[str]:
-    """The names under which DWARF may have a member; not of clones of constructors, whose variants look alike."""
+    """Return the names that DWARF may have for a member; none for clones of constructors, whose variants look alike."""
     base = base_name(member.name)
     if not member.files or kin(base) != base:
         return [member.name]
@@ -147,7 +147,7 @@ def _described_names(member: FoldMember) -> list[str]:
 
 
 def is_unfolded(name: str) -> bool:
-    """Whether no local function folds with this one.
+    """Return whether no local function folds with this one.
 
     C runtime has no section of its own; thunks are a compiler's, or a linker's (AArch64: for distant targets).
     """

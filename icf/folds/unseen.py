@@ -57,7 +57,7 @@ _INTERNAL = ("_GLOBAL__N_", "ZL")  # in the mangled name of a type that is local
 
 
 def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
-    """The bodies that functions may share of which nothing tells."""
+    """Return the bodies that functions may share of which nothing tells."""
     kept = image.linker.kept_symbols
     drops_locals = kept is KeptSymbols.GLOBAL or (kept is KeptSymbols.ALL and image.symbols.lacks_locals)
     if not drops_locals and kept is not KeptSymbols.SOME:
@@ -67,7 +67,7 @@ def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[
 
 
 def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:
-    """The described bodies that undescribed functions may share."""
+    """Return the described bodies that undescribed functions may share."""
     bodies = finder.bodies
     identities = finder.identities
     if identities is None or not len(bodies.dwarf_low):
@@ -120,13 +120,13 @@ def _undescribed_files(image: Image, identities: Identities) -> _Files:
 
 
 def _locals(image: Image) -> I64:
-    """Rows of local symbols that name something."""
+    """Return rows of local symbols that name something."""
     symbols = image.symbols
     return np.flatnonzero((symbols.bind == STB_LOCAL) & (symbols.type != STT_FILE) & symbols.is_defined)
 
 
 def _described_code(image: Image, finder: FoldFinder, bare_files: set[str]) -> Mask:
-    """Which bodies are of objects with debug information, or C runtime."""
+    """Return which bodies are of objects with debug information, or C runtime."""
     bodies, symbols = finder.bodies, image.symbols
     known = np.isin(bodies.start, bodies.dwarf_low)
     external: dict[str, list[int]] = {}  # bodies by a name that any object may have
@@ -147,7 +147,7 @@ def _described_code(image: Image, finder: FoldFinder, bare_files: set[str]) -> M
 
 
 def _likely_first(finder: FoldFinder, debug: DebugInfo, rows: Sequence[int]) -> list[int]:
-    """All units, first those of the code around some bodies: linkers keep most of what is in one object together."""
+    """Return all units, those of the code around some bodies first: linkers keep most of an object's code together."""
     bodies, functions, count = finder.bodies, finder.functions, len(debug.own_units)
     assert functions is not None
     after = np.searchsorted(bodies.dwarf_low, bodies.start[np.array(rows, np.int64)])
@@ -157,9 +157,8 @@ def _likely_first(finder: FoldFinder, debug: DebugInfo, rows: Sequence[int]) -> 
 
 
 def _defined(finder: FoldFinder, rows_of: Mapping[str, Sequence[int]]) -> set[str]:
-    """Those of the names, of some bodies, under which debug information defines a function, with or without code.
-
-    gcc gives a function that it has turned into a call of an identical one no address there.
+    """Return those of the names, of some bodies, under which debug information defines a function, with or without
+    code.
     """
     identities = finder.identities
     assert identities is not None
@@ -175,7 +174,7 @@ def _defined(finder: FoldFinder, rows_of: Mapping[str, Sequence[int]]) -> set[st
 
 
 def _may_be_of_others(image: Image, debug: DebugInfo, places: U64, files: _Files, has_bare: bool) -> Mask:
-    """Which words lie in data that may be of an object without debug information.
+    """Return which words lie in data that may be of an object without debug information.
 
     Not in a local symbol of a source file that has a unit, and not in a global one that a unit says to define. Where
     all such objects are silent, the data that has no symbol is not theirs.
@@ -197,7 +196,9 @@ def _may_be_of_others(image: Image, debug: DebugInfo, places: U64, files: _Files
 
 
 def _symbols_around(image: Image, rows: I64, places: U64) -> tuple[U64, Mask]:
-    """Where the nearest of some symbols before each place starts, and whether one that starts there reaches it."""
+    """Return where the nearest preceding symbol of each place starts, and whether a symbol that starts there covers
+    it.
+    """
     value, size_bytes = image.symbols.value[rows], image.symbols.size_bytes[rows]
     start, inverse = np.unique(value, return_inverse=True)
     end = start.copy()
@@ -210,7 +211,7 @@ def _symbols_around(image: Image, rows: I64, places: U64) -> tuple[U64, Mask]:
 
 
 def _are_in_lists(image: Image, places: U64) -> Mask:
-    """Which words are in the lists of constructors and destructors."""
+    """Return which words are in the lists of constructors and destructors."""
     found = np.zeros(len(places), np.bool_)
     for section in image.sections:
         if section.type in CALLED_BY_LOADER:
@@ -219,14 +220,14 @@ def _are_in_lists(image: Image, places: U64) -> Mask:
 
 
 def _are_described(bodies: Bodies, data: Mentions, in_list: Mask) -> Mask:
-    """Which of the words in lists name a body that units describe as often as it is named there."""
+    """Return which of the words in lists name a body that units describe as often as it is named there."""
     vaddr, count = np.unique(data.target[in_list], return_counts=True)
     described = [len(bodies.dwarf_at(each)) for each in vaddr.tolist()]
     return in_list & np.isin(data.target, vaddr[count <= np.array(described, np.int64)])
 
 
 def _are_external_slots(image: Image, places: U64) -> Mask:
-    """Which words are slots of a vtable whose class, and all of whose bases, have external linkage."""
+    """Return which words are slots of a vtable whose class, and all of whose bases, have external linkage."""
     vtables = Vtables(image)
     groups = vtables.groups
     typeinfos = list(zip(groups.typeinfo.tolist(), groups.imports_typeinfo.tolist(), strict=True))

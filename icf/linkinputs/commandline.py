@@ -20,7 +20,7 @@ _WITH_ARGUMENT = frozenset(
 
 
 def input_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words that are inputs, and those that name a library to be searched for (`-lm`)."""
+    """Return the words that are inputs, and those that name a library to be searched for (`-lm`)."""
     inputs: list[str] = []
     libraries: list[str] = []
     flat = [part for word in words for part in (word[4:].split(",") if word.startswith("-Wl,") else (word,))]

@@ -87,7 +87,7 @@ class LinkInputs(Iterator[ObjectFile]):
         return next(self._objects)
 
     def of(self, path: str) -> Iterator[ObjectFile]:
-        """The objects of one more input."""
+        """Yield the objects of one more input."""
         plan = self._expand([path])
         self._refuse_missing()
         return chain.from_iterable(map(self._open, plan))
@@ -95,7 +95,7 @@ class LinkInputs(Iterator[ObjectFile]):
     # Names
 
     def _expand(self, paths: Sequence[str]) -> list[_Input]:
-        """The files and members that are named; what does not exist goes to `missing`."""
+        """Return the files and members that are named; what does not exist goes to `missing`."""
         words: list[str] = []
         for path in paths:
             if path.startswith("@"):
@@ -154,7 +154,7 @@ class LinkInputs(Iterator[ObjectFile]):
         return buffer if buffer is not None else map_file(path, may_be_pipe=path in self._pipes)
 
     def _one_member(self, name: str, path: str, archive_name: str, member: str) -> Iterator[ObjectFile]:
-        """The members that `lib.a(member.o)` stands for; several may have the name."""
+        """Yield the members that `lib.a(member.o)` stands for; several may have the name."""
         member, file = _canonical_member(archive_name, member), os.path.abspath(path)
         if file in self._seen or f"{file}({member})" in self._seen:
             return
@@ -202,7 +202,7 @@ class LinkInputs(Iterator[ObjectFile]):
         self._refuse_missing()
 
     def _objects_in(self, buffer: memoryview, name: str) -> Iterator[ObjectFile]:
-        """The object, or none and a note why."""
+        """Yield the object, or none and a note why."""
         reason = _not_an_object(buffer)
         if reason:
             self.skipped.append(Skipped(name, reason))
@@ -218,7 +218,7 @@ def open_inputs(
     opened: Mapping[str, memoryview] | None = None,
     pipes: Collection[str] = (),
 ) -> LinkInputs:
-    """The objects that `paths` name: objects, archives, `lib.a(member.o)`, `@response`.
+    """Return the objects that `paths` name: objects, archives, `lib.a(member.o)`, `@response`.
 
     Relative paths, those in response files too, are looked up in `directory`; objects are named as given. `opened`
     has the contents of files by their path, in place of the files; it may grow while objects are read. Paths in
@@ -228,13 +228,13 @@ def open_inputs(
 
 
 def _canonical_member(archive: str, member: str) -> str:
-    """A member's name without the directory of the archive, as that is printed."""
+    """Return a member's name without the directory of the archive, as that is printed."""
     directory, member = os.path.dirname(os.path.normpath(archive)), os.path.normpath(member)
     return member.removeprefix(os.path.join(directory, "")) if directory else member
 
 
 def _not_an_object(buffer: memoryview) -> str:
-    """Why the bytes are no relocatable object; "" if they are one, or a damaged one."""
+    """Return why the bytes are no relocatable object; "" if they are one, or a damaged one."""
     if is_bitcode(buffer):
         return "LLVM bitcode, compiled during the link"
     if len(buffer) == 0:

@@ -36,7 +36,7 @@ _LINKER_MADE = frozenset((b"<internal>", b"linker stubs"))
 
 
 def parse_link_map(path: str | os.PathLike[str]) -> list[str]:
-    """The inputs, `a.o` or `lib.a(member.o)`, as the linker prints them, each once, in the order of the map."""
+    """Return the inputs, `a.o` or `lib.a(member.o)`, as the linker prints them, each once, in the order of the map."""
     path = os.fspath(path)
     text = map_file(path, may_be_pipe=True)
     if _LLD_HEADING.search(text):

@@ -25,12 +25,12 @@ _SPECIAL = re.compile(f"[{_BLANKS}\\\\\"']")
 
 
 def expand(words: Sequence[str], directory: str = "") -> list[str]:
-    """The words with each `@file` replaced by the words in it; relative files are looked up in `directory`."""
+    """Return the words with each `@file` replaced by the words in it; relative files are looked up in `directory`."""
     return list(_expand(words, directory, (), itertools.count(1)))
 
 
 def split_words(text: str, path: str) -> list[str]:
-    """The words of a response file."""
+    """Return the words of a response file."""
     if not _QUOTES.search(text):
         return _PLAIN_WORD.findall(text)
     words: list[str] = []

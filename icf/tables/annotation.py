@@ -83,12 +83,12 @@ class Function:
     operands: tuple[Operand, ...]  # ascending
 
     def checksum_of(self, code: bytes | memoryview) -> int:
-        """The checksum of other code, taken for this function's."""
+        """Return the checksum of other code, taken for this function's."""
         return checksum(code, self.operands)
 
 
 def checksum(code: bytes | memoryview, operands: Sequence[Operand]) -> int:
-    """CRC-32 of a function's code without what a linker may change."""
+    """Return CRC-32 of a function's code without what a linker may change."""
     masked = bytearray(code)
     for operand in operands:
         before, after = _AROUND[operand.kind]
@@ -98,7 +98,7 @@ def checksum(code: bytes | memoryview, operands: Sequence[Operand]) -> int:
 
 
 def encode_annotation(source: str, functions: Sequence[Function]) -> bytes:
-    """The unit of one object, addresses 0: those are relocations at ADDRESSES_AT + 8 * index."""
+    """Return the unit of one object, addresses 0: those are relocations at ADDRESSES_AT + 8 * index."""
     pool = _Pool()
     operands = [operand for function in functions for operand in function.operands]
     columns: list[list[int]] = [
@@ -148,11 +148,11 @@ class AnnotatedUnit:
         self.source = self._string(source)
 
     def name(self, idx: int) -> str:
-        """A function's name."""
+        """Return a function's name."""
         return self._string(int(self._name[idx]))
 
     def function(self, idx: int) -> Function:
-        """All that is known of a function."""
+        """Return all that is known of a function."""
         first, end = self._alias_start[idx : idx + 2].tolist()
         return Function(
             self.name(idx),
@@ -178,7 +178,7 @@ class AnnotatedUnit:
 
 
 def parse_annotations(buffer: memoryview, path: str, section: str = ANNOTATION_SECTION) -> list[AnnotatedUnit]:
-    """The units of all annotated objects, in link order."""
+    """Return the units of all annotated objects, in link order."""
     reader = Reader(buffer, path, section)
     units = []
     while reader.remaining:
@@ -228,7 +228,7 @@ class _Columns:
         return words
 
     def starts(self, counts: U64, total: int) -> U64:
-        """Where the part of each function starts in a column, and where the last one ends."""
+        """Return where the part of each function starts in a column, and where the last one ends."""
         starts = np.zeros(len(counts) + 1, np.uint64)
         np.cumsum(counts, out=starts[1:])
         if len(counts) and int(counts.max()) > total or int(starts[-1]) != total:

@@ -62,7 +62,7 @@ class CallUnit(NamedTuple):
 
 
 def parse_units(buffer: memoryview, path: str, section: str, *, has_debug_info: bool) -> list[CallUnit]:
-    """The headers of all contributions, in file order."""
+    """Return the headers of all contributions, in file order."""
     reader = Reader(buffer, path, section)
     units = []
     while reader.remaining:
@@ -75,7 +75,7 @@ def parse_units(buffer: memoryview, path: str, section: str, *, has_debug_info: 
 def unit_header(
     dialect: Dialect, offset_size: int, address_size: int, debug_info: int | None, entries_size_bytes: int
 ) -> bytes:
-    """The header of a contribution with that many bytes of entries; `debug_info` is None in `.debug_vcall`."""
+    """Return the header of a contribution with that many bytes of entries; `debug_info` is None in `.debug_vcall`."""
     body = VERSION.to_bytes(2 if dialect is Dialect.GCC else 1, "little")
     if debug_info is not None:
         if debug_info >> (8 * offset_size):
@@ -116,7 +116,7 @@ def _parse_unit(reader: Reader, has_debug_info: bool) -> CallUnit:
 
 
 def _dialect(head: bytes, debug_info_size: int, site_size: int) -> Dialect | None:
-    """The dialect of a unit that begins with `head`: up to and including GCC's first label."""
+    """Return the dialect of a unit that begins with `head`: up to and including GCC's first label."""
     as_proposal = 1 + debug_info_size
     as_gcc = 2 + debug_info_size
     proposal = head[as_proposal : as_proposal + 1] in (b"\x04", b"\x08")

@@ -49,14 +49,14 @@ class DirectCalls:
 
     @classmethod
     def of(cls, records: Sequence[tuple[int, int, int]]) -> DirectCalls:
-        """The columns of (call site, callee DIE, caller DIE) triples."""
+        """Return the columns of (call site, callee DIE, caller DIE) triples."""
         rows = np.array(records, dtype=np.uint64).reshape(len(records), 3)
         site, callee, caller = (np.ascontiguousarray(rows[:, idx]) for idx in range(3))
         return cls(site, callee, caller)
 
 
 def parse_dcall(buffer: bytes | memoryview, path: str, section: str = ".debug_dcall") -> DirectCalls:
-    """All records of the section, whatever dialects its units are in."""
+    """Return all records of the section, whatever dialects its units are in."""
     view = memoryview(buffer).cast("B")
     units = parse_units(view, path, section, has_debug_info=True)
     row_limit = sum((unit.end - unit.start) // (unit.site_size + 1) for unit in units)
@@ -84,7 +84,7 @@ def encode_dcall(
     dwarf64: bool = False,
     address_size: int = 8,
 ) -> tuple[bytes, I64]:
-    """The section for `calls`, and `order`: written record `i` is row `order[i]` of `calls`.
+    """Return the section for `calls`, and `order`: written record `i` is row `order[i]` of `calls`.
 
     `unit_starts` ascends and `unit_ends` goes with it: the units of `.debug_info`.
     """
@@ -132,7 +132,7 @@ def encode_dcall(
 
 
 def _unit_start(die: U64, starts: U64, ends: U64) -> U64:
-    """The start of the unit that each DIE lies in."""
+    """Return the start of the unit that each DIE lies in."""
     unit_idx = np.searchsorted(starts, die, side="right") - 1
     inside = unit_idx >= 0
     if len(starts):

@@ -66,7 +66,7 @@ class IcfColumns(NamedTuple):
     debug_str: memoryview
 
     def name(self, name_offset: int) -> str:
-        """The name at an offset of the name space."""
+        """Return the name at an offset of the name space."""
         pool_size_bytes = len(self.pool)
         if name_offset < pool_size_bytes:
             return _string_at(self.pool, name_offset)
@@ -141,7 +141,7 @@ class IcfTable:
         )
 
     def _members(self) -> list[Member]:
-        """The members of all rows: a tenth of the time of one after the other."""
+        """Return the members of all rows: a tenth of the time of one after the other."""
         columns, pool = self.columns, bytes(self.columns.pool)
 
         def name(offset: int) -> str:
@@ -197,7 +197,7 @@ class IcfTable:
         )
 
     def fold_class(self, class_idx: int) -> FoldClass:
-        """One class; building it costs its members only."""
+        """Return one class; building it costs its members only."""
         rows = range(int(self.member_start[class_idx]), int(self.member_start[class_idx + 1]))
         return FoldClass(
             Vaddr(int(self.class_vaddr[class_idx])),
@@ -207,7 +207,7 @@ class IcfTable:
         )
 
     def member(self, row: int) -> Member:
-        """The member of a row."""
+        """Return the member of a row."""
         return Member(
             self.member_name(row),
             DieOffset(int(self.member_die[row])),
@@ -216,11 +216,11 @@ class IcfTable:
         )
 
     def member_name(self, row: int) -> str:
-        """The linkage name of a member, read when asked for."""
+        """Return the linkage name of a member, read when asked for."""
         return self.columns.name(int(self.columns.member_name[row]))
 
     def member_aliases(self, row: int) -> Iterator[str]:
-        """Further symbols of the member."""
+        """Yield further symbols of the member."""
         alias_member = self._alias_member
         alias_idx = bisect_left(alias_member, row)
         while alias_idx < len(alias_member) and alias_member[alias_idx] == row:
@@ -233,7 +233,7 @@ class IcfTable:
         return rows
 
     def _functions(self, values: U64) -> list[MemberRef]:
-        """What values name: a member, or any of a class."""
+        """Return what values name: a member, or any of a class."""
         is_any = values & np.uint64(1) == 1
         refs = self._refs(np.where(is_any, np.uint64(0), values >> np.uint64(1)))
         for at in np.flatnonzero(is_any).tolist():
@@ -252,7 +252,7 @@ def _columns_of(
     pointer_jumps: Sequence[PointerJump],
     vtables: Sequence[Vtable],
 ) -> IcfColumns:
-    """The columns of given classes, all names in a pool; ValueError where the classes break the format."""
+    """Return the columns of given classes, all names in a pool; ValueError where the classes break the format."""
     pool = _Pool()
     members = [member for fold_class in classes for member in fold_class.members]
     member_start = np.zeros(len(classes) + 1, np.uint64)
@@ -326,7 +326,7 @@ class _Pool:
 
 
 def _string_at(buffer: memoryview, offset: int) -> str:
-    """The string at `offset`, up to its NUL."""
+    """Return the string at `offset`, up to its NUL."""
     end = offset
     step = 256
     while True:

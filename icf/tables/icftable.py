@@ -108,7 +108,7 @@ class IcfHeader(NamedTuple):
 def parse_icf(
     buffer: bytes | memoryview, path: str, debug_str: bytes | memoryview, section: str = ".debug_icf"
 ) -> IcfTable:
-    """The table of a section; an empty or absent section is a table without classes."""
+    """Return the table of a section; an empty or absent section is a table without classes."""
     view = memoryview(buffer).cast("B")
     if not len(view):
         return IcfTable()
@@ -116,13 +116,13 @@ def parse_icf(
 
 
 def parse_icf_header(buffer: bytes | memoryview, path: str, section: str = ".debug_icf") -> IcfHeader | None:
-    """The header of a section; None where that is empty or absent."""
+    """Return the header of a section; None where that is empty or absent."""
     view = memoryview(buffer).cast("B")
     return _read_header(Reader(view, path, section)) if len(view) else None
 
 
 def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int], *, dwarf64: bool = False) -> bytes:
-    """The section for `table`; names found in `debug_str_offsets` are stored as that offset of `.debug_str`."""
+    """Return the section for `table`; names found in `debug_str_offsets` are stored as that offset of `.debug_str`."""
     columns = table.columns
     member_name, alias_name, pool = _place_names(columns, debug_str_offsets)
     runs, vcall_runs = _evidence_runs(table.evidence), _evidence_runs(table.vcall_evidence)
@@ -260,7 +260,7 @@ class _Parser:
         )
 
     def _count(self, what: str) -> int:
-        """A count of the header; each thing counted takes a byte or more."""
+        """Return a count of the header; each thing counted takes a byte or more."""
         offset = self._reader.pos
         count = self._reader.uleb()
         if count > self._reader.remaining:
@@ -268,7 +268,7 @@ class _Parser:
         return count
 
     def _starts(self, column: str, count: int, total: int, owner: str, part: str) -> U64:
-        """Where the parts of each owner begin, from a column of how many each has."""
+        """Return where the parts of each owner begin, from a column of how many each has."""
         counts = self._ulebs(column, count)
         self._check(counts > 0, f"{owner} has no {part}")
         self._check(counts <= total, f"{owner} has more than the {total} {part}s there are")
@@ -381,7 +381,7 @@ def _read_header(reader: Reader) -> IcfHeader:
 
 
 def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> tuple[U64, U64, bytes]:
-    """Offsets of member and alias names in the final name space, and its pool."""
+    """Return offsets of member and alias names in the final name space, and its pool."""
     offsets = np.concatenate([columns.member_name, columns.alias_name])
     _, first_use, inverse = np.unique(offsets, return_index=True, return_inverse=True)
     pool = bytearray()
@@ -407,7 +407,7 @@ def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> t
 
 
 def _inside(vaddrs: U64, class_vaddr: U64, class_size: U64) -> Mask:
-    """Which addresses lie in a class."""
+    """Return which addresses lie in a class."""
     if not len(class_vaddr):
         return np.zeros(len(vaddrs), np.bool_)
     at = np.searchsorted(class_vaddr, vaddrs, side="right").astype(np.int64)
@@ -416,7 +416,7 @@ def _inside(vaddrs: U64, class_vaddr: U64, class_size: U64) -> Mask:
 
 
 def _within(slot: U64, slot_start: U64) -> U64:
-    """Slots as differences, anew in each vtable."""
+    """Return slots as differences, anew in each vtable."""
     differences = slot.copy()
     differences[1:] -= slot[:-1]
     first = slot_start[:-1].astype(np.int64)
@@ -425,7 +425,7 @@ def _within(slot: U64, slot_start: U64) -> U64:
 
 
 def _summed(differences: U64, slot_start: U64) -> U64:
-    """The slots again."""
+    """Return the slots again."""
     sums = np.cumsum(differences, dtype=np.uint64)
     first = slot_start[:-1].astype(np.int64)
     before = (sums - differences)[first]

@@ -32,13 +32,13 @@ class Tables:
     _name_of_die: dict[int, str] = field(default_factory=dict)
 
     def die_name(self, die: int) -> str:
-        """Linkage name of the function of a DIE, "" if neither table nor debug information tells."""
+        """Return linkage name of the function of a DIE, "" if neither table nor debug information tells."""
         if not self._name_of_die:
             self._name_of_die = self._read_names()
         return self._name_of_die.get(die, "")
 
     def check_evidence(self) -> str:
-        """What is wrong with the number of evidence bytes; empty if they fit the records."""
+        """Return what is wrong with the number of evidence bytes; empty if they fit the records."""
         for name, evidence, calls in (
             (".debug_dcall", self.icf.evidence, self.direct),
             (".debug_vcall", self.icf.vcall_evidence, self.virtual),

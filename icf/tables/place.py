@@ -12,19 +12,19 @@ _said: set[str] = set()  # paths of images of which stderr has the line
 
 
 def file_with_tables(image: Image) -> Image:
-    """The image if it has any of the tables, else the file with its debug information, where they would be."""
+    """Return the image if it has any of the tables, else the file with its debug information, where they would be."""
     return image if any(image.section(name) is not None for name in SECTIONS) else image.debug
 
 
 def are_stale(image: Image) -> bool:
-    """Whether the code of an image is not that which its tables were made for, so that they count as absent."""
+    """Return whether the code of an image is not that which its tables were made for, so that they count as absent."""
     file = file_with_tables(image)
     header = parse_icf_header(file.contents(ICF), file.path)
     return header is not None and header.code_digest not in (b"", image.code_digest or header.code_digest)
 
 
 def has_tables(image: Image) -> bool:
-    """Whether the link pass has been over the image, and its code is still the same; reports where it is not."""
+    """Return whether the link pass has been over the image, and its code is still the same; reports where it is not."""
     if file_with_tables(image).section(ICF) is None:
         return False
     if not are_stale(image):
@@ -41,5 +41,5 @@ def warn_stale(path: str) -> None:
 
 
 def stale_line(path: str) -> str:
-    """What is wrong with an image whose tables are about other code."""
+    """Return what is wrong with an image whose tables are about other code."""
     return f"{path}: its code has changed since its call-site tables were written"

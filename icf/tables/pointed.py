@@ -23,7 +23,10 @@ _POINTED_AT = MemberFlag.ADDRESS_TAKEN | MemberFlag.VIRTUAL
 
 
 def pointed_at(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) -> list[int]:
-    """A mask of the members of each class; the bit after the last member stands for functions that are not listed."""
+    """Return a mask of the members of each class.
+
+    The bit after the last member stands for members that are not listed.
+    """
     found = [marked(fold) for fold in classes]
     jumps = jumps_between(classes, tail_calls)
     todo = [(class_idx, idx) for class_idx, mask in enumerate(found) for idx in _bits(mask)]
@@ -36,13 +39,13 @@ def pointed_at(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) -> 
 
 
 def every_member(fold: FoldClass) -> int:
-    """A mask of all members of a class, with the bit for those not listed if there may be such."""
+    """Return a mask of all members of a class, with the bit for those not listed if there may be such."""
     listed = (1 << len(fold.members)) - 1
     return listed if fold.flags & ClassFlag.MEMBERS_COMPLETE else listed << 1 | 1
 
 
 def marked(fold: FoldClass, marks: MemberFlag = _POINTED_AT) -> int:
-    """The members that have one of `marks`, or may have."""
+    """Return the members that have one of `marks`, or may have."""
     if not fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN:
         return every_member(fold)
     wanted = int(marks)  # numbers: a flag for each of thousands of members takes long to make
@@ -51,7 +54,7 @@ def marked(fold: FoldClass, marks: MemberFlag = _POINTED_AT) -> int:
 
 
 def jumps_between(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) -> dict[tuple[int, int], list[Jump]]:
-    """From a member, by class and index, to the members that it jumps to."""
+    """Return the members, by class and index, that each member jumps to."""
     every = [every_member(fold) for fold in classes]
     jumps: dict[tuple[int, int], list[Jump]] = {}
     for call in tail_calls:
@@ -79,7 +82,7 @@ def jumps_between(classes: Sequence[FoldClass], tail_calls: Sequence[TailCall]) 
 
 
 def _add_thunks(classes: Sequence[FoldClass], jumps: dict[tuple[int, int], list[Jump]]) -> None:
-    """gcc's thunks jump within their section, which the link pass does not look for; their names say where to."""
+    """Add the jumps of gcc's thunks from their names: they stay within a section, where the link pass does not look."""
     thunks = [
         (class_idx, idx, name)
         for class_idx, fold in enumerate(classes)
@@ -98,13 +101,13 @@ def _add_thunks(classes: Sequence[FoldClass], jumps: dict[tuple[int, int], list[
 
 
 def thunk_target(name: str) -> str:
-    """The function that a thunk jumps to, by its name; empty if it is none."""
+    """Return the function that a thunk jumps to, by its name; empty if it is none."""
     thunk = THUNK.match(name) if name.startswith("_ZT") else None
     return f"_Z{name[thunk.end() :]}" if thunk else ""
 
 
 def meant_by_thunk(name: str, target: FoldClass) -> int:
-    """The member that a thunk is one of, by its name: it jumps to no other. 0 if it is none, or of nothing there."""
+    """Return the member to which a thunk jumps, taken from its name; 0 for no thunk, or no such member there."""
     wanted = thunk_target(name)
     found = (idx for idx, member in enumerate(target.members) if wanted in (member.name, *member.aliases))
     return sum(1 << idx for idx in found) if wanted else 0

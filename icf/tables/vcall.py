@@ -35,13 +35,13 @@ class VirtualCalls:
 
     @classmethod
     def of(cls, records: Sequence[tuple[int, int]]) -> VirtualCalls:
-        """The columns of (call site, vtable slot) pairs."""
+        """Return the columns of (call site, vtable slot) pairs."""
         rows = np.array(records, dtype=np.uint64).reshape(len(records), 2)
         return cls(np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1]))
 
 
 def parse_vcall(buffer: bytes | memoryview, path: str, section: str = ".debug_vcall") -> VirtualCalls:
-    """All records of the section, whatever dialects its units are in."""
+    """Return all records of the section, whatever dialects its units are in."""
     view = memoryview(buffer).cast("B")
     units = parse_units(view, path, section, has_debug_info=False)
     row_limit = sum((unit.end - unit.start) // (unit.site_size + 1) for unit in units)
@@ -62,7 +62,7 @@ def parse_vcall(buffer: bytes | memoryview, path: str, section: str = ".debug_vc
 def encode_vcall(
     calls: VirtualCalls, *, dialect: Dialect = Dialect.PROPOSAL, dwarf64: bool = False, address_size: int = 8
 ) -> tuple[bytes, I64]:
-    """The section for `calls` as one unit that ascends by call site; written record `i` is row `order[i]`."""
+    """Return the section for `calls` as one unit that ascends by call site; written record `i` is row `order[i]`."""
     offset_size = 8 if dwarf64 else 4
     site_size = offset_size if dialect is Dialect.GCC else address_size
     site = np.ascontiguousarray(calls.call_site, dtype=np.uint64)

@@ -64,7 +64,7 @@ class Slots(NamedTuple):
     symbol: U32  # row in .dynsym that its relocation names, 0 for none
 
     def rows(self, at: I64) -> Slots:
-        """Some of them."""
+        """Return some of them."""
         return Slots(*(column[at] for column in self))  # type: ignore[arg-type]  # each as it was
 
 
@@ -98,17 +98,17 @@ class Vtables:
         return self._laid_out[1]
 
     def at(self, places: U64) -> U64:
-        """Where the group begins in which each word is a slot; 0 for none, and where slots are not known."""
+        """Return where the group begins in which each word is a slot; 0 for none, and where slots are not known."""
         start, is_placed = self._around(places)
         return np.where(is_placed, start, np.uint64(0))
 
     def are_unplaced(self, places: U64) -> Mask:
-        """Which words are in a group of which the slots are not known."""
+        """Return which words are in a group of which the slots are not known."""
         start, is_placed = self._around(places)
         return np.asarray((start != 0) & ~is_placed)
 
     def _around(self, places: U64) -> tuple[U64, Mask]:
-        """The group that each word is in, 0 for none, and whether its slots are known."""
+        """Return the group that each word is in, 0 for none, and whether its slots are known."""
         if not len(self):
             return np.zeros(len(places), np.uint64), np.zeros(len(places), np.bool_)
         row = np.searchsorted(self._start, places, side="right").astype(np.int64) - 1
@@ -119,7 +119,7 @@ class Vtables:
         return np.where(inside, start, np.uint64(0)), inside & self.groups.is_placed[row]
 
     def is_one(self, group: int) -> bool:
-        """Whether the group that begins there is that of one class.
+        """Return whether the group that begins there is that of one class.
 
         One symbol is there, and it has a typeinfo, so that the same functions do not make it the same as others'. gold
         folds no data.
@@ -188,7 +188,7 @@ class Vtables:
         return np.asarray(is_sound & (np.cumsum(size_bytes) <= limit))
 
     def _words(self) -> tuple[Words, I64]:
-        """The words of all groups, and the group of each."""
+        """Return the words of all groups, and the group of each."""
         counts = np.where(self._is_sound, (self._end - self._start) // np.uint64(_WORD_BYTES), np.uint64(0))
         group = np.repeat(np.arange(len(self)), counts.astype(np.int64))
         first = np.cumsum(counts) - counts
@@ -196,7 +196,7 @@ class Vtables:
         return self.data.words(self._start[group] + index * np.uint64(_WORD_BYTES)), group
 
     def _slots(self, words: Words, group: I64, point: I64, others: list[tuple[int, int]]) -> tuple[Slots, I64]:
-        """The slots with code behind the address points, which are rows of `words`; and code behind none."""
+        """Return the slots with code behind the address points, which are rows of `words`; and code behind none."""
         code = np.flatnonzero(words.kind == CODE)
         if not len(point):
             point_of, is_behind = np.zeros(len(code), np.int64), np.zeros(len(code), np.bool_)
@@ -218,7 +218,7 @@ class Vtables:
 
 
 def _points_without_rtti(kinds: list[int], values: list[int]) -> list[list[int]]:
-    """The address points of a group without RTTI, each as its candidates; none if its words do not fit."""
+    """Return the address points of a group without RTTI, each as its candidates; none if its words do not fit."""
     points: list[list[int]] = []
     last = -1  # the last word that is a pointer, or not 0
     for at, (kind, value) in enumerate(zip(kinds, values, strict=True)):
@@ -240,7 +240,7 @@ def _points_without_rtti(kinds: list[int], values: list[int]) -> list[list[int]]
 
 
 def are_vtable_names(symbols: Symbols, rows: I64) -> Mask:
-    """Whether each of these symbols is called like a vtable."""
+    """Return whether each of these symbols is called like a vtable."""
     strtab = np.frombuffer(symbols.strtab, np.uint8)
     name = symbols.name_offset[rows].astype(np.int64)
     ends = name + _PREFIX_BYTES <= len(strtab)

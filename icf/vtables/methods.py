@@ -41,7 +41,7 @@ class Methods:
     """Which of some functions are methods of a class."""
 
     def __init__(self, names: Sequence[Sequence[str]]) -> None:
-        """`names[k]` are all linkage names of function k."""
+        """Take all linkage names of each function: `names[k]` are those of function k."""
         nested, local = [], []
         self.has_any = False  # one of them may be in a vtable of any class
         self.has_standard = False  # one of them is a method of a class of the C++ library
@@ -60,7 +60,7 @@ class Methods:
         self._nested, self._local = sorted(nested), sorted(local)
 
     def of_class(self, type_name: str) -> list[Method]:
-        """The methods of the class with that mangled type."""
+        """Return the methods of the class with that mangled type."""
         found = []
         if type_name.startswith("Z"):  # a class within a function; where the function's own name ends is tried out
             type_name = _DISCRIMINATOR.sub("", type_name)
@@ -80,7 +80,7 @@ class Methods:
 
 
 def is_standard(type_name: str) -> bool:
-    """Whether a class is one of the C++ library, as are all bases of such a class."""
+    """Return whether a class is one of the C++ library, as are all bases of such a class."""
     return _scope(type_name).startswith(_STANDARD)
 
 
@@ -89,7 +89,7 @@ def _scope(type_name: str) -> str:
 
 
 def _with_prefix(entries: list[tuple[str, int, str, str]], prefix: str) -> Iterator[tuple[str, int, str, str]]:
-    """The entries that begin with it, without it."""
+    """Yield the entries that begin with it, without it."""
     for at in range(bisect_left(entries, (prefix,)), len(entries)):
         text, function, name, thunk = entries[at]
         if not text.startswith(prefix):
@@ -98,7 +98,7 @@ def _with_prefix(entries: list[tuple[str, int, str, str]], prefix: str) -> Itera
 
 
 def _destructor_if_method(rest: str) -> str | None:
-    """What kind of destructor a name is, given from behind the class; None if it goes deeper than the class."""
+    """Return what kind of destructor a name is, given from behind the class; None if it goes deeper than the class."""
     destructor = ""
     if match := _SOURCE_NAME.match(rest):
         at = match.end() + int(match[0])

@@ -70,7 +70,7 @@ class Classes:
         return self._known.get(typeinfo, _UNKNOWN)
 
     def _read(self, typeinfos: Sequence[int]) -> dict[TypeInfo, Class]:
-        """The classes of type_info objects in this image."""
+        """Return the classes of type_info objects in this image."""
         words = self._words(vaddr + 8 * at for vaddr in typeinfos for at in range(3))
         tables = {value - _ADDRESS_POINT for value, kind in (words[vaddr] for vaddr in typeinfos) if kind == DATA}
         symbols = self._symbols_at({*typeinfos, *tables})
@@ -101,7 +101,7 @@ class Classes:
         return found
 
     def _words(self, places: Iterable[int]) -> dict[int, _Word]:
-        """The value and the kind of the word at each place; those outside of the image are numbers."""
+        """Return the value and the kind of the word at each place; those outside of the image are numbers."""
         wanted = sorted(set(places))
         known = self._data.words(np.array([place for place in wanted if place < 1 << 64 and place % 8 == 0], np.uint64))
         found = dict.fromkeys(wanted, (0, NUMBER))
@@ -111,7 +111,7 @@ class Classes:
         return found
 
     def _symbols_at(self, vaddrs: Iterable[int]) -> dict[int, list[str]]:
-        """The names of the data at each of these addresses."""
+        """Return the names of the data at each of these addresses."""
         wanted = np.array(sorted(vaddr for vaddr in vaddrs if vaddr > 0), np.uint64)
         found: dict[int, list[str]] = {}
         for table in (self._image.symbols, self._image.dynamic_symbols):
@@ -121,7 +121,7 @@ class Classes:
         return found
 
     def _string_at(self, vaddr: int) -> str:
-        """The name of a type at an address; "" if it has no end."""
+        """Return the name of a type at an address; "" if it has no end."""
         size_bytes = _NAME_STEP_BYTES
         while True:
             text = bytes(self._image.read(vaddr, min(size_bytes, self._name_bytes_left)))
@@ -134,5 +134,5 @@ class Classes:
 
 
 def _type_of(symbol: str) -> str:
-    """The type whose type_info a symbol names; "" if it names something else."""
+    """Return the type whose type_info a symbol names; "" if it names something else."""
     return symbol[len(_SYMBOL) :] if symbol.startswith(_SYMBOL) else ""

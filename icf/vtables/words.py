@@ -46,7 +46,7 @@ class LoadedData:
         self._image = image
 
     def words(self, places: U64) -> Words:
-        """The words at `places`: ascending, none twice, multiples of 8. What the file does not back is the number 0."""
+        """Return the words at `places` (ascending, distinct, multiples of 8); 0 where the file backs no word."""
         image, relocated = self._image, self._relocated
         value, symbol = _stored(image, places), np.zeros(len(places), np.uint32)
         is_import = np.zeros(len(places), np.bool_)
@@ -92,7 +92,7 @@ class LoadedData:
 
 
 def _stored(image: Image, places: U64) -> U64:
-    """What the file has at each place."""
+    """Return what the file has at each place."""
     value = np.zeros(len(places), np.uint64)
     for start, end, offset in image.backed:
         lead = -start % _WORD_BYTES
@@ -114,7 +114,7 @@ def _stored(image: Image, places: U64) -> U64:
 
 
 def _kinds(image: Image, value: U64) -> U8:
-    """What lies at each address."""
+    """Return what lies at each address."""
     kind = np.full(len(value), NUMBER, np.uint8)
     for section in image.sections:
         if section.is_alloc and section.vaddr:
@@ -126,7 +126,7 @@ def _kinds(image: Image, value: U64) -> U8:
 
 
 def _in_relr(image: Image, places: U64) -> Mask:
-    """Which places the packed relocations of the gABI cover.
+    """Return which places the packed relocations of the gABI cover.
 
     An even word is a place; an odd one has a bit for each of the 63 words that follow what came before.
     """

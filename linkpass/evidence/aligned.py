@@ -60,7 +60,7 @@ class _Body:
 
 
 def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> Statements:
-    """What the call sites without addresses say of the branches that have no record yet."""
+    """Return what the call sites without addresses say of the branches that have no record yet."""
     statements = Statements(Evidence.ALIGNED)
     bodies = list(_open_bodies(linked, reach, records))
     if not bodies:
@@ -87,7 +87,7 @@ def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> State
 
 
 def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Body]:
-    """Merged bodies with branches to merged bodies that lack records of folded callers that have call sites."""
+    """Yield merged bodies with branches to merged bodies that lack records of folded callers that have call sites."""
     bodies: dict[int, dict[tuple[bool, int], list[int]]] = {}
     stub_target: dict[int, int] = {}
     for is_jump, ends, sources, targets in (
@@ -110,14 +110,14 @@ def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Bo
 
 
 def _kept(linked: Linked, vaddr: int) -> tuple[list[int], bool]:
-    """The DIEs whose code is at a body, and whether there is more to their function."""
+    """Return the DIEs whose code is at a body, and whether there is more to their function."""
     dies = np.unique(linked.functions.die[linked.bodies.dwarf_at(vaddr)])
     rows = np.isin(linked.functions.die, dies) if len(dies) else np.empty(0, np.bool_)
     return dies.tolist(), bool((linked.functions.part[rows] > 0).any()) if len(dies) else False
 
 
 def _is_silent(linked: Linked, records: Records, body: _Body, place: Place) -> bool:
-    """Whether a member has call sites without addresses, and branches without a record."""
+    """Return whether a member has call sites without addresses, and branches without a record."""
     dies = linked.member(place).dies
     if not dies or not set(dies).isdisjoint(body.kept_dies):
         return False
@@ -152,7 +152,7 @@ def _read_code(linked: Linked, body: _Body, stub_target: dict[int, int]) -> bool
 
 
 def _ascend(sites: list[Site]) -> bool:
-    """Whether the sites of each scope are in the order of their addresses."""
+    """Return whether the sites of each scope are in the order of their addresses."""
     last: dict[int, int] = {}
     for site in sites:
         end = site.pc + site.at_instruction
@@ -163,7 +163,10 @@ def _ascend(sites: list[Site]) -> bool:
 
 
 def _align(body: _Body, sites: list[Site], callees: Callees, in_order: bool) -> Choices | None:
-    """What the branches to merged bodies can mean in a copy of the function; None if it is another function's."""
+    """Return the callees of branches to merged bodies that one copy of the function allows.
+
+    None if it is another function's.
+    """
     fitting: dict[tuple[bool, int], list[Site]] = {}  # the sites that can be at branches to one target only
     for site in sites:
         is_jump = site.is_tail_call
@@ -188,6 +191,6 @@ def _align(body: _Body, sites: list[Site], callees: Callees, in_order: bool) -> 
 
 
 def _agreed(copies: list[Choices]) -> Choices:
-    """What every copy of the function has something to say about; differing callees are the records' business."""
+    """Return the calls for which every copy of the function has a callee; the records settle where they differ."""
     common = set(copies[0]).intersection(*copies[1:])
     return {key: frozenset().union(*(copy[key] for copy in copies)) for key in sorted(common)}

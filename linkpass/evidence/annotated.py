@@ -59,12 +59,12 @@ class Annotations:
 
     @classmethod
     def read(cls, image: Image) -> Annotations | None:
-        """None if no object was annotated."""
+        """Return the annotations of the objects; None if no object was annotated."""
         contents = image.contents(SECTION)
         return cls(image, parse_annotations(contents, image.path)) if len(contents) else None
 
     def at(self, vaddr: int) -> list[Placed]:
-        """The functions whose body is at `vaddr`, in link order; one with external linkage comes once."""
+        """Return the functions whose body is at `vaddr`, in link order; one with external linkage comes once."""
         if vaddr not in self._placed:
             found: list[Placed] = []
             known: set[str] = set()
@@ -81,7 +81,7 @@ class Annotations:
         return self._placed[vaddr]
 
     def beside(self, placed: Placed, distance: int) -> Placed | None:
-        """The function that is so far behind another in the same section of its object."""
+        """Return the function that is so far behind another in the same section of its object."""
         unit, function = self.units[placed.unit_idx], placed.function
         here = (unit.section == np.uint64(function.section)) & (
             unit.offset.astype(np.int64) == function.offset + distance
@@ -93,7 +93,7 @@ class Annotations:
         return Placed(other, placed.unit_idx, unit.source if other.is_local else "")
 
     def told(self) -> dict[int, list[Told]]:
-        """Functions that have no symbol at their address."""
+        """Return functions that have no symbol at their address."""
         symbols = self._image.symbols
         rows = symbols.functions[np.isin(symbols.value[symbols.functions], np.array(sorted(self._rows), np.uint64))]
         known = Counter(
@@ -114,11 +114,11 @@ class Annotations:
         return told
 
     def reported(self) -> Reported:
-        """The same for who looks for fold classes: all of them, if all objects are annotated."""
+        """Return the same for who looks for fold classes: all of them, if all objects are annotated."""
         return Reported(self.told(), given=self.is_complete())
 
     def is_complete(self) -> bool:
-        """Whether every source file and every function that the image names is that of an annotated object."""
+        """Return whether every source file and every function that the image names is that of an annotated object."""
         symbols = self._image.symbols
         sources = {unit.source for unit in self.units} | _RUNTIME_SOURCES
         if not sources.issuperset(symbols.names(np.flatnonzero(symbols.type == STT_FILE).tolist())):
@@ -130,12 +130,12 @@ class Annotations:
         return all(is_unfolded(name) for name in others)
 
     def sections(self, removed: Sequence[str]) -> list[str]:
-        """The sections that the pass takes out, but for those that are `removed` anyway."""
+        """Return the sections that the pass takes out, but for those that are `removed` anyway."""
         names = (SECTION, RELA_SECTION)
         return [name for name in names if self._image.named(name) is not None and name not in removed]
 
     def statements(self, linked: Linked, reach: Reach) -> Statements:
-        """What annotated functions say of their calls and jumps into merged bodies."""
+        """Return what annotated functions say of their calls and jumps into merged bodies."""
         statements = Statements(Evidence.TABLE)
         reader = _Reader(linked, self, statements)
         branches: dict[int, list[tuple[int, int, bool]]] = {}
@@ -157,7 +157,7 @@ class _Reader:
         self._linked, self._annotations, self._statements = linked, annotations, statements
 
     def read(self, source: int, placed: Placed, branches: Iterable[tuple[int, int, bool]]) -> None:
-        """What one function says of the branches in its body: (end, target, is a jump)."""
+        """Add what one function has on the branches in its body: (end, target, is a jump)."""
         linked, statements = self._linked, self._statements
         callers = _callers(linked, source, placed)
         operands = {operand.offset: operand for operand in placed.function.operands}
@@ -188,12 +188,12 @@ class _Reader:
 
 
 def _called(name: str, source: str) -> Placed | None:
-    """The callee that an operand names."""
+    """Return the callee that an operand names."""
     return Placed(Function(name, (), bool(source), 0, 0, 0, 0, ()), -1, source) if name else None
 
 
 def _callers(linked: Linked, source: int, placed: Placed) -> list[Place]:
-    """The members that the symbols of a function mean: several where the compiler has merged functions."""
+    """Return the members that the symbols of a function mean: several where the compiler has merged functions."""
     fold = linked.folds.get(source)
     if fold is None:
         return [Place(source, 0)]
@@ -202,7 +202,7 @@ def _callers(linked: Linked, source: int, placed: Placed) -> list[Place]:
 
 
 def _members(fold: Fold, placed: Placed, names: tuple[str, ...]) -> list[int]:
-    """The members that a function of one of these names can be."""
+    """Return the members that a function of one of these names can be."""
     return [
         idx
         for idx, member in enumerate(fold.members)

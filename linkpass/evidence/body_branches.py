@@ -31,7 +31,7 @@ class BodyBranches:
 
 
 def find_body_branches(image: Image, start: int, end: int) -> BodyBranches | None:
-    """The branches in start..end that may leave it, or enter it anew; None if the file does not hold the code."""
+    """Return the branches in start..end that may leave it or enter it anew; None if the file does not hold the code."""
     code = np.frombuffer(image.read(start, end - start), np.uint8)
     if len(code) != end - start or not len(code):
         return None
@@ -58,7 +58,7 @@ def _read_x86_64(code: U8, start: int, branches: BodyBranches) -> None:
 
 
 def _relative(code: U8, start: int, hit: Mask, opcode_size: int, operand_size: int) -> list[tuple[int, int]]:
-    """(end of the instruction, end + displacement) for each position that is hit."""
+    """Return (end of the instruction, end + displacement) for each position that is hit."""
     raw = code.tobytes()
     found = []
     for at in np.flatnonzero(hit).tolist():

@@ -44,12 +44,12 @@ class Callees:
         self._linked.finder.prepare(np.setdiff1d(np.array(list(targets), np.uint64), self._linked.vaddrs))
 
     def targets(self, origin: int, targets: frozenset[int], slots: frozenset[int]) -> set[int]:
-        """Those of the targets, and of the words that hold one, that a callee may be meant by."""
+        """Return the targets, and the words that hold one, by which code can name a callee."""
         found = {target for target in targets if self._is_possible(origin, target)}
         return found | {slot for slot in slots if self._is_slot_of(self._described[origin], slot)}
 
     def members(self, target: int, origin: int) -> frozenset[Place]:
-        """The members of a merged body that a callee can mean."""
+        """Return the members of a merged body that a callee can mean."""
         key = (target, origin)
         if key not in self._members:
             if target not in self._indexes:
@@ -102,7 +102,7 @@ def _names(member: FoldMember) -> set[str]:
 
 
 def _is_symbol(callee: Described, symbol: str) -> bool:
-    """Whether a symbol may be that of the callee, or of a clone or variant of it."""
+    """Return whether a symbol may be that of the callee, or of a clone or variant of it."""
     base = base_name(symbol.partition("@")[0])
     if base in (callee.linkage, callee.name, callee.name.removeprefix(_BUILTIN)):
         return True

@@ -72,18 +72,14 @@ def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Ann
 
 
 def _outlined_functions(linked: Linked, reach: Reach) -> None:
-    """LLVM outlines cold code as functions (foo.cold.1): what is called is none of the parts that jumps enter."""
+    """Rule out outlined parts as callees: LLVM outlines cold code as functions (foo.cold.1) that only jumps enter."""
     for vaddr in np.unique(reach.call_target).tolist():
         if vaddr in linked.folds:
             linked.folds[vaddr].fragment = False
 
 
 def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
-    """A call through a PLT stub means the symbol that the stub's relocation names.
-
-    mold folds callers whose callees it has folded, even if those are called by name: there the name is the kept
-    caller's.
-    """
+    """Record calls through PLT stubs: the callee is the symbol in the stub's relocation."""
     rows = {int(end): row for row, end in enumerate(reach.call_end.tolist())} if reach.stub_symbol else {}
     by_target = linked.image.linker.may_fold_by_target
     for end, symbol in reach.stub_symbol.items():
@@ -99,7 +95,7 @@ def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
 
 
 def _complete_calls(linked: Linked, reach: Reach, records: Records) -> list[Key]:
-    """Calls of bodies that are not merged need no evidence; gives the calls that stay open."""
+    """Return calls of bodies that are not merged need no evidence; gives the calls that stay open."""
     still_open = []
     columns = (reach.call_end, reach.call_from, reach.call_target)
     for end, source, target in zip(*(column.tolist() for column in columns), strict=True):
@@ -117,7 +113,7 @@ def _complete_calls(linked: Linked, reach: Reach, records: Records) -> list[Key]
 
 
 def _complete_jumps(linked: Linked, reach: Reach, records: Records) -> list[tuple[Key, int]]:
-    """Likewise for jumps. The jump into a cold part belongs to the same function."""
+    """Return the same for jumps. A jump into a cold part stays in its function."""
     parts = {(owner, vaddr): idx for vaddr, owners in fragment_owners(linked).items() for owner, idx in owners}
     still_open = []
     columns = (reach.jump_end, reach.jump_from, reach.jump_target)

@@ -26,7 +26,7 @@ from linkpass.linked import Linked, Place
 
 
 def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statements:
-    """What the call sites of DWARF say of the branches."""
+    """Return what the call sites of DWARF say of the branches."""
     tail = (sites.flags & TAIL_CALL) != 0
     call_size = 4 if linked.image.machine is Machine.AARCH64 else 5
     at_instruction = (sites.flags & AT_INSTRUCTION) != 0
@@ -41,7 +41,7 @@ def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statement
 
 
 def from_table(linked: Linked, reach: Reach, calls: DirectCalls) -> Statements:
-    """What an existing direct-call table says of the calls."""
+    """Return what an existing direct-call table says of the calls."""
     statements = Statements(Evidence.TABLE)
     identities = linked.finder.identities
     assert identities is not None

@@ -45,7 +45,7 @@ class _Branch(NamedTuple):
 
 
 def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Records) -> Statements:
-    """What the objects say of the calls and jumps into merged bodies that `records` does not know yet."""
+    """Return what the objects say of the calls and jumps into merged bodies that `records` does not know yet."""
     statements = Statements(Evidence.OBJECT)
     branches_of = _unknown_branches(linked, reach, records)
     wanted = [wanted_member(caller.vaddr, linked.member(caller)) for caller in branches_of]
@@ -82,7 +82,7 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
 
 
 def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Place, list[_Branch]]:
-    """The branches into merged bodies, by caller, of which `records` does not know the callee."""
+    """Return the branches into merged bodies, by caller, of which `records` does not know the callee."""
     unknown: dict[Place, list[_Branch]] = {}
     for ends, sources, targets, known, is_jump in (
         (reach.call_end, reach.call_from, reach.call_target, records.calls, False),
@@ -99,7 +99,7 @@ def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Pl
 
 
 def _operands(linked: Linked, objects: LinkObjects, functions: I64, pairs: list[tuple[Place, _Branch]]) -> I64:
-    """The relocation of each branch's operand in the caller's function, -1 if it has none."""
+    """Return the relocation of each branch's operand in the caller's function, -1 if it has none."""
     ends = np.array([branch.end - caller.vaddr for caller, branch in pairs], np.int64)
     entries = objects.code.relocations_at(functions, ends - 4)
     if linked.image.machine is Machine.X86_64:
@@ -120,7 +120,7 @@ class _Callees:
         self._named: dict[int, dict[str, list[int]]] = {}  # fold -> name -> members
 
     def of(self, relocation: Relocation, target: int) -> list[int]:
-        """Members of the body `target` that a relocation can mean; one if it is known."""
+        """Return members of the body `target` that a relocation can mean; one if it is known."""
         key = (target, relocation)
         found = self._known.get(key)
         if found is None:
@@ -135,14 +135,14 @@ class _Callees:
         return found
 
     def beside(self, function: int, distance: int, target: int) -> list[int]:
-        """Members of the body `target` that lie so far from the start of a function in its section."""
+        """Return members of the body `target` that lie so far from the start of a function in its section."""
         functions = self._objects.functions
         object_idx, section = int(functions.object_idx[function]), int(functions.section[function])
         names = self._objects.names_at(object_idx, section, int(functions.offset[function]) + distance)
         return self._members(self._linked.folds[target], names, self._objects.objects[object_idx].source_file)
 
     def _called(self, relocation: Relocation) -> tuple[list[str], str]:
-        """Symbols of the function that the relocation of a call means, and the source file of a local one."""
+        """Return symbols of the function that the relocation of a call means, and the source file of a local one."""
         object_file = self._objects.objects[relocation.object_idx]
         symbols, symbol = object_file.symbols, relocation.symbol
         section = int(symbols.shndx[symbol])
@@ -152,7 +152,7 @@ class _Callees:
         return self._objects.names_at(relocation.object_idx, section, offset), object_file.source_file
 
     def _variants(self, relocation: Relocation) -> list[str]:
-        """Other names of the constructor or destructor that is called: C1 may be an alias of C2."""
+        """Return other names of the constructor or destructor that is called: C1 may be an alias of C2."""
         symbols, symbol = self._objects.objects[relocation.object_idx].symbols, relocation.symbol
         place = (int(symbols.shndx[symbol]), int(symbols.value[symbol]))
         called = symbols.name(symbol)
@@ -160,7 +160,7 @@ class _Callees:
         return [name for name in names if same_function(name, called)]
 
     def _members(self, fold: Fold, names: list[str], file: str) -> list[int]:
-        """Members with one of these names; with a file, local ones that may stem from it."""
+        """Return members with one of these names; with a file, local ones that may stem from it."""
         by_name = self._named.get(fold.vaddr)
         if by_name is None:
             by_name = self._named[fold.vaddr] = {}
@@ -172,7 +172,7 @@ class _Callees:
 
 
 def _by_function(names: list[str]) -> list[list[str]]:
-    """The names of one place, those of one function together."""
+    """Return the names of one place, those of one function together."""
     functions: list[list[str]] = []
     for name in names:
         own = next((known for known in functions if same_function(known[0], name)), None)
@@ -184,7 +184,7 @@ def _by_function(names: list[str]) -> list[list[str]]:
 
 
 def _learned(fold: Fold, names: list[str], file: str) -> list[int]:
-    """A member of which the image has no linkage name (gold, mold): the code calls its body, so it is one.
+    """Return a member of which the image has no linkage name (gold, mold): the code calls its body, so it is one.
 
     A member that DWARF names without linkage name gets it, if it is the only function of the file that
     the name fits; else the function is a member that nothing else has told of.
@@ -203,7 +203,7 @@ def _learned(fold: Fold, names: list[str], file: str) -> list[int]:
 
 
 def _may_be(member: FoldMember, symbol: str, file: str) -> bool:
-    """Whether DWARF's description of a member would fit the symbol."""
+    """Return whether DWARF's description of a member would fit the symbol."""
     if not member.dies or (file and member.files and file not in member.files):
         return False
     text = demangle(base_name(symbol))

@@ -98,7 +98,7 @@ def _select(branches: Branches, keep: Mask) -> Branches:
 
 
 def _close(linked: Linked, source: U64, target: U64, seeds: set[int]) -> set[int]:
-    """Some bodies, and all that jump into the set."""
+    """Return some bodies, and all that jump into the set."""
     sources_of: dict[int, set[int]] = {}
     across = source != target
     for start, goal in zip(source[across].tolist(), target[across].tolist(), strict=True):
@@ -116,7 +116,7 @@ def _close(linked: Linked, source: U64, target: U64, seeds: set[int]) -> set[int
 
 
 def fragment_owners(linked: Linked) -> dict[int, list[tuple[int, int]]]:
-    """For each merged cold part: (body of the function it was cut from, index of the part's member)."""
+    """Return, for each merged cold part, (body of the function it was cut from, index of the part's member)."""
     start_of: dict[int, int] = {}
     functions = linked.functions
     fragments = [fold for fold in linked.folds.values() if fold.fragment]
@@ -135,7 +135,7 @@ def fragment_owners(linked: Linked) -> dict[int, list[tuple[int, int]]]:
 
 
 def _local_stubs(linked: Linked) -> dict[int, int]:
-    """PLT stubs whose symbol this image defines itself: stub -> body."""
+    """Return PLT stubs whose symbol this image defines itself: stub -> body."""
     image = linked.image
     stubs = image.plt_stubs
     if not stubs:

@@ -27,7 +27,7 @@ _TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (282, 283, 280)}
 
 
 def from_relocations(linked: Linked, reach: Reach) -> Statements | None:
-    """What the relocations of the code say of the branches; None if there are none."""
+    """Return what the relocations of the code say of the branches; None if there are none."""
     statements = Statements(Evidence.RELOCATION)
     found = False
     relocated: set[int] = set()
@@ -89,7 +89,7 @@ def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: St
 
 
 def _kept(linked: Linked, source: int) -> Place | None:
-    """The member for which the code at a body stands."""
+    """Return the member for which the code at a body stands."""
     fold = linked.folds.get(source)
     if fold is None:
         return Place(source, 0)
@@ -100,7 +100,7 @@ def _kept(linked: Linked, source: int) -> Place | None:
 
 
 def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, target: int) -> list[Place]:
-    """The members of the called body that the relocation can mean."""
+    """Return the members of the called body that the relocation can mean."""
     fold = linked.folds.get(target)
     if fold is None:
         return [Place(target, 0)]
@@ -120,12 +120,14 @@ def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, 
 
 
 def _may_share_file(own: FoldMember, member: FoldMember) -> bool:
-    """Whether a caller may stem from the object of a local function: only what is known to differ is ruled out."""
+    """Return whether a caller may stem from the object of a local function: only a known difference rules it out."""
     return not (own.files and member.files) or bool(own.files & member.files)
 
 
 def _mark_loops(linked: Linked, reach: Reach, statements: Statements, relocated: set[int]) -> None:
-    """A jump to the start of its own function that has no relocation was resolved by the assembler: a loop."""
+    """Drop jumps to the start of their own function that have no relocation: the assembler resolved them, they are
+    loops.
+    """
     own: I64 = np.flatnonzero(reach.jump_from == reach.jump_target)
     for row in own.tolist():
         end = int(reach.jump_end[row])

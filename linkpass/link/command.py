@@ -56,11 +56,11 @@ class LinkCommand(NamedTuple):
         return "clang" in names[0] or any(name.endswith("LLVMgold.so") for name in names[1:])
 
     def has(self, *names: str) -> bool:
-        """Whether the linker gets one of these options, with an argument or without."""
+        """Return whether the linker gets one of these options, with an argument or without."""
         return any(option.partition("=")[0] in names for option in self.options)
 
     def value_of(self, *names: str) -> str:
-        """What the last of these options says, `--name=value` or `--name value`; "" if there is none."""
+        """Return what the last of these options says, `--name=value` or `--name value`; "" if there is none."""
         found = ""
         for option, following in zip(self.options, (*self.options[1:], ""), strict=True):
             name, is_joined, value = option.partition("=")
@@ -69,13 +69,13 @@ class LinkCommand(NamedTuple):
         return found
 
     def compiles(self) -> bool:
-        """Whether code is made during the link (LTO), so that it is in none of the objects that were given."""
+        """Return whether code is made during the link (LTO), so that it is in none of the objects that were given."""
         if any(argument.startswith("-flto") for argument in self.arguments):
             return True
         return any(_is_bitcode(word) for word in input_words(self.arguments)[0])
 
     def with_options(self, options: Iterable[str]) -> list[str]:
-        """The command with further linker options."""
+        """Return the command with further linker options."""
         if self.direct:
             return [*self.command, *options]
         words = list(self.command)
@@ -99,7 +99,7 @@ def parse_link_command(command: Sequence[str]) -> LinkCommand:
 
 
 def output_of(arguments: Sequence[str], options: Sequence[str] = ()) -> str:
-    """The file that is written: what the last `-o` says."""
+    """Return the file that is written: what the last `-o` says."""
     output = "a.out"
     for known in (arguments, options):
         for at, argument in enumerate(known):
@@ -113,25 +113,25 @@ def output_of(arguments: Sequence[str], options: Sequence[str] = ()) -> str:
 
 
 def chosen_linker(arguments: Sequence[str]) -> Linker:
-    """The linker that a driver is told to use; the last word on it counts."""
+    """Return the linker that a driver is told to use; the last word on it counts."""
     choices = [argument.partition("=") for argument in arguments]
     named = [name for option, _, name in choices if option in ("-fuse-ld", "--ld-path")]
     return linker_of(named[-1]) if named else UNKNOWN
 
 
 def linker_of(path: str) -> Linker:
-    """Which linker has this name."""
+    """Return which linker has this name."""
     match = _LINKER.search(os.path.basename(path))
     return linker_named(match[1]) if match else UNKNOWN
 
 
 def is_linker(path: str) -> bool:
-    """Whether a program of this name is a linker, and not a compiler driver."""
+    """Return whether a program of this name is a linker, and not a compiler driver."""
     return bool(_DIRECT.search(os.path.basename(path)))
 
 
 def _linker_options(arguments: Sequence[str]) -> Iterator[str]:
-    """What a driver hands on to the linker."""
+    """Yield what a driver hands on to the linker."""
     following = iter(arguments)
     for argument in following:
         if argument.startswith("-Wl,"):
@@ -143,13 +143,13 @@ def _linker_options(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _has_inputs(arguments: Sequence[str]) -> bool:
-    """Whether there is anything to link: a driver that is only asked for its version has nothing."""
+    """Return whether there is anything to link: a driver that is only asked for its version has nothing."""
     inputs, libraries = input_words(arguments)
     return bool(inputs or libraries) or "-" in arguments
 
 
 def _is_bitcode(path: str) -> bool:
-    """Whether a file is bitcode, or an archive of it."""
+    """Return whether a file is bitcode, or an archive of it."""
     try:
         with open(path, "rb") as file:
             head = file.read(8)

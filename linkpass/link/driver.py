@@ -27,7 +27,7 @@ _PASSES_ON = re.compile(r"\s*exec\s+[\"']?([^\s\"']+)[\"']?\s(?:.*\s)?(?:\"\$@\"
 
 
 def passes_words_on(command: LinkCommand) -> bool:
-    """Whether the command hands its words to a linker, and leaves the output alone."""
+    """Return whether the command hands its words to a linker, and leaves the output alone."""
     if command.direct:
         return True
     words = command.command
@@ -46,7 +46,7 @@ def passes_words_on(command: LinkCommand) -> bool:
 
 
 def ask_driver(command: LinkCommand) -> LinkCommand:
-    """The command with what its driver adds; as it is where there is nothing to be learnt."""
+    """Return the command with what its driver adds; as it is where there is nothing to be learnt."""
     if command.direct or not passes_words_on(command):
         return command
     words = _linker_words([*command.command, "-###"])
@@ -60,7 +60,7 @@ def ask_driver(command: LinkCommand) -> LinkCommand:
 
 
 def _linker_words(command: list[str]) -> list[str]:
-    """The linker's command line among those that the driver would run."""
+    """Return the linker's command line among those that the driver would run."""
     import subprocess
 
     environment = {**os.environ, "LC_ALL": "C"}
@@ -81,7 +81,7 @@ def _linker_words(command: list[str]) -> list[str]:
 
 
 def _script(path: str) -> str | None:
-    """The text of a script; None for other programs."""
+    """Return the text of a script; None for other programs."""
     try:
         with open(path, "rb") as file:
             text = file.read(_SCRIPT_SIZE_LIMIT_BYTES)

@@ -62,7 +62,7 @@ def link_and_pass(command: LinkCommand, wishes: Wishes) -> int:
 
 
 def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None) -> int | None:
-    """The exit status; None if the command has to be run in another way: in its own place, or as it was given."""
+    """Return the exit status; None if the command has to be run another way: in its own place, or as it was given."""
     with ExitStack() as folders:
         made = ""
         if command.compiles() and not keeps_objects(command):
@@ -152,18 +152,18 @@ def _finish(
 
 
 def _environment(command: LinkCommand) -> dict[str, str]:
-    """gold words its report in the user's language."""
+    """Return the environment of the link: gold words its report in the user's language, so this sets it to C."""
     return {**os.environ, "LC_ALL": "C"} if command.linker.is_translated else dict(os.environ)
 
 
 def _linker_colours(command: LinkCommand) -> list[str]:
-    """What makes a linker colour its diagnostics as it does on a terminal."""
+    """Return what makes a linker colour its diagnostics as it does on a terminal."""
     option = "--color-diagnostics"
     return [option] if command.linker.colours and _is_colourful() and not command.has(option) else []
 
 
 def _driver_colours(command: LinkCommand) -> list[str]:
-    """The same for a compiler."""
+    """Return the same for a compiler."""
     if command.direct or not _is_colourful():
         return []
     is_set = any("color-diagnostics" in word or "diagnostics-color" in word for word in command.arguments)
@@ -232,7 +232,7 @@ def _run(command: LinkCommand) -> int:
 
 
 def _described(error: Exception) -> str:
-    """What went wrong; of what should not happen also where."""
+    """Return what went wrong; of what should not happen also where."""
     if isinstance(error, IcfError | OSError):
         return str(error)
     place = error.__traceback__

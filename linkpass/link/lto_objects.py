@@ -48,13 +48,13 @@ printf '%s\\n' "$made"
 
 
 def keeps_objects(command: LinkCommand) -> bool:
-    """Whether the link leaves its objects somewhere by itself, where an option of ours would change that."""
+    """Return whether the link leaves its objects somewhere by itself, where an option of ours would change that."""
     saves = command.linker.takes_lto_plugin and any(option.endswith("save-temps") for option in command.options)
     return saves or any("obj-path" in option for option in command.options)
 
 
 def with_kept_objects(command: LinkCommand, added: list[str], folder: str) -> list[str]:
-    """The command with these linker options, and with what makes it leave the objects that it makes in `folder`."""
+    """Return the command with these linker options, and with those that make it leave its LTO objects in `folder`."""
     first = os.path.join(folder, _FIRST)
     if not command.linker.takes_lto_plugin:
         return command.with_options([*added, f"--lto-obj-path={first}"])
@@ -106,13 +106,13 @@ class LtoObjects:
                 objects.add(made)
 
     def _files(self) -> Iterator[tuple[str, Identity | None]]:
-        """The files that may be such objects."""
+        """Yield the files that may be such objects."""
         for first in self._firsts:
             yield from _numbered(first)
 
 
 def _numbered(first: str) -> Iterator[tuple[str, Identity | None]]:
-    """The files FIRST, FIRST1, FIRST2 and so on."""
+    """Yield the files FIRST, FIRST1, FIRST2 and so on."""
     folder, name = os.path.split(first)
     if not name or not os.path.isdir(folder or os.curdir):
         return
@@ -123,7 +123,7 @@ def _numbered(first: str) -> Iterator[tuple[str, Identity | None]]:
 
 
 def _true_wrapper(command: LinkCommand) -> str:
-    """The `lto-wrapper` that the command would run; "" if there is none."""
+    """Return the `lto-wrapper` that the command would run; "" if there is none."""
     try:
         asked = [*command.command, f"-print-prog-name={_WRAPPER}"]
         said = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, check=True).stdout

@@ -44,7 +44,7 @@ class Identity(NamedTuple):
 
     @classmethod
     def of(cls, path: str) -> Identity | None:
-        """The file that a path leads to; None if there is none."""
+        """Return the file that a path leads to; None if there is none."""
         try:
             found = os.stat(path)
         except (OSError, ValueError):
@@ -53,7 +53,7 @@ class Identity(NamedTuple):
 
 
 def is_file(path: str) -> bool:
-    """Whether an output is, or will be, a file, and not a device."""
+    """Return whether an output is, or will be, a file, and not a device."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
@@ -90,15 +90,15 @@ class HiddenOutput:
         return self
 
     def is_written(self) -> bool:
-        """Whether the linker has written the program."""
+        """Return whether the linker has written the program."""
         return bool(self.path) and os.path.isfile(self.path)
 
     def shown(self, text: str) -> str:
-        """A text as it would be if the linker had written to the user's name."""
+        """Return a text as it would be if the linker had written to the user's name."""
         return text.replace(self._component, "") if self.path else text
 
     def shown_bytes(self, text: bytes) -> bytes:
-        """The same for bytes."""
+        """Return the same for bytes."""
         return text.replace(os.fsencode(self._component), b"") if self.path else text
 
     def publish(self, texts: tuple[str, ...] = ()) -> None:

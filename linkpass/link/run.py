@@ -88,19 +88,19 @@ class RunningLink:
         self._reader.start()
 
     def inputs(self) -> Iterator[str]:
-        """The names of the inputs, archive members as `lib.a(member.o)`, until the linker has no more to say."""
+        """Yield the names of the inputs, archive members as `lib.a(member.o)`, until the linker has no more to say."""
         while (name := self._names.get()) is not None:
             yield name
 
     def wait(self) -> int:
-        """The exit status, as a shell would give it."""
+        """Return the exit status, as a shell would give it."""
         self._reader.join()
         status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         self._pid = 0
         return status if status >= 0 else 128 - status
 
     def _pass_on(self, number: int, _frame: FrameType | None) -> None:
-        """A signal that was meant for the link: how that ends is how we end. After it, the signal ends the pass."""
+        """Pass a signal on to the link, whose end then decides this one's. After the link the signal ends the pass."""
         self.was_interrupted = True
         if not self._pid:
             raise SystemExit(128 + number)
@@ -138,7 +138,7 @@ class RunningLink:
         return bool(chunk)
 
     def _is_shown(self, line: bytes) -> bool:
-        """Whether a line is the user's, and not only ours."""
+        """Return whether a line is the user's, and not only ours."""
         text = line.rstrip(b"\r\n")
         if any(words in text for words in _REPORT_WORDS):
             self.report.append(text)
@@ -169,6 +169,6 @@ def _pipe() -> tuple[int, int]:
 
 
 def _allow_many_files() -> None:
-    """Have as many descriptors as the system allows: every mapped object takes one."""
+    """Raise the limit of descriptors to what the system allows: every mapped object takes one."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

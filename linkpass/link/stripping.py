@@ -23,12 +23,12 @@ _SIZE_LIMIT_BYTES = 1 << 20  # of a command line
 
 
 def leaves_out_symbols(command: LinkCommand) -> bool:
-    """Whether the linker leaves out all symbols."""
+    """Return whether the linker leaves out all symbols."""
     return not _options(command).isdisjoint(command.options)
 
 
 def with_symbols(command: LinkCommand) -> LinkCommand | None:
-    """The command without what strips; None if that comes from elsewhere than its words."""
+    """Return the command without what strips; None if that comes from elsewhere than its words."""
     unwanted = _options(command)
     for words in (command.command[1:], command.arguments):  # the latter without response files
         if sum(len(word) + 1 for word in words) > _SIZE_LIMIT_BYTES:
@@ -54,7 +54,7 @@ def _options(command: LinkCommand) -> frozenset[str]:
 
 
 def _without(words: tuple[str, ...], unwanted: frozenset[str], *, direct: bool) -> list[str]:
-    """The words of a command without these options of the linker."""
+    """Return the words of a command without these options of the linker."""
     kept: list[str] = []
     for word in words:
         if word.startswith("-Wl,") and not direct:
@@ -68,7 +68,7 @@ def _without(words: tuple[str, ...], unwanted: frozenset[str], *, direct: bool) 
 
 
 def _sections_of_symbols(image: Image) -> list[str]:
-    """The sections that only those have who look at symbols and debug information."""
+    """Return the sections that only those have who look at symbols and debug information."""
     found = [section for section in image.sections if not section.is_alloc]
     names = [section.name for section in found if section.name.startswith(_DEBUG_PREFIXES)]
     tables = [section for section in found if section.type == SHT_SYMTAB]

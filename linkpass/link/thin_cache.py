@@ -35,7 +35,7 @@ class CacheWatch:
             self._fd = -1
 
     def entries(self) -> list[str] | None:
-        """The entries that were used, once; None if the kernel cannot say, or not of all."""
+        """Return the entries that were used, once; None if the kernel cannot say, or not of all."""
         if self._is_new:
             names = set(os.listdir(self._directory)) if os.path.isdir(self._directory) else set()
         elif self._fd < 0:

@@ -36,7 +36,7 @@ class Addresses(NamedTuple):
 
 
 def read_addresses(object_idx: int, object_file: ObjectFile) -> Addresses:
-    """Those of an object that are no operands of calls and jumps."""
+    """Return the addresses in an object that are not operands of calls and jumps."""
     symbols, table = object_file.symbols, object_file.sections
     hashes = hash_table(symbols.strtab, symbols.name_offset)
     is_section = symbols.type == STT_SECTION
@@ -66,7 +66,7 @@ def read_addresses(object_idx: int, object_file: ObjectFile) -> Addresses:
 
 
 def _are_branches(object_file: ObjectFile, source: I64, entries: Entries) -> Mask:
-    """Operands of calls and direct jumps."""
+    """Return operands of calls and direct jumps."""
     types, table = entries["type"], object_file.sections
     is_code = table.is_code[source]
     if object_file.machine is Machine.AARCH64:
@@ -78,7 +78,7 @@ def _are_branches(object_file: ObjectFile, source: I64, entries: Entries) -> Mas
 
 
 def _in_vtables(object_file: ObjectFile, source: I64, entries: Entries) -> Mask:
-    """Which relocations stand in the symbol of a vtable."""
+    """Return which relocations stand in the symbol of a vtable."""
     symbols = object_file.symbols
     rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
     rows = rows[are_vtable_names(symbols, rows)]

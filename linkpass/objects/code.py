@@ -87,13 +87,13 @@ class ObjectCode:
         self._entries: NDArray[Any] = np.empty(0, RELOCATION)
 
     def entries(self, rows: I64) -> list[Relocation]:
-        """Some of them."""
+        """Return some of them."""
         part = self._entries[rows]
         columns = (self._object_idx[rows], part["type"], part["symbol"], part["addend"])
         return list(map(Relocation, *(column.tolist() for column in columns)))
 
     def relocations_at(self, functions: I64, offsets: I64) -> I64:
-        """The entry at each offset from the start of each function; -1 if none is there."""
+        """Return the entry at each offset from the start of each function; -1 if none is there."""
         inside = (offsets >= 0) & (offsets < self._functions.size_bytes[functions].astype(np.int64))
         wanted = self._start_keys(functions) + np.where(inside, offsets, 0).astype(np.uint64)
         at = np.searchsorted(self._key, wanted)
@@ -104,7 +104,9 @@ class ObjectCode:
         return np.where(inside, at, -1)
 
     def is_at(self, image: Image, functions: I64, vaddrs: U64) -> Mask:
-        """Whether the body at each of these addresses is that function's, apart from what relocations fill in."""
+        """Return whether the body at each of these addresses is that function's, apart from the bytes that
+        relocations fill.
+        """
         sizes = self._functions.size_bytes[functions].astype(np.int64)
         codes, bodies = [], []
         columns = (self._functions.object_idx[functions], self._functions.file_offset[functions], sizes, vaddrs)
@@ -142,7 +144,7 @@ class ObjectCode:
             differs[starts[owner[covered]] + place[covered]] = False
 
     def _start_keys(self, functions: I64) -> U64:
-        """The key of the first byte of each function; reads the relocations of sections that nobody asked for yet."""
+        """Return the key of the first byte of each function, and read relocations of sections that are not read yet."""
         wanted = (self._functions.object_idx[functions] << _SECTION_BITS) | self._functions.section[functions]
         new = np.setdiff1d(wanted, self._known)
         if len(new):

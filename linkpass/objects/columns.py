@@ -133,7 +133,10 @@ class LinkColumns:
         return prevails
 
     def bases(self, sections: Mask) -> I64:
-        """The address of each of these sections by its symbols; NOWHERE for others, and where symbols disagree."""
+        """Return the address of each of these sections by its symbols.
+
+        NOWHERE without symbols, or where they disagree.
+        """
         found = self.definitions
         rows = np.flatnonzero((self.address != NOWHERE) & sections[found.section])
         bases = np.full(len(self.sections.section), NOWHERE, np.int64)
@@ -144,7 +147,7 @@ class LinkColumns:
 
 
 def is_in(values: U64, ascending: U64) -> Mask:
-    """Whether each value is in a sorted column."""
+    """Return whether each value is in a sorted column."""
     if not len(ascending):
         return np.zeros(len(values), np.bool_)
     at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
@@ -152,7 +155,7 @@ def is_in(values: U64, ascending: U64) -> Mask:
 
 
 def _keys(object_file: ObjectFile) -> tuple[U64, U64]:
-    """The hash of the name and the key of each symbol."""
+    """Return the hash of the name and the key of each symbol."""
     symbols = object_file.symbols
     hashes = np.zeros(symbols.count, np.uint64)
     rows = np.flatnonzero(symbols.name_offset != 0)
@@ -164,7 +167,7 @@ def _keys(object_file: ObjectFile) -> tuple[U64, U64]:
 
 
 def _with_file(hashes: U64, symbols: Symbols, rows: I64) -> U64:
-    """The keys of local symbols."""
+    """Return the keys of local symbols."""
     files = symbols.file_rows[rows]
     known = np.flatnonzero(files >= 0)
     mixed = hashes.copy()
@@ -214,7 +217,7 @@ def _definitions(object_file: ObjectFile, hashes: U64, keys: U64, first: int) ->
 
 
 def _look_up(known: U64, values: I64, keys: U64) -> I64:
-    """The value of each key, NOWHERE if it is not known or has several."""
+    """Return the value of each key, NOWHERE if it is not known or has several."""
     if not len(known):
         return np.full(len(keys), NOWHERE, np.int64)
     order = np.lexsort((values, known))

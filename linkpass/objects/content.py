@@ -17,7 +17,7 @@ from linkpass.objects.placement import Placement
 
 
 def possible_places(image: Image, placement: Placement, sections: I64) -> list[tuple[int, int]]:
-    """The (section, address) pairs that nothing speaks against."""
+    """Return the (section, address) pairs that nothing speaks against."""
     if not len(sections):
         return []
     sections, bases = _of_equal_size(image, placement, sections)
@@ -28,7 +28,7 @@ def possible_places(image: Image, placement: Placement, sections: I64) -> list[t
 
 
 def _of_equal_size(image: Image, placement: Placement, sections: I64) -> tuple[I64, I64]:
-    """For each section the addresses at which its first function would be where the image has one of equal size."""
+    """Return, for each section, the addresses of its first function wherever the image has one of equal size."""
     columns = placement.columns
     found = columns.definitions
     rows = np.flatnonzero(found.is_function & np.isin(found.section, sections))
@@ -63,7 +63,7 @@ class _Targets:
         self._functions = np.unique(columns.address[found.is_function].view(np.uint64))
 
     def contradict(self, section: int, base: int) -> bool:
-        """Whether code at an address refers to another function where the section refers to a known one."""
+        """Return whether code at an address refers to another function where the section refers to a known one."""
         columns = self._placement.columns
         object_idx = int(columns.sections.object_idx[section])
         entries = columns.objects[object_idx].relocations_of(int(columns.sections.section[section]))
@@ -77,7 +77,7 @@ class _Targets:
         return bool((is_known & (actual != wanted)).any())
 
     def _expected(self, object_idx: int, symbol: I64) -> I64:
-        """The address of each symbol of an object, NOWHERE if it is not known."""
+        """Return the address of each symbol of an object, NOWHERE if it is not known."""
         columns = self._placement.columns
         symbols = columns.objects[object_idx].symbols
         is_inside = symbols.is_defined[symbol] & (symbols.shndx[symbol] < columns.objects[object_idx].sections.count)

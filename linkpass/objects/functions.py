@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
 
 
 def wanted_member(vaddr: int, member: FoldMember) -> Wanted:
-    """A member of the body at `vaddr`, as it is to be looked for."""
+    """Return a member of the body at `vaddr`, as it is to be looked for."""
     return Wanted(vaddr, () if member.nameless else (member.name, *member.aliases), member.files)
 
 
@@ -126,15 +126,15 @@ class LinkObjects:
         return np.searchsorted(self.functions.object_idx, np.arange(len(self.objects) + 1)).astype(np.int64)
 
     def object_of(self, function: int) -> ObjectFile:
-        """The object that a function is in."""
+        """Return the object that a function is in."""
         return self.objects[int(self.functions.object_idx[function])]
 
     def name(self, function: int) -> str:
-        """A function's name."""
+        """Return a function's name."""
         return self.object_of(function).symbols.name(int(self.functions.symbol[function]))
 
     def functions_at(self, object_idx: I64, section: I64, offset: I64) -> tuple[I64, I64]:
-        """The functions that start at these places: of each the index of its place, and its own."""
+        """Return the functions that start at these places: of each the index of its place, and its own."""
         sections, starts = self._starts
         wanted = object_idx << 32 | section
         number = np.searchsorted(sections, wanted)
@@ -147,7 +147,7 @@ class LinkObjects:
         return np.repeat(np.arange(len(counts)), counts), own
 
     def last_start(self, object_idx: I64, section: I64, offset: I64) -> I64:
-        """Where the last function starts that starts at each of these places or before it; -1 if none does."""
+        """Return where the last function starts that starts at each of these places or before it; -1 if none does."""
         sections, starts = self._starts
         if not len(sections):
             return np.full(len(offset), -1, np.int64)
@@ -168,7 +168,7 @@ class LinkObjects:
         return section[is_first], (np.cumsum(is_first) - 1 << _OFFSET_BITS) + offset
 
     def names_at(self, object_idx: int, section: int, offset: int) -> list[str]:
-        """Names of the functions that start at a place of an object."""
+        """Return names of the functions that start at a place of an object."""
         first, end = self._first_of_object[object_idx : object_idx + 2].tolist()
         sections, offsets = self.functions.section[first:end], self.functions.offset[first:end]
         low, high = np.searchsorted(sections, [section, section + 1]).tolist()
@@ -178,16 +178,13 @@ class LinkObjects:
         return [self.name(function) for function in range(first + low + left, first + low + right)]
 
     def has_operand(self, function: int, image: Image, end: int, start: int) -> bool:
-        """Whether the branch that ends at `end`, in the body at `start`, has its operand in the object, too."""
+        """Return whether the branch that ends at `end`, in the body at `start`, has its operand in the object, too."""
         at = int(self.functions.file_offset[function]) + end - start
         operand = self.objects[int(self.functions.object_idx[function])].data[at - 4 : at]
         return len(operand) == 4 and bytes(operand) == bytes(image.read(end - 4, 4))
 
     def definitions(self, image: Image, wanted: Sequence[Wanted]) -> list[list[int]]:
-        """For each function that is wanted those of the objects that it can be, by name, file and code.
-
-        Several if they are local and nothing tells them apart; else the one that the linker took.
-        """
+        """Return, for each function that is wanted, the functions of objects that it can be, by name, file and code."""
         found = self._named({name for one in wanted for name in one.names})
         drops_file = image.linker.hidden_symbols is HiddenSymbols.AFTER_ANY_FILE
         asked: list[tuple[int, list[int]]] = []  # whose, and functions of which the first that fits is the one
@@ -214,7 +211,7 @@ class LinkObjects:
         return result
 
     def _named(self, names: set[str]) -> dict[str, list[int]]:
-        """The functions of these names, in link order."""
+        """Return the functions of these names, in link order."""
         ordered = sorted(names)
         hashes, order = self._by_hash
         wanted = hash_names(ordered)

@@ -38,7 +38,7 @@ class PlacedFunctions(NamedTuple):
 def tell(
     image: Image, report: list[FoldedSections] | None, objects: LinkObjects | None
 ) -> Reported | list[FoldedSections] | None:
-    """What the objects say of an image that gold or mold has linked; the report if they are not all there.
+    """Return what the objects say of an image that gold or mold has linked; the report if they are not all there.
 
     Raises IcfError where there is neither and symbols are not enough: mold drops those of functions of every kind.
     """
@@ -80,7 +80,7 @@ def place_functions(image: Image, objects: LinkObjects) -> PlacedFunctions:
 
 
 def _in_sections(columns: LinkColumns, lost: I64, places: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-    """The lost functions in sections at these addresses, and where that puts them."""
+    """Return the lost functions in sections at these addresses, and where that puts them."""
     found = columns.definitions
     rows_in: dict[int, list[int]] = {}
     for row, section in zip(lost.tolist(), found.section[lost].tolist(), strict=True):
@@ -89,7 +89,7 @@ def _in_sections(columns: LinkColumns, lost: I64, places: Iterable[tuple[int, in
 
 
 def _first_by_key(columns: LinkColumns, lost: I64) -> dict[int, int]:
-    """The lost global functions by key; of copies the first."""
+    """Return the lost global functions by key; of copies the first."""
     found = columns.definitions
     rows = lost[~found.is_local[lost]]
     keys, first = np.unique(found.key[rows], return_index=True)
@@ -104,7 +104,7 @@ def _told(columns: LinkColumns, definition: int) -> Told:
 
 
 def _unknown(image: Image, placement: Placement) -> list[str]:
-    """Functions that the image has or uses, and the objects do not have."""
+    """Return functions that the image has or uses, and the objects do not have."""
     columns, symbols = placement.columns, image.symbols
     stubs = [section.index for section in image.sections if section.name.startswith((".plt", ".iplt"))]
     rows = symbols.functions[~np.isin(symbols.shndx[symbols.functions], stubs)]  # foo$plt

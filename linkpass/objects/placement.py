@@ -113,7 +113,7 @@ class Placement:
         self._is_lost[sections[~is_there]] = True
 
     def _has_copy(self) -> Mask:
-        """Whether another copy of what a section defines has been found."""
+        """Return whether another copy of what a section defines has been found."""
         found = self.columns.definitions
         rows = self._by_key
         placed = np.unique(found.key[rows[self.base[found.section[rows]] != NOWHERE]])
@@ -123,7 +123,7 @@ class Placement:
         return has_copy
 
     def _read(self, rows: I64) -> tuple[I64, I64]:
-        """The references that tell an address, and it."""
+        """Return the references that tell an address, and it."""
         references = self._references
         symbols, is_known = self.fields.symbols(
             self.base[references.source[rows]] + references.offset[rows],
@@ -135,7 +135,7 @@ class Placement:
         return rows[is_known], symbols[is_known]
 
     def missing(self) -> I64:
-        """Sections with code that are used, as far as can be seen, and have not been found."""
+        """Return sections with code that are used, as far as can be seen, and have not been found."""
         references, definitions = self._references, self.columns.definitions
         is_used = self._is_lost.copy()
         is_used[self._roots()] = True
@@ -150,7 +150,7 @@ class Placement:
         return np.flatnonzero(is_used & self.columns.sections.is_code)
 
     def _roots(self) -> I64:
-        """Sections without address that are linked although nothing refers to them."""
+        """Return sections without address that are linked although nothing refers to them."""
         roots = []
         sections = self.columns.sections
         candidates = np.flatnonzero(self.columns.prevails & sections.has_relocations & (self.base == NOWHERE))
@@ -168,7 +168,7 @@ class Placement:
 
 
 def _read_references(columns: LinkColumns, chosen: Mask, base: I64) -> References:
-    """All relocations in the chosen sections against symbols of which the image does not have the name."""
+    """Return all relocations in the chosen sections against symbols of which the image does not have the name."""
     sections, found = columns.sections, columns.definitions
     # a section without address is worth finding if it is code, or can lead to code
     is_wanted = chosen & (base == NOWHERE) & (sections.is_code | sections.has_relocations)

@@ -62,7 +62,7 @@ class Marks:
     unknown: set[int] = field(default_factory=set)  # bodies whose marks may be too few
 
     def are_known(self, vaddr: int) -> bool:
-        """Whether no pointer leads to an unmarked member of the body."""
+        """Return whether no pointer leads to an unmarked member of the body."""
         return vaddr in self.looked_at and vaddr not in self.unknown
 
 
@@ -82,7 +82,7 @@ def find_marks(linked: Linked, collected: Collected, vtables: Vtables, objects: 
 
 
 def _mark_by_image(linked: Linked, vtables: Vtables, targets: U64) -> Marks:
-    """By what the image holds, and the relocations that it may have."""
+    """Return marks from the image's words, and the relocations that it may have."""
     image = linked.image
     relocations = TakenByRelocation(linked, vtables, targets)
     code = find_mentions(image, targets, linked.bodies.start, linked.bodies.end)
@@ -105,7 +105,7 @@ def _mark_by_image(linked: Linked, vtables: Vtables, targets: U64) -> Marks:
 
 
 def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: LinkObjects) -> Marks:
-    """By the relocations of all objects; the image has the rest."""
+    """Return marks from the relocations of all objects; the image has the rest."""
     from linkpass.pointers.taken_by_object import taken_by_objects
 
     found = taken_by_objects(linked, objects, targets.tolist())
@@ -131,7 +131,7 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
 
 
 def _hidden(linked: Linked, code: Mentions, shared_sections: set[int]) -> Iterator[int]:
-    """Bodies whose address is taken where an object may have no relocation, or is not there."""
+    """Yield bodies whose address is taken where an object may have no relocation, or is not there."""
     bodies = linked.bodies.starts_at(code.place)
     runtime = {body for body in np.unique(bodies).tolist() if _is_runtime(linked, body)}
     for target, body in zip(code.target.tolist(), bodies.tolist(), strict=True):
@@ -140,7 +140,7 @@ def _hidden(linked: Linked, code: Mentions, shared_sections: set[int]) -> Iterat
 
 
 def _is_runtime(linked: Linked, body: int) -> bool:
-    """Whether the code is in no object that was given."""
+    """Return whether the code is in no object that was given."""
     rows = linked.bodies.symbols_at(body)[:1].tolist()
     return body not in linked.folds and any(is_unfolded(linked.image.symbols.name(row)) for row in rows)
 
@@ -150,7 +150,7 @@ def _rows(mentions: Mentions) -> list[tuple[int, int]]:
 
 
 def _outside_of_got(linked: Linked, data: Mentions) -> Mentions:
-    """Without the slots of the GOT: the code that loads them has relocations that say more."""
+    """Return mentions without the slots of the GOT: the code that loads them has more exact relocations."""
     keep = np.ones(len(data.place), np.bool_)
     for section in linked.image.sections:
         if section.name in _GOT:
@@ -160,7 +160,7 @@ def _outside_of_got(linked: Linked, data: Mentions) -> Mentions:
 
 
 def _mark_exported(linked: Linked, targets: U64, marks: Marks) -> None:
-    """Functions in .dynsym: any module may take their address."""
+    """Mark functions in .dynsym: any module may take their address."""
     symbols = linked.image.dynamic_symbols
     rows = np.flatnonzero(np.isin(symbols.value, targets) & symbols.is_defined)
     for row, vaddr in zip(rows.tolist(), symbols.value[rows].tolist(), strict=True):
@@ -171,7 +171,7 @@ def _mark_exported(linked: Linked, targets: U64, marks: Marks) -> None:
 
 
 def _are_thunks(linked: Linked, source: int, target: int) -> bool:
-    """Whether all members of a merged body are thunks, each to a member of another one."""
+    """Return whether all members of a merged body are thunks, each to a member of another one."""
     if source not in linked.folds or source in linked.undescribed or not linked.folds[source].complete:
         return False
     members = linked.members(target)
@@ -180,7 +180,7 @@ def _are_thunks(linked: Linked, source: int, target: int) -> bool:
 
 
 def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Marks) -> None:
-    """Bodies that can be entered in a way that neither the marks nor the tail calls have."""
+    """Mark bodies that control can enter in a way that neither marks nor tail calls describe."""
     symbols = linked.image.symbols
     has_split_stacks = np.isin(hash_names(["__morestack"]), hash_table(symbols.strtab, symbols.name_offset)).any()
     if not is_readable(linked.image) or has_split_stacks:

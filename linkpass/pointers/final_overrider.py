@@ -47,7 +47,7 @@ class FinalOverriders:
     """Answers for one image."""
 
     def __init__(self, linked: Linked, classes: Classes, *, knows_aliases: bool) -> None:
-        """`knows_aliases`: the objects of the link have been asked for all names."""
+        """Prepare the search; `knows_aliases`: the objects of the link have been searched for all names."""
         self._linked, self._classes = linked, classes
         symbols, kept = linked.image.symbols, linked.image.linker.kept_symbols
         # every image has local functions of the C runtime, unless it was stripped
@@ -59,7 +59,10 @@ class FinalOverriders:
         self._slots: dict[int, list[set[int]]] = {}
 
     def member_at(self, typeinfo: TypeInfo, slot: int, vaddr: int, among: Collection[int] | None = None) -> int:
-        """The member of a merged body that a vtable of that class has in a slot; one of `among`, if that is given."""
+        """Return the member of a merged body that a vtable of that class has in a slot.
+
+        One of `among`, if that is given.
+        """
         hierarchy = self._hierarchy(typeinfo)
         methods = self._methods_at(vaddr)
         if methods is None or not hierarchy.knows_bases:
@@ -77,7 +80,7 @@ class FinalOverriders:
         return self._most_derived(typeinfo, hierarchy, found)
 
     def _methods_at(self, vaddr: int) -> Methods | None:
-        """The members of a body as methods; None if one may be missing, or be in a vtable of any class."""
+        """Return the members of a body as methods; None if one may be missing, or be in a vtable of any class."""
         if vaddr not in self._methods:
             fold = self._linked.folds[vaddr]
             is_complete = fold.complete and vaddr not in self._linked.undescribed
@@ -88,7 +91,7 @@ class FinalOverriders:
         return self._methods[vaddr]
 
     def _may_be_in(self, slot: int, vaddr: int, method: Method) -> bool:
-        """Whether debug information, if there is any, has a method in that slot of its class's own vtable."""
+        """Return whether debug information, if there is any, has a method in that slot of its class's own vtable."""
         if method.thunk or method.destructor:  # there are two of a destructor, and clang says 0 for both
             return True
         if vaddr not in self._slots:
@@ -117,7 +120,7 @@ class FinalOverriders:
         return self._hierarchies[typeinfo]
 
     def _most_derived(self, typeinfo: TypeInfo, hierarchy: Hierarchy, found: list[tuple[str, Method]]) -> int:
-        """The method that overrides all the others."""
+        """Return the method that overrides all the others."""
         names = list(dict.fromkeys(name for name, _ in found))
         above = self._bases_of(typeinfo)
         tops = [name for name in names if all(other == name or other in above[name] for other in names)]
@@ -135,7 +138,7 @@ class FinalOverriders:
         return first.function
 
     def _bases_of(self, typeinfo: TypeInfo) -> dict[str, set[str]]:
-        """For each class of a hierarchy its bases, direct and not."""
+        """Return, for each class of a hierarchy, its direct and indirect bases."""
         bases: dict[str, set[str]] = {}
 
         def visit(key: TypeInfo) -> set[str]:
@@ -155,14 +158,14 @@ class FinalOverriders:
 
 
 def compiled_by_gcc(image: Image) -> bool:
-    """Whether all objects say that gcc compiled them."""
+    """Return whether all objects say that gcc compiled them."""
     comments = [text for text in bytes(image.contents(".comment")).split(b"\0") if text]
     compilers = [text for text in comments if not text.startswith((b"Linker:", b"mold "))]
     return bool(compilers) and all(text.startswith(b"GCC:") for text in compilers)
 
 
 def _signature(type_name: str, method: Method) -> str:
-    """A method's name and parameters as text, without its class."""
+    """Return a method's name and parameters as text, without its class."""
     scope = demangle(f"_ZTI{type_name}").removeprefix("typeinfo for ")
     text = demangle(method.name)
     _, separator, rest = text.partition(f"{scope}::")

@@ -40,7 +40,7 @@ class SlotsByObject:
             self._read(object_idx, wanted)
 
     def members_in(self, group: int, offset: int, vaddr: int) -> frozenset[int] | None:
-        """The members of a body that the objects may put at an offset in a group; None if they do not say it."""
+        """Return the members of a body that the objects may put at an offset in a group; None if they do not say it."""
         name, _ = key = self._keys[group]
         is_local = self._is_local[group] and key in self._tables  # mold makes global symbols local
         found: set[int] = set()
@@ -56,7 +56,7 @@ class SlotsByObject:
         return frozenset(found) if told else None
 
     def _members_at(self, vaddr: int) -> dict[str, list[int]]:
-        """The members of a body by their names."""
+        """Return the members of a body by their names."""
         if vaddr not in self._members:
             by_name: dict[str, list[int]] = {}
             for idx, member in enumerate(self._linked.members(vaddr)):
@@ -87,7 +87,7 @@ class SlotsByObject:
             self._tables.setdefault(key, []).append(table)
 
     def _named(self, object_idx: int, symbol: int, addend: int) -> tuple[tuple[str, ...], str]:
-        """The names of the function that a relocation means, and the source file if it is local."""
+        """Return the names of the function that a relocation means, and the source file if it is local."""
         object_file = self._objects.objects[object_idx]
         symbols = object_file.symbols
         is_local = symbols.bind[symbol] == STB_LOCAL

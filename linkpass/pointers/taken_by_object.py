@@ -38,7 +38,7 @@ class TakenByObjects(NamedTuple):
 
 
 def are_complete(linked: Linked, objects: LinkObjects) -> bool:
-    """Whether all functions of the image that have a symbol are in the objects, as machine code."""
+    """Return whether all functions of the image that have a symbol are in the objects, as machine code."""
     if not objects.objects or any(object_file.has_lto_code for object_file in objects.objects):
         return False
     symbols = linked.image.symbols
@@ -49,7 +49,7 @@ def are_complete(linked: Linked, objects: LinkObjects) -> bool:
 
 
 def taken_by_objects(linked: Linked, objects: LinkObjects, vaddrs: Iterable[int]) -> TakenByObjects:
-    """What the objects say of the bodies at these addresses."""
+    """Return what the objects say of the bodies at these addresses."""
     return _Reader(linked, objects, vaddrs).read()
 
 
@@ -96,7 +96,7 @@ class _Reader:
         return {place.vaddr for name in shared for place in self._places.get(name, ())}
 
     def read(self) -> TakenByObjects:
-        """All that the objects name."""
+        """Return all that the objects name."""
         rows = self._objects.addresses
         matter = np.flatnonzero(rows.is_section | is_in(rows.name_hash, self._hashes))
         rows = Addresses(*map(itemgetter(matter), rows))
@@ -120,7 +120,7 @@ class _Reader:
         return found
 
     def _meant(self, name_hash: int, object_idx: int) -> set[Place]:
-        """The members that a symbol can mean; `object_idx` where it is local, else the number of objects."""
+        """Return the members that a symbol can mean; `object_idx` where it is local, else the number of objects."""
         places = self._places[name_hash]
         file = self._objects.objects[object_idx].source_file if object_idx < len(self._objects.objects) else ""
         if not file:

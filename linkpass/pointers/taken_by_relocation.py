@@ -103,7 +103,7 @@ class TakenByRelocation:
                 self.named[place, target] = known | members
 
     def _members(self, target: int, symbol: int, named: bool) -> frozenset[int] | None:
-        """The members of a body that a symbol, or its section, can mean."""
+        """Return the members of a body that a symbol, or its section, can mean."""
         fold = self._linked.folds.get(target)
         if fold is None:
             return frozenset({0})
@@ -118,7 +118,7 @@ class TakenByRelocation:
 
 
 def is_branch(image: Image, relocations: Relocations, rows: I64, where: Section) -> Mask:
-    """Which relocations of the section `where` stand in calls and direct jumps."""
+    """Return which relocations of the section `where` stand in calls and direct jumps."""
     types = relocations.type[rows]
     if image.machine is Machine.AARCH64:
         return np.isin(types, A64_BRANCHES)
@@ -129,5 +129,5 @@ def is_branch(image: Image, relocations: Relocations, rows: I64, where: Section)
 
 
 def is_relro(name: str, flags: int) -> bool:
-    """Whether a section is one that linkers fold like code: it does not change once the program runs."""
+    """Return whether a section is one that linkers fold like code: it does not change once the program runs."""
     return not flags & SHF_WRITE or name.startswith(".data.rel.ro")

@@ -62,7 +62,7 @@ def find_virtual(linked: Linked, reach: Reach, slots: VtableSlots) -> Virtual:
 
 
 def _statements(linked: Linked, reach: Reach, dropped: Counter[str]) -> list[tuple[int, int, Evidence]]:
-    """Calls with a slot: of a table in the image, and of the code."""
+    """Return calls with a slot: of a table in the image, and of the code."""
     ends, slots = reach.pointers.call_end.tolist(), reach.pointers.call_slot.tolist()
     decoded = dict(zip(ends, slots, strict=True))
     told: dict[int, set[int]] = {}
@@ -83,7 +83,7 @@ def _statements(linked: Linked, reach: Reach, dropped: Counter[str]) -> list[tup
 
 
 def _foreign(linked: Linked) -> tuple[U64, U64]:
-    """The calls of a .debug_vcall that another producer wrote; our own is about to be made anew."""
+    """Return the calls of a .debug_vcall that another producer wrote; our own is about to be made anew."""
     file = file_with_tables(linked.image)
     calls = VirtualCalls.of(())
     if file.section(".debug_icf") is None:

@@ -39,7 +39,7 @@ class VtableSlots(NamedTuple):
 
 
 def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None = None) -> VtableSlots:
-    """The slots of all vtables; `by_object` is what the objects of the link say, as far as they are at hand."""
+    """Return the slots of all vtables; `by_object` is what the objects of the link say, as far as they are at hand."""
     found = vtables.slots
     found = found.rows(np.flatnonzero(np.isin(found.target, linked.bodies.start)))
     is_merged = np.isin(found.target, linked.vaddrs)
@@ -51,7 +51,7 @@ def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None
 
 
 def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObject | None) -> list[int]:
-    """The members in slots that hold merged bodies."""
+    """Return the members in slots that hold merged bodies."""
     groups = vtables.groups
     meant = _by_relocation(linked, slots, _files(linked, vtables))
     typeinfos = list(zip(groups.typeinfo.tolist(), groups.imports_typeinfo.tolist(), strict=True))
@@ -76,12 +76,12 @@ def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObje
 
 
 def _files(linked: Linked, vtables: Vtables) -> list[str]:
-    """The source file of each group with local linkage, "" where it is not known."""
+    """Return the source file of each group with local linkage, "" where it is not known."""
     return list(map(linked.image.symbols.file_name, vtables.groups.symbol.tolist()))
 
 
 def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, frozenset[int]]:
-    """The members that a relocation in the word itself can mean, by row."""
+    """Return the members that a relocation in the word itself can mean, by row."""
     image = linked.image
     found: dict[int, frozenset[int]] = {}
     order = np.argsort(slots.place, kind="stable")
@@ -109,7 +109,7 @@ def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, 
 
 
 def _meant(linked: Linked, vaddr: int, symbol: int, file: str) -> frozenset[int]:
-    """The members that a symbol, or that of its section in the object of a source file, can mean."""
+    """Return the members that a symbol, or that of its section in the object of a source file, can mean."""
     place = linked.place_of_symbol.get(symbol)
     if place is not None:
         return frozenset({place.member}) if place.vaddr == vaddr else frozenset()

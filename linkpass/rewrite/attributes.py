@@ -57,7 +57,7 @@ def _keep_mode_and_owner(source_fd: int, fd: int) -> list[str]:
 
 
 def _attributes(fd: int) -> dict[str, bytes]:
-    """The extended attributes of a file; none where the file system has none."""
+    """Return the extended attributes of a file; none where the file system has none."""
     try:
         names = os.listxattr(fd)
     except OSError as error:

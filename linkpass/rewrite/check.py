@@ -124,7 +124,7 @@ def _check_contents(
 
 
 def _tail(out: Image, section: Section, start: int) -> memoryview:
-    """The contents of a section from a byte on."""
+    """Return the contents of a section from a byte on."""
     if out.is_compressed(section):
         return out.contents(section)[start:]
     first, end = out.extent(section)
@@ -132,7 +132,7 @@ def _tail(out: Image, section: Section, start: int) -> memoryview:
 
 
 def _same_symbols(image: Image, out: Image, before: Section, after: Section, new_index: Mapping[int, int]) -> bool:
-    """Whether the tables hold the same symbols, but for those of sections that are gone."""
+    """Return whether the tables hold the same symbols, but for those of sections that are gone."""
     old, new = image.symbols_of(before.index), out.symbols_of(after.index)
     mapping = np.array([new_index.get(index, 0) for index in range(len(image.sections))], dtype=np.uint32)
     shndx = old.shndx.copy()

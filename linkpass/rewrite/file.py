@@ -83,7 +83,7 @@ def replace_file(
 
 
 def same_bytes(left: memoryview, right: memoryview) -> bool:
-    """Whether two buffers hold the same bytes, at the speed of memory."""
+    """Return whether two buffers hold the same bytes, at the speed of memory."""
     if len(left) != len(right):
         return False
     return all(
@@ -93,7 +93,7 @@ def same_bytes(left: memoryview, right: memoryview) -> bool:
 
 
 def same_ranges(left_fd: int, left_offset: int, right_fd: int, right_offset: int, size_bytes: int) -> bool:
-    """Whether two files hold the same bytes there, by a sample of what is long.
+    """Return whether two files hold the same bytes there, by a sample of what is long.
 
     What can go wrong is a piece at the wrong place, as the bytes are copied by the kernel; so the ends and 16 KB of
     each MB are read. They are read, not mapped: mapped pages would all stay in memory.
@@ -119,7 +119,7 @@ def _write_piece(fd: int, piece: Piece, source_path: str, source_fd: int, is_spa
 
 
 def _data_ranges(fd: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The ranges between `start` and `end` that are no holes."""
+    """Yield the ranges between `start` and `end` that are no holes."""
     while start < end:
         try:
             first = os.lseek(fd, start, os.SEEK_DATA)

@@ -96,7 +96,7 @@ def plan_layout(
 
 
 def _tail_in_file_order(image: Image, entries: Sequence[Entry], names: Entry, tail_start: int) -> list[Entry]:
-    """The old sections that belong in the tail: those that lie there, and those that outgrew their place."""
+    """Return the old sections that belong in the tail: those that lie there, and those that outgrew their place."""
     tail = []
     for entry in entries[1:]:
         section, before = entry.section, entry.before
@@ -148,7 +148,7 @@ def _check_trailing_bytes(image: Image, tail_start: int) -> None:
 
 
 def _written_chunks(image: Image, start: int) -> Iterator[int]:
-    """Offsets of the chunks from `start` on that are no holes, of which a sparse file may have terabytes."""
+    """Yield offsets of the chunks from `start` on that are no holes, of which a sparse file may have terabytes."""
     while start < len(image.data):
         try:
             start = max(start, os.lseek(image.fileno(), start, os.SEEK_DATA))

@@ -38,7 +38,7 @@ class Outputs(NamedTuple):
 
 
 def plan_outputs(image: Image, out: str | None, debug_out: str | None, *, in_image: bool) -> Outputs:
-    """Where the pass over `image` writes; `out` None: over its input."""
+    """Return where the pass over `image` writes; `out` None: over its input."""
     if out == "" or debug_out == "":
         raise IcfError("the name of an output is empty")
     is_in_place = out is None or (os.path.exists(out) and os.path.samefile(out, image.path))
@@ -97,7 +97,7 @@ def write_outputs(
 
 
 def _is_meant(image: Image, link: DebugLink) -> bool:
-    """Whether the debug link is about the debug file that was read."""
+    """Return whether the debug link is about the debug file that was read."""
     return link.name == os.path.basename(image.debug.path) or link.crc == crc_of(image.debug.data)
 
 

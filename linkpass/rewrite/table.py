@@ -34,7 +34,7 @@ MAX_ALIGN = 1 << 20
 def build_table(
     image: Image, edits: Sequence[SectionEdit], growths: Sequence[SectionGrowth], removals: Sequence[str]
 ) -> list[Entry]:
-    """Entries with final sizes, indices, links and contents, the name table included."""
+    """Return entries with final sizes, indices, links and contents, the name table included."""
     _check_request(image, edits, growths, removals)
     names = bytearray(image.stored(image.sections[image.headers.shstrndx]))
     start = image.headers.shoff
@@ -68,7 +68,7 @@ def build_table(
 
 
 def _names_index(image: Image, entries: Sequence[Entry]) -> int:
-    """The future e_shstrndx."""
+    """Return the future e_shstrndx."""
     return next(
         index
         for index, entry in enumerate(entries)
@@ -126,7 +126,7 @@ def _grow(image: Image, entry: Entry, growth: SectionGrowth) -> None:
 
 
 def _name_offset(names: bytearray, name: str) -> int:
-    """Where `name` stands in the name table, which gets it if need be."""
+    """Return where `name` stands in the name table, which gets it if need be."""
     encoded = name.encode() + b"\0"
     found = names.find(b"\0" + encoded)
     if found >= 0:

@@ -250,7 +250,7 @@ def _signed(value: int, bits: int) -> int:
 
 
 def _is_pointer_call(code: bytes) -> bool:
-    """Whether these bytes are one `call *...` of x86-64, without prefixes."""
+    """Return whether these bytes are one `call *...` of x86-64, without prefixes."""
     if len(code) < 2 or code[0] != 0xFF or code[1] >> 3 & 7 != 2:
         return False
     mod, rm = code[1] >> 6, code[1] & 7
@@ -275,7 +275,7 @@ def _linkage_name(die: Any) -> str:
 
 
 def _are_one(found: str, known: Iterable[str]) -> bool:
-    """Whether a DIE's linkage name is among those of a member: C4 and D4 stand for each variant, f.isra.0 for f."""
+    """Return whether a DIE's linkage name is among a member's: C4 and D4 stand for each variant, f.isra.0 for f."""
     return any(_plain(found) == _plain(name) for name in known)
 
 

@@ -94,7 +94,7 @@ class Bytes:
         return [self.uleb() for _ in range(count)]
 
     def sums(self, count: int) -> list[int]:
-        """Values that are written as the difference to the one above."""
+        """Return values that are written as the difference to the one above."""
         total, found = 0, []
         for _ in range(count):
             total += self.uleb()

@@ -60,7 +60,7 @@ class Tables:
     synthetic: SyntheticUnit
 
     def edits(self) -> list[SectionEdit]:
-        """The sections to add or replace."""
+        """Return the sections to add or replace."""
         sections = (
             (".debug_dcall", self.dcall_bytes),
             (".debug_vcall", self.vcall_bytes),
@@ -74,7 +74,7 @@ class Tables:
         return len(self.dcall_bytes) + len(self.vcall_bytes) + len(self.icf_bytes)
 
     def growths(self, linked: Linked) -> tuple[list[SectionGrowth], list[SectionEdit]]:
-        """Changes of .debug_info and .debug_abbrev: growth where they exist, else new sections."""
+        """Return changes of .debug_info and .debug_abbrev: growth where they exist, else new sections."""
         unit = self.synthetic
         growths, edits = [], []
         for name, tail, keep_bytes in (
@@ -202,7 +202,7 @@ def build_tables(
 
 
 def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterator[tuple[int, Place, Place]]:
-    """Jumps as (end, caller, callee), in order; one for all members of a body where it means the same in each.
+    """Yield jumps as (end, caller, callee), in order; one for all members of a body where it means the same in each.
 
     A callee with the index ALL_MEMBERS is one of which nothing says which it is.
     Bodies of visitors have thousands of members that jump on to the same few functions.
@@ -223,7 +223,7 @@ def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterat
 
 
 def _die_in_image(linked: Linked, member: FoldMember) -> int:
-    """The DIE that stands for a member, 0 if it has none in .debug_info of the image: split units are elsewhere."""
+    """Return the DIE that stands for a member; 0 if .debug_info of the image has none, as with split units."""
     return member.die if member.die < len(linked.debug.info) else 0
 
 
@@ -268,5 +268,5 @@ def _member_flags(kept: bool, taken: bool, virtual: bool, local: bool, synthetic
 
 
 def evidence_counts(table: IcfTable) -> dict[str, int]:
-    """How many records rest on each kind of evidence."""
+    """Return how many records rest on each kind of evidence."""
     return {kind.name.lower(): count for kind in Evidence if (count := table.evidence.count(kind))}

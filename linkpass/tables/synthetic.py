@@ -95,7 +95,7 @@ def _string(text: str) -> bytes:
 
 
 def _image_ends(image: Image, debug: DebugInfo) -> tuple[int, int]:
-    """Where the image's own .debug_info and .debug_abbrev end."""
+    """Return where the image's own .debug_info and .debug_abbrev end."""
     info, abbrev = len(debug.info), len(image.contents(".debug_abbrev"))
     if len(debug.own_units) and debug.string(int(debug.own_units[-1, NAME])) == UNIT_NAME.encode():
         info = int(debug.own_units[-1, OFFSET])

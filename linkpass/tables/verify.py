@@ -30,7 +30,7 @@ from linkpass.tables.verify_virtual import check_slots, check_virtual
 
 
 def verify_image(image: Image) -> list[str]:
-    """What is wrong with the tables of an image, a line each; empty if nothing is."""
+    """Return what is wrong with the tables of an image, a line each; empty if nothing is."""
     tables = check_present(image)
     problem = tables.check_evidence()
     problems = [problem] if problem else []
@@ -50,7 +50,7 @@ def check_present(image: Image) -> Tables:
 
 
 def check_tables(image: Image, table: IcfTable, calls: DirectCalls, virtual_calls: VirtualCalls) -> list[str]:
-    """What the code of `image` contradicts in these tables, a line each; slots of calls apart."""
+    """Return what the code of `image` contradicts in these tables, a line each; slots of calls apart."""
     return _Checker(image, table).check(calls) + list(check_virtual(image, table, virtual_calls))
 
 
@@ -98,7 +98,7 @@ class _Checker:
         return problems
 
     def _plainly_right(self, calls: DirectCalls) -> Mask:
-        """The records, most of all, in which a direct call goes to the start of the callee's body."""
+        """Return the records, most of all, in which a direct call goes to the start of the callee's body."""
         table = self.table
         if not self.starts:
             return np.zeros(len(calls), np.bool_)
@@ -144,5 +144,5 @@ class _Checker:
 
 
 def _are_in(members: set[tuple[int, int]], class_idx: NDArray[np.intp], die: U64) -> Mask:
-    """For each row whether the DIE is a member of the class."""
+    """Return, for each row, whether the DIE is a member of the class."""
     return np.array([pair in members for pair in zip(class_idx.tolist(), die.tolist(), strict=True)], np.bool_)

@@ -24,7 +24,7 @@ _WORD_BYTES = 8
 
 
 def check_virtual(image: Image, table: IcfTable, calls: VirtualCalls) -> Iterator[str]:
-    """What code and data contradict, a line each; slots of calls apart."""
+    """Yield what code and data contradict, a line each; slots of calls apart."""
     for site in calls.call_site.tolist():
         if call_ending_at(image, site).kind is not CallKind.INDIRECT:
             yield f".debug_vcall: call site {site:#x}: no call through a pointer ends there"
@@ -61,7 +61,7 @@ def _check_vtables(image: Image, table: IcfTable) -> Iterator[str]:
 
 
 def check_slots(image: Image, calls: VirtualCalls) -> Iterator[str]:
-    """The calls for which the code shows another slot."""
+    """Yield the calls for which the code shows another slot."""
     bodies = find_bodies(image, None)
     found = find_indirect(image, bodies.start, bodies.end, np.empty(0, np.uint64))
     decoded = dict(zip(found.call_end.tolist(), found.call_slot.tolist(), strict=True))
@@ -71,5 +71,5 @@ def check_slots(image: Image, calls: VirtualCalls) -> Iterator[str]:
 
 
 def _is_thunk(image: Image, target: int | None) -> bool:
-    """Whether what a jump leads to is nothing but a jump through a pointer."""
+    """Return whether what a jump leads to is nothing but a jump through a pointer."""
     return target is not None and (target in image.plt_stubs or is_retpoline(image, target))

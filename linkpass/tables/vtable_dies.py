@@ -27,7 +27,7 @@ _DIE_LIMIT = 1 << 32  # of an offset in 32-bit DWARF
 
 
 def describe_vtables(linked: Linked, vtables: Vtables, points: Sequence[int]) -> list[VtableDie]:
-    """What to say of the vtables with these address points."""
+    """Return what to say of the vtables with these address points."""
     groups, slots = vtables.groups, vtables.slots
     group_of = dict(zip(slots.vtable.tolist(), slots.group.tolist(), strict=True))
     wanted = sorted({group_of[point] for point in points})
@@ -44,7 +44,7 @@ def describe_vtables(linked: Linked, vtables: Vtables, points: Sequence[int]) ->
 
 
 def _types(linked: Linked, vtables: Vtables, class_of: dict[int, str]) -> dict[int, int]:
-    """The DIE of the class of each of these groups, where one is known."""
+    """Return the DIE of the class of each of these groups, where one is known."""
     slots = vtables.slots
     rows = np.flatnonzero(np.isin(slots.group, list(class_of)) & np.isin(slots.target, linked.bodies.start))
     linked.finder.prepare(np.setdiff1d(slots.target[rows], linked.vaddrs))

@@ -76,7 +76,7 @@ def _add_jumps(graph: Graph, program: Program) -> None:
 
 
 def _add_thunks(graph: Graph, program: Program) -> None:
-    """gcc's thunks jump within their section, where the link pass does not look."""
+    """Add the jumps of gcc's thunks, which stay within a section, where the link pass does not look."""
     functions = [(body.first_node + idx, member) for body in program.bodies for idx, member in enumerate(body.members)]
     wanted: dict[str, list[int]] = {}
     for function, member in functions:
@@ -113,6 +113,6 @@ def _add_entries(graph: Graph, program: Program) -> None:
 
 
 def is_of_std_function(name: str) -> bool:
-    """Whether the library made a function for a std::function: it stands in such an object, and in no table."""
+    """Return whether the library made a function for a std::function: it stands in such an object, and in no table."""
     makers = ("_ZNSt17_Function_handlerI", "_ZNSt14_Function_base13_Base_managerI")
     return name.startswith(makers) and ("E9_M_invokeE" in name or "E10_M_managerE" in name)

@@ -30,7 +30,7 @@ class Calls:
         self._program = program
 
     def call(self, return_address: int, target: int, caller: Body | None) -> Function | None:
-        """The call before `return_address` that leads to `target`; None: no function is there."""
+        """Return the call before `return_address` that leads to `target`; None: no function is there."""
         callee = self._program.body_at(target)
         if callee is None:
             return None
@@ -43,7 +43,7 @@ class Calls:
         return self._function(target, callee, caller, said)
 
     def jump(self, vaddr: int, target: int, caller: Body | None) -> Function | None:
-        """The jump at `vaddr` that leads to `target`."""
+        """Return the jump at `vaddr` that leads to `target`."""
         callee = self._program.body_at(target)
         if callee is None:
             return None
@@ -58,11 +58,14 @@ class Calls:
         return self._function(target, callee, caller, said)
 
     def has_tail_call(self, vaddr: int, caller: Body) -> bool:
-        """Whether the jump at `vaddr` is known to be a call."""
+        """Return whether the jump at `vaddr` is known to be a call."""
         return any((vaddr, node) in self._tail_calls for node in caller.nodes)
 
     def address(self, vaddr: int, *, by_marks: bool = True) -> Function | None:
-        """A pointer to `vaddr`; `by_marks`: to a function whose address is taken, and not only called by its name."""
+        """Return a pointer to `vaddr`.
+
+        `by_marks`: to a function whose address is taken, and that is not only called by name.
+        """
         body = self._program.body_at(vaddr)
         if body is None:
             return None
@@ -71,12 +74,12 @@ class Calls:
         return Function(vaddr, vaddr - body.start, len(body.members), (self._meaning(nodes, (), None),))
 
     def virtual_call(self, return_address: int) -> VirtualCall | None:
-        """The call before `return_address`, if it is one by a slot of a vtable."""
+        """Return the call before `return_address`, if it is one by a slot of a vtable."""
         call = self._program.slot_calls.get(return_address)
         return None if call is None else VirtualCall(call.slot, self._in_slot(call.slot), call.evidence)
 
     def virtual_jump(self, vaddr: int) -> VirtualCall | None:
-        """The same of a jump."""
+        """Return the same of a jump."""
         slot = self._program.dispatch.slot_of_jump(vaddr)
         return None if slot is None else VirtualCall(slot, self._in_slot(slot))
 
@@ -85,7 +88,9 @@ class Calls:
         return tuple(body.members[idx].name for body, idx in bodies if not body.settled and idx < len(body.members))
 
     def _function(self, target: int, callee: Body, caller: Body | None, said: Mapping[int, _Said]) -> Function:
-        """The members of `callee` that a branch to `target` means, by those of `caller` as far as something is said."""
+        """Return the members of `callee` that a branch to `target` means, by those of `caller` as far as records
+        exist.
+        """
         open_end: _Said = tuple(callee.nodes), None
         callers_of: dict[_Said, list[int]] = {}
         for idx in range(caller.domain.bit_length() if caller is not None else 1):

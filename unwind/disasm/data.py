@@ -56,26 +56,26 @@ class ImageData:
         ]
 
     def section_at(self, vaddr: int) -> Section | None:
-        """The allocated section that holds `vaddr`."""
+        """Return the allocated section that holds `vaddr`."""
         idx = bisect_right(self._section_starts, vaddr) - 1
         if idx < 0 or vaddr >= self._sections[idx].vaddr + self._sections[idx].size_bytes:
             return None
         return self._sections[idx]
 
     def is_code(self, vaddr: int) -> bool:
-        """Whether code may lie there."""
+        """Return whether code may lie there."""
         section = self.section_at(vaddr)
         return section is not None and bool(section.flags & SHF_EXECINSTR)
 
     def is_constant(self, vaddr: int) -> bool:
-        """Whether what lies there stays as the loader has left it."""
+        """Return whether what lies there stays as the loader has left it."""
         section = self.section_at(vaddr)
         if section is None:
             return False
         return not section.flags & SHF_WRITE or section.name in GOT or any(vaddr in part for part in self._relro)
 
     def at(self, vaddr: int, *, with_text: bool = False) -> Data | None:
-        """What lies there; with `with_text` also which string. None: no section does."""
+        """Return what lies there; with `with_text` also which string. None: no section does."""
         section = self.section_at(vaddr)
         if section is None:
             return None
@@ -86,7 +86,7 @@ class ImageData:
         return Data(vaddr, (), vaddr - section.vaddr, section.name, text)
 
     def pointers(self, places: Iterable[int]) -> dict[int, int]:
-        """The addresses that the words at some of `places` hold once the image is loaded; imports are left out."""
+        """Return the addresses that the words at some of `places` hold in a loaded image; imports are left out."""
         aligned = sorted({place for place in places if place % _WORD_BYTES == 0 and 0 <= place < 1 << 64})
         if not aligned:
             return {}
@@ -98,7 +98,7 @@ class ImageData:
         return found
 
     def _is_pointer(self, place: int, value: int, kind: int) -> bool:
-        """Whether a word is an address for sure: without relocations a number may look like one."""
+        """Return whether a word is an address for sure: without relocations a number may look like one."""
         if self._image.elf_type != ET_EXEC or kind == CODE:
             return True
         section = self.section_at(place)
@@ -120,12 +120,12 @@ class ImageData:
         return text if _READABLE.fullmatch(text) else None
 
     def _is_among_text(self, vaddr: int, raw: bytes) -> bool:
-        """Whether a short string stands between others: a number would be followed by zeros."""
+        """Return whether a short string stands between others: a number would be followed by zeros."""
         around = bytes(self._image.read(vaddr - 1, len(raw) + 3))
         return len(raw) > 0 and len(around) == len(raw) + 3 and around[0] == 0 and around[-1] != 0
 
     def _names_around(self, vaddr: int) -> tuple[int, tuple[str, ...]]:
-        """The symbols that begin at one place and reach to `vaddr`, and that place; none: (-1, ())."""
+        """Return the symbols that begin at one place and reach to `vaddr`, and that place; none: (-1, ())."""
         starts, ends, furthest, rows = self._symbols
         last = int(np.searchsorted(starts, np.uint64(vaddr), side="right")) - 1
         for idx in range(last, max(last - _NESTED_AT_MOST, -1), -1):

@@ -98,7 +98,7 @@ class Decoder:
         self._capstone.skipdata = True
 
     def decode(self, read: Read, start: int, end: int) -> Iterator[Instruction]:
-        """The instructions of `start`..`end`, as far as `read` has the bytes."""
+        """Yield the instructions of `start`..`end`, as far as `read` has the bytes."""
         while start < end:
             code = bytes(read(start, min(end - start, _PIECE_BYTES + _LONGEST_BYTES)))
             last = min(start + _PIECE_BYTES, start + len(code))
@@ -131,7 +131,7 @@ class Decoder:
 
 
 def _target(operands: str) -> int | None:
-    """Where a branch goes; None if a register or memory says it."""
+    """Return where a branch goes; None if a register or memory says it."""
     try:
         return int(operands.rpartition(", ")[2].lstrip("#"), 0) & _LAST_VADDR
     except ValueError:
@@ -139,7 +139,7 @@ def _target(operands: str) -> int | None:
 
 
 def _references(mnemonic: str, operands: str, end: int) -> Iterator[Reference]:
-    """What an x86-64 instruction, which ends at `end`, has to do with fixed addresses."""
+    """Yield what an x86-64 instruction, which ends at `end`, has to do with fixed addresses."""
     place = _RIP.search(operands)
     fixed = None if place else _FIXED.search(operands)
     vaddr = None

@@ -46,7 +46,7 @@ class Listing:
         self._data = ImageData(image)
 
     def lines(self, region: Region) -> Iterator[Line]:
-        """The instructions of a region, and what is known of each."""
+        """Yield the instructions of a region, and what is known of each."""
         instructions = self._decoder.decode(self._image.read, region.start, region.end)
         body = region.body
         switches: dict[int, JumpTable] = {}
@@ -84,7 +84,7 @@ class Listing:
         return [note for note in notes if note is not None]
 
     def _branch(self, each: Instruction, target: int, body: Body | None) -> Note | None:
-        """What a direct call or jump leads to; nothing for those within the function."""
+        """Return what a direct call or jump leads to; nothing for those within the function."""
         calls, is_call = self._calls, each.kind is Kind.CALL
         if body is not None and body.start <= target < body.end:
             if target != body.start or not (is_call or calls.has_tail_call(each.vaddr, body)):
@@ -121,7 +121,7 @@ class Listing:
         return place if target is None else Pointer(place, target, self._data.is_constant(vaddr))
 
     def _held(self, each: Instruction, vaddr: int, body: Body | None, *, in_got: bool) -> Place | None:
-        """What the address means that an instruction loads, or calls or jumps to at once."""
+        """Return what the address means that an instruction loads, or calls or jumps to at once."""
         function = None
         if each.kind is Kind.CALL:
             function = self._calls.call(each.end, vaddr, body)
@@ -132,7 +132,7 @@ class Listing:
         return self._place(vaddr, with_text=True, by_marks=not in_got)
 
     def _place(self, vaddr: int, *, with_text: bool, by_marks: bool = True) -> Place | None:
-        """What an address that is held somewhere means."""
+        """Return what an address that is held somewhere means."""
         if self._data.is_code(vaddr):
             if vaddr in self._facts.stubs:
                 return Import(self._facts.stubs[vaddr])
@@ -142,7 +142,7 @@ class Listing:
         return self._data.at(vaddr, with_text=with_text)
 
     def _switches(self, instructions: Sequence[Instruction], body: Body) -> dict[int, JumpTable]:
-        """The switches of a function, by the address of their jump."""
+        """Return the switches of a function, by the address of their jump."""
         if not any(each.kind is Kind.JUMP and each.target is None for each in instructions):
             return {}
         row_of = {each.vaddr: row for row, each in enumerate(instructions)}
@@ -160,7 +160,7 @@ class Listing:
 
 
 def _table(switch: Switch, before: Sequence[Instruction], parts: Sequence[Body]) -> JumpTable | None:
-    """The entries of a table that lead into the function; as many as there are cases, where the code tells."""
+    """Return the entries of a table that lead into the function; as many as there are cases, where the code tells."""
     count = _case_count(before)
     targets = []
     for target in switch.targets if count is None else switch.targets[:count]:
@@ -171,7 +171,7 @@ def _table(switch: Switch, before: Sequence[Instruction], parts: Sequence[Body])
 
 
 def _case_count(before: Sequence[Instruction]) -> int | None:
-    """How many entries the comparison in front of a switch lets through; None: there is none."""
+    """Return how many entries the comparison in front of a switch lets through; None: there is none."""
     for at in range(len(before) - 1, 0, -1):
         if before[at].kind is not Kind.OTHER and before[at].mnemonic not in _ABOVE:
             return None
@@ -185,7 +185,7 @@ def _case_count(before: Sequence[Instruction]) -> int | None:
 
 
 def _is_exact(place: Place) -> bool:
-    """Whether a number is so likely an address that it is worth a word: a function, a symbol or text begins there."""
+    """Return whether a number is probably an address: a function, a symbol or text begins there."""
     if isinstance(place, Data):
         return place.text is not None or (bool(place.names) and place.offset == 0) or _is_vtable(place)
     return isinstance(place, Import) or place.offset == 0

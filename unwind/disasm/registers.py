@@ -47,7 +47,10 @@ _Values = dict[str, _Value]
 def find_references(
     instructions: Sequence[Instruction], switches: Mapping[int, Collection[int]]
 ) -> dict[int, Reference]:
-    """The references of a function's instructions, by their address; `switches` gives targets of jumps by tables."""
+    """Return the references of a function's instructions by their address.
+
+    `switches` has the targets of jump tables.
+    """
     if not 0 < len(instructions) <= _MOST_INSTRUCTIONS:
         return {}
     row_at = {instruction.vaddr: row for row, instruction in enumerate(instructions)}
@@ -72,7 +75,7 @@ def find_references(
 def _follow(
     instructions: Sequence[Instruction], ways: Mapping[int, list[int]], entering: dict[int, _Values], labels: set[int]
 ) -> tuple[dict[int, Reference], bool]:
-    """One way through the function; takes note of what is known at labels in `entering`."""
+    """Return one way through the function; takes note of what is known at labels in `entering`."""
     found: dict[int, Reference] = {}
     changed = False
     values: _Values | None = {}
@@ -105,7 +108,7 @@ def _common(one: _Values, other: _Values) -> _Values:
 
 
 def _step(instruction: Instruction, values: _Values) -> Reference | None:
-    """What an instruction refers to; changes `values` to those behind it."""
+    """Return what an instruction refers to; changes `values` to those behind it."""
     mnemonic, operands = instruction.mnemonic, instruction.operands
     if instruction.kind is Kind.CALL or mnemonic.startswith("br"):
         callee = values.get(operands.partition(",")[0])
@@ -134,7 +137,7 @@ def _step(instruction: Instruction, values: _Values) -> Reference | None:
 
 
 def _access(mnemonic: str, operands: str, values: _Values) -> Reference | None:
-    """What an instruction loads or stores; forgets the registers that it writes."""
+    """Return what an instruction loads or stores; forgets the registers that it writes."""
     reference = None
     place = _PLACE.search(operands)
     base = values.get(f"x{place[1]}") if place else None
@@ -168,7 +171,7 @@ def _set(values: _Values, register: str, value: _Value | None) -> None:
 
 
 def _size_bytes(mnemonic: str, operands: str) -> int:
-    """How much a load or store of one register transfers; 0: not known."""
+    """Return how much a load or store of one register transfers; 0: not known."""
     if mnemonic in ("ldr", "str", "ldur", "stur", "ldar", "stlr"):
         return _SIZES_BYTES.get(operands[:1], 0)
     if mnemonic in ("ldrsw", "ldursw"):

@@ -49,7 +49,7 @@ class Selection:
         self._code = [(vaddr, vaddr + len(contents)) for vaddr, contents in facts.code()]
 
     def regions(self, argument: str) -> Iterator[Region]:
-        """The code that an argument means; IcfError if it means none."""
+        """Yield the code that an argument means; IcfError if it means none."""
         given = _RANGE.fullmatch(argument)
         if given:
             start, end = int(given[1], 16), int(given[2], 16)
@@ -88,7 +88,7 @@ class Selection:
         return (region for low, high in sorted(parts) for region in self._split(low, high))
 
     def _split(self, start: int, end: int) -> Iterator[Region]:
-        """The functions, stubs and the rest in a stretch of code."""
+        """Yield the functions, stubs and the rest in a stretch of code."""
         while start < end:
             idx = bisect_right(self._starts, start)
             limit = min(end, self._starts[idx]) if idx < len(self._starts) else end
@@ -124,7 +124,7 @@ class Selection:
     # By name
 
     def _named(self, wanted: str) -> list[Region]:
-        """The functions of that name, by address."""
+        """Return the functions of that name, by address."""
         found: dict[int, Region] = {}
         for candidates in (self._called(wanted), self._spelling(wanted), self._all_names()):
             fits: dict[int, list[tuple[str, int]]] = {}
@@ -155,7 +155,7 @@ class Selection:
         return Region(body.start, body.end, body)
 
     def _called(self, name: str) -> Iterator[tuple[str, int]]:
-        """The functions with exactly that linkage name."""
+        """Yield the functions with exactly that linkage name."""
         ends = re.finditer(re.escape(name.encode("utf-8", "surrogateescape")) + b"\0", self._image.symbols.strtab)
         offsets = np.array([match.start() for match in ends], np.uint32)
         symbols = self._image.symbols
@@ -164,7 +164,7 @@ class Selection:
         yield from ((each, vaddr) for each, vaddr in self._listed if each == name)
 
     def _spelling(self, wanted: str) -> Iterator[tuple[str, int]]:
-        """The mangled names that spell the identifier of a demangled one."""
+        """Yield the mangled names that spell the identifier of a demangled one."""
         identifiers = _identifiers(wanted)
         if not identifiers:
             return
@@ -204,7 +204,7 @@ class Selection:
 
 
 def _fit(wanted: str, linkage_name: str) -> int | None:
-    """How closely a name fits; None: not at all."""
+    """Return how closely a name fits; None: not at all."""
     if linkage_name == wanted:
         return _EXACT
     name = demangle(linkage_name)
@@ -219,7 +219,7 @@ def _fit(wanted: str, linkage_name: str) -> int | None:
 
 
 def _forms(name: str) -> Iterator[str]:
-    """A demangled name without what may be left out, one after the other.
+    """Yield a demangled name without what may be left out, one after the other.
 
     >>> list(_forms("void ns::f<int>(int) const"))
     ['ns::f<int>(int) const', 'ns::f<int>', 'ns::f']
@@ -245,12 +245,12 @@ def _forms(name: str) -> Iterator[str]:
 
 
 def _is_return(name: str, at: int) -> bool:
-    """Whether the blank at `at` stands between a return type and a name, and not behind parameters."""
+    """Return whether the blank at `at` stands between a return type and a name, and not behind parameters."""
     return ")" not in name[:at].rpartition("::")[2] and "(" in name[at:]
 
 
 def _depths(name: str) -> list[int]:
-    """How many brackets are open before each character."""
+    """Return how many brackets are open before each character."""
     depths, depth = [], 0
     for at, char in enumerate(name):
         if char in ")]}" or (char == ">" and name[at - 1 : at] != "-" and depth):
@@ -262,6 +262,6 @@ def _depths(name: str) -> list[int]:
 
 
 def _identifiers(name: str) -> list[str]:
-    """The identifiers of a name, those of template arguments and parameters left out."""
+    """Return the identifiers of a name, those of template arguments and parameters left out."""
     plain = "".join(char for char, depth in zip(name, _depths(name), strict=True) if depth == 0)
     return [word for word in _IDENTIFIER.findall(plain) if word not in ("operator", "const", "volatile")]

@@ -31,7 +31,7 @@ class Sources:
         self._member_idx: int | None = None
 
     def place(self, region: Region, vaddr: int) -> SourcePlace | None:
-        """Where an instruction of a region comes from; None if that is not known."""
+        """Return where an instruction of a region comes from; None if that is not known."""
         if region is not self._region:
             self._region, self._member_idx = region, self._find_member(region)
         if self._member_idx is None:
@@ -44,7 +44,7 @@ class Sources:
         )
 
     def _find_member(self, region: Region) -> int | None:
-        """The region's member, as the symcache counts them."""
+        """Return the region's member, as the symcache counts them."""
         body = region.body
         found = None if body is None else self._cache.find(body.start)
         if body is None or found is None or found.start != body.start:

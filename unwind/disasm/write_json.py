@@ -38,7 +38,7 @@ class JsonWriter:
         self._place = place
 
     def header(self, region: Region) -> str:
-        """The object of a region, without its newline."""
+        """Return the object of a region, without its newline."""
         body = region.body
         members = None
         if body is not None:
@@ -56,7 +56,7 @@ class JsonWriter:
         return _dumps({"region": {**entry, "flags": flags, "members": members}})
 
     def line(self, region: Region, line: Line) -> str:
-        """The object of an instruction, without its newline."""
+        """Return the object of an instruction, without its newline."""
         instruction, notes = line
         place = self._place(region, instruction.vaddr) if self._place is not None else None
         members = region.body.members if region.body is not None else ()

@@ -62,7 +62,7 @@ class TextWriter:
         self._name = name
 
     def header(self, region: Region) -> Iterator[str]:
-        """What the region is; lines without their newlines."""
+        """Yield what the region is; lines without their newlines."""
         bounds = f"{region.start:#x}..{region.end:#x}, {_count(region.end - region.start, 'byte')}"
         body = region.body
         if body is None:
@@ -95,7 +95,7 @@ class TextWriter:
             yield f"  and {len(body.members) - _SHOWN_MEMBERS} more"
 
     def lines(self, region: Region, instructions: Iterator[Line]) -> Iterator[str]:
-        """The instructions; lines without their newlines."""
+        """Yield the instructions; lines without their newlines."""
         width = len(f"{region.end:x}")
         last: SourcePlace | None = None
         for instruction, notes in instructions:
@@ -220,7 +220,7 @@ class TextWriter:
         return f"switch{place}, {count}: {' '.join(shown)}{rest}"
 
     def _listed(self, names: Sequence[str], offset: str = "") -> str:
-        """Some of the names, and how many more there are."""
+        """Return some of the names, and how many more there are."""
         names = tuple(dict.fromkeys(names))  # of static functions only the source name may be known
         shown = ", ".join(self._shown(name) + offset for name in names[:_SHOWN_NAMES])
         more = len(names) - _SHOWN_NAMES
@@ -234,7 +234,7 @@ class TextWriter:
 
 
 def _inside(region: Region, target: int) -> str | None:
-    """Where in its function an address lies."""
+    """Return where in its function an address lies."""
     body = region.body
     if body is None or not body.start <= target < body.end:
         return None
@@ -242,7 +242,7 @@ def _inside(region: Region, target: int) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    """The beginning of a string, as C has it."""
+    """Return the beginning of a string, as C has it."""
     shown = text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT]
     escaped = shown.replace("\\", "\\\\").replace('"', '\\"').translate(_ESCAPES)
     return f'"{escaped}"' + ("" if shown == text else "...")

@@ -21,7 +21,7 @@ _PAGE_BYTES = 4096
 
 
 def bias_of(mapping: Mapping, segments: Iterable[Segment], of_file: Sequence[Mapping]) -> int | None:
-    """What was added to the addresses of what is in `mapping`; `of_file` are all mappings of the same file."""
+    """Return what was added to the addresses of what is in `mapping`; `of_file` are all mappings of the same file."""
     loads = [segment for segment in segments if segment.type == PT_LOAD and segment.filesz]
     biases = {
         mapping.start - (segment.vaddr + mapping.offset - segment.offset)
@@ -35,13 +35,13 @@ def bias_of(mapping: Mapping, segments: Iterable[Segment], of_file: Sequence[Map
 
 
 def biases_of(mappings: Sequence[Mapping], segments: Sequence[Segment]) -> list[int]:
-    """What was added to the addresses of a file, once for each time that its code is loaded; `mappings` are all its."""
+    """Return the load bias of a file, one for each time that its code is loaded; `mappings` are all of its mappings."""
     found = [bias_of(each, segments, mappings) for each in mappings if each.is_executable]
     return sorted({bias for bias in found if bias is not None})
 
 
 def bias_of_listed(places: Sequence[tuple[int, int]], segments: Iterable[Segment]) -> int | None:
-    """What was added to the addresses of a file, of which mappings, start and offset, are known, and no rights.
+    """Return what was added to the addresses of a file, of which mappings, start and offset, are known, and no rights.
 
     A single mapping is taken to be that of the code. Of several biases that one is right which most segments fit; if
     two fit as well, none is known.
@@ -60,7 +60,7 @@ def bias_of_listed(places: Sequence[tuple[int, int]], segments: Iterable[Segment
 
 
 def _covers(segment: Segment, offset: int) -> bool:
-    """Whether the page at an offset of the file is one of those that are mapped for a segment."""
+    """Return whether the page at an offset of the file is one of those that are mapped for a segment."""
     return segment.offset // _PAGE_BYTES * _PAGE_BYTES <= offset < segment.offset + segment.filesz
 
 

@@ -57,7 +57,7 @@ class Mapping(NamedTuple):
 
 
 def parse_maps(text: bytes, path: str) -> list[Mapping]:
-    """The mappings, ascending; `FormatError` for what the kernel would not write."""
+    """Return the mappings, ascending; `FormatError` for what the kernel would not write."""
     mappings: list[Mapping] = []
     offset = end = 0
     for line in text.split(b"\n"):

@@ -78,7 +78,7 @@ class Placed:
 
 
 def read_modules(path: str) -> list[LoadedModule]:
-    """The entries of a list; `IcfError` names the first that is wrong."""
+    """Return the entries of a list; `IcfError` names the first that is wrong."""
     try:
         with open(path, "rb") as file:
             text = file.read()
@@ -104,7 +104,7 @@ def read_modules(path: str) -> list[LoadedModule]:
 
 
 def _of_maps(mappings: Sequence[Mapping]) -> list[LoadedModule]:
-    """The files with code among the mappings of a process."""
+    """Return the files with code among the mappings of a process."""
     of_file: dict[tuple[int, int], list[Mapping]] = {}
     for mapping in mappings:
         if mapping.is_of_file:
@@ -158,7 +158,7 @@ def _number(value: Any, place: str, least: int) -> int | None:
 def find_images(
     modules: Sequence[LoadedModule], roots: Sequence[str], cache_dir: str | None, opened: ExitStack
 ) -> tuple[list[Placed], list[str]]:
-    """The modules whose images were found, or symcaches of them, by address, and a line for each other one.
+    """Return the modules whose images were found, or symcaches of them, by address, and a line for each other one.
 
     The images are closed with `opened`. Raises `IcfError` where two modules overlap.
     """
@@ -189,7 +189,7 @@ def find_images(
 
 
 def _loaded(module: LoadedModule, segments: Sequence[Segment]) -> list[LoadedModule]:
-    """The module with a load address or bias, once for each time that it is loaded.
+    """Return the module with a load address or bias, once for each time that it is loaded.
 
     Without `segments` only a mapping of the file's first page says that.
     """

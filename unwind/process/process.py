@@ -51,44 +51,44 @@ class Process:
 
     @classmethod
     def of(cls, program: Program) -> Process:
-        """A process of which one module is known, whose run-time addresses are those of the link."""
+        """Return a process of which one module is known, whose run-time addresses are those of the link."""
         module = Module("", 0, 0, 1 << 64, lambda _: program, program.exports)
         process = cls([module], is_whole=False)
         process.candidates = program.candidates
         return process
 
     def module_at(self, address: int) -> Module | None:
-        """The module that an address lies in."""
+        """Return the module that an address lies in."""
         idx = bisect_right(self._starts, address) - 1
         return self._modules[idx] if idx >= 0 and address < self._modules[idx].end else None
 
     def look_up(self, address: int) -> tuple[int, Body | None]:
-        """Where an address is, as linked, and the body that it lies in."""
+        """Return where an address is, as linked, and the body that it lies in."""
         module = self.module_at(address)
         if module is None:
             return address, None
         return address - module.bias, self.program(module).body_at(address - module.bias)
 
     def programs(self) -> Iterator[Program]:
-        """The programs of all modules."""
+        """Yield the programs of all modules."""
         return map(self.program, self._modules)
 
     def program(self, module: Module) -> Program:
-        """The program of a module."""
+        """Return the program of a module."""
         program = self._programs.get(module)
         if program is None:
             program = self._programs[module] = module.load(_Linkage(self, module))
         return program
 
     def nodes_named(self, symbol: str) -> list[int]:
-        """The candidates that an import can mean; none if no module defines it, or one does so unclearly."""
+        """Return the candidates that an import can mean; none if no module defines it, or one does so unclearly."""
         nodes = self._nodes_named.get(symbol)
         if nodes is None:
             nodes = self._nodes_named[symbol] = self._define(symbol)
         return nodes
 
     def replaces(self, name: str) -> bool:
-        """Whether a module has a definition of its own of a function of the runtime, or of one of `prefix*`."""
+        """Return whether a module has a definition of its own of a function of the runtime, or of one of `prefix*`."""
         is_replaced = self._replaced.get(name)
         if is_replaced is None:
             is_replaced = self._replaced[name] = any(module.exports.replaces(name) for module in self._modules)
@@ -115,5 +115,5 @@ class _Linkage:
         self.nodes_named, self.replaces = process.nodes_named, process.replaces
 
     def dispatches(self) -> Iterator[Dispatch]:
-        """Where pointers lead in each module; this loads all of them."""
+        """Yield where pointers lead in each module; this loads all of them."""
         return (program.dispatch for program in self._process.programs())

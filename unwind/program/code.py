@@ -62,7 +62,7 @@ class DecodedCode:
         self.may_form = Constants(facts).may_form
 
     def call_site(self, return_address: int) -> CallSite:
-        """What the instruction before `return_address` is."""
+        """Return what the instruction before `return_address` is."""
         site = self._sites.get(return_address)
         if site is None:
             # whoever asks about an address that may be less one asks about the next one, too
@@ -97,7 +97,7 @@ class DecodedCode:
         return self._facts.machine is Machine.AARCH64
 
     def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
-        """Whether an instruction of the function in `start:end` that is a call ends at `vaddr`; None: not known."""
+        """Return whether a call of the function in `start:end` ends at `vaddr`; None: not known."""
         if self._facts.machine is Machine.AARCH64:
             return vaddr % 4 == 0
         if start not in self._call_ends:
@@ -108,19 +108,19 @@ class DecodedCode:
         return None if ends is None else vaddr - start in ends
 
     def returns_from_signal(self, vaddr: int) -> bool:
-        """Whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
+        """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
         first_bytes, code = _SIGNAL_RETURNS[self._facts.machine]
         return any(self._facts.read(at, len(code)) == code for at in (vaddr, vaddr - first_bytes) if at >= 0)
 
     def jumps(self, start: int, end: int) -> Jumps | None:
-        """The jumps of the function in `start:end`; None when it cannot be decoded."""
+        """Return the jumps of the function in `start:end`; None when it cannot be decoded."""
         key = (start, end)
         if key not in self._jumps:
             self._jumps[key] = self._decode_jumps(start, end)
         return self._jumps[key]
 
     def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
-        """The calls and jumps to which the function in `start:end` hands on one of the `given` registers."""
+        """Return the calls and jumps to which the function in `start:end` hands on one of the `given` registers."""
         size_bytes = end - start
         code = self._facts.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else memoryview(b"")
         if len(code) < size_bytes or not size_bytes:
@@ -154,7 +154,7 @@ class DecodedCode:
         return Jumps(tuple(direct), indirect, tuple(imports))
 
     def _x86_64(self, code: memoryview, start: int) -> list[_Branch] | None:
-        """The jumps out of a function, or to its start; None if it cannot be decoded."""
+        """Return the jumps out of a function, or to its start; None if it cannot be decoded."""
         exits = find_exits(code)
         if exits is None:
             return None if self._may_leave(bytes(code), start) else []
@@ -169,7 +169,7 @@ class DecodedCode:
         return branches
 
     def _may_leave(self, code: bytes, start: int) -> bool:
-        """Whether bytes look like a jump out of the function or to its start, or like a call into its middle."""
+        """Return whether bytes look like a jump out of the function or to its start, or like a call into its middle."""
         end = start + len(code)
         low, high = self._facts.text
         for match in _BRANCH.finditer(code):
@@ -184,7 +184,7 @@ class DecodedCode:
 
 
 def _aarch64(code: memoryview, start: int) -> list[_Branch] | None:
-    """As `DecodedCode._x86_64`; none if no word could be a jump out of the function."""
+    """Return what `DecodedCode._x86_64` returns; none if no word can be a jump out of the function."""
     if not _may_leave_aarch64(code):
         return []
     branches: list[_Branch] = []
@@ -223,7 +223,7 @@ def _may_leave_aarch64(code: memoryview) -> bool:
 
 
 def _target(operands: str) -> int | None:
-    """Where a branch goes; None if a register or memory says it."""
+    """Return where a branch goes; None if a register or memory says it."""
     try:
         return int(operands.rpartition(", ")[2].lstrip("#"), 0) & (1 << 64) - 1
     except ValueError:

@@ -13,7 +13,7 @@ _WORD_BYTES = 8
 
 
 def find_constants(image: Image) -> tuple[U64, U64]:
-    """Places and values of the constants of an image that are addresses of data."""
+    """Return places and values of the constants of an image that are addresses of data."""
     data = LoadedData(image)
     places, values = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     for section in image.sections:

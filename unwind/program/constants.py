@@ -29,7 +29,7 @@ class Constants:
         self._places: dict[range, list[range]] = {}
 
     def may_form(self, start: int, end: int, addresses: range) -> bool:
-        """Whether the code in `start:end` may form one of `addresses`; true where it cannot be read."""
+        """Return whether the code in `start:end` may form one of `addresses`; true where it cannot be read."""
         places = self._places.get(addresses)
         if places is None:
             places = self._places[addresses] = [addresses, *self._holding(addresses)]
@@ -40,7 +40,7 @@ class Constants:
         return any(holds(code, start, place) for place in places)
 
     def _holding(self, addresses: range) -> list[range]:
-        """The words of data that hold one of them."""
+        """Return the words of data that hold one of them."""
         place, value = self._words
         at = (value >= addresses[0]) & (value <= addresses[-1])
         return [range(found, found + 1) for found in place[at].tolist()]

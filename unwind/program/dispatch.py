@@ -81,35 +81,35 @@ class Dispatch:
         self._directly: dict[int, Entered] = {}
 
     def knows(self, vptr: int) -> bool:
-        """Whether a vtable that matters is there."""
+        """Return whether a vtable that matters is there."""
         return vptr in self._vtables
 
     def group_range(self, vptr: int) -> range:
-        """From the start of the symbol that holds the vtable to the last vtable's address point there."""
+        """Return the addresses from the start of the symbol that holds the vtable to the last address point in it."""
         group = self._groups[self._vtables[vptr].group]
         return range(group[0].group, max(vtable.vaddr for vtable in group) + 1)
 
     def function(self, vptr: int, slot: int) -> MemberRef | None:
-        """The function in a slot of a vtable, if it matters."""
+        """Return the function in a slot of a vtable, if it matters."""
         return next((each.function for each in self._vtables[vptr].slots if each.slot == slot), None)
 
     def slots_left_by(self, class_idx: int, but: Collection[int] = ()) -> frozenset[int]:
-        """The slots by which the body jumps on, ANY_POINTER among them, but for the jumps at `but`."""
+        """Return the slots by which the body jumps on, ANY_POINTER among them, but for the jumps at `but`."""
         return frozenset(each.slot for each in self._left_by.get(class_idx, ()) if each.jump not in but)
 
     def slot_of_jump(self, vaddr: int) -> int | None:
-        """The slot that the jump at `vaddr` takes its target from, if it is known to be one of a vtable."""
+        """Return the slot that the jump at `vaddr` takes its target from, if it is known to be one of a vtable."""
         slots = {each.slot for each in self._pointer_jumps if each.jump == vaddr}
         slot = slots.pop() if len(slots) == 1 else ANY_POINTER
         return None if slot in (ANY_POINTER, STORED_POINTER) else slot
 
     def slot_jumps(self, class_idx: int) -> list[tuple[int, int]]:
-        """The jumps of the body through slots of vtables: address and slot."""
+        """Return the jumps of the body through slots of vtables: address and slot."""
         jumps = self._left_by.get(class_idx, ())
         return [(each.jump, each.slot) for each in jumps if each.slot not in (ANY_POINTER, STORED_POINTER)]
 
     def in_slot(self, slot: int) -> Masks:
-        """What a call by `slot`, or by ANY_POINTER, enters directly."""
+        """Return what a call by `slot`, or by ANY_POINTER, enters directly."""
         if slot == ANY_POINTER:
             return _union([dict(enumerate(self._marked)), *self._of_slot.values()])
         if slot == STORED_POINTER:
@@ -117,18 +117,21 @@ class Dispatch:
         return _union((self._of_slot.get(slot, {}), self._anywhere))
 
     def in_slot_of_class(self, slot: int, class_idx: int) -> int:
-        """The members of a class that are in slot `slot` of a vtable, or may be."""
+        """Return the members of a class that are in slot `slot` of a vtable, or may be."""
         return self._of_slot.get(slot, {}).get(class_idx, 0) | self._anywhere.get(class_idx, 0)
 
     def entered(self, slot: int) -> Entered:
-        """What a call by `slot`, or by ANY_POINTER, can end up in."""
+        """Return what a call by `slot`, or by ANY_POINTER, can end up in."""
         found = self._entered.get(slot)
         if found is None:
             found = self._entered[slot] = self._follow(slot)
         return found
 
     def members(self, slots: Iterable[int], class_idx: int, vptr: int) -> int:
-        """The members of a class that a call by one of `slots` can end up in, where `vptr` is the frame's, or 0."""
+        """Return the members of a class that a call by one of `slots` can reach.
+
+        `vptr` is the frame's vtable pointer, or 0.
+        """
         mask = 0
         for slot in slots:
             entered = self.entered(slot)
@@ -139,7 +142,7 @@ class Dispatch:
         return mask
 
     def _by_vtable(self, slots: frozenset[int], class_idx: int, vptr: int) -> int:
-        """The members that are entered through one of `slots` of the object whose vtable is at `vptr`."""
+        """Return the members that are entered through one of `slots` of the object whose vtable is at `vptr`."""
         vtable = self._vtables[vptr]
         anywhere = ANY_POINTER in slots
         mask = self._taken[class_idx] if anywhere or STORED_POINTER in slots else 0
@@ -153,7 +156,7 @@ class Dispatch:
         return mask
 
     def _by_thunk(self, ref: MemberRef, class_idx: int) -> int:
-        """The members of a class that a thunk jumps to, through further thunks if need be, and the thunk itself.
+        """Return the members of a class that a thunk jumps to, through further thunks if need be, and the thunk itself.
 
         A thunk may have the function inlined: then `this` there is the object that it adjusted the pointer to.
         """
@@ -170,7 +173,7 @@ class Dispatch:
         return mask
 
     def _follow(self, slot: int) -> Entered:
-        """All that a call by `slot` can end up in here, whichever modules control goes through."""
+        """Return all that a call by `slot` can end up in here, whichever modules control goes through."""
         slots = {slot}
         todo = [slot]
         while todo:
@@ -182,7 +185,9 @@ class Dispatch:
         return Entered(_union(part.members for part in parts), _union(part.jumped for part in parts), frozenset(slots))
 
     def _enter(self, slot: int) -> Entered:
-        """What a call by `slot` ends up in before control goes through a pointer again, and the slots it then takes."""
+        """Return what a call by `slot` enters until control goes through a pointer again, and the slots it then
+        takes.
+        """
         found = self._directly.get(slot)
         if found is None:
             if slot in (ANY_POINTER, STORED_POINTER):
@@ -198,7 +203,7 @@ class Dispatch:
         return self._jump_on(self._anywhere, Entered({}, {}, frozenset()))
 
     def _jump_on(self, first: Masks, known: Entered) -> Entered:
-        """`known`, and what control ends up in that enters `first`."""
+        """Return `known` with what control can reach from `first`."""
         members, jumped, slots = dict(known.members), dict(known.jumped), set(known.slots)
         landed = []  # by jumps of other functions than thunks
         todo = list(first.items())
@@ -303,7 +308,7 @@ def _union(parts: Iterable[Masks]) -> Masks:
 
 
 def bits(mask: int) -> list[int]:
-    """The members of a mask."""
+    """Return the members of a mask."""
     found = []
     text = bin(mask)[:1:-1]
     idx = text.find("1")

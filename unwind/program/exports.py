@@ -33,7 +33,7 @@ class Export(NamedTuple):
     is_chosen: bool = False  # the function at `vaddr` chooses the one that is called (STT_GNU_IFUNC)
 
     def answers(self, version: str) -> bool:
-        """Whether a reference with that version may be bound to it."""
+        """Return whether a reference with that version may be bound to it."""
         return not version or version == self.version or not (self.version or self.is_hidden)
 
 
@@ -41,10 +41,12 @@ class Exports(Protocol):
     """The definitions of one module."""
 
     def find(self, symbol: str) -> Sequence[Export]:
-        """Those that `symbol` or `symbol@version` may be bound to."""
+        """Return the exports that `symbol` or `symbol@version` may be bound to."""
 
     def replaces(self, name: str) -> bool:
-        """Whether this module defines a function of the runtime, or one of `prefix*`, and is not the runtime itself."""
+        """Return whether this module defines a function of the runtime, or one of `prefix*`, without being the
+        runtime.
+        """
 
 
 class ListedExports:

@@ -33,7 +33,7 @@ class CodeFacts(CodeView, Protocol):
         """Address of each PLT stub -> the import."""
 
     def constants(self) -> tuple[U64, U64]:
-        """Places and values of the words in constant data that are addresses of data."""
+        """Return places and values of the words in constant data that are addresses of data."""
 
 
 class ImageFacts:
@@ -69,7 +69,7 @@ class ImageFacts:
         return find_constants(self._image)
 
     def code(self) -> list[tuple[int, memoryview]]:
-        """Address and bytes of the sections that hold code; without section headers, all that the file backs."""
+        """Return address and bytes of each section with code; without section headers, all that the file backs."""
         sections = [
             section
             for section in self._image.sections

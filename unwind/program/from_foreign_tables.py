@@ -32,7 +32,7 @@ from unwind.program.program import Linkage, Program
 
 
 def load_foreign(image: Image, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:
-    """The program; `dropped_records` counts what the machine code contradicts."""
+    """Return the program; `dropped_records` counts what the machine code contradicts."""
     file = file_with_tables(image)
     calls = parse_dcall(file.contents(".debug_dcall"), file.path)
     debug = open_debug(image)
@@ -81,7 +81,7 @@ def load_foreign(image: Image, exports: Exports | None = None, linkage: Linkage 
 
 
 def _doubtful(image: Image, finder: FoldFinder, bodies: Bodies, scan: Scan) -> list[int]:
-    """Bodies of one known function with which others may have been folded: gold and mold drop symbols."""
+    """Return bodies of one known function with which others may have been folded: gold and mold drop symbols."""
     if image.linker.kept_symbols is KeptSymbols.SOME:
         every: list[int] = np.union1d(bodies.symbol_value, bodies.dwarf_low).tolist()
         return every

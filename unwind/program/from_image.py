@@ -71,7 +71,7 @@ class ColumnSlotCalls:
         self._evidence = known[order] if len(known) == len(order) else None
 
     def get(self, return_address: int, /) -> SlotCall | None:
-        """The slot; None where none is known, or several are."""
+        """Return the slot; None where none is known, or several are."""
         first = bisect_left(self._call_site, return_address)
         last = bisect_right(self._call_site, return_address, first)
         slots = set(self._slot[first:last].tolist())
@@ -82,7 +82,7 @@ class ColumnSlotCalls:
 
 
 def has_only_records(image: Image) -> bool:
-    """Whether the image has the proposal's table and not ours: what another tool or a compiler wrote."""
+    """Return whether the image has the proposal's table and not ours: what another tool or a compiler wrote."""
     file = file_with_tables(image)
     return file.section(ICF) is None and len(file.contents(DCALL)) > 0
 
@@ -96,7 +96,7 @@ class Tables(NamedTuple):
 
 
 def read_tables(image: Image) -> Tables | None:
-    """The tables that the link pass wrote for this code, if it has been over the image."""
+    """Return the tables that the link pass wrote for this code, if it has been over the image."""
     if not has_tables(image):
         return None
     file = file_with_tables(image)
@@ -108,7 +108,7 @@ def read_tables(image: Image) -> Tables | None:
 
 
 def load_program(image: Image, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:
-    """What the resolver needs of `image`; sections are parsed now, symbols and code when asked about.
+    """Return what the resolver needs of `image`; sections are parsed now, symbols and code when asked about.
 
     `linkage`: the module of a process that the image is; None: it stands alone.
     """
@@ -122,7 +122,7 @@ def load_program(image: Image, exports: Exports | None = None, linkage: Linkage 
 
 
 def may_fold_imports(image: Image) -> bool:
-    """Whether the linker takes imports for the same that lie at one address in the module they come from."""
+    """Return whether the linker takes imports for the same that lie at one address in the module they come from."""
     return image.linker.may_fold_imports
 
 
@@ -134,7 +134,7 @@ def make_program(
     folds_imports: bool,
     linkage: Linkage | None,
 ) -> Program:
-    """The program of what was read from an image, or kept of it."""
+    """Return the program of what was read from an image, or kept of it."""
     code = DecodedCode(facts)
     if tables is None:
         return Program(code=code, functions=functions, exports=exports, folds_imports=folds_imports, linkage=linkage)

@@ -83,7 +83,7 @@ class SymbolFunctions:
         return ends
 
     def find(self, vaddr: int) -> FoldClass | None:
-        """The function whose code holds `vaddr`, if a symbol says so."""
+        """Return the function whose code holds `vaddr`, if a symbol says so."""
         if not 0 <= vaddr < 1 << 64:
             return None
         idx = int(np.searchsorted(self.starts, np.uint64(vaddr), side="right")) - 1
@@ -94,7 +94,7 @@ class SymbolFunctions:
         return None
 
     def vtable_name(self, vptr: int) -> str:
-        """The symbol of the vtable that a vtable pointer points into; "" if there is none."""
+        """Return the symbol of the vtable that a vtable pointer points into; "" if there is none."""
         start, end, names = self._vtables
         return min((names[row] for row in np.flatnonzero((start <= vptr) & (end > vptr)).tolist()), default="")
 
@@ -133,7 +133,7 @@ class SymbolFunctions:
         return FoldClass(Vaddr(start), int(self.ends[idx]) - start, tuple(members), complete)
 
     def _likely(self, entry: _Named) -> tuple[bool, bool, bool, int, int]:
-        """What sorts the symbols of one C function; the best name comes first."""
+        """Return what sorts the symbols of one C function; the best name comes first."""
         has_no_size, rank, name, row = entry
         is_old = "@" in name and "@@" not in name
         if self._dynamic_rows is not None:
@@ -151,7 +151,7 @@ class SymbolFunctions:
 
 
 def _by_function(named: list[_Named], file_name: Callable[[int], str]) -> list[list[_Named]]:
-    """The symbols of one address, variants of one constructor or destructor together, and versions of one name.
+    """Return the symbols of one address, variants of one constructor or destructor together, and versions of one name.
 
     One address can have thousands of symbols, so only those are compared that may be variants.
     """
@@ -174,5 +174,5 @@ def _is_mangled(name: str) -> bool:
 
 
 def _unversioned(name: str) -> str:
-    """`memcpy` of memcpy@@GLIBC_2.14, which is another symbol than memcpy@GLIBC_2.2.5."""
+    """Return `memcpy` of memcpy@@GLIBC_2.14, which is another symbol than memcpy@GLIBC_2.2.5."""
     return name.partition("@")[0]

@@ -61,19 +61,19 @@ class Code(Protocol):
     def call_site(self, return_address: int) -> CallSite: ...
 
     def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
-        """Whether an instruction of the function in `start:end` that is a call ends at `vaddr`; None: not known."""
+        """Return whether a call of the function in `start:end` ends at `vaddr`; None: not known."""
 
     def returns_from_signal(self, vaddr: int) -> bool:
-        """Whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
+        """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
 
     def jumps(self, start: int, end: int) -> Jumps | None:
-        """The jumps in `start:end`; None when they cannot be told."""
+        """Return the jumps in `start:end`; None when they cannot be told."""
 
     def may_form(self, start: int, end: int, addresses: range) -> bool:
-        """Whether the code in `start:end` may form one of `addresses`."""
+        """Return whether the code in `start:end` may form one of `addresses`."""
 
     def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
-        """The calls and jumps to which the code in `start:end` hands on one of `given`; None: not known."""
+        """Return the calls and jumps to which the code in `start:end` hands on one of `given`; None: not known."""
 
 
 class Records(Protocol):

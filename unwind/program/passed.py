@@ -93,7 +93,7 @@ _AARCH64 = _Machine(
 
 
 def find_passed(code: memoryview, start: int, given: Registers, machine: Machine) -> tuple[Passed, ...] | None:
-    """The calls and jumps to which one of the `given` registers is handed on; None: it cannot be followed."""
+    """Return the calls and jumps to which one of the `given` registers is handed on; None: it cannot be followed."""
     words = _AARCH64 if machine is Machine.AARCH64 else _X86_64
     lines = list(_disassembler(machine).disasm_lite(bytes(code), start, _INSTRUCTION_LIMIT))
     if not lines or lines[-1][0] + lines[-1][1] != start + len(code):
@@ -117,7 +117,7 @@ class _Flow:
         self._is_on_stack = False
 
     def known(self) -> tuple[int, int, bool]:
-        """What grows until all is known."""
+        """Return what grows until all is known."""
         return sum(map(len, self._at.values())), len(self._anywhere), self._is_on_stack
 
     def follow(self, lines: list[tuple[int, int, str, str]], given: Registers) -> list[Passed]:
@@ -181,7 +181,7 @@ class _Flow:
 
 
 def _is_at_or_below(operands: str) -> bool:
-    """Whether a sum is not certain to lie above the object; `[rbx + 0x10]` and `x19, #0x10` do."""
+    """Return whether a sum is not certain to lie above the object; `[rbx + 0x10]` and `x19, #0x10` do."""
     number = re.search(r"\+ (?:0x)?([0-9a-f]+)\]$|^\w+, #(?:0x)?([0-9a-f]+)$", operands)
     return number is None or "*" in operands
 

@@ -79,7 +79,7 @@ class Body:
         return self.domain == 1
 
     def mask_of(self, nodes: Iterable[int]) -> int:
-        """The candidates of this body among `nodes`."""
+        """Return the candidates of this body among `nodes`."""
         first, width = self.first_node, self.domain.bit_length()
         mask = 0
         for node in nodes:
@@ -112,13 +112,13 @@ class Linkage(Protocol):
         """Whether all modules of the process are known."""
 
     def dispatches(self) -> Iterable[Dispatch]:
-        """Where pointers lead in each module."""
+        """Return where pointers lead in each module."""
 
     def nodes_named(self, symbol: str) -> list[int]:
-        """The candidates that an import can mean; none if no module defines it, or one does so unclearly."""
+        """Return the candidates that an import can mean; none if no module defines it, or one does so unclearly."""
 
     def replaces(self, name: str) -> bool:
-        """Whether a module has a definition of its own of a function of the runtime, or of one of `prefix*`."""
+        """Return whether a module has a definition of its own of a function of the runtime, or of one of `prefix*`."""
 
 
 class Program:
@@ -176,7 +176,7 @@ class Program:
         ]
 
     def body_at(self, vaddr: int) -> Body | None:
-        """The body whose code holds `vaddr`."""
+        """Return the body whose code holds `vaddr`."""
         idx = bisect_right(self._starts, vaddr) - 1
         if idx >= 0 and vaddr < self.bodies[idx].end:
             return self.bodies[idx]
@@ -189,7 +189,7 @@ class Program:
         return body
 
     def callees(self, return_address: int, caller: Body) -> dict[int, list[tuple[int, Evidence]]]:
-        """What the records say is called before `return_address`, by the caller's place in its class.
+        """Return what the records say is called before `return_address`, by the caller's place in its class.
 
         A callee that no class lists is left out: then the code has to say what is called.
         """
@@ -206,52 +206,56 @@ class Program:
         return found
 
     def has_record(self, return_address: int) -> bool:
-        """Whether a record says what is called before `return_address`."""
+        """Return whether a record says what is called before `return_address`."""
         return bool(self._records.at(return_address))
 
     def _idx_of_die(self, die: int, body: Body) -> int:
-        """The member of a body that `die` describes; -1: none."""
+        """Return the member of a body that `die` describes; -1: none."""
         for node in reversed(self._nodes_of_die.get(die, ())):
             if 0 <= node - body.first_node < len(body.members):
                 return node - body.first_node
         return -1
 
     def nodes_of_die(self, die: int) -> list[int]:
-        """The members that `die` describes: functions, not the outlined parts that share its DIE."""
+        """Return the members that `die` describes: functions, not the outlined parts that share its DIE."""
         nodes = self._nodes_of_die.get(die, [])
         return [node for node in nodes if not self.candidates[node][0].is_fragment] or nodes
 
     def parts(self, node: int) -> list[int]:
-        """The nodes of the same source function in other bodies: its outlined parts, or what they are parts of."""
+        """Return the nodes of the same source function in other bodies: its outlined parts, or what they were
+        outlined from.
+        """
         body, idx = self.candidates[node]
         die = body.members[idx].die if idx < len(body.members) else 0
         return [other for other in self._nodes_of_die.get(die, ()) if other != node]
 
     def by_slots(self, body: Body, slots: Iterable[int] = (ANY_POINTER,), vptr: int = 0) -> int:
-        """The candidates of a body that a call through one of `slots` can end up in; `vptr` is the frame's, or 0."""
+        """Return the candidates of a body that a call through one of `slots` can reach; `vptr` is the frame's, or 0."""
         if body.class_idx < 0:
             return body.domain
         return self.dispatch.members(slots, body.class_idx, vptr)
 
     def in_slot(self, slot: int) -> list[int]:
-        """The candidates that a call by `slot`, or by ANY_POINTER, enters directly."""
+        """Return the candidates that a call by `slot`, or by ANY_POINTER, enters directly."""
         entered = self.dispatch.in_slot(slot).items()
         return [self.bodies[class_idx].first_node + idx for class_idx, mask in entered for idx in bits(mask)]
 
     def slots_left_by(self, body: Body, but: Collection[int] = ()) -> frozenset[int]:
-        """The slots by which a body is known to jump on, ANY_POINTER among them, but for the jumps at `but`."""
+        """Return the slots by which a body is known to jump on, ANY_POINTER among them, but for the jumps at `but`."""
         return self.dispatch.slots_left_by(body.class_idx, but)
 
     def slot_jumps(self, body: Body) -> list[tuple[int, int]]:
-        """The jumps by which a body is known to leave through a slot of some vtable: address and slot."""
+        """Return the jumps by which a body is known to leave through a slot of some vtable: address and slot."""
         return self.dispatch.slot_jumps(body.class_idx)
 
     def vtable_name(self, vptr: int) -> str:
-        """The symbol of the vtable that `vptr`, as linked, points into; "" if that is not known."""
+        """Return the symbol of the vtable that `vptr`, as linked, points into; "" if that is not known."""
         return self._functions.vtable_name(vptr) if self._functions else ""
 
     def nodes_named(self, symbol: str, caller: Body) -> list[int]:
-        """The candidates that an import, `g` or `g@V1`, in code of `caller` can mean in all modules; none: not known.
+        """Return the candidates that an import, `g` or `g@V1`, in code of `caller` can mean in all modules.
+
+        None: not known.
 
         Where the linker folds callers of different imports, the name is that of one of them.
         """
@@ -266,11 +270,11 @@ class Program:
         return [node for body in bodies for node in body.nodes]
 
     def comes_back(self, symbol: str) -> bool:
-        """Whether a jump to an import may lead to functions of known modules other than those that it means."""
+        """Return whether a jump to an import may lead to functions of known modules other than those that it means."""
         return comes_back(symbol, self._replaces)
 
     def nodes_behind(self, symbol: str, caller: Body) -> list[int]:
-        """The candidates of known modules that the runtime's function of that name goes on to by their names."""
+        """Return the candidates of known modules that the runtime's function of that name goes on to by their names."""
         names = sorted(filter(self._replaces, goes_on_to(symbol) or ()))
         return [node for name in names for node in self.nodes_named(name, caller)]
 
@@ -279,7 +283,7 @@ class Program:
         return (self._linkage or self.exports).replaces
 
     def nodes_exported(self, symbol: str) -> tuple[list[int], bool]:
-        """The candidates that an import can mean here, and whether it can mean no others of this image."""
+        """Return the candidates that an import can mean here, and whether it can mean no others of this image."""
         nodes: list[int] = []
         is_certain = True
         for export in self.exports.find(symbol):
@@ -299,15 +303,17 @@ class Program:
 
     @staticmethod
     def hub(ref: MemberRef) -> int:
-        """A number below zero that stands for any function of a body: thousands times thousands would be too many."""
+        """Return a negative number that stands for any function of a body: enumerating thousands times thousands
+        costs too much.
+        """
         return -1 - ref.class_idx
 
     def body_of_hub(self, hub: int) -> Body:
-        """The body that a hub stands for."""
+        """Return the body that a hub stands for."""
         return self.bodies[-1 - hub]
 
     def nodes_of_hub(self, hub: int) -> range:
-        """Its candidates."""
+        """Return its candidates."""
         return self.body_of_hub(hub).nodes
 
     def _nodes_of(self, ref: MemberRef) -> range | list[int]:
@@ -322,7 +328,7 @@ class Program:
 
 
 def _named(body: Body, export: Export) -> list[int]:
-    """The candidates of a body that an exported symbol at its start names."""
+    """Return the candidates of a body that an exported symbol at its start names."""
     if body.settled:
         return [body.first_node]
     versioned = {f"{export.name}@{export.version}", f"{export.name}@@{export.version}"}

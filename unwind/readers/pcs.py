@@ -36,7 +36,7 @@ def recognizes(head: bytes) -> bool:
 
 
 def read_pcs(lines: Iterable[bytes], path: str) -> Iterator[Stack]:
-    """The stacks of `lines`, one for each line that holds one."""
+    """Yield the stacks of `lines`, one for each line that holds one."""
     values: dict[bytes, int | None] = {b"?": None}
     for number, line in enumerate(lines, 1):
         tokens = line.split()
@@ -65,7 +65,7 @@ class _Problem(Exception):
 
 
 def _parse_frames(tokens: list[bytes], weight: int, values: dict[bytes, int | None]) -> Stack:
-    """The stack of `tokens`, the slow way; adds its plain addresses to `values`."""
+    """Return the stack of `tokens`, the slow way; adds its plain addresses to `values`."""
     addresses: list[int | None] = []
     vptrs: list[tuple[int, int]] = []
     exact: list[int] = []

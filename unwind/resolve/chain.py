@@ -69,7 +69,7 @@ class Chains:
         return len(self._steps) + sum(map(len, self._alone)) + len(self._answers)
 
     def step(self, caller: Step, frame: Sampled, is_pc: bool) -> Step:
-        """The step from `caller` to a frame that it called."""
+        """Return the step from `caller` to a frame that it called."""
         known = caller.innermost if is_pc else caller.inwards
         step = known.get(frame)
         if step is None:
@@ -126,13 +126,13 @@ class Chains:
         return step
 
     def _relate(self, caller: Step | None, frame: Callee) -> Relation | None:
-        """The relation of a frame to its caller; None: there is nothing to know."""
+        """Return the relation of a frame to its caller; None: there is nothing to know."""
         if caller is not None and caller.body is not None:
             return self._relations.between(caller.return_address, caller.body, frame)
         return self._relations.from_outside(frame) if caller is not None and caller.is_outside else None
 
     def answer(self, step: Step, left: int, callers: int, inner: tuple[Step, int] | None) -> FrameAnswer:
-        """The answer for a merged frame with the candidates `left` and its caller's `callers`.
+        """Return the answer for a merged frame with the candidates `left` and its caller's `callers`.
 
         `inner` is the frame that it called, with what is left of it, if that frame made the difference.
         """
@@ -157,7 +157,7 @@ class Chains:
         return answer
 
     def _missing_frames(self, caller: Step, callers: int, body: Body, left: int) -> tuple[FrameAnswer, ...]:
-        """The frames that tail calls left out between a frame in `body` and its caller."""
+        """Return the frames that tail calls left out between a frame in `body` and its caller."""
         if caller.body is None:
             return ()
         program = caller.body.program
@@ -174,7 +174,7 @@ class Chains:
         return answers
 
     def contradiction(self, step: Step, callee: Step) -> FrameAnswer:
-        """The answer for `step`, which is `callee` or the frame that called it: this pair fits nothing."""
+        """Return the answer for `step`, which is `callee` or the frame that called it: this pair fits nothing."""
         caller = callee.caller
         key = ("contradicted", step.address, step.vaddr, callee.address, caller and caller.address)
         answer = self._answers.get(key)
@@ -186,7 +186,7 @@ class Chains:
         return answer
 
     def _unknown(self, address: int, place: Place) -> Step:
-        """A frame in no function: its module is known, or it is outside of all that is."""
+        """Return a frame in no function: its module is known, or it is outside of all that is."""
         module = self._process.module_at(address)
         reason = place.problem or (reasons.NO_MODULE if module is None else reasons.NO_FUNCTION)
         path = module.path if module else ""
@@ -195,14 +195,17 @@ class Chains:
 
 
 def _settled(address: int, place: Place, body: Body, missing: tuple[FrameAnswer, ...]) -> Step:
-    """A frame whose body is that of one function."""
+    """Return a frame whose body is that of one function."""
     name = body.members[0].name
     answer = FrameAnswer(address, Verdict.UNMERGED, name, vaddr=place.vaddr, body=body, member_idx=0, missing=missing)
     return Step(address, place.vaddr, body, body.domain, place.return_address, answer=answer)
 
 
 def _answer(step: Step, left: int, evidence: str, reason: Reason) -> FrameAnswer:
-    """The words for the candidates `left` of a merged frame, which rest on `evidence`; none left: contradicted."""
+    """Return the verdict for the candidates `left` of a merged frame, which rest on `evidence`.
+
+    None left: contradicted.
+    """
     body = step.body
     assert body is not None
     listed = left & body.listed
@@ -230,7 +233,8 @@ def _answer(step: Step, left: int, evidence: str, reason: Reason) -> FrameAnswer
 
 
 def _common_name(members: list[Member]) -> str:
-    """What all the members are called: functions of one name from different files, or one function and its clones.
+    """Return the one name that all members have: functions of one name from different files, or a function and its
+    clones.
 
     Which one it is stays open, but not what it is called; "" if that does, too.
     """
@@ -257,7 +261,7 @@ def _missing_answer(frame: MissingFrame) -> FrameAnswer:
 
 
 def _why_open(outer: Relation | None, callers: int) -> Reason:
-    """Why the caller does not settle a frame: the first cause there is."""
+    """Return why the caller does not settle a frame: the first cause there is."""
     if outer is None:
         return reasons.NO_CALLER
     return outer.why_open(callers) or reasons.SEVERAL_CALLERS

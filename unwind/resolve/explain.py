@@ -160,7 +160,7 @@ def _not_inwards(step: Step, inner: tuple[Step, FrameAnswer] | None) -> str:
 
 
 def _of_missing(missing: Iterable[FrameAnswer], idx: int, inner: Step) -> list[str]:
-    """The facts of a frame that tail calls left out; the last one is what was called."""
+    """Return the facts of a frame that tail calls left out; the last one is what was called."""
     frames = list(missing)
     facts = []
     if idx + 1 == len(frames):
@@ -193,7 +193,7 @@ def _each(body: Body, mask: int) -> str:
 
 
 def _names(body: Body, mask: int) -> str:
-    """The members of a mask, a few of them by name."""
+    """Return the members of a mask, a few of them by name."""
     names = [member.name for idx, member in enumerate(body.members) if mask >> idx & 1]
     if mask >> len(body.members):
         names.append("a function that no table lists")

@@ -46,7 +46,7 @@ class MissingFrames:
     def between(
         self, return_address: int, caller: Body, callers: int, callee: Body, left: int
     ) -> tuple[MissingFrame, ...]:
-        """The frames between the one in `callee` and its caller, innermost first.
+        """Return the frames between the one in `callee` and its caller, innermost first.
 
         `callers` are the members that the caller can be, `left` those that the frame itself can be.
         """
@@ -65,7 +65,7 @@ class MissingFrames:
 
 
 def entered_by(return_address: int, caller: Body, callers: int, callee: Body) -> tuple[Body, int] | None:
-    """The function that the call before `return_address` enters: its body, and the members it can be; None: not known.
+    """Return the function that the call before `return_address` enters: its body and possible members; None: not known.
 
     Most calls enter `callee`, and are done with quickly.
     """
@@ -100,7 +100,7 @@ def entered_by(return_address: int, caller: Body, callers: int, callee: Body) ->
 
 
 def certain(walks: Walks) -> tuple[MissingFrame, ...]:
-    """What all walks have in common: frames at the caller's end and at the callee's end, innermost first."""
+    """Return what all walks have in common: frames at the caller's end and at the callee's end, innermost first."""
     first, last = _beginning(walks), _ending(walks)
     length = _shortest(walks)
     if len(first) + len(last) > length:  # they overlap: the same frames, seen from both ends
@@ -110,7 +110,7 @@ def certain(walks: Walks) -> tuple[MissingFrame, ...]:
 
 
 def _beginning(walks: Walks) -> list[tuple[Body, int]]:
-    """The bodies that every walk begins with, and their jumps."""
+    """Return the bodies that every walk begins with, and their jumps."""
     found: dict[Body, int] = {}
     body = walks.start
     while body not in found:
@@ -125,7 +125,7 @@ def _beginning(walks: Walks) -> list[tuple[Body, int]]:
 
 
 def _ending(walks: Walks) -> list[tuple[Body, int]]:
-    """The bodies that every walk ends with, and their jumps."""
+    """Return the bodies that every walk ends with, and their jumps."""
     if walks.open:
         return []
     found: dict[Body, int] = {}
@@ -143,7 +143,7 @@ def _ending(walks: Walks) -> list[tuple[Body, int]]:
 
 
 def _shortest(walks: Walks) -> int:
-    """The jumps of the shortest walk, which is one at least."""
+    """Return the jumps of the shortest walk, which is one at least."""
     length, reached = 1, {walks.start}
     while True:
         targets = {step.target for step in walks.steps if step.source in reached}

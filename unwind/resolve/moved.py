@@ -34,14 +34,14 @@ class Moves:
         self._reached: dict[Body, frozenset[Body] | None] = {}
 
     def may_be_moved(self, body: Body, group: range) -> bool:
-        """Whether the function in `body` may have done so; `group` is where the object's vtables are."""
+        """Return whether the function in `body` may have done so; `group` is where the object's vtables are."""
         if body not in self._reached:
             self._reached[body] = self._reach(body)
         reached = self._reached[body]
         return reached is None or any(self._forms_address(each, group) for each in reached if each is not body)
 
     def _reach(self, start: Body) -> frozenset[Body] | None:
-        """The functions that the object is handed to; None: to one that destroys or makes it, or to too many."""
+        """Return the functions that the object is handed to; None: to one that destroys or makes it, or to too many."""
         seen: set[_State] = set()
         todo = [(start, OBJECT)]
         is_frame = True  # which has not jumped out of its function: it is on the stack
@@ -66,7 +66,7 @@ class Moves:
         return frozenset(body for body, _ in seen)
 
     def _called(self, program: Program, body: Body, call: Passed) -> list[Body] | None:
-        """The functions that get the object from a call or jump; None: one that destroys or makes it."""
+        """Return the functions that get the object from a call or jump; None: one that destroys or makes it."""
         is_first = bool(call.registers & OBJECT)
         target, symbol = _destination(program, body, call)
         if symbol:
@@ -92,7 +92,7 @@ class Moves:
 
 
 def _destination(program: Program, body: Body, call: Passed) -> tuple[int, str]:
-    """Where a direct call or jump goes, or the import that it means; twice nothing: through a pointer."""
+    """Return where a direct call or jump goes, or the import that it means; twice nothing: through a pointer."""
     if not call.is_jump:
         site = program.code.call_site(call.return_address)
         return (site.target, "") if site.kind is SiteKind.DIRECT else (0, site.symbol)
@@ -103,7 +103,7 @@ def _destination(program: Program, body: Body, call: Passed) -> tuple[int, str]:
 
 
 def _deletes(program: Program, slot: int) -> bool:
-    """Whether a slot holds a deleting destructor in some vtable."""
+    """Return whether a slot holds a deleting destructor in some vtable."""
     nodes = program.in_slot(slot) if slot >= 0 else []
     bodies = ((program.candidates[node][0], program.candidates[node][1]) for node in nodes)
     return any(idx < len(body.members) and _DELETING.search(body.members[idx].name) for body, idx in bodies)

@@ -79,7 +79,7 @@ class Places:
         self.trampolines: set[int] = set()  # those of the addresses that signal handlers return to
 
     def of(self, address: int, is_exact: bool) -> Place:
-        """The place of a program counter (`is_exact`) or of a return address, raw or less one."""
+        """Return the place of a program counter (`is_exact`) or of a return address, raw or less one."""
         known = self._known[is_exact]
         place = known.get(address)
         if place is None:
@@ -121,7 +121,7 @@ class Places:
             tally.addresses.append(at)
 
     def _unsigned(self, address: int) -> int:
-        """The address without a signature."""
+        """Return the address without a signature."""
         if not address >> _ADDRESS_BITS or address >> _SIDE_BIT & 1:
             return address
         plain = address & (1 << _ADDRESS_BITS) - 1
@@ -130,7 +130,7 @@ class Places:
 
 
 def _returned_to(program: Program, at: int) -> Place:
-    """The place of the return address `at`, as linked."""
+    """Return the place of the return address `at`, as linked."""
     code = program.code
     return_address = followed_call(program, at)
     if not return_address and code.call_site(at).kind is code.call_site(at + 1).kind is SiteKind.UNKNOWN:
@@ -161,7 +161,7 @@ def followed_call(program: Program, at: int) -> int:
 
 
 def _ends_call(program: Program, at: int) -> bool | None:
-    """Whether an instruction that is a call ends there; None: not known."""
+    """Return whether an instruction that is a call ends there; None: not known."""
     body = program.body_at(at - 1)
     ends = None if body is None else program.code.ends_call(body.start, body.end, at)
     return ends or program.has_record(at) or ends

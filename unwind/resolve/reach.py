@@ -42,7 +42,7 @@ class CallGraph:
         self._reach: dict[int, Reach] = {}
 
     def reach(self, node: int, candidates: Sequence[tuple[Body, int]]) -> Reach:
-        """What a node of `candidates` reaches, itself included."""
+        """Return what a node of `candidates` reaches, itself included."""
         reach = self._reach.get(node)
         if reach is None:
             seen = {node}
@@ -83,7 +83,7 @@ class _TailCalls:
                     self._successors.setdefault(whole, []).append(part)
 
     def step(self, node: int) -> Reach:
-        """What `node` reaches by one jump."""
+        """Return what `node` reaches by one jump."""
         step = self._steps.get(node)
         if step is None:
             step = self._steps[node] = self._jumps_from(node)
@@ -120,20 +120,20 @@ class _TailCalls:
         return Reach(frozenset(nodes), slots, wild)
 
     def _imported(self, symbol: str, body: Body) -> list[int]:
-        """What an import means, less the runtime's own functions that jump to nothing of others."""
+        """Return what an import means, less the runtime's own functions that jump to nothing of others."""
         nodes = self._program.nodes_named(symbol, body)
         if not self._program.comes_back(symbol):
             nodes = [node for node in nodes if self._program.candidates[node][0].program.bodies]
         return nodes
 
     def _may_come_back(self, symbol: str, named: list[int]) -> bool:
-        """Whether a jump to an import may lead elsewhere than to those that it is known to mean."""
+        """Return whether a jump to an import may lead elsewhere than to those that it is known to mean."""
         if named:
             return not self._program.is_whole
         return self._program.comes_back(symbol)
 
     def _landing(self, node: int, body: Body, landed: Body) -> list[int]:
-        """The candidates of `landed` that an unrecorded jump of `node` enters."""
+        """Return the candidates of `landed` that an unrecorded jump of `node` enters."""
         if body.is_fragment or landed.is_fragment:
             own = [part for part in self._program.parts(node) if part in landed.nodes]
             if own:
@@ -141,7 +141,7 @@ class _TailCalls:
         return self._entered(node, landed)
 
     def _entered(self, node: int, landed: Body) -> list[int]:
-        """The candidates of `landed` that a jump may mean of which nothing says so: a thunk's, by its name, one."""
+        """Return the candidates of `landed` that a jump without a record may reach; one for a thunk, by its name."""
         body, idx = self._program.candidates[node]
         name = body.members[idx].name if idx < len(body.members) else ""
         meant = meant_by_thunk(name, landed.fold)

@@ -77,34 +77,34 @@ _OF_SITE = {
 
 
 def no_call_before(address: int) -> Reason:
-    """The address is not that of a frame."""
+    """Return the address is not that of a frame."""
     return Reason(ReasonCode.NOT_AFTER_CALL, "{address} does not follow a call", address)
 
 
 def nothing_fits(caller: str, callee: int) -> Reason:
-    """No candidate of the caller calls any candidate of the callee."""
+    """Return the reason when no candidate of the caller calls any candidate of the callee."""
     text = f"nothing possible at {caller} calls a function at {{address}}"
     return Reason(ReasonCode.CONTRADICTED, text, callee)
 
 
 def unnamed(start: int) -> Reason:
-    """Members are missing from the tables."""
+    """Return members are missing from the tables."""
     return Reason(ReasonCode.UNNAMED_MEMBERS, "functions that nothing names may share the body at {address}", start)
 
 
 def open_site(kind: SiteKind, return_address: int) -> Reason:
-    """The code at a call site does not tell what is called."""
+    """Return the code at a call site does not tell what is called."""
     if kind is SiteKind.DIRECT:
         return Reason(ReasonCode.NO_RECORD, "no record of the direct call before {address}", return_address)
     return Reason(_OF_SITE[kind], f"{kind.value} before {{address}}", return_address)
 
 
 def slot_call(slot: int, return_address: int) -> Reason:
-    """A virtual call."""
+    """Return a virtual call."""
     return Reason(ReasonCode.VIRTUAL_CALL, f"call of slot {slot} of a vtable before {{address}}", return_address)
 
 
 def pointer_jump(start: int) -> Reason:
-    """A record names the callee, which may tail-call the body of the frame."""
+    """Return a record names the callee, which may tail-call the body of the frame."""
     text = "what its caller calls there may jump through a pointer to the body at {address}"
     return Reason(ReasonCode.POINTER_JUMP, text, start)

@@ -73,7 +73,7 @@ class Relation:
     groups: tuple[Group, ...]
 
     def forward(self, callers: int) -> int:
-        """The callees that one of `callers` allows."""
+        """Return the callees that one of `callers` allows."""
         callees = 0
         for group in self.groups:
             if group.callers & callers:
@@ -81,7 +81,7 @@ class Relation:
         return callees
 
     def backward(self, callers: int, callees: int) -> int:
-        """Those of `callers` that allow one of `callees`."""
+        """Return the `callers` that allow one of `callees`."""
         kept = 0
         for group in self.groups:
             if group.allowed & callees:
@@ -89,14 +89,14 @@ class Relation:
         return kept
 
     def why_open(self, callers: int) -> Reason | None:
-        """Why one of `callers` leaves several callees; None if none does."""
+        """Return why one of `callers` leaves several callees; None if none does."""
         for group in reversed(self.groups):
             if group.callers & callers and group.allowed & (group.allowed - 1):
                 return group.why
         return None
 
     def evidence(self, callers: int, callees: int) -> Evidence | None:
-        """The weakest evidence on which a pair of the two sets rests."""
+        """Return the weakest evidence on which a pair of the two sets rests."""
         weakest: Evidence | None = None
         for group in self.groups:
             if group.callers & callers and group.allowed & callees and group.evidence is not None:
@@ -121,7 +121,7 @@ class Relations:
         self._made: dict[Relation, Relation] = {}  # equal ones are one
 
     def between(self, return_address: int, caller: Body, callee: Callee) -> Relation:
-        """The relation of a frame, `callee`, to the frame in `caller` that it returns to."""
+        """Return the relation of a frame, `callee`, to the frame in `caller` that it returns to."""
         key = (caller.first_node, return_address, callee)
         relation = self._known.get(key)
         if relation is None:
@@ -130,7 +130,7 @@ class Relations:
         return relation
 
     def from_outside(self, frame: Callee) -> Relation | None:
-        """The relation of a frame to one in no known module: a pointer was what it had."""
+        """Return the relation of a frame to one in no known module: a pointer was what it had."""
         callee = frame.body
         allowed = self._by_slots((ANY_POINTER,), frame) or callee.program.by_slots(callee)
         if allowed in (0, callee.domain):
@@ -158,7 +158,7 @@ class Relations:
 
     @staticmethod
     def _imported(return_address: int, caller: Body) -> list[int]:
-        """What the loader may have bound the call to in other modules, where it is one by a name."""
+        """Return what the loader may have bound the call to in other modules, where it is one by a name."""
         program = caller.program
         site = program.code.call_site(return_address)
         nodes = program.nodes_named(site.symbol, caller) if site.kind is SiteKind.IMPORT else []
@@ -192,7 +192,7 @@ class Relations:
         return anything
 
     def _within_reach(self, nodes: Collection[int], frame: Callee, evidence: Evidence) -> _Limit:
-        """The members of the frame's body that one of `nodes` reaches, and what that rests on."""
+        """Return the members of the frame's body that one of `nodes` reaches, and what that rests on."""
         body = frame.body
         allowed, wild = 0, False
         slots: set[int] = set()
@@ -215,7 +215,7 @@ class Relations:
         return _Limit(allowed, evidence, why if is_open else None)
 
     def _by_slots(self, slots: Collection[int], frame: Callee) -> int:
-        """The members of the frame's body that jumps or calls by `slots` can end up in."""
+        """Return the members of the frame's body that jumps or calls by `slots` can end up in."""
         body = frame.body
         allowed = body.program.by_slots(body, slots, frame.vptr)
         if frame.vptr and not frame.is_entry:

@@ -7,7 +7,7 @@
         print(frame.verdict.value, frame.name or frame.candidates)
 
 A stack is a chain: each frame restricts the one that it called, and is restricted by it. For a chain one
-sweep in each direction gives, for every frame, exactly the members that it takes in at least one
+sweep in each direction finds, for every frame, exactly the members that it takes in at least one
 assignment of the whole stack in which every pair is allowed:
 
     outermost -> innermost    what some possible caller allows (`unwind.resolve.chain`)
@@ -17,9 +17,7 @@ so evidence flows both ways. Where the first sweep comes to a pair that allows n
 `contradicted`, the pair is cut, and both sides are resolved without it. The second sweep is left out where
 no step says anything about its caller, which is known from the first.
 
-Measured on one core of a busy machine, 10,517 distinct stacks of cppcheck, 21 frames each: 39,000 stacks/s that are
-new (a step takes some 25 us when it is made), 200,000 (4 million frames/s) once the steps are known, 2 million where
-whole stacks recur. `make bench` measures it.
+docs/design/performance.md has the measured rates; `make bench` measures them.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ class Resolver:
         self._address_count = 0
 
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
-        """An answer for each frame of a stack, innermost first.
+        """Return an answer for each frame of a stack, innermost first.
 
         `addresses` are the program counter and return addresses, raw or less one, None for a frame outside of the
         image; as linked, or run-time ones where the modules of a process are known. `vptrs` are (frame index, vtable
@@ -82,7 +80,7 @@ class Resolver:
         return answers
 
     def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
-        """The steps behind the answers for a stack, innermost first."""
+        """Return the steps behind the answers for a stack, innermost first."""
         return self._steps(addresses, vptrs, exact)
 
     def _steps(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> list[Step]:
@@ -94,7 +92,7 @@ class Resolver:
         return steps[::-1]
 
     def _mark(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> tuple[Sampled, ...]:
-        """The addresses, each with its vtable pointer if that counts, and with a mark if it is exact."""
+        """Return the addresses, each with its vtable pointer if that counts, and with a mark if it is exact."""
         frames: tuple[Sampled, ...] = addresses
         if exact:
             frames = tuple(
@@ -106,7 +104,7 @@ class Resolver:
         return self._trust.frames(frames, vptrs) if vptrs and self.use_vptrs else frames
 
     def _after_signals(self, frames: tuple[Sampled, ...]) -> tuple[Sampled, ...]:
-        """The frames, with a mark at each one outwards of a signal trampoline."""
+        """Return the frames, with a mark at each one outwards of a signal trampoline."""
         marked = list(frames)
         for idx, (inner, frame) in enumerate(zip(frames, frames[1:], strict=False), 1):
             if frame is not None and (inner.address if isinstance(inner, Marked) else inner) in self.places.trampolines:
@@ -127,7 +125,7 @@ class Resolver:
         return tuple([step.answer for step in steps])
 
     def _walk(self, addresses: tuple[Sampled, ...]) -> list[Step]:
-        """The steps of a stack, outermost first."""
+        """Return the steps of a stack, outermost first."""
         step = self._chains.root
         steps: list[Step] = []
         if not addresses:
@@ -152,7 +150,7 @@ class Resolver:
             steps.append(step)
 
     def _sweep_back(self, steps: list[Step]) -> Answers:
-        """The answers where some frame says something about its caller."""
+        """Return the answers where some frame says something about its caller."""
         chains = self._chains
         answers = []
         inner: Step | None = None
@@ -176,7 +174,7 @@ class Resolver:
 
 
 def left_over(steps: list[Step]) -> list[tuple[int, int]]:
-    """What is left of each frame's candidates, and of its caller's; innermost first."""
+    """Return what is left of each frame's candidates, and of its caller's; innermost first."""
     found = []
     left = steps[0].possible if steps else 0
     for idx, step in enumerate(steps):

@@ -76,7 +76,10 @@ class TailPaths:
         self._recorded: dict[Program, dict[int, list[tuple[int, int]]]] = {}
 
     def between(self, start: Body, members: int, end: Body, end_members: int) -> Walks | None:
-        """The walks of one jump or more from one of `members` of `start` to one of `end`; None if there may be none."""
+        """Return the walks of one jump or more from one of `members` of `start` to one of `end`.
+
+        None if some may be unknown.
+        """
         reached = self._reach(start, members)
         if reached is None:
             return None
@@ -106,7 +109,7 @@ class TailPaths:
         return Walks(start, end, reaching, tuple(steps), ways_out)
 
     def _reach(self, start: Body, members: int) -> dict[Body, int] | None:
-        """The members that control can come to; None: too many to follow."""
+        """Return the members that control can come to; None: too many to follow."""
         key = (start, members)
         if key in self._reached:
             return self._reached[key]
@@ -125,7 +128,10 @@ class TailPaths:
         return found
 
     def _through_slots(self, reached: Mapping[Body, int], end: Body) -> dict[Body, list[Exit]]:
-        """The jumps of bodies through slots of vtables that hold functions of `end`. They may lead elsewhere, too."""
+        """Return jumps of bodies through slots of vtables that hold functions of `end`.
+
+        They may also lead elsewhere.
+        """
         found: dict[Body, list[Exit]] = {}
         for body in reached:
             for jump, slot in body.program.slot_jumps(body) if body.program is end.program else ():
@@ -137,7 +143,7 @@ class TailPaths:
     def _reaching(
         self, reached: Mapping[Body, int], ends: Mapping[Body, int], slots: Mapping[Body, Iterable[Exit]]
     ) -> dict[Body, int]:
-        """Those of the `reached` that come to one of `ends`; `slots` are further exits."""
+        """Return the `reached` from which a walk comes to one of `ends`; `slots` are further exits."""
         sources: dict[Body, list[tuple[Body, Exit]]] = {}
         for body in reached:
             for way in (*self.exits(body).jumps, *slots.get(body, ())):
@@ -155,7 +161,7 @@ class TailPaths:
         return {body: members for body, members in reaching.items() if members}
 
     def exits(self, body: Body) -> Exits:
-        """The ways out of a function and its outlined parts."""
+        """Return the ways out of a function and its outlined parts."""
         exits = self._exits.get(body)
         if exits is None:
             exits = self._exits[body] = self._find_exits(body)
@@ -190,7 +196,7 @@ class TailPaths:
         return Exits(tuple(ways), frozenset(unknown), frozenset(bodies[1:]))
 
     def _records_of(self, program: Program) -> dict[int, list[tuple[int, int]]]:
-        """The recorded tail calls, caller and callee (or hub), by jump."""
+        """Return the recorded tail calls, caller and callee (or hub), by jump."""
         recorded = self._recorded.get(program)
         if recorded is None:
             recorded = self._recorded[program] = {}
@@ -199,7 +205,7 @@ class TailPaths:
         return recorded
 
     def _pairs(self, jump: int, body: Body, landed: Body, anyone: int, whole: Body) -> tuple[tuple[int, int], ...]:
-        """What the jump means in each member of `whole`; `anyone` is what it may mean where nothing is recorded."""
+        """Return the targets of the jump for each member of `whole`; `anyone` is used where no record exists."""
         if body is not whole:
             return ((whole.domain, anyone),)  # the members of an outlined part are not told apart
         pairs: dict[int, int] = {}
@@ -218,7 +224,7 @@ class TailPaths:
 
 
 def _is_part(whole: Body, part: Body) -> bool:
-    """Whether `part` is code of a function of `whole` that a compiler has moved elsewhere."""
+    """Return whether `part` is code of a function of `whole` that a compiler has moved elsewhere."""
     if part.is_fragment:
         return any(whole.mask_of(part.program.parts(node)) for node in part.nodes)
     names = {base_name(member.name) for member in whole.members}

@@ -32,7 +32,7 @@ _DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of 
 
 
 def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes], *, load_bias: int = 0) -> Vptrs:
-    """The vtable pointers of objects, for `Resolver.resolve`.
+    """Return the vtable pointers of objects, for `Resolver.resolve`.
 
     `this` holds the run-time address of the object for each frame index where it is known, as DWARF's location of
     `this` or, at a function's first instruction, the register of the first argument gives it. `read(address,
@@ -62,7 +62,7 @@ class Trust:
         self._moves = Moves(self._forms_address)
 
     def frames(self, frames: tuple[Sampled, ...], vptrs: Vptrs) -> tuple[Sampled, ...]:
-        """The frames, with the vtable pointer beside each that has one that counts."""
+        """Return the frames, with the vtable pointer beside each that has one that counts."""
         found = list(frames)
         places: list[Place | None] = []  # of the frames from the innermost to this one
         for frame_idx, vptr in sorted(vptrs):
@@ -91,7 +91,9 @@ class Trust:
         return self._place_of(mark.address, frame_idx == 0 or mark.is_exact)
 
     def _may_be_moved(self, inner: list[Body], body: Body, vptr: int) -> bool:
-        """Whether the function of a frame in `body`, or those of the frames further in, may have moved its pointer."""
+        """Return whether the function of a frame in `body`, or one of the frames further in, may have moved its
+        pointer.
+        """
         group = body.program.dispatch.group_range(vptr)
         return (
             self._forms_address(body, group)
@@ -114,7 +116,7 @@ class Trust:
 
 
 def destructors(body: Body) -> int:
-    """The members of a body that are destructors, going by their names."""
+    """Return the members of a body that are destructors, going by their names."""
     return sum(
         1 << idx
         for idx, member in enumerate(body.members)

@@ -49,7 +49,7 @@ class Pointers:
         return {function for function, by in ends if self._fits(function, by, own)}
 
     def _fits(self, function: int, by: By, own: Vtable) -> bool:
-        """Whether a function that was entered so has an object with the vtable `own`."""
+        """Return whether a function that was entered so has an object with the vtable `own`."""
         if by.vtable is None:
             return by in (POINTER, JUMP)
         is_same_object = by.vtable.group == own.group

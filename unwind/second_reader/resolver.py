@@ -63,7 +63,7 @@ class SecondResolver:
 
         @cache
         def outwards(idx: int, function: int) -> bool:
-            """Whether frame `idx` can be `function`, by all that is outwards of it."""
+            """Return whether frame `idx` can be `function`, by all that is outwards of it."""
             if idx + 1 == len(frames) or not self._knows_caller(frames, idx):
                 return True
             outer = frames[idx + 1]
@@ -76,7 +76,7 @@ class SecondResolver:
 
         @cache
         def inwards(idx: int, function: int) -> bool:
-            """Whether frame `idx` can be `function`, by all that is inwards of it."""
+            """Return whether frame `idx` can be `function`, by all that is inwards of it."""
             if not idx or idx - 1 in cuts or not frames[idx - 1].functions or not self._knows_caller(frames, idx - 1):
                 return True
             return any(
@@ -94,14 +94,14 @@ class SecondResolver:
         return tuple(answers)
 
     def _knows_caller(self, frames: Sequence[_Frame], idx: int) -> bool:
-        """Whether anything is known of what called a frame."""
+        """Return whether anything is known of what called a frame."""
         frame, outer = frames[idx], frames[idx + 1]
         if outer.callee is not None:
             return outer.place.return_address != 0
         return outer.is_outside and not frame.is_exact
 
     def _may_call(self, frames: Sequence[_Frame], idx: int, caller: int | None, function: int) -> bool:
-        """Whether frame `idx` can be `function` if its caller is `caller`; None: that is outside."""
+        """Return whether frame `idx` can be `function` if its caller is `caller`; None: that is outside."""
         callee = frames[idx].callee
         assert callee is not None
         if callee.body.settled:
@@ -131,7 +131,9 @@ class SecondResolver:
         return frames
 
     def _may_be_moved(self, inner: list[Body], body: Body, vptr: int) -> bool:
-        """Whether what has run since the frame in `body` was entered may have moved its object's vtable pointer."""
+        """Return whether code that ran since the frame in `body` was entered may have moved its object's vtable
+        pointer.
+        """
         vtables = body.program.vtables
         start = next(vtable.group for vtable in vtables if vtable.vaddr == vptr)
         group = range(start, max(vtable.vaddr for vtable in vtables if vtable.group == start) + 1)

@@ -45,7 +45,7 @@ class JsonWriter:
         self._frames: dict[FrameAnswer, str] = {}
 
     def line(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
-        """One object, with its newline; `facts` explain its frames."""
+        """Return one object, with its newline; `facts` explain its frames."""
         if facts is not None:
             left = iter(facts)
             frames = ",".join([self._frame(answer, left) for answer in answers])
@@ -66,7 +66,7 @@ class JsonWriter:
         return _encode(self._object(answer, facts))
 
     def _object(self, answer: FrameAnswer, facts: Iterator[list[str]] | None) -> dict[str, object]:
-        """A frame; takes from `facts` those of itself and of the frames that tail calls left out above it."""
+        """Return a frame; takes from `facts` those of itself and of the frames that tail calls left out above it."""
         *inlined, own = self._frames_of(answer) or (_NO_FRAME,)
         candidates = () if answer.verdict is Verdict.UNKNOWN else answer.candidates
         frame: dict[str, object] = {

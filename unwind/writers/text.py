@@ -45,7 +45,7 @@ class TextWriter:
         self._stack_count = 0
 
     def block(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
-        """The lines of one stack, with an empty one after them; `facts` explain its frames."""
+        """Return the lines of one stack, with an empty one after them; `facts` explain its frames."""
         self._stack_count += 1
         width = len(str(len(answers) - 1)) + 1
         known = self._frames.setdefault(width, {})
@@ -63,7 +63,7 @@ class TextWriter:
         return "".join(pieces)
 
     def _lines(self, answer: FrameAnswer, width: int, explained: Iterator[list[str]]) -> tuple[str, str]:
-        """The lines of an answer up to its number, and from there on; takes from `explained` what it is about."""
+        """Return the lines of an answer before and after its number; remove from `explained` what it is about."""
         indent = " " * (width + 2)
         *inlined, own = self._frame(answer)
         before = "".join([f"{indent}{text}\n" for text in inlined])

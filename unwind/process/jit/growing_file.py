@@ -20,7 +20,7 @@ class GrowingFile:
         self._seen: tuple[int, int] | None = None  # size and time of change
 
     def has_more(self, fd: int) -> bool:
-        """Whether the open file has changed since this was asked last."""
+        """Return whether the open file has changed since this was asked last."""
         status = os.fstat(fd)
         seen = status.st_size, status.st_mtime_ns
         if seen == self._seen:
@@ -29,7 +29,7 @@ class GrowingFile:
         return True
 
     def was_replaced(self, fd: int) -> bool:
-        """Whether what was used of the file is no longer there: if so, `offset` is 0 again."""
+        """Return whether what was used of the file is no longer there: if so, `offset` is 0 again."""
         if os.pread(fd, len(self._kept), self.offset - len(self._kept)) == self._kept:
             return False
         self.offset, self._kept = 0, b""

@@ -101,7 +101,7 @@ class JitDump:
         self._is_broken = False
 
     def find(self, address: int) -> JitCode | None:
-        """The function that lies at the address now."""
+        """Return the function that lies at the address now."""
         found = self._regions.find(address)
         if found is None:
             return None
@@ -142,7 +142,7 @@ class JitDump:
             raise problem
 
     def _read_on(self, fd: int) -> tuple[list[_Step], FormatError | None]:
-        """The steps that were added, and what ended the reading if it was not the end."""
+        """Return the steps that were added, and what ended the reading if it was not the end."""
         steps: list[_Step] = []
         offset, end = self._file.offset, os.fstat(fd).st_size
         problem = None
@@ -164,7 +164,7 @@ class JitDump:
         return steps, problem
 
     def _read_header(self, head: bytes) -> int:
-        """Its size; 0 if it is not all there."""
+        """Return its size; 0 if it is not all there."""
         forms = _FORMS.get(head[:4])
         if forms is None:
             raise FormatError(
@@ -181,7 +181,7 @@ class JitDump:
         return int(size_bytes)
 
     def _read_record(self, fd: int, offset: int, end: int, head: bytes, steps: list[_Step]) -> int:
-        """The size of a record, which was read; 0 if it is not all there."""
+        """Return the size of a record, which was read; 0 if it is not all there."""
         assert self._forms is not None
         kind, size_bytes, time = self._forms.record.unpack_from(head)
         if size_bytes < _RECORD_BYTES:
@@ -243,7 +243,7 @@ class JitDump:
             self._lines_ahead[start] = _Lines(array("Q", offsets), array("I", lines), array("I", columns), list(paths))
 
     def _rows(self, record: bytes, start: int, count: int) -> list[tuple[int, int, int, str]]:
-        """The lines by offset, ascending; `ValueError` if they are none."""
+        """Return the lines by offset, ascending; `ValueError` if they are none."""
         assert self._forms is not None
         at = _RECORD_BYTES + self._forms.lines.size
         rows: list[tuple[int, int, int, str]] = []

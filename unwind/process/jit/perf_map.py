@@ -34,7 +34,7 @@ class PerfMap:
         self._in_long_line = False
 
     def find(self, address: int) -> JitCode | None:
-        """The function made last that covers the address."""
+        """Return the function made last that covers the address."""
         return self._regions.find(address)
 
     def read(self, fd: int) -> None:

@@ -37,7 +37,7 @@ class Regions(Generic[T]):
             self.layers.append(([start for start, _, _ in flat], flat))
 
     def find(self, address: int) -> T | None:
-        """What was added last of all that cover the address."""
+        """Return what was added last of all that cover the address."""
         for starts, flat in reversed(self.layers):
             idx = bisect_right(starts, address) - 1
             if idx >= 0:
@@ -48,7 +48,7 @@ class Regions(Generic[T]):
 
 
 def _flat(regions: Sequence[tuple[int, int, T]]) -> list[tuple[int, int, T]]:
-    """The same without overlaps, ascending: what an earlier one has left over of it is there in pieces."""
+    """Return the same without overlaps, ascending: what an earlier one has left over of it is there in pieces."""
     order = sorted((idx for idx, (start, end, _) in enumerate(regions) if start < end), key=lambda idx: regions[idx][0])
     if all(regions[idx][1] <= regions[following][0] for idx, following in pairwise(order)):
         return [regions[idx] for idx in order]

@@ -77,7 +77,7 @@ class JitFiles:
                     self._warn(f"{error}: nothing more is read of it")
 
     def find(self, address: int) -> JitCode | None:
-        """The function that lies at an address, as far as the files were read."""
+        """Return the function that lies at an address, as far as the files were read."""
         for file in self._files():
             code = file.code.find(address)
             if code is not None:
@@ -85,7 +85,7 @@ class JitFiles:
         return None
 
     def _files(self) -> list[_File]:
-        """The jitdumps first, which say more."""
+        """Return the jitdumps first, which say more."""
         return [*(self._mapped.values() or (self._dump,)), *self._perf_maps]
 
     def _look_for(self, file: _File) -> None:

@@ -99,15 +99,15 @@ class LiveProcess:
         self.close()
 
     def debug_roots(self) -> tuple[str, ...]:
-        """Where the process has debug information, if that is not where we have it."""
+        """Return where the process has debug information, if that is not where we have it."""
         return self.target.debug_roots()
 
     def where(self, address: int) -> Place:
-        """What the address means now."""
+        """Return what the address means now."""
         return self.where_many((address,))[0]
 
     def where_many(self, addresses: Iterable[int]) -> list[Place]:
-        """What each of them means now: asked once for all in one mapping."""
+        """Return what each of them means now: asked once for all in one mapping."""
         places = []
         asked: dict[int, tuple[int, int]] = {}  # by start of the mapping: from where to where it is what it was
         has_read_jit = False
@@ -143,12 +143,12 @@ class LiveProcess:
             self._jit.read()
 
     def jit_at(self, address: int) -> JitCode | None:
-        """The function made at run time that its files have at the address, whatever is mapped there."""
+        """Return the function made at run time that its files have at the address, whatever is mapped there."""
         self._jit.read()
         return self._jit.find(address)
 
     def modules(self) -> list[LiveModule]:
-        """All that is loaded, as of the last look at the mappings, by address."""
+        """Return all that is loaded, as of the last look at the mappings, by address."""
         found = {self._module(mapping) for mapping in self.mappings}
         return sorted((module for module in found if module is not None), key=lambda module: module.start)
 
@@ -179,7 +179,7 @@ class LiveProcess:
         return self.mappings[idx] if idx >= 0 and address < self.mappings[idx].end else None
 
     def _module(self, mapping: Mapping) -> LiveModule | None:
-        """The module whose code a mapping is."""
+        """Return the module whose code a mapping is."""
         try:
             return self._module_at[mapping.start]
         except KeyError:
@@ -193,7 +193,7 @@ class LiveProcess:
         return self._copied_over(mapping) if mapping.inode == 0 else None
 
     def _module_by(self, mapping: Mapping) -> LiveModule | None:
-        """The module that a mapping of its file shows, be that code or not."""
+        """Return the module that a mapping of its file shows, be that code or not."""
         image = self._image(mapping)
         bias = bias_of(mapping, image.segments, self._of_file[mapping.file_id]) if image is not None else None
         code = [s for s in image.segments if s.type == PT_LOAD and s.flags & PF_X] if image is not None else []
@@ -203,7 +203,7 @@ class LiveProcess:
         return LiveModule(mapping.path_once, image, bias, start, end)
 
     def _copied_over(self, mapping: Mapping) -> LiveModule | None:
-        """The module whose code lies in this anonymous memory: it is beside, and so are the same bytes."""
+        """Return the module whose code lies in this anonymous memory: it is beside, and so are the same bytes."""
         idx = bisect_right(self._starts, mapping.start) - 1
         for step in (-1, 1):
             at = idx + step

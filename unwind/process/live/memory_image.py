@@ -39,7 +39,7 @@ _NAMES = b"\0.text\0.data\0.dynsym\0.dynstr\0.shstrtab\0"
 
 
 def read_image(read: Read, start: int, first_bytes: int, limit_bytes: int, name: str) -> bytes:
-    """A file like that which was mapped at `start`, its beginning there in one piece of `first_bytes`.
+    """Return a file like that which was mapped at `start`, its beginning there in one piece of `first_bytes`.
 
     At most `limit_bytes` are read, which is how much is mapped of it. Raises `FormatError` where no image is.
     """
@@ -62,7 +62,7 @@ def read_image(read: Read, start: int, first_bytes: int, limit_bytes: int, name:
 def _loaded(
     read: Read, start: int, first_bytes: int, limit_bytes: int, segments: list[Segment]
 ) -> tuple[bytearray, int]:
-    """The bytes of the file as far as they are loaded, and what was added to the addresses."""
+    """Return the bytes of the file as far as they are loaded, and what was added to the addresses."""
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     first = min(loads, key=lambda segment: segment.offset)
     bias = start - (first.vaddr - first.offset)
@@ -115,11 +115,11 @@ def _add_sections(content: bytearray, segments: list[Segment], bias: int) -> Non
 
 
 def _dynamic_symbols(content: bytearray, segments: list[Segment], bias: int) -> tuple[bytearray, int, int]:
-    """`.dynsym`, and where `.dynstr` is in the file and how long."""
+    """Return `.dynsym`, where `.dynstr` is in the file, and its size in bytes."""
     loads = [segment for segment in segments if segment.type == PT_LOAD]
 
     def offset_of(address: int) -> int:
-        """Where it is in the file; the loader has relocated addresses of most images, not of the vdso."""
+        """Return where it is in the file; the loader has relocated addresses of most images, not of the vdso."""
         for vaddr in (address - bias, address):
             for segment in loads:
                 if segment.vaddr <= vaddr < segment.vaddr + segment.filesz:
@@ -144,7 +144,7 @@ def _dynamic_symbols(content: bytearray, segments: list[Segment], bias: int) -> 
 
 
 def _hashed_symbols(content: bytearray, at: int) -> int:
-    """How many symbols there are, by the GNU hash table: its chains end with the last one."""
+    """Return how many symbols there are, by the GNU hash table: its chains end with the last one."""
     bucket_count, first_hashed, bloom_words, _ = unpack_from("<4I", content, at)
     buckets_at = at + 16 + bloom_words * 8
     chains_at = buckets_at + bucket_count * 4

@@ -29,7 +29,7 @@ _OWN_FILES = "/proc/self/fd/"
 
 
 def open_module(target: Target, mapping: Mapping, of_file: Sequence[Mapping]) -> Image | None:
-    """The image that was mapped there; `of_file` are all mappings of the same file.
+    """Return the image that was mapped there; `of_file` are all mappings of the same file.
 
     None for a file that is no ELF image. Raises `IcfError` for an image that cannot be read.
     """
@@ -45,12 +45,12 @@ def open_module(target: Target, mapping: Mapping, of_file: Sequence[Mapping]) ->
 
 
 def is_read_back(image: Image) -> bool:
-    """Whether an image was made of memory, so that its file is new each time."""
+    """Return whether an image was made of memory, so that its file is new each time."""
     return image.path.startswith(_OWN_FILES) and os.readlink(image.path).startswith("/memfd:")
 
 
 def open_mapped(target: Target, mapping: Mapping) -> int:
-    """A descriptor of the file that is mapped there; -1 if it is not to be had."""
+    """Return a descriptor of the file that is mapped there; -1 if it is not to be had."""
     itself = f"map_files/{mapping.start:x}-{mapping.end:x}"
     for name in (itself, "exe", f"root{mapping.path_once}"):
         try:
@@ -76,7 +76,7 @@ def _is_mapped(fd: int, target: Target, mapping: Mapping) -> bool:
 
 
 def _read_back(target: Target, mapping: Mapping, of_file: Sequence[Mapping]) -> int:
-    """A file in memory, made of what is mapped."""
+    """Return a file in memory, made of what is mapped."""
     begins = [each for each in of_file if each.offset == 0 and each.start <= mapping.start]
     if not begins:
         raise IcfError(f"{mapping.path}: cannot be opened, and its beginning is not in memory")
@@ -90,7 +90,7 @@ def _read_back(target: Target, mapping: Mapping, of_file: Sequence[Mapping]) -> 
 
 
 def _open_image(fd: int, path: str) -> Image:
-    """The image, by its path if that leads to it, else by a path of our own that does as long as it is open."""
+    """Return the image, by its path if that leads to it, else by a path of our own that does as long as it is open."""
     try:
         status, named = os.fstat(fd), os.stat(path)
         is_there = (status.st_dev, status.st_ino) == (named.st_dev, named.st_ino)

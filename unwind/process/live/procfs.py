@@ -48,15 +48,15 @@ class Target:
         self._folder = self._memory = self._queried = -1
 
     def open(self, name: str, flags: int = 0) -> int:
-        """A descriptor of a file in its folder, or beyond it (`root/...`); raises `OSError`."""
+        """Return a descriptor of a file in its folder, or beyond it (`root/...`); raises `OSError`."""
         return os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | flags, dir_fd=self._folder)
 
     def status(self, name: str) -> os.stat_result:
-        """What `stat` says of such a file; raises `OSError`."""
+        """Return what `stat` says of such a file; raises `OSError`."""
         return os.stat(name, dir_fd=self._folder)
 
     def text(self, name: str) -> bytes:
-        """A file of its folder; `IcfError` if the process has ended or is somebody else's."""
+        """Return a file of its folder; `IcfError` if the process has ended or is somebody else's."""
         try:
             fd = self.open(name)
             try:
@@ -71,9 +71,9 @@ class Target:
             raise IcfError(f"process {self.pid}: has ended") from error
 
     def unchanged(self, address: int, mapping: Mapping | None, text: bytes) -> tuple[int, int] | None:
-        """From where to where, around the address, all still means that part of that file, or of none; None if not.
+        """Return the range around the address that the same part of that file still backs, or no file.
 
-        Where the kernel does not tell, all does if the list of mappings still is what it was, `text`.
+        None if that changed.
         """
         if self.can_query:
             try:
@@ -88,7 +88,7 @@ class Target:
         return _EVERYWHERE if self.text("maps") == text else None
 
     def _query(self, address: int) -> tuple[int, int, int, int, int]:
-        """What is mapped there: start, end, file offset less address, inode and device; zeros if nothing is."""
+        """Return what is mapped there: start, end, file offset less address, inode and device; zeros if nothing is."""
         asked = bytearray(_QUERY.pack(_QUERY.size, 0, address, *_NO_ANSWER))
         while True:
             is_new = self._queried < 0
@@ -108,7 +108,7 @@ class Target:
         return start, end, inode and offset - start, inode, os.makedev(major, minor)
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """The memory from `address` on, as far as it can be read; empty if it cannot."""
+        """Return the memory from `address` on, as far as it can be read; empty if it cannot."""
         try:
             if self._memory < 0:
                 self._memory = self.open("mem")
@@ -117,24 +117,24 @@ class Target:
             return b""
 
     def own_pid(self) -> int:
-        """Its number as it sees it itself, in a container another one."""
+        """Return its number as it sees it itself, in a container another one."""
         for line in self.text("status").splitlines():
             if line.startswith(b"NSpid:"):
                 return int(line.split()[-1])
         return self.pid
 
     def started_s(self) -> float:
-        """When it was started, in seconds since 1970."""
+        """Return when the process was started, in seconds since 1970."""
         ticks = int(self.text("stat").rpartition(b")")[2].split()[_START_TIME])
         booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
         return booted_s + ticks / os.sysconf("SC_CLK_TCK")
 
     def user(self) -> int:
-        """The user that it belongs to."""
+        """Return the user that it belongs to."""
         return os.fstat(self._folder).st_uid
 
     def debug_roots(self) -> tuple[str, ...]:
-        """Where debug information is kept in its container, if it is in one."""
+        """Return where debug information is kept in its container, if it is in one."""
         try:
             if self.status("ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino:
                 return ()

@@ -205,11 +205,7 @@ def encode(
 
 
 def _paint(range_low, range_high, range_node, first, last, start, end, segments, heap):
-    """Which node has each address: segments of start and node + 1, ascending; the number of them.
-
-    Of the ranges over an address the one with the highest node wins. `heap[1]` is a heap of the ranges that have begun,
-    the highest node on top; one that has ended leaves it when it comes to the top.
-    """
+    """Store which node has each address (segments of start and node + 1, ascending); return their number."""
     count = 0
     size = 0
     now = start

@@ -39,7 +39,7 @@ class Bodies(NamedTuple):
 
 
 def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
-    """All bodies; `ranges` are those of the functions in the debug information."""
+    """Return all bodies; `ranges` are those of the functions in the debug information."""
     classes = _classes(image)
     functions = SymbolFunctions(image, folds_known=classes is not None)
     classes = classes or []
@@ -76,7 +76,7 @@ def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
 
 
 def _classes(image: Image) -> list[FoldClass] | None:
-    """The fold classes of the tables; None without tables."""
+    """Return the fold classes of the tables; None without tables."""
     if not has_tables(image):
         return None
     file = file_with_tables(image)
@@ -85,7 +85,7 @@ def _classes(image: Image) -> list[FoldClass] | None:
 
 
 def _uncovered(image: Image, ranges: Ranges, starts: U64, ends: U64) -> I64:
-    """The ranges of functions, one for each start, that begin in code and in no body."""
+    """Return the ranges of functions, one for each start, that begin in code and in no body."""
     order = np.argsort(starts, kind="stable")
     starts, reach = starts[order], np.maximum.accumulate(ends[order]) if len(ends) else ends
     _, rows = np.unique(ranges.low, return_index=True)
@@ -101,7 +101,7 @@ def _uncovered(image: Image, ranges: Ranges, starts: U64, ends: U64) -> I64:
 
 
 def bodies_at(bodies: Bodies, vaddrs: list[int]) -> tuple[Bodies, list[int]]:
-    """The bodies that hold one of some ascending addresses, and the addresses that are in none."""
+    """Return the bodies that hold one of some ascending addresses, and the addresses that are in none."""
     asked = np.array(vaddrs, np.uint64)
     is_wanted = np.searchsorted(asked, bodies.start) < np.searchsorted(asked, bodies.end)
     rows = np.flatnonzero(is_wanted)

@@ -31,7 +31,7 @@ from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED, put_ule
 
 
 def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[str, bytes]:
-    """The sections that `SymCache` reads; with `wanted` those of the bodies that hold these addresses.
+    """Return the sections that `SymCache` reads; with `wanted` those of the bodies that hold these addresses.
 
     Of debug information that cannot be read nothing is in them: `FormatError` is for a broken image.
     """
@@ -68,7 +68,7 @@ class _Entry(NamedTuple):
 
 
 def _entries(bodies: Bodies) -> list[_Entry]:
-    """The bodies cut where others lie in them; the innermost has an address."""
+    """Return the bodies cut where others lie in them; the innermost has an address."""
     starts, ends = bodies.start.tolist(), bodies.end.tolist()
     entries: list[_Entry] = []
     around: list[int] = []  # bodies that go on behind the one at hand

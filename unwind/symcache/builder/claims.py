@@ -53,7 +53,7 @@ class _Functions:
         self._debug, self._unit = debug, scan.functions.unit
 
     def claims_at(self, starts: U64) -> tuple[I64, I64]:
-        """Pairs (row of `starts`, function): all functions described at each address, else the one around it."""
+        """Return pairs (row of `starts`, function): all functions described at each address, else the one around it."""
         if not len(self.low):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         first = np.searchsorted(self.low, starts, side="left")
@@ -67,7 +67,7 @@ class _Functions:
         return rows, self.owner[at]
 
     def names(self, functions: I64) -> U64:
-        """References of the linkage names, where there are such: in C the name is it."""
+        """Return references of the linkage names, where there are such: in C the name is it."""
         distinct, back = np.unique(functions, return_inverse=True)
         identity = resolve(self._debug, self.die[distinct])
         language = self._debug.units[self._unit[distinct], LANGUAGE]
@@ -76,7 +76,7 @@ class _Functions:
         return np.where(identity.linkage_name != 0, identity.linkage_name, name)[back.reshape(-1)]
 
     def of_dies(self, dies: U64) -> I64:
-        """The functions that the DIEs at these offsets describe, -1 for none."""
+        """Return the functions that the DIEs at these offsets describe, -1 for none."""
         if not len(self.die):
             return np.full(len(dies), -1, np.int64)
         order = np.argsort(self.die, kind="stable")
@@ -84,14 +84,14 @@ class _Functions:
         return np.where((dies != 0) & (self.die[at] == dies), at, -1)
 
     def lost_by_name(self, names: list[str]) -> I64:
-        """For each linkage name the first function that has no address, but has the name; -1 for none."""
+        """Return, for each linkage name, the first function of that name without an address; -1 for none."""
         rows = np.unique(self.owner[(self.low <= 1) | (self.low >= _HIGHEST)])
         hashes = self._debug.string_hashes(self.names(rows))
         by_hash = dict(zip(hashes[::-1].tolist(), rows[::-1].tolist(), strict=True))
         return np.array([by_hash.get(value, -1) for value in hash_names(names).tolist()], np.int64)
 
     def split_externals(self) -> dict[str, int]:
-        """The functions with external linkage that other files describe (.dwo), by linkage name."""
+        """Return the functions with external linkage that other files describe (.dwo), by linkage name."""
         rows = np.flatnonzero(self.die >= np.uint64(len(self._debug.info)))
         identity = resolve(self._debug, self.die[rows])
         references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
@@ -115,7 +115,7 @@ class _Functions:
 
 
 def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, bodies: Bodies, names: Names) -> Claims:
-    """The members of all bodies."""
+    """Return the members of all bodies."""
     folds = [(row, bodies.folds[row]) for row in sorted(bodies.folds)]
     body: list[int] = []
     flags: list[int] = []
@@ -236,7 +236,7 @@ class _Described:
         self._nameless: list[int] = []  # without a linkage name
 
     def add(self, owner: int, name: str, die: int) -> None:
-        """One more, with its linkage name or ""; in the order of owners."""
+        """Add one claim, with its linkage name or ""; claims come in the order of owners."""
         self._by_die.setdefault(die, owner)
         if name:
             self._by_name.setdefault(name, []).append(owner)
@@ -245,12 +245,12 @@ class _Described:
             self._nameless.append(owner)
 
     def only(self) -> int:
-        """The one function that is described, or the first of those that have one linkage name; else -1."""
+        """Return the one function that is described, or the first of those that have one linkage name; else -1."""
         described = [*self._by_name.values(), *([owner] for owner in self._nameless)]
         return described[0][0] if len(described) == 1 else -1
 
     def choose(self, member: Member, *, is_alone: bool) -> int:
-        """That of a member, -1 where none or not exactly one is it."""
+        """Return the function that describes a member, -1 where none or more than one does."""
         if member.die and not member.flags & MemberFlag.SYNTHETIC:
             if member.die in self._by_die or member.flags & MemberFlag.LOCAL:  # another file may have its like here
                 return self._by_die.get(member.die, -1)

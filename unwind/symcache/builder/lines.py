@@ -53,7 +53,7 @@ class Lines:
         self.paths, self.file_maps = self._number_files()
 
     def _number_files(self) -> tuple[list[str], list[U32]]:
-        """All paths, the most used first, and for each table what its file numbers become."""
+        """Return all paths, the most used first, and for each table what its file numbers become."""
         numbers: dict[str, int] = {"": 0}
         uses = [0]
         maps = []
@@ -75,7 +75,7 @@ class Lines:
         return [paths[number] for number in order], [final[mapped] for mapped in maps]
 
     def choose(self, chooser: Chooser, scan: InlineScan, bodies: Bodies, claims: Claims) -> Choices:
-        """The rows of each claim."""
+        """Return the rows of each claim."""
         count = len(claims.body)
         table, first_row, last_row = (np.full(count, fill, np.int64) for fill in (-1, 0, 0))
         choices = Choices(table, first_row, last_row)
@@ -105,7 +105,7 @@ class Lines:
         return choices
 
     def _choose_anywhere(self, rows: I64, start: U64, choices: Choices) -> None:
-        """Tables that cover the starts of bodies which no debug information describes."""
+        """Add tables that cover the starts of bodies which no debug information describes."""
         live = [
             (program.sequences.start[i], program.sequences.end[i], np.full(len(i), table))
             for table, program in enumerate(self.tables)

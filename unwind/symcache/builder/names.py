@@ -32,7 +32,7 @@ class Names:
         return self.number(name.encode("utf-8", "surrogateescape"))
 
     def of_symbols(self, rows: I64) -> U32:
-        """Of the symbols in these rows, without versions (`fopen@@GLIBC_2.2.5`)."""
+        """Return the names of the symbols in these rows, without versions (`fopen@@GLIBC_2.2.5`)."""
         strtab = bytes(self._symbols.strtab)
         number = self.number
         offsets = self._symbols.name_offset[rows].tolist()
@@ -45,14 +45,14 @@ class Names:
         return np.array(list(map(number, names)), np.uint32)
 
     def of_references(self, references: U64) -> U32:
-        """Of strings in the debug information, given as the kernels do."""
+        """Return names of strings in the debug information, given by references as kernels make them."""
         distinct, back = np.unique(references, return_inverse=True)
         assert self._debug is not None
         numbers = [self.number(self._debug.string(reference)) for reference in distinct.tolist()]
         return np.array(numbers, np.uint32)[back.reshape(-1)]
 
     def finish(self, uses: I64) -> tuple[U32, list[bytes]]:
-        """The final number of each provisional one, and the names by it; `uses` says how often each is."""
+        """Return the final number of each provisional one, and the names by it; `uses` says how often each is."""
         names = list(self._numbers)
         order = np.concatenate([np.zeros(1, np.int64), 1 + np.argsort(-uses[1:], kind="stable")])
         final = np.empty(len(names), np.uint32)

@@ -38,7 +38,7 @@ class Encoded(NamedTuple):
 def encode_payloads(
     image: Image, debug: DebugInfo | None, scan: InlineScan | None, bodies: Bodies, claims: Claims, names: Names
 ) -> Encoded:
-    """Number names and files, and encode what is known of each claim."""
+    """Return the numbers of names and files, and each claim encoded."""
     payloads = [b""] * len(claims.body)
     if debug is None or scan is None:
         final, texts = names.finish(np.bincount(claims.name, minlength=names.count))
@@ -74,7 +74,7 @@ def encode_payloads(
 
 
 def _affordable(scan: InlineScan, function: I64) -> I64:
-    """The functions of claims, without those that would have the nodes written many times over.
+    """Return the functions of claims, without those that would have the nodes written many times over.
 
     Two claims of one function are a hot and a cold part, or labels in it. Thousands are an attack.
     """
@@ -104,7 +104,7 @@ class _Job(NamedTuple):
         return [part[at : at + _JOB_ROWS] for part in parts for at in range(0, len(part), _JOB_ROWS)]
 
     def run(self, rows: I64) -> tuple[list[bytes], int]:
-        """The payloads of claims of one table, and how many bytes of them are columns."""
+        """Return the payloads of claims of one table, and how many bytes of them are columns."""
         trees, nodes = self.trees, self.trees.nodes
         body = self.claims.body[rows]
         pieces = np.zeros((len(rows), 8), np.uint64)
@@ -139,7 +139,7 @@ class _Job(NamedTuple):
 
 
 def _row_counts(pieces: U64, address: U64) -> U64:
-    """How many line rows the kernel may read for each piece: a sequence may cover many of them."""
+    """Return how many line rows the kernel may read for each piece: a sequence may cover many of them."""
     counts = pieces[:, 7] - pieces[:, 6]
     order = np.argsort(pieces[:, 6], kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(pieces[order, 6])) + 1):

@@ -45,7 +45,7 @@ class Described(NamedTuple):
 def place_calls(
     lost: Described, known: Described, starts: list[int], size_bytes: int, next_function: Callable[[Place], int]
 ) -> list[int] | None:
-    """Where each inlined call of `lost` begins, in bytes from the start of the body.
+    """Return where each inlined call of `lost` begins, in bytes from the start of the body.
 
     `starts` are those of the calls of `known`. `next_function` gives the line where the function that is declared at
     a place has ended for certain.
@@ -73,7 +73,7 @@ def place_calls(
 
 
 def _subtrees(function: Described, numbers: dict[object, int]) -> list[tuple[int, int]]:
-    """For each call a number, the same for what looks the same, and the call behind its subtree."""
+    """Return, for each call, a number that equal-looking calls share, and the call after its subtree."""
     calls = function.calls
     inner: list[list[int]] = [[] for _ in calls]
     found = [(0, 0)] * len(calls)
@@ -92,7 +92,7 @@ def _subtrees(function: Described, numbers: dict[object, int]) -> list[tuple[int
 
 
 def _relative(place: Place, declared: Place) -> object:
-    """A place as the text of the function around it has it."""
+    """Return a place as the text of the function around it has it."""
     file, line = place
     return line - declared[1] if line and file == declared[0] else place + ("elsewhere",)
 
@@ -137,7 +137,7 @@ def _agree(
     size_bytes: int,
     next_function: Callable[[Place], int],
 ) -> bool:
-    """Whether the rows say of each instruction what the calls that were placed let them say."""
+    """Return whether the rows say of each instruction what the calls that were placed let them say."""
     own, theirs = _innermost(lost.calls, placed, size_bytes), _innermost(known.calls, starts, size_bytes)
     said, their_said = _said(lost.rows, size_bytes), _said(known.rows, size_bytes)
     for here in set(zip(own, theirs, said, their_said, strict=True)):
@@ -160,7 +160,7 @@ def _agree(
 
 
 def _innermost(calls: list[Call], starts: list[int], size_bytes: int) -> list[int]:
-    """The innermost call at each byte of the body, -1 for none."""
+    """Return the innermost call at each byte of the body, -1 for none."""
     innermost = [-1] * size_bytes
     for i, (call, start) in enumerate(zip(calls, starts, strict=True)):
         for low, high in call.spans:
@@ -170,7 +170,7 @@ def _innermost(calls: list[Call], starts: list[int], size_bytes: int) -> list[in
 
 
 def _said(rows: list[tuple[int, Place, int]], size_bytes: int) -> list[tuple[Place, int] | None]:
-    """What the rows say of each byte of the body."""
+    """Return what the rows say of each byte of the body."""
     said: list[tuple[Place, int] | None] = [None] * size_bytes
     for i, (offset, place, column) in enumerate(rows):
         end = rows[i + 1][0] if i + 1 < len(rows) else size_bytes

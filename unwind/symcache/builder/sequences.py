@@ -30,7 +30,7 @@ from icf.dwarf.units import DebugInfo
 
 
 def stated(program: LineProgram, scan: InlineScan, function: I64, start: U64) -> I64:
-    """The sequences that functions name themselves, by DW_AT_LLVM_stmt_sequence, if they cover their code; else -1."""
+    """Return the sequence that each function names by DW_AT_LLVM_stmt_sequence, if it covers the code; else -1."""
     sequence_at = np.zeros(len(function), np.uint64)
     sequence_at[function >= 0] = scan.functions.sequence_at[function[function >= 0]]
     if not sequence_at.any() or not len(program.sequences):
@@ -43,9 +43,9 @@ def stated(program: LineProgram, scan: InlineScan, function: I64, start: U64) ->
 
 
 def covering(program: LineProgram, start: U64, end: U64) -> I64:
-    """For each stretch of code the sequence that covers its start, or else the first that begins in it; -1 for none.
+    """Return, for each stretch of code, the sequence that covers its start, or the first that begins in it.
 
-    gold lets a few sequences begin a byte late.
+    -1 for none.
     """
     sequences = program.sequences
     live = np.flatnonzero(~sequences.dead)
@@ -68,7 +68,7 @@ class Chooser:
         self._chosen: dict[tuple[int, int, str, int, bool], int] = {}
 
     def choose(self, program: LineProgram, function: I64, start: U64) -> I64:
-        """The sequences of functions, rows of the scan, whose bodies start there; -1 where it is not certain."""
+        """Return the sequences of functions, rows of the scan, whose bodies start there; -1 where it is not certain."""
         found = np.full(len(function), -1, np.int64)
         unit = self._functions.unit[function]
         for unit_idx in np.unique(unit).tolist():
@@ -77,7 +77,7 @@ class Chooser:
         return found
 
     def function_lines(self, program: LineProgram, function: int) -> dict[str, list[int]]:
-        """The lines of each file where the unit of a function declares functions, ascending."""
+        """Return the lines of each file where the unit of a function declares functions, ascending."""
         return self._declared(program, int(self._functions.unit[function])).lines
 
     def _choose_of_unit(self, program: LineProgram, unit: int, function: I64, start: U64) -> I64:
@@ -102,7 +102,7 @@ class Chooser:
         return found
 
     def _by_lines(self, program: LineProgram, function: int, vaddr: int, is_here: bool) -> int:
-        """That with the function's own lines; `is_here`: the unit's copy of the function is the one at the body."""
+        """Return the sequence with the function's own lines; `is_here`: the body is the unit's copy of the function."""
         declared = self._declared(program, int(self._functions.unit[function]))
         file_idx, line = declared.place(int(self._functions.die[function]))
         path = program.file(file_idx)

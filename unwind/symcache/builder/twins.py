@@ -60,7 +60,7 @@ def find_twins(
     chooser: Chooser,
     choices: Choices,
 ) -> Found:
-    """The inlined calls of each claim: of its own function, or if that is lost of its twin, or placed."""
+    """Return the inlined calls of each claim: of its own function, or if that is lost of its twin, or placed."""
     tree = claims.function.copy()
     lost = np.flatnonzero(claims.lost >= 0)
     own = claims.lost[lost]
@@ -105,7 +105,7 @@ class _Placer(NamedTuple):
     rows: I64  # claims, in the order of `columns`
 
     def place(self, lost: int, known: list[int]) -> Placed | None:
-        """Where the calls of a lost claim lie by known ones of its body, None if that is not certain."""
+        """Return where the calls of a lost claim lie by known ones of its body, None if that is not certain."""
         row = int(self.rows[lost])
         body = int(self.claims.body[row])
         start = int(self.bodies.start[body])
@@ -136,7 +136,7 @@ class _Placer(NamedTuple):
 
 
 def _rows(lines: Lines, choices: Choices, row: int, start: int) -> list[tuple[int, Place, int]]:
-    """The line rows of a claim, one for each offset in the body; the last of several holds."""
+    """Return the line rows of a claim, one for each offset in the body; the last of several holds."""
     table, first, last = int(choices.table[row]), int(choices.first_row[row]), int(choices.last_row[row]) - 1
     program, paths = lines.tables[table], lines.file_maps[table]
     assert program is not None
@@ -175,7 +175,7 @@ class _Columns:
         self._ranges, self._first_range, self._last_range = ranges, first_range, last_range
 
     def call_count(self, i: int) -> int:
-        """How many calls the function of row `i` has."""
+        """Return how many calls the function of row `i` has."""
         at = int(self._back[i])
         return int(self._edges[at + 1] - self._edges[at])
 
@@ -185,13 +185,13 @@ class _Columns:
         return file, line
 
     def described(self, i: int, rows: list[tuple[int, Place, int]]) -> Described:
-        """The function of row `i`, with its line rows."""
+        """Return the function of row `i`, with its line rows."""
         at = int(self._back[i])
         calls = [self._call(j) for j in range(self._edges[at], self._edges[at + 1])]
         return Described(self.declared(i), calls, rows)
 
     def lows(self, i: int) -> list[int]:
-        """Where the calls of row `i` begin; the first of those without code anywhere."""
+        """Return where the calls of row `i` begin; the first of those without code anywhere."""
         at = int(self._back[i])
         calls = slice(self._edges[at], self._edges[at + 1])
         first, last = self._first_range[calls].tolist(), self._last_range[calls].tolist()
@@ -208,13 +208,13 @@ class _Columns:
 
 
 def _declared(debug: DebugInfo, lines: Lines, dies: U64) -> U64:
-    """The files and the lines where functions are declared: two rows."""
+    """Return the files and the lines where functions are declared: two rows."""
     identity = resolve(debug, dies)
     return np.stack([_paths(lines, debug.unit_of(identity.declared), identity.decl_file), identity.decl_line])
 
 
 def _row_digests(lines: Lines, choices: Choices, rows: I64) -> U64:
-    """What the line rows of each claim say of its instructions."""
+    """Return what the line rows of each claim say of its instructions."""
     digests = np.zeros(len(rows), np.uint64)
     for table in np.unique(choices.table[rows]).tolist():
         program, here, paths = lines.tables[table], np.flatnonzero(choices.table[rows] == table), lines.file_maps[table]
@@ -229,7 +229,7 @@ def _row_digests(lines: Lines, choices: Choices, rows: I64) -> U64:
 
 
 def _paths(lines: Lines, unit: I64, file_idx: NDArray[np.unsignedinteger]) -> U64:
-    """The numbers of paths of file numbers in the line tables of units; 0 if unknown."""
+    """Return the numbers of paths of file numbers in the line tables of units; 0 if unknown."""
     paths = np.zeros(len(unit), np.uint64)
     table = np.where(unit >= 0, lines.table_of_unit[unit], -1)
     for each in np.unique(table[table >= 0]).tolist():
@@ -241,14 +241,14 @@ def _paths(lines: Lines, unit: I64, file_idx: NDArray[np.unsignedinteger]) -> U6
 
 
 def _expand(first: I64, last: I64) -> tuple[I64, I64]:
-    """All numbers of some half-open ranges, and the range that each is of."""
+    """Return all numbers of some half-open ranges, and the range that each is of."""
     counts = last - first
     owner = np.repeat(np.arange(len(first)), counts)
     return np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner], owner
 
 
 def _mix(*columns: NDArray[np.integer]) -> U64:
-    """A digest of each row."""
+    """Return a digest of each row."""
     digest = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         digest = (digest ^ column.astype(np.uint64)) * _FACTOR
@@ -257,7 +257,7 @@ def _mix(*columns: NDArray[np.integer]) -> U64:
 
 
 def _sums(values: U64, owner: I64, count: int) -> U64:
-    """The sum of the values of each owner, modulo 2 ** 64."""
+    """Return the sum of the values of each owner, modulo 2 ** 64."""
     sums = np.zeros(count, np.uint64)
     np.add.at(sums, owner, values)
     return sums

@@ -133,15 +133,15 @@ class Container:
         return name in self._sections
 
     def section_size_bytes(self, name: str) -> int:
-        """0 for a section that the file does not have."""
+        """Return the size of a section; 0 for one that the file does not have."""
         return self._sections.get(name, (0, 0))[1]
 
     def section(self, name: str) -> memoryview:
-        """All of a section; empty if the file does not have it."""
+        """Return all of a section; empty if the file does not have it."""
         return self.piece(name, 0, self.section_size_bytes(name))
 
     def piece(self, name: str, start: int, size_bytes: int) -> memoryview:
-        """Bytes of a section; `FormatError` beyond its end, and where they are not what was written."""
+        """Return bytes of a section; `FormatError` beyond its end, and where they are not what was written."""
         offset, limit = self._sections.get(name, (0, 0))
         if start < 0 or size_bytes < 0 or size_bytes > limit - start:
             raise FormatError(self.path, name, start, f"needs {size_bytes} bytes, the section has {limit}")
@@ -159,7 +159,7 @@ class Container:
         return self._whole[offset + start : offset + start + size_bytes]
 
     def unchecked(self, name: str) -> memoryview:
-        """All of a section, for who asks `piece` before it reads what is in it."""
+        """Return all of a section, for who asks `piece` before it reads what is in it."""
         offset, size_bytes = self._sections.get(name, (0, 0))
         return self._whole[offset : offset + size_bytes]
 
@@ -188,7 +188,7 @@ class Container:
         return True
 
     def _content(self) -> tuple[Identity, bytes, list[tuple[str, int, int]], bytes]:
-        """What two files have in common that hold the same."""
+        """Return what two files have in common that hold the same."""
         places = [(name, offset - self._first, size) for name, (offset, size) in self._sections.items()]
         return self.head.identity, self.head.content_check, places, bytes(self._checksums)
 
@@ -236,7 +236,7 @@ class Container:
 def pack(
     head: Head, sections: Mapping[str, bytes | memoryview], origin: Mapping[str, Any] | None = None
 ) -> Iterator[bytes | memoryview]:
-    """The pieces of a file, in order. Names are ASCII of 8 bytes at most, contents contiguous."""
+    """Yield the pieces of a file, in order. Names are ASCII of 8 bytes at most, contents contiguous."""
     import json
 
     if len(head.identity.value) > 62 or len(head.content_check) != 16 or len(sections) > _SECTION_LIMIT:
@@ -276,7 +276,7 @@ def _pad(size_bytes: int) -> int:
 
 
 def _checksums(pieces: list[bytes | memoryview]) -> Iterator[int]:
-    """CRC-32 of each block of what the pieces are one after the other."""
+    """Yield CRC-32 of each block of what the pieces are one after the other."""
     checksum, filled = 0, 0
     for piece in pieces:
         at = 0

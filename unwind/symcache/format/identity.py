@@ -42,12 +42,12 @@ class Recognized(NamedTuple):
     digest: bytes
 
     def __str__(self) -> str:
-        """What its files in the store are called, without what tells their kind."""
+        """Return what its files in the store are called, without what tells their kind."""
         return f"{self.identity}-{self.digest.hex()}"
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """From what `str` gives; None for what it does not."""
+        """Parse what `str` returns; None for any other text."""
         head, _, digest = text.rpartition("-")
         kind, _, value = head.rpartition("-")
         try:
@@ -66,19 +66,19 @@ def recognize(image: Image) -> Recognized:
 
 
 def stamp_of(status: os.stat_result) -> str:
-    """The stamp of a file, as a file name."""
+    """Return the stamp of a file, as a file name."""
     return f"{status.st_dev:x}-{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}-{status.st_ctime_ns:x}"
 
 
 def is_settled(status: os.stat_result) -> bool:
-    """Whether a change from now on would give the file another stamp; `status` was asked for just now."""
+    """Return whether a change from now on would give the file another stamp; `status` was asked for just now."""
     changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
     is_fine = status.st_mtime_ns % 1_000_000 or status.st_ctime_ns % 1_000_000
     return time.time_ns() - changed_ns > (_FINE_TICK_NS if is_fine else _COARSE_TICK_NS)
 
 
 def _digest(image: Image) -> bytes:
-    """SHA-256 of the SHA-256 of each 16 MiB, the first 16 bytes of it.
+    """Return SHA-256 of the SHA-256 of each 16 MiB, the first 16 bytes of it.
 
     Read in pieces, which are not kept: most of them are needed for nothing else. A piece that is a hole is not read.
     """
@@ -113,7 +113,7 @@ def _digest(image: Image) -> bytes:
 
 
 def _starts_with_data(fd: int, size_bytes: int) -> Iterator[int]:
-    """The start of each piece of a file that is not a hole altogether."""
+    """Yield the start of each piece of a file that is not a hole altogether."""
     start = 0
     while start < size_bytes:
         try:

@@ -60,7 +60,10 @@ class Sources(NamedTuple):
 
     @classmethod
     def of(cls, image: Image, started_ns: int) -> Self:
-        """What an image was read with, now that all of it has been read; a file that changed meanwhile fits no file."""
+        """Return the files that an image was read with, once all are read.
+
+        A file that changed meanwhile matches no file.
+        """
         folder = _folder_of(image.path)
         paths = list(image.looked_for)
         if image.debug is not image:
@@ -93,7 +96,7 @@ class Sources(NamedTuple):
         return os.fsencode("".join(f"{field}\0" for field in fields))
 
     def problem(self, image_path: str, debug_file: str | None, roots: Sequence[str]) -> str:
-        """Why this is not what reading the image with these options would give; empty if it is."""
+        """Return why this is not what reading the image with these options would give; empty if it is."""
         if self.builder != __version__:
             return f"was made by version {self.builder}"
         folder = _folder_of(image_path)
@@ -114,7 +117,7 @@ class Sources(NamedTuple):
         return ""
 
     def problem_elsewhere(self, image_path: str, debug_file: str | None) -> str:
-        """As `problem`, of a file that was made on another machine: sizes are compared, and times are not."""
+        """Return what `problem` returns, for a file made on another machine: this compares sizes and not times."""
         if self.builder != __version__:
             return f"was made by version {self.builder}"
         folder = _folder_of(image_path)

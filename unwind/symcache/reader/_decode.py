@@ -21,7 +21,7 @@ PLACE, FAULT, NEED, ROOM = 0, 1, 2, 3
 
 
 def _number(data, state, end):
-    """The LEB128 number at hand, of up to 63 bits; 0 if there is none."""
+    """Return the LEB128 number at hand, of up to 63 bits; 0 if there is none."""
     at = state[PLACE]
     if at < end:
         value = data[at]
@@ -56,12 +56,7 @@ def as_signed(value):
 
 
 def read_members(data, infos, entry, table, state):
-    """Who is at an entry, or at the function that goes on there.
-
-    table   u64[n]: the entry of the function, flags, its size if it is SIZED; then for each member name, flags, where
-            its payload is, the size of that, number of aliases, aliases
-    How many members, -1 where the bytes break a rule, -2 where `table` is too small.
-    """
+    """Read the members of an entry, or of the function that goes on there."""
     state[FAULT] = 0
     head = REST
     turn = 0
@@ -121,12 +116,9 @@ def read_members(data, infos, entry, table, state):
 
 
 def decode(data, at, size, base, offsets, first, last, numbers, nodes, found):
-    """What is at each of `offsets[first:last]` (ascending; the function starts at `base`), from a payload of `size`.
+    """Read the frames at each of `offsets[first:last]`, from a payload of `size` bytes.
 
-    numbers u64[size + SPARE at least]: those of the payload; helpers that read one at a time would take twice as long
-    nodes   u32[8, n]: 0 parent, 1 name, 2 call file, 3 call line, 4 call column, 5 last file, 6 last line, 7 depth
-    found   u32[4, last - first at least]: node, file, line, column
-    The number of nodes, -1 where the bytes break a rule, or -2 - number where `nodes` is too small.
+    The offsets ascend, and the function starts at `base`.
     """
     end = at + size
     if end > data.shape[0]:

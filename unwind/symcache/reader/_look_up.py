@@ -27,7 +27,7 @@ FIRST, AGREED, EACH = 0, 1, 2
 
 
 def make_index(starts, shift, index):
-    """For each stretch of 2 ** shift bytes, the first of the ascending `starts` beyond its begin."""
+    """Store, for each stretch of 2 ** shift bytes, the first of the ascending `starts` after its begin."""
     count = starts.shape[0]
     with cython.nogil:
         entry = 0
@@ -41,7 +41,7 @@ def make_index(starts, shift, index):
 
 
 def locate(starts, sizes, base, shift, index, vaddrs, out):
-    """The entry that holds each of `vaddrs`, -1 for none."""
+    """Find the entry that holds each of `vaddrs`, -1 for none."""
     count = starts.shape[0]
     asked = vaddrs.shape[0]
     slots = index.shape[0]
@@ -64,18 +64,7 @@ def look_up(
     data, starts, sizes, infos, offsets, order, has_tables, compared, wanted, table, numbers, nodes, found, answers,
     frames, chains, state,
 ):  # fmt: skip
-    """The chains of frames at `offsets` (ascending, from the base of the image), from number state[DONE] on.
-
-    order     u32[n]: the row of `answers` that each is for
-    wanted    of SEVERAL, the chain of the FIRST member; or AGREED: what all have in common, with SELF as its last name,
-              for which nobody looks if there are more than `compared`; or EACH: those of all; AGREED | EACH: it first
-    answers   u64[n, 6]: NOTHING, ONE, ONE_OR_MORE or SEVERAL; the first chain, number of chains; entry of the function,
-              its size, flags
-    frames    u32[f, 4]: name, file, line, column; innermost first
-    chains    u32[c, 2]: first frame, last frame + 1
-    found     u32[4, n]
-    0 if all is done; 1 where state[LACKING] needs room for state[NEEDED]; -1 where the bytes break a rule.
-    """
+    """Read the chains of frames at `offsets` (ascending, from the base of the image), from number state[DONE] on."""
     count = starts.shape[0]
     asked = offsets.shape[0]
     with cython.nogil:

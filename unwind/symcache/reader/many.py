@@ -44,20 +44,20 @@ class Many(NamedTuple):
     frame_count: int
 
     def column(self, number: int) -> array[int]:
-        """Of the answers."""
+        """Return the addresses of the answers."""
         return self.answers[number::_ANSWER]
 
     def numbers(self, column: int) -> set[int]:
-        """The names (0) or paths (1) in the frames."""
+        """Return the names (0) or paths (1) in the frames."""
         return set(self.frames[column : _FRAME * self.frame_count : _FRAME])
 
     def tables(self) -> tuple[memoryview, memoryview, memoryview]:
-        """All three for a kernel."""
+        """Return all three for a kernel."""
         return _rows(self.answers, _ANSWER), _rows(self.chains, _CHAIN), _rows(self.frames, _FRAME)
 
 
 def frames_many(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]:
-    """`SymCache.frames` of each address, of the first member; faster, as each function's record is read once."""
+    """Return what `SymCache.frames` returns for each address, of the first member; each record is read only once."""
     if len(vaddrs) >= MANY and cache.is_complete:
         return _frames_at_once(cache, vaddrs)
     found: list[list[Frame]] = [[] for _ in vaddrs]
@@ -83,7 +83,7 @@ def _frames_at_once(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]
 
 
 def _frames_of(cache: SymCache, found: Many) -> list[list[Frame]]:
-    """The frames of the first chain at each address."""
+    """Return the frames of the first chain at each address."""
     names = {number: cache.text(number) for number in found.numbers(0)}
     paths = {number: cache.path_of(number) for number in found.numbers(1)}
     is_inlined = bytearray(b"\1") * found.frame_count
@@ -105,7 +105,7 @@ class TooMany(Exception):
 
 
 def look_up_many(cache: SymCache, vaddrs: Sequence[int], has_tables: bool, wanted: int = AGREED) -> Many:
-    """What is at each address; `cache` must be complete. `FormatError` where a record breaks a rule."""
+    """Return what is at each address; `cache` must be complete. `FormatError` where a record breaks a rule."""
     count = len(vaddrs)
     base, starts, sizes, infos = cache.wide_columns()
     records = cache.container.section("records")
@@ -147,12 +147,12 @@ def _zeros(code: str, count: int) -> array[int]:
 
 
 def _rows(values: array[int], width: int) -> memoryview:
-    """A table with so many columns."""
+    """Return a table with so many columns."""
     return _cast(values, (len(values) // width, width))
 
 
 def _columns(values: array[int], height: int) -> memoryview:
-    """A table with so many rows."""
+    """Return a table with so many rows."""
     return _cast(values, (height, len(values) // height))
 
 

@@ -60,7 +60,7 @@ _LINKS = {
 
 
 def pack_program(image: Image) -> dict[str, bytes]:
-    """The sections of an image; none of one whose tables are not ours (`unwind.program.from_foreign_tables`)."""
+    """Return the sections of an image; none of one whose tables are not ours (`unwind.program.from_foreign_tables`)."""
     if has_only_records(image):
         return {}
     facts, tables = ImageFacts(image), read_tables(image)
@@ -107,12 +107,12 @@ def _words(facts: ImageFacts, group: U64, vtable: U64) -> U64:
 
 
 def has_program(cache: SymCache) -> bool:
-    """Whether there are these sections."""
+    """Return whether there are these sections."""
     return "links" in cache.container
 
 
 def load_cached(cache: SymCache, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:
-    """The program of a symcache; nothing else is opened. `FormatError` if its sections are damaged."""
+    """Return the program of a symcache; nothing else is opened. `FormatError` if its sections are damaged."""
     container = cache.container
     facts, tables = KeptFacts(cache), None
     if "icf" in container:
@@ -137,7 +137,7 @@ class KeptFacts:
         self._starts, self._sizes, self._offsets = (code_map[:, column].tolist() for column in range(3))
 
     def read(self, vaddr: int, size_bytes: int) -> memoryview:
-        """The code from `vaddr` on, as far as it goes."""
+        """Return the code from `vaddr` on, as far as it goes."""
         row = bisect_right(self._starts, vaddr) - 1
         left = self._starts[row] + self._sizes[row] - vaddr if row >= 0 else 0
         if left <= 0 or size_bytes <= 0:
@@ -145,7 +145,7 @@ class KeptFacts:
         return self._container.piece("code", self._offsets[row] + vaddr - self._starts[row], min(size_bytes, left))
 
     def may_start_function(self, vaddr: int) -> bool:
-        """Whether a function may start there."""
+        """Return whether a function may start there."""
         if not len(self.read(vaddr, 1)):
             return False
         found = self._cache.find(vaddr)
@@ -204,7 +204,7 @@ class KeptFacts:
 
 
 def _is_sound(links: dict[str, Any]) -> bool:
-    """Whether everything is there and of its type."""
+    """Return whether everything is there and of its type."""
     if any(type(links.get(key)) is not kind for key, kind in _LINKS.items()):
         return False
     for key in ("imports", "stubs", "vtables"):

@@ -84,7 +84,7 @@ class SymCache:
 
     @classmethod
     def from_container(cls, container: Container) -> Self:
-        """Of a container that is open."""
+        """Return the symcache in a container that is open."""
         return cls(container)
 
     @property
@@ -101,12 +101,15 @@ class SymCache:
         return bool(self.container.head.flags & COMPLETE)
 
     def find(self, vaddr: int) -> Located | None:
-        """The body whose code holds `vaddr`; None: no function has it. `NotCached`: a partial cache does not know."""
+        """Return the body whose code holds `vaddr`; None if no function does.
+
+        Raise NotCached if a partial cache lacks it.
+        """
         entry = self.entry_at(vaddr)
         return self.located(entry) if entry >= 0 else None
 
     def located(self, entry: int) -> Located | None:
-        """The body of an entry, as `locate_many` numbers them; None: known to be in no function."""
+        """Return the body of an entry, as `locate_many` numbers them; None: known to be in no function."""
         from icf.model import MemberFlag
 
         record = self._record(entry)
@@ -122,7 +125,7 @@ class SymCache:
         return Located(record.start, record.size_bytes, members, record.is_complete)
 
     def frames(self, vaddr: int, member_idx: int = 0) -> list[Frame]:
-        """What is at `vaddr` if its body is that member: innermost inlined call first, the function itself last.
+        """Return what is at `vaddr` if its body is that member: innermost inlined call first, the function itself last.
 
         Empty where no function is. `IndexError` for a member that the body does not have.
         """
@@ -135,7 +138,7 @@ class SymCache:
         return list(self.chains(record, [vaddr], member_idx)[0])
 
     def by_body(self, vaddrs: Sequence[int]) -> Iterator[tuple[Record, list[int]]]:
-        """The bodies that hold some of the addresses, and which: their places in `vaddrs`, addresses ascending."""
+        """Yield each body that holds some of the addresses, and their places in `vaddrs`, by ascending address."""
         if len(vaddrs) >= MANY:
             self.check_names()
         order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
@@ -155,11 +158,11 @@ class SymCache:
             at = last
 
     def linkage_names(self, record: Record) -> list[str]:
-        """The names of the members of a body."""
+        """Return the names of the members of a body."""
         return [self.text(names[0]) for names in record.names]
 
     def members(self, entry: int) -> tuple[list[str], bool]:
-        """Their names by the body's entry, and whether these are all."""
+        """Return their names by the body's entry, and whether these are all."""
         record = self._record(entry)
         return self.linkage_names(record), record.is_complete
 
@@ -175,7 +178,7 @@ class SymCache:
         return self._name_count, self._file_count
 
     def addresses(self, name: str) -> list[int]:
-        """Where the functions of a linkage name start; empty: the image has none."""
+        """Return where the functions of a linkage name start; empty: the image has none."""
         encoded = name.encode("utf-8", _STR)
         hashes = self._column("hashes", "I", self.container.section_size_bytes("hashes") // 4)
         entries = self._column("nameidx", "I", len(hashes))
@@ -192,7 +195,7 @@ class SymCache:
         return sorted(found)
 
     def locate_many(self, vaddrs: U64) -> I64:
-        """The entry that holds each address, -1 where none does: for bulk work; `located` tells of an entry."""
+        """Return the entry that holds each address, -1 where none does: for bulk work; `located` tells of an entry."""
         import numpy as np
 
         from unwind.symcache.reader._look_up import locate, make_index
@@ -211,7 +214,9 @@ class SymCache:
         return found
 
     def wide_columns(self) -> tuple[int, memoryview, memoryview, memoryview]:
-        """The base of the addresses; for each entry where it starts (less that), its size, where its record is."""
+        """Return the base of the addresses and, for each entry, its start (from the base), its size, its record's
+        place.
+        """
         if self._wide is None:
             self._wide = memoryview(array("Q", self._starts)), memoryview(array("Q", self._sizes))
         return self._base, *self._wide, self._infos
@@ -227,7 +232,7 @@ class SymCache:
         return self.container.piece(section, 0, size_bytes).cast(code)
 
     def entry_at(self, vaddr: int) -> int:
-        """The entry that holds an address, -1 for none; `located` tells of it."""
+        """Return the entry that holds an address, -1 for none; `located` tells of it."""
         offset = vaddr - self._base
         entry = bisect_right(self._starts, offset) - 1
         if entry >= 0 and offset < self._starts[entry] + self._sizes[entry]:
@@ -237,7 +242,7 @@ class SymCache:
         return -1
 
     def _record(self, entry: int) -> Record:
-        """Who is at an entry, or at the function that goes on there."""
+        """Return who is at an entry, or at the function that goes on there."""
         known = self._merged.get(entry)
         if known is not None:
             return known
@@ -293,7 +298,7 @@ class SymCache:
         return Record(start, size_bytes, bool(head & ALL_KNOWN), tuple(names), tuple(flags), tuple(payloads))
 
     def chains(self, record: Record, vaddrs: list[int], member_idx: int = 0) -> list[Frames]:
-        """The frames at addresses, ascending, of one body."""
+        """Return the frames at addresses, ascending, of one body."""
         if not 0 <= member_idx < len(record.names):
             raise IndexError(f"member {member_idx} of {len(record.names)}")
         at, size_bytes = record.payloads[member_idx]
@@ -333,7 +338,7 @@ class SymCache:
     def _chain(
         self, nodes: array[int], own_name: str, width: int, node: int, file: int, line: int, column: int
     ) -> Frames:
-        """The frames of a place that `decode` found in the nodes it left, `width` in a column."""
+        """Return the frames of a place that `decode` found in the nodes it left, `width` in a column."""
         frames = []
         while node:
             frames.append(_new(Frame, (self.text(nodes[width + node]), self.path_of(file), line, column, True)))
@@ -343,7 +348,7 @@ class SymCache:
         return tuple(frames)
 
     def text(self, number: int) -> str:
-        """The name of a number."""
+        """Return the name of a number."""
         text = self._texts.get(number)
         if text is None:
             if number >= self._name_count:
@@ -358,7 +363,7 @@ class SymCache:
         return text
 
     def path_of(self, number: int) -> str:
-        """The path of a number."""
+        """Return the path of a number."""
         path = self._paths.get(number)
         if path is None:
             if number >= self._file_count:

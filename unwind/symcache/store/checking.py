@@ -83,7 +83,7 @@ def check_content(kept: Container, *, is_complete: bool) -> None:
 
 
 def bodies(cache: SymCache, kept: Container) -> Iterator[Located]:
-    """All bodies, by address."""
+    """Yield all bodies, by address."""
     base, width, count, *_ = META.unpack(kept.piece("meta", 0, META.size))
     starts = kept.piece("starts", 0, width * count).cast("I" if width == 4 else "Q")
     for start in starts:
@@ -93,7 +93,7 @@ def bodies(cache: SymCache, kept: Container) -> Iterator[Located]:
 
 
 def json_lines(kept: Container) -> Iterator[str]:
-    """All bodies as JSON, one a line, with the place where each member begins."""
+    """Yield all bodies as JSON, one a line, with the place where each member begins."""
     cache = SymCache.from_container(kept)
     for body in bodies(cache, kept):
         members = []

@@ -42,7 +42,7 @@ class Folder:
     """A folder of symcaches; it is made when something is written."""
 
     def __init__(self, path: str, limit_bytes: int = DEFAULT_LIMIT_BYTES, home: str = "") -> None:
-        """`home`: a folder that must be this user's own, or no folder is made in it."""
+        """Take a folder; `home` is a folder that must be this user's own, or no folder is made in it."""
         self.path = path
         self.limit_bytes = limit_bytes
         self._home = home
@@ -50,7 +50,7 @@ class Folder:
 
     @classmethod
     def chosen(cls, cache_dir: str | os.PathLike[str] | None = None) -> Self:
-        """The folder that is named, that of $ICF_CACHE_DIR, or the user's; its bound is $ICF_CACHE_SIZE."""
+        """Return the folder that is named, that of $ICF_CACHE_DIR, or the user's; its bound is $ICF_CACHE_SIZE."""
         environment = os.environ
         path = os.fspath(cache_dir) if cache_dir is not None else environment.get("ICF_CACHE_DIR", "")
         home = ""
@@ -80,7 +80,7 @@ class Folder:
         return os.path.join(self.path, name)
 
     def open(self, name: str) -> Container | None:
-        """An entry, checked to be what its name says, or None; `FormatError` if it is damaged."""
+        """Return an entry, checked to be what its name says, or None; `FormatError` if it is damaged."""
         if self.problem:
             return None
         path = self.path_of(name)
@@ -145,7 +145,10 @@ class Folder:
     # Stamps
 
     def recall(self, stamp: str) -> str:
-        """The image that a file with this stamp is, without what tells the kind of entry; "" if that is not known."""
+        """Return the identity of the image whose file has this stamp, without the kind of entry.
+
+        "" if it is not known.
+        """
         if self.problem:
             return ""
         try:
@@ -166,7 +169,7 @@ class Folder:
             pass
 
     def recognize(self, path: str) -> Recognized:
-        """What the file at `path` is: by its stamp if that is known, else by reading it; `IcfError`."""
+        """Return what the file at `path` is: by its stamp if that is known, else by reading it; `IcfError`."""
         try:
             known = Recognized.parse(self.recall(stamp_of(os.stat(path))))
         except (OSError, ValueError) as error:  # a path with a NUL
@@ -179,7 +182,7 @@ class Folder:
             return self.recognize_image(image)
 
     def recognize_image(self, image: Image) -> Recognized:
-        """The same of a file that is open."""
+        """Return the same of a file that is open."""
         status = os.fstat(image.fileno())
         recognized = Recognized.parse(self.recall(stamp_of(status)))
         if recognized is None:
@@ -193,7 +196,7 @@ class Folder:
 
 
 def parse_size(text: str, what: str) -> int:
-    """A size as people write it: 500M, 4G; `IcfError`."""
+    """Return a size as people write it: 500M, 4G; `IcfError`."""
     digits, unit = text.strip().upper().removesuffix("B").removesuffix("I"), ""
     if digits[-1:] in _UNITS:
         digits, unit = digits[:-1], digits[-1:]

@@ -64,20 +64,23 @@ class LazySymCache:
         self._answers.write()
 
     def find(self, vaddr: int) -> Located | None:
-        """The body that holds the address, None if none does."""
+        """Return the body that holds the address, None if none does."""
         return self._answers.of([vaddr])[0].located
 
     def frames(self, vaddr: int, member_idx: int = 0) -> list[Frame]:
-        """The frames at an address in one member, innermost first; `IndexError` for a member that is not there."""
+        """Return the frames at an address in one member, innermost first.
+
+        Raise IndexError for a member that does not exist.
+        """
         answer = self._answers.of([vaddr])[0]
         return list(answer.frames[member_idx]) if answer.located is not None else []
 
     def frames_many(self, vaddrs: Iterable[int]) -> list[list[Frame]]:
-        """The frames at each address in the first member."""
+        """Return the frames at each address in the first member."""
         return [list(answer.frames[0]) if answer.frames else [] for answer in self._answers.of(list(vaddrs))]
 
     def addresses(self, name: str) -> list[int]:
-        """All addresses of a linkage name; none if it is not in the image."""
+        """Return all addresses of a linkage name; none if it is not in the image."""
         return list(self._answers.of_name(name))
 
 
@@ -140,7 +143,7 @@ class _Answers:
     # The file
 
     def _read(self) -> PartialFile | None:
-        """The file, if it is whole and says what is true."""
+        """Return the file, if it is whole and says what is true."""
         try:
             kept = self._folder.open(self._name)
             if kept is None:

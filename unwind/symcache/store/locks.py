@@ -33,7 +33,7 @@ def locked(folder: Folder, name: str, wait_s: float) -> Iterator[None]:
 
 
 def _try_lock(path: str) -> int:
-    """A descriptor that holds the lock, or -1; `OSError` where there are no locks."""
+    """Return a descriptor that holds the lock, or -1; `OSError` where there are no locks."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

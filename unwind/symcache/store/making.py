@@ -36,11 +36,11 @@ class Made(NamedTuple):
         return f"{self.recognized}{COMPLETE}"
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """The file."""
+        """Yield the file."""
         return pack(self.head, self.sections, self.origin)
 
     def in_memory(self) -> Container:
-        """The file, without one."""
+        """Return the file, without one."""
         return Container(memoryview(b"".join(self.pieces())), f"symcache of {self.origin['path']}")
 
 
@@ -58,7 +58,7 @@ def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) 
 
 
 def make_of(image: Image, recognized: Recognized, wanted: Collection[int] | None = None) -> Made:
-    """The same of an image that is open, for a symcache that is not kept."""
+    """Return the same of an image that is open, for a symcache that is not kept."""
     from icf.tables.place import are_stale
     from unwind.symcache.builder.build import build_sections
     from unwind.symcache.reader.program import pack_program

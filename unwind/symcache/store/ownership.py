@@ -24,12 +24,12 @@ _RANDOM_DIGITS = 16  # of `icf.newfile`
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user, and no other user may write to it."""
+    """Return whether a file or folder belongs to this user, and no other user may write to it."""
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
 
 
 def problem_of(path: str) -> str | None:
-    """Why the folder at `path` is not used; empty if it is; None if it is not there yet."""
+    """Return why the folder at `path` is not used; empty if it is; None if it is not there yet."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def problem_of(path: str) -> str | None:
 
 
 def problem_of_home(path: str) -> str:
-    """Why no folder is made in the home at `path`."""
+    """Return why no folder is made in the home at `path`."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -61,13 +61,13 @@ def problem_of_home(path: str) -> str:
 
 
 def is_entry(name: str) -> bool:
-    """Whether a file is called as a symcache is, complete or partial."""
+    """Return whether a file is called as a symcache is, complete or partial."""
     stem, kind = os.path.splitext(name)
     return kind in (COMPLETE, PARTIAL) and Recognized.parse(stem) is not None
 
 
 def is_left(name: str) -> bool:
-    """Whether a file is called as a lock or a file that is being written, which a killed builder leaves."""
+    """Return whether a file is called as a lock or a file that is being written, which a killed builder leaves."""
     if not name.startswith("."):
         return False
     stem, _, last = name[1:].rpartition(".")
@@ -77,6 +77,6 @@ def is_left(name: str) -> bool:
 
 
 def is_stamp(name: str) -> bool:
-    """Whether a link is called as a stamp of a file is."""
+    """Return whether a link is called as a stamp of a file is."""
     parts = name.split("-")
     return len(parts) == 5 and all(part and _HEX.issuperset(part) for part in parts)

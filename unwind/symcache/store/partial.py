@@ -41,7 +41,7 @@ NOTHING = Answer(None, ())
 
 
 def answer_of(cache: SymCache, vaddr: int) -> Answer:
-    """What a symcache knows of an address."""
+    """Return what a symcache knows of an address."""
     located = cache.find(vaddr) if 0 <= vaddr < 1 << 64 else None
     if located is None:
         return NOTHING
@@ -60,14 +60,14 @@ class PartialFile:
                 raise FormatError(container.path, name, 0, f"must have {len(keys) + 1} numbers")
 
     def answer(self, vaddr: int) -> Answer | None:
-        """What is known of an address; None if it was not asked for."""
+        """Return what is known of an address; None if it was not asked for."""
         at = bisect_left(self._addrs, vaddr)
         if at == len(self._addrs) or self._addrs[at] != vaddr:
             return None
         return self._decoded(at)
 
     def addresses(self, name: str) -> list[int] | None:
-        """The addresses of a name; None if it was not asked for."""
+        """Return the addresses of a name; None if it was not asked for."""
         key = _hash(name)
         at = bisect_left(self._hashes, key)
         while at < len(self._hashes) and self._hashes[at] == key:
@@ -78,17 +78,17 @@ class PartialFile:
         return None
 
     def answers(self) -> Iterator[tuple[int, Answer]]:
-        """All addresses."""
+        """Yield all addresses."""
         for at, vaddr in enumerate(self._addrs):
             yield vaddr, self._decoded(at)
 
     def names(self) -> Iterator[tuple[str, list[int]]]:
-        """All names."""
+        """Yield all names."""
         for at in range(len(self._hashes)):
             yield self._named(at)
 
     def entries(self) -> Entries:
-        """All of it, as it is in the file."""
+        """Return all of it, as it is in the file."""
         answers = {vaddr: self._text("addr", at) for at, vaddr in enumerate(self._addrs)}
         return Entries(answers, {self._text("hash", at): key for at, key in enumerate(self._hashes)})
 
@@ -147,7 +147,7 @@ class Entries(NamedTuple):
             self.names[_json([name, addresses])] = _hash(name)
 
     def pack(self) -> dict[str, bytes]:
-        """The sections."""
+        """Return the sections."""
         vaddrs = sorted(self.answers)
         texts = [self.answers[vaddr] for vaddr in vaddrs]
         lists = sorted(self.names, key=lambda text: (self.names[text], text))

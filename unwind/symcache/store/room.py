@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 def entries_of(folder: Folder) -> list[Entry]:
-    """All entries, by name."""
+    """Return all entries, by name."""
     found = []
     if folder.problem:
         complain(folder, folder.problem)
@@ -90,7 +90,7 @@ def tidy(folder: Folder) -> None:
 
 @contextmanager
 def _opened(name: str, dir_fd: int | None = None) -> Iterator[int]:
-    """A descriptor of a folder that is this user's own; `OSError` for all others."""
+    """Return a descriptor of a folder that is this user's own. Raise OSError for any other folder."""
     no_link = os.O_NOFOLLOW if dir_fd is not None else 0
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | no_link, dir_fd=dir_fd)
     try:

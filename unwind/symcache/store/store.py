@@ -73,7 +73,7 @@ def open_or_build(
     wait_s: float = WAIT_S,
     lazy: bool = False,
 ) -> SymCache | LazySymCache:
-    """The symcache of the image at `path`.
+    """Return the symcache of the image at `path`.
 
     Debug information is looked for as `icf.debugfiles.opening.open_with_debug` does it. `cache_dir`: else
     $ICF_CACHE_DIR, else the user's cache folder; where nothing can be written the symcache is made in memory, and
@@ -86,7 +86,7 @@ def open_or_build(
 
 
 def open_by_build_id(build_id: bytes | str, *, cache_dir: str | os.PathLike[str] | None = None) -> SymCache:
-    """The symcache that is kept of a build, the one used last if there are several; `IcfError` if there is none.
+    """Return the symcache that is kept of a build, the one used last if there are several; `IcfError` if there is none.
 
     Nothing tells whether its image is still the same.
     """
@@ -108,7 +108,7 @@ def open_by_build_id(build_id: bytes | str, *, cache_dir: str | os.PathLike[str]
 
 
 def ensure(sought: Sought, folder: Folder, *, force: bool = False) -> tuple[str, bool]:
-    """The file with the symcache of an image, and whether it has been made now; `OSError` if it cannot be written."""
+    """Return the symcache file of an image, and whether it has been made now. Raise OSError if it cannot be written."""
     from unwind.symcache.store.locks import locked
 
     recognized = folder.recognize(sought.path)
@@ -131,7 +131,7 @@ class _Store:
         self._folder, self._wait_s, self._shared = folder, wait_s, shared
 
     def get(self, sought: Sought, lazy: bool) -> SymCache | LazySymCache:
-        """The symcache that is kept, or a new one."""
+        """Return the symcache that is kept, or a new one."""
         recognized = self._folder.recognize(sought.path)
         cache, roots = self.kept(recognized, sought)
         if cache is None and self._shared:
@@ -152,7 +152,7 @@ class _Store:
         return cache
 
     def kept(self, recognized: Recognized, sought: Sought) -> tuple[SymCache | None, tuple[str, ...]]:
-        """What is kept, if it holds; and the folders in which debug information was looked for last time."""
+        """Return what is kept, if it holds; and the folders in which debug information was looked for last time."""
         from unwind.symcache.reader.symcache import SymCache
 
         name = f"{recognized}{COMPLETE}"
@@ -180,7 +180,7 @@ class _Store:
         return SymCache.from_container(build(sought._replace(debug_roots=tuple(merged)[:_ROOT_LIMIT]), self._folder))
 
     def _repaired(self, name: str, sought: Sought) -> Container | None:
-        """A new file in place of one that turned out damaged; None if that cannot be made."""
+        """Return a new file in place of one that turned out damaged; None if that cannot be made."""
         self._folder.remove(name)
         try:
             return build(sought, self._folder)
