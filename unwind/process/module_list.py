@@ -252,9 +252,10 @@ def find_image(path: str, build_id: bytes, roots: Sequence[str]) -> tuple[Image 
 
 def _candidates(path: str, build_id: bytes, roots: Sequence[str]) -> Iterator[str]:
     yield path
-    digits = build_id.hex()
+    # perf fills build ids up to 20 bytes with zeros
+    ids = [build_id[:size] for size in (len(build_id), 16, 8) if size and not any(build_id[size:])]
     for root in roots:
-        if digits:
+        for digits in dict.fromkeys(each.hex() for each in ids if each):
             yield os.path.join(root, ".build-id", digits[:2], digits[2:])
             yield os.path.join(root, ".build-id", digits[:2], digits[2:], "elf")  # perf's ~/.debug
         yield os.path.join(root, path.lstrip("/"))
@@ -266,7 +267,6 @@ def _mismatch(build_id: bytes, image: Image) -> str:
     if image.is_debug_file:
         return "is a separate debug file, without code"
     found = image.build_id
-    # perf fills build ids up to 20 bytes with zeros
     if build_id and not (found and build_id.startswith(found) and not any(build_id[len(found) :])):
         return f"has build id {found.hex() or 'none'}, not {build_id.hex()}"
     return ""

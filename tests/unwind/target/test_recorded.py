@@ -1,0 +1,161 @@
+"""Samples of recordings: images found and placed, stacks resolved, answers with the recording's addresses."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from icf.elf.image import Image
+from icf.model import Verdict
+from linkpass import Options, run_pass
+from tests.support.paths import ROOT
+from unwind.resolve.reasons import ReasonCode
+from unwind.samples.recording import Base, RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.target.recorded import RecordedResolver
+from unwind.target.search import SearchPaths
+
+SHOP = ROOT / "testdata" / "shop"
+LINES = [json.loads(line) for line in (SHOP / "shop.lld.json").read_text().splitlines()]
+STACKS = [[None if word == "?" else int(word, 16) for word in line["stack"].split()] for line in LINES]
+TRUTH = [line["truth"] for line in LINES]
+CODE = 0x1840, 0x840  # address and offset of the segment that holds the code
+FRUIT, SEED = 0x7F0000000000, 0x7FA100000000  # where two processes have loaded it
+
+
+@pytest.fixture
+def resolver(tmp_path: Path) -> Iterator[RecordedResolver]:
+    with RecordedResolver(SearchPaths(cache_dir=str(tmp_path / "cache"))) as resolver:
+        yield resolver
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the image with its tables."""
+    path = Path(shutil.copy(SHOP / "shop.lld", tmp_path_factory.mktemp("shop") / "shop"))
+    run_pass(str(path), Options())
+    return path
+
+
+def module_at(bias: int, path: Path) -> RecordedModule:
+    """Return the mapping of the code of a process that has loaded the image at `bias`."""
+    start = bias + CODE[0] // 4096 * 4096
+    return RecordedModule(str(path), b"", Base.RUN_TIME, start, start + 4096, CODE[1] // 4096 * 4096)
+
+
+def sample(stack: Sequence[int | None], module: RecordedModule, move: int, process: RecordedProcess) -> Sample:
+    if module not in process.modules:
+        process.modules.append(module)
+    frames = [RecordedFrame() if each is None else RecordedFrame(each + move, module) for each in stack]
+    return Sample(tuple(frames), process)
+
+
+def check(resolver: RecordedResolver, module: RecordedModule, move: int, process: RecordedProcess) -> None:
+    """Check every frame of all stacks, whose addresses as linked are recorded with `move` added."""
+    samples = [sample(stack, module, move, process) for stack in STACKS]
+    for resolved, truth in zip(resolver.resolve(samples), TRUTH, strict=True):
+        assert [answer.linkage_name for answer in resolved.answers] == truth
+        for frame, answer in zip(resolved.sample.frames, resolved.answers, strict=True):
+            assert answer.address == frame.address
+            assert (answer.verdict is Verdict.UNKNOWN) == (frame.address is None)
+
+
+@pytest.mark.parametrize(
+    ("base", "move"), [(Base.LINKED, 0), (Base.OFFSET, CODE[1] - CODE[0])], ids=["linked", "offsets"]
+)
+def test_addresses_in_modules(resolver: RecordedResolver, shop: Path, base: Base, move: int) -> None:
+    check(resolver, RecordedModule(str(shop), base=base), move, RecordedProcess())
+
+
+def test_processes_that_load_an_image_at_different_addresses(resolver: RecordedResolver, shop: Path) -> None:
+    for bias in (FRUIT, SEED, 0):
+        check(resolver, module_at(bias, shop), bias, RecordedProcess(pid=bias))
+
+
+def test_two_images_at_one_address(resolver: RecordedResolver, shop: Path, tmp_path: Path) -> None:
+    other = tmp_path / "shop.gold"
+    shutil.copy(SHOP / "shop.gold", other)
+    first = RecordedModule(str(other))
+    resolver.resolve([Sample((RecordedFrame(0x1000, first),), RecordedProcess(modules=[first]))])
+    check(resolver, RecordedModule(str(shop)), 0, RecordedProcess())
+
+
+def test_reasons_and_missing_frames_have_addresses_of_the_process(resolver: RecordedResolver, shop: Path) -> None:
+    for bias in (FRUIT, SEED):
+        inner = sample(STACKS[1][1:3], module_at(bias, shop), bias, process := RecordedProcess())
+        (resolved,) = resolver.resolve([inner])
+        answer = resolved.answers[0]
+        assert answer.reason is not None and answer.verdict is Verdict.AMBIGUOUS
+        below = sample([0x1A45, 0x1862], module_at(bias, shop), bias, process)  # 0x1862 follows no call
+        wrong = resolver.resolve([below])[0].answers[1]
+        assert wrong.reason is not None and wrong.reason.code is ReasonCode.NOT_AFTER_CALL
+        assert wrong.reason.address == bias + 0x1862
+
+
+def test_a_build_id_decides(shop: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "icf")
+    with Image.open(str(shop)) as image:
+        build_id = image.build_id
+    elsewhere = tmp_path / "root" / ".build-id" / build_id.hex()[:2] / build_id.hex()[2:]
+    elsewhere.parent.mkdir(parents=True)
+    shutil.copy(shop, elsewhere)
+    search = SearchPaths(cache_dir=str(tmp_path / "cache"))
+    with RecordedResolver(search, [str(tmp_path / "root")]) as resolver:
+        check(resolver, RecordedModule("/gone/shop", build_id), 0, RecordedProcess())
+        wrong = RecordedModule(str(shop), bytes(20))
+        (resolved,) = resolver.resolve([sample(STACKS[0], wrong, 0, RecordedProcess())] * 1)
+    assert {answer.verdict for answer in resolved.answers} == {Verdict.UNKNOWN}
+    assert [record.message for record in caplog.records] == [
+        f"{shop}: has build id {build_id.hex()}, not {bytes(20).hex()}: its frames are unknown"
+    ]
+
+
+def test_the_named_image_stands_for_its_build(shop: Path, tmp_path: Path) -> None:
+    search = SearchPaths(cache_dir=str(tmp_path))
+    with RecordedResolver(search, image=str(shop)) as resolver:
+        check(resolver, RecordedModule("/build/shop"), 0, RecordedProcess())
+        gone = RecordedModule("/build/shop.old")
+        (resolved,) = resolver.resolve([sample(STACKS[0], gone, 0, RecordedProcess())])
+    assert {answer.verdict for answer in resolved.answers} == {Verdict.UNKNOWN}
+
+
+def test_the_symcache_of_a_build_is_enough(shop: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copy(shop, copy)
+    with Image.open(str(copy)) as image:
+        build_id = image.build_id
+    search = SearchPaths(cache_dir=str(tmp_path / "cache"))
+    search.open(str(copy))
+    copy.unlink()
+    with RecordedResolver(search) as resolver:
+        check(resolver, RecordedModule(str(copy), build_id), 0, RecordedProcess())
+
+
+def test_names_that_are_certain_and_those_that_are_not(resolver: RecordedResolver, shop: Path) -> None:
+    module, process = RecordedModule(str(shop)), RecordedProcess()
+    kernel = RecordedFrame(0xFFFFFFFF81000000, None, "do_syscall_64", is_certain=True)
+    other = RecordedFrame(None, None, "perhaps")
+    user = sample(STACKS[0], module, 0, process).frames
+    (resolved,) = resolver.resolve([Sample((kernel, other, *user), process)])
+    certain, uncertain, *_ = resolved.answers
+    assert (certain.verdict, certain.name, certain.address) == (Verdict.UNMERGED, "do_syscall_64", kernel.address)
+    assert (uncertain.verdict, uncertain.name) == (Verdict.UNKNOWN, None)
+    assert [answer.linkage_name for answer in resolved.answers[3:]] == TRUTH[0][1:]
+
+
+def test_a_stack_of_return_addresses_alone(resolver: RecordedResolver, shop: Path) -> None:
+    module, process = RecordedModule(str(shop)), RecordedProcess()
+    called = sample(STACKS[1][1:], module, 0, process)._replace(is_called=True)
+    (resolved,) = resolver.resolve([called])
+    assert [answer.linkage_name for answer in resolved.answers] == TRUTH[1][1:]
+
+
+def test_modules_that_come_later(resolver: RecordedResolver, shop: Path) -> None:
+    process = RecordedProcess()
+    unknown = Sample((RecordedFrame(None, None, "early"),), process)
+    assert resolver.resolve([unknown])[0].answers[0].verdict is Verdict.UNKNOWN
+    check(resolver, RecordedModule(str(shop)), 0, process)

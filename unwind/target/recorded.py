@@ -1,0 +1,198 @@
+"""Resolve the samples of a recording, whichever processes they are of.
+
+Frames are moved to one address space (`unwind.target.recorded_images`), resolved there, and given back with the
+addresses that the recording has. Which functions a call can reach depends on the modules of its process: processes
+with the same images share a resolver, others do not.
+
+A frame of which the recording has only a name is unknown to the resolver, as what it calls. If that name is certain,
+as of a kernel function or one made at run time, it is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from os.path import expanduser
+from typing import Self
+
+from icf.model import Verdict
+from unwind.process.process import Module, Process
+from unwind.program.program import Linkage, Program
+from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.bases import warn_of_bases
+from unwind.resolve.reasons import NO_MODULE, Reason
+from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolver import Resolver
+from unwind.samples.recording import RecordedFrame, RecordedProcess, Sample
+from unwind.symcache.reader.symcache import SymCache
+from unwind.target.frames import KeptFrames
+from unwind.target.recorded_images import Located, PlacedImage, RecordedImages
+from unwind.target.search import SearchPaths
+
+_KEPT_STACKS = 1 << 18
+_KEPT_ANSWERS = 1 << 20
+_HINT = "the recording is of another build, or its addresses are not what its format says"
+
+_Answers = tuple[FrameAnswer, ...]
+
+
+class RecordedResolver:
+    """Resolves samples; to be closed."""
+
+    def __init__(
+        self,
+        search: SearchPaths,
+        module_roots: Sequence[str] = (),
+        image: str | None = None,
+        *,
+        with_lines: bool = True,
+    ) -> None:
+        self._search, self._with_lines = search, with_lines
+        self._opened = ExitStack()
+        roots = (*module_roots, *search.debug_roots, expanduser("~/.debug"))
+        self._images = RecordedImages(self._opened, roots, search.cache_dir, image)
+        self._cache_of: dict[Program, SymCache] = {}
+        self._frames = KeptFrames(self._cache_of)
+        self._addresses: dict[tuple[str, RecordedFrame], int | None] = {}
+        self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
+        self._of_process: dict[RecordedProcess, tuple[int, _OfProcess]] = {}  # with the number of its modules
+        self._answers: dict[tuple[RecordedFrame, FrameAnswer, _OfProcess], FrameAnswer] = {}
+        self._stacks: dict[_Key, _Answers] = {}
+
+    def resolve(self, samples: Iterable[Sample]) -> list[Resolved]:
+        """Return the samples with an answer for each frame; some thousands at a time are looked up together.
+
+        Raises `IcfError` for an image that cannot be read.
+        """
+        asked = [(sample, self._process(sample.process)) for sample in samples]
+        new: dict[_Key, tuple[Sample, _Answers]] = {}
+        keys = [(process, sample.frames, sample.is_called, sample.vptrs) for sample, process in asked]
+        if len(self._stacks) >= _KEPT_STACKS:
+            self._stacks.clear()
+        for key, (sample, process) in zip(keys, asked, strict=True):
+            if key not in self._stacks and key not in new:
+                new[key] = sample, self._resolve(sample, process)
+        if self._with_lines:
+            self._frames.meet(answers for _, answers in new.values())
+        for key, (sample, answers) in new.items():
+            pairs = zip(sample.frames, answers, strict=True)
+            self._stacks[key] = tuple([self._as_recorded(*pair, key[0]) for pair in pairs])
+        return [Resolved(sample, self._stacks[key]) for key, (sample, _) in zip(keys, asked, strict=True)]
+
+    def report(self) -> None:
+        """Report modules whose addresses do not fit their code."""
+        for resolver in self._resolvers.values():
+            warn_of_bases(resolver.places, "", _HINT)
+
+    def close(self) -> None:
+        """Close the images."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _resolve(self, sample: Sample, process: _OfProcess) -> _Answers:
+        root, frames = sample.process.root, sample.frames
+        addresses = [self._address(frame, root) for frame in frames]
+        exact = [idx for idx, frame in enumerate(frames) if frame.is_exact and idx]
+        vptrs = tuple((idx, process.moved(vptr)) for idx, vptr in sample.vptrs)
+        if sample.is_called:  # the first address follows a call, too: something unknown was called
+            return process.resolver.resolve((None, *addresses), tuple((idx + 1, vptr) for idx, vptr in vptrs))[1:]
+        return process.resolver.resolve(addresses, vptrs, exact)
+
+    def _address(self, frame: RecordedFrame, root: str) -> int | None:
+        if frame.address is None or frame.module is None:
+            return None
+        key = root, frame
+        if key not in self._addresses:
+            if len(self._addresses) >= _KEPT_ANSWERS:
+                self._addresses.clear()
+            self._addresses[key] = self._images.address(frame.address, frame.module, root)
+        return self._addresses[key]
+
+    def _process(self, process: RecordedProcess) -> _OfProcess:
+        count, known = self._of_process.get(process, (-1, None))
+        if known is None or count != len(process.modules):
+            located = [self._images.locate(module, process.root) for module in process.modules]
+            found = [each for each in located if each is not None]
+            is_whole = process.is_whole and len(found) == len(located)
+            known = _OfProcess(self._resolver(frozenset(each.image for each in found), is_whole), found)
+            self._of_process[process] = len(process.modules), known
+        return known
+
+    def _resolver(self, images: frozenset[PlacedImage], is_whole: bool) -> Resolver:
+        resolver = self._resolvers.get((images, is_whole))
+        if resolver is None:
+            modules = [
+                Module(each.recorded_path, each.bias, each.start, each.end, partial(self._load, each), each.exports)
+                for each in images
+            ]
+            resolver = self._resolvers[images, is_whole] = Resolver(Process(modules, is_whole=is_whole))
+        return resolver
+
+    def _load(self, image: PlacedImage, linkage: Linkage) -> Program:
+        cache = image.cache or self._search.open(image.path)
+        program = self._search.program(cache, image.path, self._opened, image.exports, linkage)
+        self._cache_of[program] = cache
+        return program
+
+    # Answers with the addresses of the recording
+
+    def _as_recorded(self, frame: RecordedFrame, answer: FrameAnswer, process: _OfProcess) -> FrameAnswer:
+        key = frame, answer, process
+        known = self._answers.get(key)
+        if known is None:
+            if len(self._answers) >= _KEPT_ANSWERS:
+                self._answers.clear()
+            known = self._answers[key] = self._recorded(frame, answer, process)
+        return known
+
+    def _recorded(self, frame: RecordedFrame, answer: FrameAnswer, process: _OfProcess) -> FrameAnswer:
+        if answer.address is None:
+            if frame.is_certain:
+                return FrameAnswer(frame.address, Verdict.UNMERGED, frame.name or None)
+            path = frame.module.path if frame.module is not None else ""
+            return FrameAnswer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module_path=path)
+        return replace(process.as_recorded(answer), address=frame.address)
+
+
+class _OfProcess:
+    """One process: its resolver, and how far its modules lie from their places."""
+
+    def __init__(self, resolver: Resolver, located: Sequence[Located]) -> None:
+        self.resolver = resolver
+        # start and end of each place, and what to add to an address there to get one of the process
+        self._moves = [(each.image.start, each.image.end, -each.to_linked - each.image.bias) for each in located]
+        self._is_moved = any(move for _, _, move in self._moves)
+
+    def as_recorded(self, answer: FrameAnswer) -> FrameAnswer:
+        """Return an answer with the addresses of this process."""
+        if not self._is_moved:
+            return answer
+        missing = tuple(self.as_recorded(each) for each in answer.missing)
+        reason = answer.reason
+        if reason is not None:
+            reason = Reason(reason.code, reason.text, self._back(reason.address))
+        return replace(answer, address=self._back(answer.address), reason=reason, missing=missing)
+
+    def moved(self, address: int) -> int:
+        """Return the place of an address of this process."""
+        for start, end, move in self._moves:
+            if start <= address - move < end:
+                return address - move
+        return address
+
+    def _back(self, address: int | None) -> int | None:
+        if address is not None:
+            for start, end, move in self._moves:
+                if start <= address <= end:
+                    return address + move
+        return address
+
+
+_Key = tuple[_OfProcess, tuple[RecordedFrame, ...], bool, tuple[tuple[int, int], ...]]

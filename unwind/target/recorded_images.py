@@ -1,0 +1,183 @@
+"""The images of recorded modules, each at one place in an address space for all processes of a recording.
+
+    process 17   libx.so at 0x7f0000000000     0x7f0000001204 ─┐
+    process 23   libx.so at 0x7fa100000000     0x7fa100001204 ─┴─>  0x7f0000001204   place of libx.so
+
+An image lies where it was first seen, if nothing else does: mostly the addresses of a recording stay as they are.
+An image whose program headers are gone, of which only the symcache is kept, is found by addresses as linked alone.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from icf.elf.image import Image
+from icf.elf.types import PF_X, PT_LOAD, Segment
+from icf.log import warn
+from unwind.process.load_address import bias_of_listed
+from unwind.process.module_list import find_image, kept_cache
+from unwind.program.exports import Exports, ImageExports
+from unwind.samples.recording import Base, RecordedModule
+from unwind.symcache.reader.program import KeptFacts
+from unwind.symcache.reader.symcache import SymCache
+
+_PAGE_BYTES = 4096
+_MOVED_FROM = 1 << 46  # where images are placed that something else lies in the way of
+_GAP_BYTES = 1 << 30
+
+
+@dataclass(eq=False, slots=True)
+class PlacedImage:
+    """An image and its place; `bias` is what was added to its addresses as linked."""
+
+    recorded_path: str
+    path: str  # where it is; "" if only its symcache is there
+    cache: SymCache | None  # that one
+    exports: Exports
+    segments: Sequence[Segment]
+    span: tuple[int, int]  # as linked
+    bias: int = 0
+    is_placed: bool = False
+
+    @property
+    def start(self) -> int:
+        """The lowest address of its place."""
+        return self.span[0] // _PAGE_BYTES * _PAGE_BYTES + self.bias
+
+    @property
+    def end(self) -> int:
+        """The address after its place."""
+        return self.span[1] + self.bias
+
+
+@dataclass(eq=False, slots=True)
+class Located:
+    """Where a recorded module is: what is added to a recorded address is `to_linked`, then the image's bias."""
+
+    image: PlacedImage
+    to_linked: int
+
+
+class RecordedImages:
+    """Finds and places images; to be closed with `opened`."""
+
+    def __init__(
+        self, opened: ExitStack, roots: Sequence[str] = (), cache_dir: str | None = None, image: str | None = None
+    ) -> None:
+        self._opened, self._roots, self._cache_dir = opened, tuple(roots), cache_dir
+        self._given = opened.enter_context(Image.open(image)) if image is not None else None
+        self._images: dict[tuple[str, str, bytes], PlacedImage | str] = {}  # by root, path, build id; or the problem
+        self._located: dict[tuple[str, RecordedModule], Located | str] = {}
+        self._places: list[tuple[int, int]] = []  # start and end, ascending
+        self._reported: set[str] = set()
+
+    def locate(self, module: RecordedModule, root: str = "") -> Located | None:
+        """Return where a module is; None, if its image is not found, or is not mapped like that."""
+        located = self._known(module, root)
+        return located if isinstance(located, Located) else None
+
+    def address(self, address: int, module: RecordedModule, root: str = "") -> int | None:
+        """Return where an address in a module lies among the places; None, reported once, if its image is not known."""
+        located = self._known(module, root)
+        if isinstance(located, str):
+            if located and located not in self._reported:
+                self._reported.add(located)
+                warn(f"{located}: its frames are unknown")
+            return None
+        linked = address + located.to_linked
+        if module.base is Base.OFFSET:
+            linked = _of_offset(address, located.image.segments)
+        low, high = located.image.span
+        return linked + located.image.bias if low <= linked <= high else None
+
+    def _known(self, module: RecordedModule, root: str) -> Located | str:
+        known = self._located.get((root, module))
+        if known is None:
+            image = self._image(module, root)
+            known = image if isinstance(image, str) else self._locate(module, image)
+            self._located[root, module] = known
+        return known
+
+    def _locate(self, module: RecordedModule, image: PlacedImage) -> Located | str:
+        to_linked = 0
+        if module.base is Base.RUN_TIME:
+            bias = _bias(module, image)
+            if bias is None:
+                return f"{image.path or module.path}: no segment of it is mapped as {module.path} is"
+            to_linked = -bias
+        elif module.base is Base.OFFSET and not image.segments:
+            return f"{module.path}: offsets in the file mean nothing without its program headers"
+        if image.end == image.start:
+            return f"{image.path}: has nothing that is loaded"
+        self._place(image, -to_linked)
+        return Located(image, to_linked)
+
+    def _place(self, image: PlacedImage, bias: int) -> None:
+        """Give an image its place, if it has none: at `bias` if that is free."""
+        if image.is_placed:
+            return
+        image.is_placed, image.bias = True, bias
+        if image.start < 0 or image.end > 1 << 64 or not self._is_free(image.start, image.end):
+            start = max([_MOVED_FROM, *[end for _, end in self._places if end < 2 * _MOVED_FROM]]) + _GAP_BYTES
+            image.bias += start // _PAGE_BYTES * _PAGE_BYTES - image.start
+        insort(self._places, (image.start, image.end))
+
+    def _is_free(self, start: int, end: int) -> bool:
+        at = bisect_right(self._places, (start, end))
+        return (at == 0 or self._places[at - 1][1] <= start) and (at == len(self._places) or end <= self._places[at][0])
+
+    def _image(self, module: RecordedModule, root: str) -> PlacedImage | str:
+        key = root, module.path, module.build_id
+        known = self._images.get(key)
+        if known is None:
+            known = self._images[key] = self._find(module, root)
+        return known
+
+    def _find(self, module: RecordedModule, root: str) -> PlacedImage | str:
+        """Return the image of a module, or why there is none; "" where nothing is missing."""
+        if not module.build_id and module.path[:1] in ("", "["):
+            return ""  # [vdso], [heap]
+        image, problem = self._given_image(module), ""
+        if image is None:
+            path = os.path.join(root, module.path.lstrip("/")) if root else module.path
+            image, problem = find_image(path, module.build_id, self._roots)
+            if image is not None:
+                self._opened.enter_context(image)
+        if image is not None:
+            return PlacedImage(module.path, image.path, None, ImageExports(image), image.segments, image.span)
+        cache = kept_cache(module.build_id, self._cache_dir)
+        if cache is None:
+            return problem
+        facts = KeptFacts(cache)
+        return PlacedImage(module.path, "", cache, facts.exports, (), facts.span)
+
+    def _given_image(self, module: RecordedModule) -> Image | None:
+        """Return the image that the user has named, if it can be this module."""
+        given = self._given
+        if given is None:
+            return None
+        if module.build_id:
+            padded = module.build_id.startswith(given.build_id) and not any(module.build_id[len(given.build_id) :])
+            return given if given.build_id and padded else None
+        return given if os.path.basename(given.path) == os.path.basename(module.path) else None
+
+
+def _bias(module: RecordedModule, image: PlacedImage) -> int | None:
+    """Return what the loader added to the addresses of an image; None if its mapping does not say."""
+    if image.segments:
+        return bias_of_listed(((module.start, module.offset),), image.segments)
+    if module.offset:
+        return None
+    return module.start - image.span[0] // _PAGE_BYTES * _PAGE_BYTES
+
+
+def _of_offset(offset: int, segments: Sequence[Segment]) -> int:
+    """Return the address as linked of an offset in the file; -1 if no code is there."""
+    for segment in segments:
+        if segment.type == PT_LOAD and segment.flags & PF_X and 0 <= offset - segment.offset < segment.filesz:
+            return segment.vaddr + offset - segment.offset
+    return -1
