@@ -1,23 +1,23 @@
-"""Shared model, formats, images and the umbrella command; `linkpass` and `unwind` build on it, never the other way.
+"""Model, formats, images and the command `icf`. `linkpass` and `unwind` import this package; it imports neither.
 
-    model        the words of the project as types
-    aliases      linkage names that are one function's
-    image        what images of every format have in common, and how one is opened
+    model        the terms of the project as types
+    aliases      linkage names of one source function
+    image        what images of every format have in common; opens them
     elf/         images, objects, archives
     dwarf/       debug information
-    debugfiles/  where it is, if not in the image
+    debugfiles/  finds debug information outside of the image
     code/        machine code
     vtables/     virtual tables, their classes
-    folds/       fold classes: who shares a body
-    tables/      .debug_dcall, .debug_vcall, .debug_icf and what annotated objects carry: read and written
+    folds/       fold classes: which functions share a body
+    tables/      reads and writes .debug_dcall, .debug_vcall, .debug_icf and the annotations of objects
     linkinputs/  the objects of a link, link maps, response files
     columns      the types of columns
     linkers      what each linker keeps, drops, overwrites and folds
-    cli          the command `icf`; its verbs are in cmd_* here, in `linkpass` and in `unwind`
+    cli          the command `icf`; its commands are in cmd_* here, in `linkpass` and in `unwind`
 
 `__all__` is the public interface; everything else may change between versions.
 
-A `_name.py` is a kernel: compiled by an install, plain Python where there is no compiler (`icf.kernels`).
+A `_name.py` is a kernel: an install compiles it; without a compiler it runs as plain Python (`icf.kernels`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from icf.tables.load import load_tables as load_tables
 
 __version__ = "0.1.0"
-_HOME = {  # imported when they are first used
+_HOME = {  # imported on first use
     "Evidence": "icf.model",
     "FormatError": "icf.errors",
     "IcfError": "icf.errors",

@@ -1,14 +1,15 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""How long the demangled form of an Itanium C++ name is at most, and how deep: found without making it.
+"""Bounds on the length and depth of the demangled form of an Itanium C++ name, found without demangling it.
 
-A name of 250 bytes may stand for gigabytes: `S0_` stands for the text of a part that came before, which may itself
-refer to others, twice each. So this reads a name as LLVM's demangler does, and counts where that one builds: each part
-has a size and a depth, those that a reference can mean are kept in a table. Time is linear in the length of the name.
+A name of 250 bytes may stand for gigabytes: `S0_` stands for the text of an earlier part, which may itself refer to
+others, twice each. So this module reads a name as LLVM's demangler does, and counts where that one builds text: each
+part has a size and a depth, and a table keeps the parts that a reference can mean. Time is linear in the length of the
+name.
 
-A size counts each letter that stands for something as the longest thing that it may be. A pack expansion (`Dp`) is its
-pattern as often as the longest pack so far has elements, and once the packs themselves.
+A size counts each letter that stands for something as the longest thing that it may be. A pack expansion (`Dp`) counts
+its pattern as often as the longest pack so far has elements, plus the packs themselves.
 
-Where a name is no name, or is of a kind that is not known here, it is not measured, and `bad`.
+What is not a name, or is of a kind that this module does not know, is not measured: `bad` is set.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ OPERANDS = {
 
 @cython.cclass
 class Measure:
-    """What one name stands for: `size` and `depth` at most, unless `bad` says why that is not known."""
+    """Measures one name: upper bounds `size` and `depth`, unless `bad` has the reason why they are not known."""
 
     text: Bytes
     subs: u64[::1]
@@ -110,7 +111,10 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _look(self, ahead: cython.int) -> cython.int:
-        """Read the byte at hand, or one after it; 0 at the end, and once the name is refused: that ends all loops."""
+        """Return the byte at hand, or one after it.
+
+        0 at the end, and once the name is refused, which ends all loops.
+        """
         at: cython.size_t = self.pos + ahead
         if at >= self.length or self.bad != 0:
             return 0
@@ -154,7 +158,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _index(self) -> u64:
-        """Read the number of a reference: nothing is 0, else one more than what base 36 says; up to `_`."""
+        """Read the number of a reference: 0 for nothing, else the base 36 number up to `_` plus 1."""
         value: u64 = 0
         byte: cython.int = self._look(0)
         if byte == ord("_"):
@@ -188,7 +192,7 @@ class Measure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _discriminator(self) -> u64:
-        """Read what tells local entities of one name apart."""
+        """Read what distinguishes local entities of one name."""
         if self._look(0) == ord("_"):
             if self._look(1) == ord("_"):
                 self.pos += 2
@@ -684,7 +688,7 @@ class Measure:
             byte = self._look(0)
         if self.sub_count == 0:
             return self._fail(NOT_KNOWN)
-        self.sub_count -= 1  # the whole is no part of itself
+        self.sub_count -= 1  # the whole is not a part of itself
         self.pos += 1
         self.level -= 1
         return total + ONE

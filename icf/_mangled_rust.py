@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""How long the demangled form of a Rust (v0) name is at most, and how deep; `icf._mangled` does this for C++.
+"""Bounds on the length and depth of the demangled form of a Rust (v0) name; `icf._mangled` does this for C++.
 
-`B4_` stands for what begins at byte 4 of the name, read again, so a name of 200 bytes may stand for gigabytes. This
-keeps the size and depth of each part by where it begins, so each is read once. Time is linear in the length.
+`B4_` stands for the part that begins at byte 4 of the name, read again, so a name of 200 bytes may stand for gigabytes.
+This module keeps the size and depth of each part by its begin, so it reads each once. Time is linear in the length.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _START = cython.declare(cython.size_t, 2)  # references count from after _R
 
 @cython.cclass
 class RustMeasure:
-    """What one name stands for: `size` and `depth` at most, unless `bad` says why that is not known."""
+    """Measures one name: upper bounds `size` and `depth`, unless `bad` has the reason why they are not known."""
 
     text: Bytes
     parts: u64[::1]
@@ -59,7 +59,7 @@ class RustMeasure:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _look(self) -> cython.int:
-        """Read the byte at hand; 0 at the end, and once the name is refused: that ends all loops."""
+        """Return the byte at hand; 0 at the end, and once the name is refused, which ends all loops."""
         if self.pos >= self.length or self.bad != 0:
             return 0
         return self.text[self.pos]

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Hashes of strings that are given by reference, so that names are compared in bulk without being decoded."""
+"""Hashes of strings given by reference: names are compared in bulk without being decoded."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def hash_references(
 ) -> cython.Py_ssize_t:
     """Store the hash of each referenced string in `out`, 0 for no string; return how many there are.
 
-    A reference is kind << STRING_KIND | offset, see `icf.string_kinds`. With `of_kin`, names that
-    icf.aliases.kin holds for one get one hash: what follows a dot is left out, and any digit that may tell
-    constructors apart counts the same.
+    A reference is kind << STRING_KIND | offset, see `icf.string_kinds`. With `of_kin`, all names of one kin
+    (icf.aliases.kin)
+    get one hash: it leaves out what follows a dot, and treats all digits alike that distinguish constructors.
     """
     n: cython.size_t = references.shape[0]
     i: cython.size_t = 0

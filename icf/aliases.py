@@ -1,9 +1,9 @@
-"""Symbols that name one source function: they share an address without having been folded.
+"""Symbols that name one source function: they share an address although nothing was folded.
 
 A constructor is emitted as C1 (complete object) and C2 (base object), a destructor as D1 and D2 (Itanium C++
 ABI, 5.1.4.3); where they do the same, one body carries both symbols. D0, the deleting destructor, is
 another function. Two such names differ in one digit, but so do `fooC1()` and `fooC2()`, so the demangled
-texts have the last word.
+texts decide.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ _APPENDED = re.compile(
     r"\.(?:cold|constprop|isra|part|__part|lto_priv|localalias|llvm|__uniq|specialized|argprom|argelim|retelim|memprof"
     r"|actor|resume|destroy|cleanup|warm|hot)(?![^.])"
 )
-# of these what is a part or a clone of the function, at the end of its symbol
+# those that mark a part or a clone of the function, at the end of its symbol
 _CLONE = re.compile(
     r"(?<!^)(?:\.(?:cold|constprop|isra|part|__part|localalias|specialized|argprom|argelim|retelim|memprof"
     r"|actor|resume|destroy|cleanup|warm|hot)(?:\.\d+)*)+$"
 )
 _LOCAL_ALIAS = re.compile(r"\.localalias(?:\.\d+)?$")  # gcc's second symbol of a function that others may replace
 _COLD = re.compile(r"\.cold(?![^.])")
-WRAP, REAL = "__wrap_", "__real_"  # with --wrap=f the linker makes __wrap_f of f, f of __real_f, and tells nobody
+# with --wrap=f the linker makes __wrap_f of f, and f of __real_f; no output mentions it
+WRAP, REAL = "__wrap_", "__real_"
 _VARIANT = re.compile("(CI?(?=[1-5])|D(?=[1245])).")
 _VARIANTS = {"C": "12345", "D": "1245"}
 
 
 def same_function(first: str, second: str) -> bool:
-    """Return whether two linkage names are one constructor's or destructor's, or a function's and its gcc local
+    """Return whether two linkage names are one function: variants of a constructor or destructor, or gcc's local alias.
     alias's.
 
     >>> same_function("_ZN3FooC1Ev", "_ZN3FooC2Ev"), same_function("_Z5fooC1v", "_Z5fooC2v")
@@ -90,7 +91,7 @@ def kin(name: str) -> str:
     (True, False)
     """
     base = base_name(name)
-    return _VARIANT.sub(r"\1?", base) if _VARIANT.search(base) else base  # most are no variants
+    return _VARIANT.sub(r"\1?", base) if _VARIANT.search(base) else base  # most names are not variants
 
 
 def is_clone(symbol: str) -> bool:

@@ -1,13 +1,13 @@
-"""The umbrella command `icf VERB ...`.
+"""The umbrella command `icf COMMAND ...`.
 
-A verb is a module with `add_arguments(parser)` and `run(args) -> int`. `VERBS` names it by a string, and
-only the module of the verb that was called is imported: that keeps `icf` free of any dependency on
-`linkpass` and `unwind`, and `icf --help` free of numpy, which alone would take ten times as long as
-all the rest. The help lines stand in the table for the same reason.
+A command is a module with `add_arguments(parser)` and `run(args) -> int`. `VERBS` names it by a string, and only the
+module of the command that was called is imported: so `icf` does not depend on `linkpass` and `unwind`, and `icf --help`
+does not import numpy, which alone would take ten times as long as all the rest. The table has the help lines for the
+same reason.
 
-Exit status: 0 done, 1 failed, 2 usage; 130, 141 and 143 after an interrupt, a closed pipe and a request to end, as
-a shell has them. Every error that a user can cause is an `IcfError` or an `OSError` and becomes one line on stderr; a
-traceback is a bug.
+Exit status: 0 done, 1 failed, 2 usage; 130, 141 and 143 after an interrupt, a closed pipe and SIGTERM, as a shell has
+them. Every error that a user can cause is an `IcfError` or an `OSError` and becomes one line on stderr; a traceback is
+a bug.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from icf.printable import say
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_INTERRUPTED, EXIT_CLOSED_PIPE, EXIT_TERMINATED = 130, 141, 143  # 128 + SIGINT, SIGPIPE, SIGTERM
-_ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 16  # imports make no garbage; to look for it takes a tenth of a query
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 16  # imports make no garbage; looking for it takes a tenth of a query
 
 
 class Verb(NamedTuple):
-    """Where a verb lives and what `icf --help` says about it."""
+    """A command: its module and the line that `icf --help` prints about it."""
 
     module: str
     help: str
@@ -107,7 +107,7 @@ def _own_arguments() -> list[str]:
 
 
 def _open_streams() -> None:
-    """Give a process that was started with closed streams an empty stdin, and a stderr that nobody reads."""
+    """Open an empty stdin and a discarded stderr for a process that was started with closed streams."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")
     if sys.stderr is None:
@@ -122,7 +122,7 @@ def _end(status: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:  # that is said already, or there is nobody to tell
+        except OSError:  # already reported, or there is no stderr to report it on
             pass
     os._exit(status)
 

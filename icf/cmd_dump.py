@@ -1,7 +1,7 @@
 """`icf dump IMAGE`: the tables of an image, as text to read or as one JSON document.
 
-Without options everything is printed that the image has. Both forms come from one document, so what a
-person reads is what a script gets; the text is sorted by address and shows demangled names.
+Without options it prints all tables that the image has. Both forms come from one document, so people and scripts see
+the same; the text is sorted by address and shows demangled names.
 
     0x0000000000401150, 8 bytes, 2 functions: members-complete, calls-complete
       kept  0x0000012f  twice<int>(int*)
@@ -84,7 +84,7 @@ def run(args: Namespace) -> int:
 
 
 class _Names:
-    """Names as they are printed: demangled unless asked not to."""
+    """Names as they are printed: demangled unless the user asked for linkage names."""
 
     def __init__(self, *, plain: bool) -> None:
         self._plain = plain
@@ -196,7 +196,7 @@ def _vtables(tables: Tables, names: _Names) -> Iterator[_Json]:
 
 
 def _symbols_at(image: Image, vaddrs: set[int]) -> dict[int, str]:
-    """Return the first symbol that is called like a vtable at each address."""
+    """Return the first symbol with the name of a vtable at each address."""
     import numpy as np
 
     from icf.vtables.layout import are_vtable_names
@@ -246,7 +246,9 @@ def _die(die: int) -> str | None:
 
 
 def _json_text(document: _Json) -> Iterator[str]:
-    """Yield the document with a record a line: `json` indents in Python, four times slower and ten lines a record."""
+    """Yield the document with a record on each line: `json` indents in Python, four times slower, ten lines a
+    record.
+    """
     separator = "{"
     for key, value in document.items():
         yield f"{separator}\n{json.dumps(key)}: "
@@ -357,7 +359,7 @@ def _text_address_taken(records: list[_Json]) -> Iterator[str]:
 
 
 def _width(names: list[str]) -> int:
-    """Return the column width for `names`; a few very long ones do not push the rest out of sight."""
+    """Return the column width for `names`; a few very long ones do not widen the column."""
     return min(max(map(len, names), default=0), _NAME_WIDTH_MAX)
 
 

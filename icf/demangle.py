@@ -1,17 +1,17 @@
 """Names as people write them: demangled where they are mangled, else unchanged.
 
     C++ (Itanium), Rust v0     LLVM's demanglers (pycxxfilt): the same text as llvm-cxxfilt and llvm-symbolizer
-    Rust legacy, Swift         those of rustc and of Swift (pydemumble); a legacy name loses its hash, as rustc shows it
+    Rust legacy, Swift         those of rustc and of Swift (pydemumble); a legacy name is shown without its hash
 
-A library is imported at the first name that needs it, as it takes longer than to look an address up. What it refuses is
-shown as it is, and so are made-up names that it must not be asked about. 250 bytes can stand for gigabytes, as parts
-refer to others. The demanglers recurse with the depth of a name, and end the process where stack or memory does.
+A library is imported at the first name that needs it: the import takes longer than looking up an address. A name that
+the library refuses stays as it is. So do names that it must not get: as parts of a name refer to others, 250 bytes can
+stand for gigabytes. The demanglers recurse with the depth of a name, and end the process where stack or memory ends.
 
-    up to 160 bytes     cannot stand for much, nor be deep; with several packs up to 64, with few references up to 256
-    longer              measured first (`icf._mangled`, `icf._mangled_rust`): as it is where it stands for more than
-                        1 MiB; where some 60 parts are in each other, in a thread whose stack is large enough
-    Swift               as it is with so many references that it might stand for more than 1 MiB
-    of more than 16 KiB as it is
+    up to 160 bytes     harmless: short and not deep; with several packs up to 64, with few references up to 256
+    longer              measured first (`icf._mangled`, `icf._mangled_rust`): unchanged if it stands for more than
+                        1 MiB; with more than some 60 nested parts, demangled in a thread with a large stack
+    Swift               unchanged with so many references that it might stand for more than 1 MiB
+    more than 16 KiB    unchanged
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _known: dict[str, str] = {}
 
 
 def _is_harmless(name: str) -> bool:
-    """Return whether a name is too short to stand for much, or to be deep."""
+    """Return whether a name is so short that its demangled form is neither long nor deep."""
     if name[0] == "$" or len(name) > _SHORT and (len(name) > _LONGER or name.count("_") > _FEW_REFERENCES):
         return False
     return len(name) <= _SHORTEST or name.count("Dp") + name.count("sp") < _FEW_PACKS
 
 
 def _demangle_measured(name: str, demangler: Callable[[str], str]) -> str:
-    """Return what `demangler` makes of a long name; the name itself where that might take the stack or the memory."""
+    """Return the demangled form of a long name; the name itself if demangling might exhaust stack or memory."""
     if name[0] == "$":
         if _swift_bytes(name) > _TEXT_LIMIT:
             return name
@@ -84,7 +84,7 @@ def _demangle_measured(name: str, demangler: Callable[[str], str]) -> str:
 
 
 def _measure(name: str, levels: int) -> tuple[int, int]:
-    """Return how many bytes a name stands for and how deep it is, at most; depth 0 where it has too many levels."""
+    """Return upper bounds for the size and depth of a demangled name; depth 0 for too many levels."""
     found: Measure | RustMeasure
     text = name.encode("utf-8", "surrogateescape")
     if name.startswith("_R"):
@@ -114,7 +114,7 @@ def _swift_bytes(name: str) -> int:
 
 
 def _has_room(size_bytes: int) -> bool:
-    """Return whether there is memory: the demanglers end the process where there is none."""
+    """Return whether there is memory: the demanglers end the process if an allocation fails."""
     if size_bytes < _PROBED_BYTES:
         return True
     try:
@@ -166,7 +166,7 @@ def _demangle_by_llvm(name: str) -> str:
 
     try:
         return demangle_by_llvm(name) or name
-    except ValueError:  # not a name after all
+    except ValueError:  # not a mangled name after all
         return name
 
 
@@ -177,7 +177,7 @@ def _demangle_rust_legacy_or_swift(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """Return the name of a function as its declaration has it: without scopes, parameters and what it returns.
+    """Return the name of a function as its declaration has it: without scopes, parameters and return type.
 
     >>> short_name("_ZN3fir6Filter4tapsEi"), short_name("_ZN3firlsIiEERSoS1_T_"), short_name("main")
     ('taps', 'operator<<<int>', 'main')

@@ -1,6 +1,6 @@
-"""Errors: one base that the command line catches once, and two kinds that callers treat differently.
+"""Errors: one base class that the command line catches in one place, and two kinds that callers treat differently.
 
-A text is lower case and without full stop: place, thing, value, rule.
+A message is lower case and without full stop: place, thing, value, rule.
 """
 
 
@@ -26,4 +26,4 @@ class FormatError(IcfError):
 
 
 class UnsupportedError(IcfError):
-    """A well-formed input of a kind that is not handled, said with what would be."""
+    """A well-formed input of a kind that is not supported; the message names what is."""

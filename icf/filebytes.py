@@ -1,10 +1,10 @@
-"""The bytes of a file in the process's own memory, read as they are asked for.
+"""The bytes of a file in the process's own memory, each block read on first use.
 
-A mapping follows its file. Whoever cuts the file short takes the pages away, and the next access to one raises SIGBUS,
-which ends the process: `cp new shop` over an open image kills a profiler, and so does every user who may write to a
-file that the profiler has mapped. A handler for SIGBUS would need C, and a library must not take a signal of its host.
-So this project maps no image and no symcache. It reserves anonymous memory of the size of the file, and reads blocks
-of 16 KiB into it when the first byte of a block is asked for:
+A mapping follows its file. A process that truncates the file removes the pages, and the next access to one raises
+SIGBUS, which ends the reading process: `cp new shop` over an open image kills a profiler, and so can every user that
+may write to a file which the profiler has mapped. A handler for SIGBUS would need C, and a library must not take a
+signal of its host. So this project maps no image and no symcache. It reserves anonymous memory of the size of the file,
+and reads a block of 16 KiB when its first byte is needed:
 
     file       |####|####|####|####|####|###
     memory     |    |####|####|    |    |###     two views were taken; the rest costs no memory
@@ -12,7 +12,7 @@ of 16 KiB into it when the first byte of a block is asked for:
 
 Bytes that were read once stay as they are, whatever happens to the file: a check holds for good, and two readers see
 the same bytes. A block that can no longer be read is a `FormatError`. Holes are not read, so a file of holes costs one
-byte of `have` for each 16 KiB, since the kernel gives memory when it is written to.
+byte of `have` for each 16 KiB, since the kernel allocates memory on the first write.
 
 A view is read-only, and keeps the memory alive after `close`.
 """
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 BLOCK_BITS = 14
 _BLOCK_BYTES = 1 << BLOCK_BITS
 _READ_BYTES = 1 << 30
-_HOLE_BYTES = 1 << 24  # a hole is looked for in what is longer
+_HOLE_BYTES = 1 << 24  # files longer than this are searched for holes
 _LIMIT_BYTES = 1 << 42
 _MAP_NORESERVE = 0x4000  # of Linux; `mmap` has it from Python 3.13 on
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
 
 
 class FileBytes:
-    """A file that is open for reading, `size_bytes` long, at least 1; the descriptor is ours from here on."""
+    """A file that is open for reading, `size_bytes` long, at least 1. It owns the descriptor."""
 
     def __init__(self, fd: int, size_bytes: int, path: str) -> None:
         self._fd = fd
@@ -70,7 +70,7 @@ class FileBytes:
 
     @classmethod
     def of_descriptor(cls, fd: int, path: str) -> Self:
-        """Return the file of a descriptor, which is ours from here on; `path` is for messages."""
+        """Return the file of a descriptor, which it owns from here on; `path` is for messages."""
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
@@ -89,7 +89,7 @@ class FileBytes:
         self.close()
 
     def close(self) -> None:
-        """Close the file: what was read can still be viewed, and nothing more is read."""
+        """Close the file. What was read stays available; nothing more is read."""
         fd, self._fd = self._fd, -1  # in this order: a signal may come between them
         if fd >= 0:
             os.close(fd)
@@ -117,7 +117,7 @@ class FileBytes:
         return copy
 
     def pieces(self, size_bytes: int) -> Iterator[memoryview]:
-        """Yield the file from its beginning in pieces, none of which stays in memory when the next one is asked for."""
+        """Yield the file from its beginning in pieces; the memory of each is freed when the next one is taken."""
         room = memoryview(bytearray(min(size_bytes, self._size_bytes)))
         for start in range(0, self._size_bytes, size_bytes):
             piece = room[: self._size_bytes - start]
@@ -134,7 +134,10 @@ class FileBytes:
         return self._bytes
 
     def forget(self, start: int, end: int) -> None:
-        """Give the memory back; views of these bytes must be gone, as they would read zeros. They are read anew."""
+        """Free this memory; no view of these bytes may be in use, as it would read zeros.
+
+        They are read again when needed.
+        """
         first, last = -(-start >> BLOCK_BITS), end >> BLOCK_BITS
         if first < last:
             with self._lock:
@@ -156,13 +159,13 @@ class FileBytes:
                 first = end
 
     def _read_data(self, room: memoryview, start: int) -> None:
-        """Fill the room, which is zero, with the bytes from `start` on; holes are left as they are."""
+        """Fill `room`, which is zero, with the bytes from `start` on; holes stay zero."""
         fd, done = self.fileno(), 0
         while len(room) - done > _HOLE_BYTES:
             try:
                 data = os.lseek(fd, start + done, os.SEEK_DATA) - start
             except OSError as error:
-                if error.errno != errno.ENXIO:  # a file system that does not know of holes
+                if error.errno != errno.ENXIO:  # a file system that does not support SEEK_DATA
                     break
                 data = len(room) if os.fstat(fd).st_size >= self._size_bytes else done  # nothing but a hole is left
                 if data == done:

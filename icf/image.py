@@ -1,4 +1,4 @@
-"""What images of every format have in common, and how one is opened.
+"""What images of every format have in common, and the function that opens one.
 
     identity    path, machine, linker, build id, digest of the code
     segments    which addresses have bytes in the file, and these bytes
@@ -6,8 +6,8 @@
     symbols     functions by address, with their names
     imports     slots that the loader fills, and the stubs that jump through them
 
-ELF is the one format today (`icf.elf`). A reader of another one is an `Image` too, and stands in `_READERS` by the
-first bytes of its files. What needs more than this, sections or relocations, is about ELF and takes its class.
+ELF is the one format today (`icf.elf`). A reader of another one is an `Image` too, and `_READERS` has it by the
+first bytes of its files. Code that needs more than this, sections or relocations, is about ELF and uses its class.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Image(Protocol):
 
     @property
     def linker(self) -> Linker:
-        """The linker that made it, `icf.linkers.UNKNOWN` if nothing tells."""
+        """The linker that made the image; `icf.linkers.UNKNOWN` if the image does not show it."""
 
     @property
     def build_id(self) -> bytes:
@@ -111,4 +111,4 @@ def open_image(path: str) -> ElfImage:
     except BaseException:
         data.close()
         raise
-    return _READERS.get(magic, ElfImage).of(path, data)  # which says what is wrong with the header
+    return _READERS.get(magic, ElfImage).of(path, data)  # ElfImage reports what is wrong with the header

@@ -1,9 +1,8 @@
 """Which kernels run as machine code and which as plain Python.
 
-A kernel is a `_name.py` that an install compiles when there is a C compiler. Without one the same
-file runs as Python, with the same results, hundreds of times slower; nothing breaks, so nothing would
-tell the user but `icf --version`. Finding out imports no kernel: where the import system would
-load it from says enough.
+A kernel is a `_name.py` that an install compiles if there is a C compiler. Without one the same file runs as Python,
+with the same results, hundreds of times slower. Nothing fails then, so `icf --version` reports it. This module imports
+no kernel: the place from which the import system would load one is enough.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def is_compiled(kernel: str) -> bool:
 
 
 def kernel_status() -> str:
-    """Return what `icf --version` says about the kernels."""
+    """Return the text of `icf --version` about the kernels."""
     pure = [kernel for kernel in KERNELS if not is_compiled(kernel)]
     if not pure:
         return "kernels: compiled"

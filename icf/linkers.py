@@ -1,4 +1,4 @@
-"""What each linker does with what it folds: one record per linker, and the only place that knows them by name.
+"""What each linker does with functions that it folds: one record per linker, the only place that has their names.
 
     gold   drops the symbols of folded local functions; debug information keeps the kept copy's addresses
     lld    keeps all symbols; overwrites the addresses of folded functions in debug information
@@ -6,8 +6,8 @@
     bfd    folds nothing (GNU ld)
 
 `icf.elf.notes` finds the linker of an image, `linkpass.link.command` that of a link command. GNU ld leaves no
-signature, so an image of a linker that leaves none is taken for its work: of `BFD`, as of `UNKNOWN`, a field promises
-nothing that would be wrong of another linker, apart from `folds_functions`.
+signature, so an image without a signature counts as its work. In `BFD`, as in `UNKNOWN`, no field but
+`folds_functions` therefore promises anything that would be wrong of another linker.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class KeptSymbols(Enum):
 
 
 class HiddenSymbols(Enum):
-    """Where in the symbol table the symbols lie that the linker makes local (hidden ones, and by version scripts)."""
+    """Where the symbol table has the symbols that the linker makes local (hidden ones, and by version scripts)."""
 
     WITH_THEIR_FILE = auto()  # after the STT_FILE symbol of the file that defines them
     AFTER_NAMELESS_FILE = auto()  # after an STT_FILE symbol that has no name
-    AFTER_ALL_FILES = auto()  # after the symbols of the last file, which is not theirs
-    AFTER_ANY_FILE = auto()  # after the STT_FILE symbol of some file, which may not be theirs
+    AFTER_ALL_FILES = auto()  # after the symbols of the last file, which does not define them
+    AFTER_ANY_FILE = auto()  # after the STT_FILE symbol of some file, which may not define them
 
 
 class ReportFormat(Enum):
@@ -55,8 +55,9 @@ class Linker(NamedTuple):
     # Folding
     folds_functions: bool  # it knows --icf
     may_fold_data: bool  # two vtables may share one address
-    may_fold_imports: bool  # it takes two imports for the same if the modules they come from have them at one address
-    may_fold_by_target: bool  # callers are equal if their callees were folded, also where the call goes by another name
+    may_fold_imports: bool  # two imports whose modules have them at one address count as equal
+    # callers are equal if their callees were folded, even where the calls name different symbols
+    may_fold_by_target: bool
     folds_before_keeping: bool  # it folds first, then unfolds what --keep-unique names: callers stay folded
     lacks_keep_unique: bool  # it folds, and has no --keep-unique
     report: ReportFormat
@@ -124,7 +125,7 @@ MOLD = Linker(
     kept_symbols=KeptSymbols.SOME,
     hidden_symbols=HiddenSymbols.AFTER_ANY_FILE,
     overwrites_addresses=True,
-    relocations_restore=False,  # those against a folded section's symbol have lost it
+    relocations_restore=False,  # the relocations against a folded section's symbol no longer name it
     takes_lto_plugin=True,
     strips_all_with_debug=True,
     colours=True,

@@ -22,13 +22,13 @@ _is_command = False
 
 
 def show_lines() -> None:
-    """Write what is reported from now on to stderr: for the command."""
+    """Write each later report to stderr; only the command calls this."""
     global _is_command
     _is_command = True
 
 
 def warn(problem: str, hint: str | None = None) -> None:
-    """Report that an answer may lack something, and what helps; the level is WARNING."""
+    """Report that an answer may be incomplete, and what helps; the level is WARNING."""
     _logger(_is_command).warning(problem, extra={"hint": hint})
 
 
@@ -38,13 +38,13 @@ def note(fact: str, hint: str | None = None) -> None:
 
 
 def progress(text: str) -> None:
-    """Report what takes long; the level is DEBUG, which the command shows on terminals."""
+    """Report the progress of a long step; the level is DEBUG, which the command shows on terminals."""
     _logger(_is_command).debug(text)
 
 
 @cache
 def _logger(is_command: bool) -> Logger:
-    import logging  # takes as long as a fifth of a query, and most have nothing to report
+    import logging  # importing it takes a fifth of a query, and most queries report nothing
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

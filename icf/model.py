@@ -1,4 +1,4 @@
-"""The words of the project as types: members, fold classes, call-site records, verdicts.
+"""The terms of the project as types: members, fold classes, call-site records, verdicts.
 
     image + evidence -> fold classes + call-site records -> tables -> resolver -> frames
 
@@ -32,14 +32,14 @@ class Verdict(Enum):
 
     UNMERGED = "unmerged"  # the body belongs to one source function
     UNIQUE = "unique"  # merged, and the evidence leaves one member
-    NARROWED = "narrowed"  # merged, some members fell
+    NARROWED = "narrowed"  # merged, some members are excluded
     AMBIGUOUS = "ambiguous"  # merged, every member is still possible
     CONTRADICTED = "contradicted"  # no member fits what is known of the stack
     UNKNOWN = "unknown"  # outside of the image, or in no function
 
 
 class MemberFlag(IntFlag):
-    """Facts about one member, as stored in `.debug_icf`."""
+    """Facts about one member, as `.debug_icf` stores them."""
 
     NONE = 0
     KEPT = 1  # the linker kept this member's section
@@ -51,7 +51,7 @@ class MemberFlag(IntFlag):
 
 
 class ClassFlag(IntFlag):
-    """Facts about one class, as stored in `.debug_icf`."""
+    """Facts about one class, as `.debug_icf` stores them."""
 
     NONE = 0
     MEMBERS_COMPLETE = 1  # no further member can exist
@@ -70,7 +70,7 @@ class Member(NamedTuple):
 
 
 class ImageFlag(IntFlag):
-    """Facts about the whole image, as stored in `.debug_icf`."""
+    """Facts about the whole image, as `.debug_icf` stores them."""
 
     NONE = 0
     MERGED_BY_COMPILER = 1  # compiled with function merging that leaves no trace
@@ -93,7 +93,7 @@ ALL_MEMBERS = -1  # a member index: each member of the class
 
 
 class MemberRef(NamedTuple):
-    """A member by its place: class index in address order, member index in that class."""
+    """The place of a member: class index in address order, member index in that class."""
 
     class_idx: int
     member_idx: int
@@ -102,8 +102,8 @@ class MemberRef(NamedTuple):
 class TailCall(NamedTuple):
     """A jump at `jump` that, in `caller`, is a call of `callee`; it leaves no return address.
 
-    Where it means the same in every member of a class, `caller` has the member index ALL_MEMBERS. So has `callee`
-    where nothing says which member of its class is called.
+    If all members of the class make the same call, `caller` has the member index ALL_MEMBERS. So has `callee` if no
+    evidence names the member that is called.
     """
 
     jump: Vaddr
@@ -112,30 +112,30 @@ class TailCall(NamedTuple):
 
 
 class PointerJump(NamedTuple):
-    """A jump at `jump` that leaves its function to where a pointer says: slot `slot` of a vtable, or any pointer.
+    """A jump at `jump` through a pointer out of its function: slot `slot` of a vtable, or any pointer.
 
-    Which instruction it is does not depend on the member, so it belongs to each member of its body.
+    All members of the body share the instruction, so it belongs to each of them.
     """
 
     jump: Vaddr
-    slot: int  # ANY_POINTER where nothing says that it is a slot; STORED_POINTER where it is none
+    slot: int  # ANY_POINTER if it may be a slot or not; STORED_POINTER if it is not a slot
 
 
-ANY_POINTER = -1  # a slot: whatever a pointer may lead to
-STORED_POINTER = (1 << 32) - 1  # a slot: whatever a pointer in memory may lead to that no vtable is around
+ANY_POINTER = -1  # as `slot`: any pointer
+STORED_POINTER = (1 << 32) - 1  # as `slot`: any pointer in memory that is not in a vtable
 
 
 class VtableSlot(NamedTuple):
-    """The function in a slot of a vtable; the member index is ALL_MEMBERS where nothing says which it is."""
+    """The function in a slot of a vtable; the member index is ALL_MEMBERS if no evidence names the member."""
 
     slot: int
     function: MemberRef
 
 
 class Vtable(NamedTuple):
-    """A vtable of a class (Itanium C++ ABI, section 2.5), with those of its slots that matter."""
+    """A vtable of a class (Itanium C++ ABI, section 2.5), with those of its slots that are recorded."""
 
     vaddr: Vaddr  # its address point: what the vtable pointer of an object holds
-    group: Vaddr  # where the symbol begins that has it and the vtables of the same object's other bases
+    group: Vaddr  # address of the symbol that holds this vtable and those of the same object's other bases
     slots: tuple[VtableSlot, ...]  # ascending, one or more
     die: DieOffset = DieOffset(0)  # its DW_TAG_GNU_vtable

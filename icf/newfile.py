@@ -1,9 +1,8 @@
-"""A file that is written: without a name first, so that nothing of it stays whatever goes wrong.
+"""A new file that has no name until it is complete, so that an error leaves nothing.
 
-It has no name (O_TMPFILE) while it is being written and is gone with the process, however that ends. It gets a name
-beside the file that it replaces for the moment between two system calls, since only a name can replace another. Where
-a file system knows no such files it has that name from the start, and an error or a signal that can be caught takes
-it away.
+It has no name (O_TMPFILE) while it is written, and disappears with the process, however that ends. It gets a name
+beside the file that it replaces for the moment between two system calls, since only a name can replace another. On
+a file system without O_TMPFILE it has that name from the start, and an error or a signal that can be caught removes it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _NO_UNNAMED_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL}
 
 
 class NewFile:
-    """A new file in `directory`; unless it gets a name, and that another, nothing of it stays."""
+    """A new file in `directory`; it disappears unless it gets a name and replaces another file."""
 
     def __init__(self, directory: str, prefix: str) -> None:
         self._directory, self._prefix = directory, prefix
@@ -36,11 +35,11 @@ class NewFile:
         return self
 
     def _make_name(self) -> None:
-        # known before the file has it: whatever signal comes in between, the file is taken away
+        # set before the file exists: a signal at any time then removes the file
         self._name = os.path.join(self._directory, self._prefix + os.urandom(8).hex())
 
     def name(self) -> str:
-        """Return the name, given to it now if it had none."""
+        """Return the name, which the file gets now if it had none."""
         if not self._name:
             self._make_name()
             os.link(self.path, self._name, src_dir_fd=self.fd, follow_symlinks=True)  # with a descriptor: linkat

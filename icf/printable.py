@@ -1,8 +1,8 @@
-"""Names and paths as a terminal may show them: what it would act on is escaped.
+"""Names and paths made safe for a terminal: characters that a terminal would act on are escaped.
 
-A name is whatever bytes an image has. An escape sequence in one could hide or forge output, a newline forges a row, a
-mark of direction reverses what follows. So `\\x1b`, `\\n`, `\\u202e` stand for such characters, and `\\xff` for a byte
-that is not UTF-8.
+A name is whatever bytes an image has. An escape sequence in one could hide or forge output, a newline could forge a
+row, a mark of direction reverses the text after it. So `\x1b`, `\n`, `\u202e` stand for such characters, and `\xff`
+for a byte that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 
 def printable(text: str) -> str:
-    """Return `text` without anything that a terminal would act on.
+    """Return `text` with each character escaped that a terminal would act on.
 
     >>> printable("f(int)"), printable("f\\x1b[2J"), printable("f\\udcff")
     ('f(int)', 'f\\\\x1b[2J', 'f\\\\xff')

@@ -1,7 +1,7 @@
-"""A bounds-checked cursor over little-endian bytes that knows where it stands.
+"""A bounds-checked cursor over little-endian bytes; its errors name the section and offset.
 
 Parsers of headers and small tables read through it, in file order, and check each field right
-after reading it. Bulk data goes through the kernels instead.
+after reading it. Kernels read bulk data.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Machine code, x86-64 and AArch64: which calls and jumps there are, where they lead, whose address is formed."""
+"""Machine code, x86-64 and AArch64: calls and jumps, their targets, and the addresses that code forms."""

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """Decodes AArch64 functions into the operations that icf.code._flow follows; `operations` lists them.
 
-Registers are numbered as in the encoding; 31 is the stack pointer, 32 holds what an instruction computes for itself.
-The zero register is no register here: what is written to it is lost, what is read from it the constant 0. Groups of
-encodings that are not looked into (SVE, SME, what is not allocated) change everything.
+Registers are numbered as in the encoding; 31 is the stack pointer, 32 a temporary of the decoder. The zero register has
+no number: writes to it are dropped, and reads of it are the constant 0. Groups of encodings that this module does not
+decode (SVE, SME, unallocated ones) change everything.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 """Finds every direct call or jump to given addresses in machine code.
 
 On x86-64 each byte is tried as the start of an instruction: a call or jump with a 32-bit displacement that
-lands exactly on a wanted address. So none is missed; a coincidence (bytes that are no instruction) is
-possible and rare, and callers treat what is found as "may jump there". Jumps with an 8-bit displacement are left
-out: they lead to another function only inside of one input section, which linkers fold as a whole, and as
-single bytes they would be found where there are none. On AArch64 instructions are words.
+lands exactly on a wanted address. So none is missed; a coincidence (bytes that are not an instruction) is
+possible and rare, and callers treat a hit as "may jump there". Jumps with an 8-bit displacement are left
+out: they lead to another function only inside of one input section, which linkers fold as a whole, and
+two bytes match too often by chance. On AArch64 instructions are words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How decoders store operations."""
+"""Stores operations for the decoders."""
 
 from __future__ import annotations
 

@@ -1,24 +1,24 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Follows values through functions, to say where their calls and jumps through registers load the target from.
+"""Follows values through functions, to find from where calls and jumps through registers load their target.
 
 The functions come as operations (icf.code._x86_64, icf.code._aarch64). A value is a number, its *origin*, and a
-constant that is added to it. Origins are: 0, so that constants are values too; what a register held on entry; the
+constant that is added to it. Origins are: 0, so that constants are values too; the value of a register on entry; the
 result of one operation, such as a load; and "the register at this label", where paths meet with different values. Two
-values are equal if origin and constant are; nothing else is ever assumed to be equal.
+values are equal if origin and constant are; no other values are ever assumed to be equal.
 
     mov  (%rbx), %rax         rax = load 1: of (origin of rbx) + 0
     mov  %rbx, %rdi           rdi = origin of rbx + 0
     call *16(%rax)            target = load 2: of load 1 + 16: slot 2, as rdi is what load 1 was loaded from
 
-A call or jump takes slot k if its target was loaded from 8 * k behind a pointer that was loaded from where the first
+A call or jump takes slot k if its target was loaded from 8 * k after a pointer that was loaded from where the first
 argument points to.
 
-Paths. A label is where a jump inside of the function goes. It has what all paths to it agree in; the operations are
-gone through in the order of the code, again and again until a pass changes no label behind it. States only lose
-facts, so that ends; PASSES bounds it, and where they do not suffice all labels forget everything. Code to which no jump
-is known (landing pads of exceptions) starts with nothing known. An origin that is the result of an
-operation in a loop never meets its own successor: the label that the loop is entered by joins the path from outside,
-which cannot have it. What follows a call that never returns is reached in other ways, or not at all.
+Paths. A label is the target of a jump inside of the function. It keeps the facts in which all paths to it agree. The
+kernel goes through the operations in the order of the code, again and again until a pass changes no label before its
+place. States only drop facts, so that ends; PASSES bounds it, and if they do not suffice all labels forget everything.
+Code to which no known jump leads (landing pads of exceptions) starts without facts. An origin that is the result of an
+operation in a loop never meets its own successor: the label at which the loop is entered joins the path from outside,
+which cannot have it. The code after a call that never returns is reached on other paths, or not at all.
 
 Memory: the values last loaded or stored are remembered up to the next label, call, or store that may overlap; a
 store at a known distance from the same origin does not.
@@ -162,7 +162,7 @@ def follow(
 @cython.inline
 @cython.nogil
 def has_questions(ops: i64[:, ::1], begin: i64, end: i64) -> cython.bint:
-    """Return whether there is a call or jump through a register; else what looked like one was in an operand."""
+    """Return whether there is a call or jump through a register; the caller's byte search also hits operands."""
     while begin < end:
         if ops[begin, op.KIND] == op.CALL_VALUE or ops[begin, op.KIND] == op.JUMP_VALUE:
             return True
@@ -234,7 +234,7 @@ def mark_labels(
 @cython.cfunc
 @cython.nogil
 def give_up(begin: i64, end: i64, label: i64[::1], origin: u64[:, ::1]) -> cython.int:
-    """Store that nothing is known at any label."""
+    """Store that no facts hold at any label."""
     while begin < end:
         if label[begin] != 0:
             unknown(origin, label[begin], origin.shape[1] - 1)
@@ -245,7 +245,7 @@ def give_up(begin: i64, end: i64, label: i64[::1], origin: u64[:, ::1]) -> cytho
 @cython.cfunc
 @cython.nogil
 def enter_unreached(begin: i64, end: i64, label: i64[::1], origin: u64[:, ::1]) -> cython.bint:
-    """Store that nothing is known at the labels that no path has reached; return whether there are any."""
+    """Store that no facts hold at the labels that no path has reached; return whether there are any."""
     found: cython.bint = False
     temporary: i64 = origin.shape[1] - 1
     while begin < end:
@@ -276,7 +276,7 @@ def run_pass(
     result: i64[::1],
     is_first: cython.bint,
 ) -> cython.bint:
-    """Go through the operations of a function once, in order; return whether it takes another pass."""
+    """Go through the operations of a function once, in order; return whether another pass is needed."""
     temporary: i64 = machine[op.REGISTER_COUNT] - 1
     is_changed: cython.bint = False
     is_live: cython.bint = True  # whether a path leads here
@@ -346,7 +346,7 @@ def run_pass(
                 store_call(ops, row, start, machine, nodes, origin, offset, out, result)
             forget(origin, offset, row, ~machine[op.KEPT], temporary)
             result[op.KNOWN] = 0
-            if kind == op.CALL and c >= 0:  # into the function itself: nothing is known of either path
+            if kind == op.CALL and c >= 0:  # into the function itself: no facts hold on either path
                 is_changed |= unknown(origin, label[c], temporary)
                 forget(origin, offset, row, -1, temporary)
         elif kind == op.JUMP or kind == op.BRANCH:
@@ -397,7 +397,7 @@ def follow_edges(
     origin: u64[:, ::1],
     offset: u64[:, ::1],
 ) -> cython.bint:
-    """Take the current values to where a switch leads; return whether a label before it loses facts."""
+    """Take the current values to the targets of a switch; return whether a label before it drops facts."""
     jump: i64 = start + ops[row, op.AT]
     i: i64 = first_edge(edges, jump)
     is_changed: cython.bint = False
@@ -445,7 +445,7 @@ def add(
     memory: u64[:, ::1],
     result: i64[::1],
 ) -> cython.bint:
-    """Add two registers: the same sum as one that is remembered has its origin; return whether its node is news."""
+    """Add two registers: an equal remembered sum shares its origin; return whether the node has changed."""
     b: i64 = ops[row, op.B]
     c: i64 = ops[row, op.C]
     x: u64 = origin[0, b]
@@ -487,7 +487,7 @@ def load(
     memory: u64[:, ::1],
     result: i64[::1],
 ) -> cython.bint:
-    """Load eight bytes, which may be remembered; return whether the node is news."""
+    """Load eight bytes, perhaps from a remembered place; return whether the node has changed."""
     x: u64 = 0 if ops[row, op.B] < 0 else origin[0, ops[row, op.B]]
     place: u64 = place_of(ops, row, offset)
     i: i64 = 0
@@ -522,7 +522,7 @@ def remember(memory: u64[:, ::1], result: i64[::1], x: u64, place: u64) -> i64:
 def load_indexed(
     ops: i64[:, ::1], row: i64, nodes: u64[:, ::1], origin: u64[:, ::1], offset: u64[:, ::1], temporary: i64
 ) -> cython.bint:
-    """Load an entry of a table; return whether the node is news."""
+    """Load an entry of a table; return whether the node has changed."""
     a: i64 = ops[row, op.A]
     b: i64 = ops[row, op.B]
     c: i64 = ops[row, op.C]
@@ -542,7 +542,7 @@ def load_indexed(
 def add_scaled(
     ops: i64[:, ::1], row: i64, nodes: u64[:, ::1], origin: u64[:, ::1], offset: u64[:, ::1], temporary: i64
 ) -> cython.bint:
-    """Add an entry of a table to where it counts from; return whether the node is news."""
+    """Add an entry of a table to its base; return whether the node has changed."""
     a: i64 = ops[row, op.A]
     b: i64 = ops[row, op.B]
     c: i64 = ops[row, op.C]
@@ -597,7 +597,7 @@ def store(
 @cython.inline
 @cython.nogil
 def note(nodes: u64[:, ::1], row: i64, kind: u64, x: u64, y: u64) -> cython.bint:
-    """Store what the result of an operation is; return whether it was something else."""
+    """Store the result of an operation as a node; return whether the node has changed."""
     is_news: cython.bint = nodes[row, 0] != kind or nodes[row, 1] != x or nodes[row, 2] != y
     nodes[row, 0] = kind
     nodes[row, 1] = x
@@ -609,7 +609,7 @@ def note(nodes: u64[:, ::1], row: i64, kind: u64, x: u64, y: u64) -> cython.bint
 @cython.inline
 @cython.nogil
 def kind_of(nodes: u64[:, ::1], x: u64) -> u64:
-    """Return what kind of result an origin is, 0 if it is none."""
+    """Return the kind of result that an origin is, 0 if it is not a result."""
     return nodes[x - NODE, 0] if x >> 56 == 1 else 0
 
 

@@ -1,7 +1,7 @@
-"""What registers hold where paths meet: the labels of `_flow`.
+"""The values of registers where paths meet: the labels of `_flow`.
 
-Row 0 of `origin` and `offset` has the current value of each register, row n those at label n. The last column of
-`origin`, `temporary`, says whether the label has been reached.
+Row 0 of `origin` and `offset` has the current value of each register, row n the value at label n. The last column of
+`origin`, `temporary`, is set once the label has been reached.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ except ImportError:
     from icf import _nocython as cython
 
 NODE = 1 << 56  # origins: result of an operation, NODE + row
-LOST = 2 << 56  # a register that changed, LOST + row * 64 + register
-MET = 3 << 56  # a register where paths meet, MET + row * 64 + register
+LOST = 2 << 56  # a register that changed: plus row * 64 + register
+MET = 3 << 56  # a register where paths meet: plus row * 64 + register
 LOADED, ADDED, FROM_TABLE = 1, 2, 3  # results: of a load, of an addition, of a load from a constant table
 SLOT_LIMIT = 1 << 20
 PASSES = 12
@@ -94,7 +94,7 @@ def forget(origin: u64[:, ::1], offset: u64[:, ::1], row: i64, mask: i64, tempor
 
 @cython.inline
 def unknown(origin: u64[:, ::1], here: i64, temporary: i64) -> cython.bint:
-    """Store that nothing is known at a label; return whether that is news."""
+    """Store that no facts hold at a label; return whether that is a change."""
     register: i64 = 0
     news: cython.bint = origin[here, temporary] == 0
     while register < temporary:
@@ -108,7 +108,7 @@ def unknown(origin: u64[:, ::1], here: i64, temporary: i64) -> cython.bint:
 
 @cython.inline
 def meet(origin: u64[:, ::1], offset: u64[:, ::1], here: i64, temporary: i64) -> cython.bint:
-    """Take the current values to a label; return whether it loses facts, or is reached for the first time."""
+    """Take the current values to a label; return whether it drops facts, or is reached for the first time."""
     register: i64 = 0
     news: cython.bint = False
     if origin[here, temporary] == 0:
@@ -130,7 +130,7 @@ def meet(origin: u64[:, ::1], offset: u64[:, ::1], here: i64, temporary: i64) ->
 
 @cython.inline
 def enter(origin: u64[:, ::1], offset: u64[:, ::1], here: i64, row: i64, temporary: i64) -> cython.int:
-    """Go on with what is known at a label."""
+    """Go on with the values at a label."""
     register: i64 = 0
     while register < temporary:
         if origin[here, register] == MASK:

@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """Decodes x86-64 functions into the few operations that icf.code._flow follows; `operations` lists them.
 
-Every instruction is decoded, for its length; moves, additions of addresses, loads, stores, calls and jumps become
-operations of their own, all else says only which registers it changes, and whether memory. What is not understood
-changes everything. Instructions without an effect on registers or memory (cmp, test, most of SSE) leave no row.
+Every instruction is decoded, for its length. Moves, additions of addresses, loads, stores, calls and jumps become
+operations of their own; any other instruction becomes the set of registers it changes, and whether it changes memory.
+An instruction that the decoder does not understand changes everything. Instructions without an effect on registers or
+memory (cmp, test, most of SSE) leave no row.
 """
 
 from __future__ import annotations
@@ -347,7 +348,7 @@ def number(text: Bytes, at: i64, size: i64) -> i64:
 @cython.nogil
 @cython.exceptval(-2)
 def one_byte(ops: i64[:, ::1], n: i64, insn: Insn, at: i64, end: i64) -> i64:
-    """Store the operations of an opcode of one byte that is SPECIAL, of an instruction that ends at `end`.
+    """Store the operations of a SPECIAL opcode of one byte; the instruction ends at `end`.
 
     Returns the row after them; -1 if what it changes is all.
     """

@@ -1,15 +1,14 @@
-"""Where machine code forms the address of one of some given functions, other than to call or jump there.
+"""Places where machine code forms the address of given functions, other than to call them or jump to them.
 
     lea    f(%rip), %rax        adrp x0, f              movabs $f - GOT, %rax     large code model
     mov    $f, %edi             add  x0, x0, :lo12:f    ldr x0, =f                not position-independent
 
-What is found is a superset: bytes are tried as an instruction at every position, and in code that is not position-
-independent every four bytes that hold an address count. Callers treat a row as "may take the address of", and a
-superfluous one is harmless; a missing one is not. An address that is loaded from the GOT is no row: the slot of
-the GOT is a pointer in data.
+The result is a superset: every position is tried as an instruction, and in code that is not position-independent every
+four bytes that hold an address count. Callers read a row as "may take the address of": a superfluous row is harmless, a
+missing one is not. An address that is loaded from the GOT has no row: the slot of the GOT is a pointer in data.
 
-On AArch64 an `adrp` gives a page and another instruction the place in it. All `add` of that register in the same
-function are tried; where nothing there uses the register as a base, every function of the page counts.
+On AArch64 an `adrp` forms a page and another instruction the place in it. All `add` of that register in the same
+function are tried; if the function does not use the register as a base, every function of the page counts.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ def _aarch64(contents: memoryview, vaddr: int, targets: U64, starts: U64, ends: 
             low, high = max(low, int(starts[body[row]])), min(high, int(ends[body[row]]))
         low -= (low - vaddr) % 4
         rows.append(_of_page(words[(low - vaddr) // 4 : (high - vaddr) // 4], low, register, page, targets))
-        if rows[-1][0].size == 0 and rows[-1][1].size:  # nothing there uses the register
+        if rows[-1][0].size == 0 and rows[-1][1].size:  # the function does not use the register
             rows[-1] = (np.full(len(rows[-1][1]), here, np.uint64), rows[-1][1])
     return rows
 
@@ -174,7 +173,7 @@ def _aarch64_halves(contents: memoryview, vaddr: int, targets: U64) -> tuple[U64
 
 
 def _of_page(words: U32, vaddr: int, register: int, page: int, targets: U64) -> tuple[U64, U64]:
-    """Return the targets that code forms from a register that holds `page`; without places: all, as nothing uses it."""
+    """Return the targets formed from a register that holds `page`, and their places; all targets if it is not used."""
     is_base = words >> 5 & 31 == register
     at = np.flatnonzero(is_base & (words & 0xFFC00000 == 0x91000000))  # add Xd, Xn, #imm12
     place = at.astype(np.uint64) * np.uint64(4) + np.uint64(vaddr)

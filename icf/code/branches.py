@@ -61,7 +61,7 @@ def find_branches(image: Image, call_targets: U64, jump_targets: U64) -> Branche
 
 
 class _Wanted:
-    """Bitmaps of those targets that one section can reach: how large they get is then no matter of the file."""
+    """Bitmaps of the targets that one section can reach: their size does not depend on the file."""
 
     def __init__(self, call_targets: U64, jump_targets: U64) -> None:
         self._calls, self._jumps = np.unique(call_targets), np.unique(jump_targets)

@@ -1,9 +1,9 @@
-"""Where the calls of a function end: on the boundaries of its instructions, which bytes read backwards do not show.
+"""Where the calls of a function end. Bytes read backwards do not show it, instruction boundaries do.
 
     48 89 e8  90  90  90  ff d0        mov %rbp,%rax ; nop ; nop ; nop ; call *%rax
 
-The five bytes up to the middle of the last instruction, `e8 90 90 90 ff`, look like a call. An x86-64 function is
-decoded from its start; AArch64's instructions stand at multiples of four.
+The five bytes up to the middle of the last instruction, `e8 90 90 90 ff`, look like a call. So an x86-64 function is
+decoded from its start. AArch64's instructions stand at multiples of four.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NEAR_CALL_BYTES = 5  # from that byte on
 
 
 def find_call_ends(code: memoryview) -> frozenset[int] | None:
-    """Return the offsets in an x86-64 function at which an instruction ends that is a call.
+    """Return the end, as an offset in an x86-64 function, of each instruction that is a call.
 
     None for a function that cannot be decoded up to its end.
     """

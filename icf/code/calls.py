@@ -3,9 +3,9 @@
 A return address is the key of a call site, so the question is always asked backwards: which call ends
 here? On x86-64 a direct call is `e8 rel32`, whatever prefix it has; an indirect one is `ff /2` with an
 operand of 0 to 5 further bytes. Reading backwards can meet bytes that merely look like a call, so an answer
-is used to check a statement that came from elsewhere ("this site calls f"), never to make one. Bytes that
-can be read both ways do occur: `4c 39 e8 74 ce ff d0` is cmp, je and `call *%rax`, and ends in an
-`e8 rel32` as well. Then it is a direct call only if it goes to where a function starts.
+only checks a statement from another source ("this site calls f"), and never makes one. Some bytes
+can be read both ways: `4c 39 e8 74 ce ff d0` is cmp, je and `call *%rax`, and ends in an
+`e8 rel32` as well. Then it is a direct call only if its target is the start of a function.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from icf.elf.types import PF_X, PT_LOAD, Machine
 
 
 class CallKind(Enum):
-    DIRECT = "direct"  # `target` is where it goes
+    DIRECT = "direct"  # `target` is the callee's address
     INDIRECT = "indirect"  # through a register or memory; `slot` is the memory's address if it is fixed
     NONE = "none"  # no call ends here
 
 
 class CallInsn(NamedTuple):
-    """A call, as far as its bytes say."""
+    """A call, as far as its bytes show."""
 
     kind: CallKind
     target: int | None = None
@@ -63,9 +63,9 @@ def call_at_end(image: CodeView, code: bytes, return_address: int) -> CallInsn:
 
 
 def direct_targets(image: Image, return_addresses: U64) -> U64:
-    """Return where the direct calls go that end there; 0 for what only `call_ending_at` can judge.
+    """Return the targets of the direct calls that end there; 0 where only `call_ending_at` can decide.
 
-    That is what is no direct call, or could be an indirect one as well.
+    That is so if no direct call ends there, or if it could be an indirect one as well.
     """
     size_bytes = 4 if image.machine is Machine.AARCH64 else LONGEST_CALL_BYTES
     targets = np.zeros(len(return_addresses), np.uint64)
@@ -108,7 +108,10 @@ def _x86_64_indirect(code: bytes, end: int) -> CallInsn:
 
 
 def _operand_size(insn: bytes) -> int:
-    """Return bytes of SIB and displacement after the ModRM byte `insn[1]`; -1 if the SIB byte is cut off."""
+    """Return the number of bytes of SIB and displacement after the ModRM byte `insn[1]`.
+
+    -1 if the SIB byte is cut off.
+    """
     mod, rm = insn[1] >> 6, insn[1] & 7
     if mod == 3:
         return 0

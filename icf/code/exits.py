@@ -1,4 +1,4 @@
-"""By which jumps control may leave a function other than by return: x86-64, with the kernel that also follows values.
+"""The jumps by which control may leave a function, on x86-64; the kernel that follows values decodes them.
 
 A call into the middle of the own function counts: a retpoline then overwrites the return address, and returns.
 """
@@ -17,7 +17,7 @@ class Exit(NamedTuple):
     """A jump out of a function, or to its start."""
 
     at: int  # offset in the function
-    target: int | None  # likewise, outside of it or 0; None: a register or memory says it
+    target: int | None  # offset too, outside of the function or 0; None: a register or memory holds it
 
 
 def find_exits(code: memoryview) -> list[Exit] | None:

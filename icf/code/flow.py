@@ -1,4 +1,4 @@
-"""Runs the kernels that follow values through functions, with what they need of memory."""
+"""Runs the kernels that follow values through functions, and allocates their memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from icf.image import Image
 _ROWS = 1 << 14  # of a batch of functions, unless one of them has more
 _LABELS = 1 << 8
 _FOUND = 1 << 14
-# how many registers and one more; stack pointer; first argument; second one, if it may be the object, as behind a
+# number of registers plus one; stack pointer; first argument; second one, if it may be the object, as after a
 # hidden pointer to the result; registers that calls keep, as bits
 _MACHINES = {
     Machine.X86_64: (17, 4, 7, 6, 1 << 3 | 1 << 4 | 1 << 5 | 0xF << 12),
@@ -34,12 +34,12 @@ class Flow:
         self._found = np.empty((_FOUND, op.FOUND_COLUMN_COUNT), np.uint64)
 
     def follow(self, functions: I64, landings: I64, edges: I64, *, everything: bool = True) -> tuple[U64, U8]:
-        """Follow `functions`, start and end; gives rows and states as the kernel does.
+        """Follow `functions` (start and end of each); return rows and states as the kernel does.
 
-        landings  where other code may jump into them
-        edges     jumps in them, and where these lead in the same function; both ascend
+            landings  where other code may jump into them
+            edges     jumps in them, and their targets in the same function; both ascend
 
-        Without `everything` code that nothing is known to lead to is left out.
+        Without `everything`, code to which no known path leads is left out.
         """
         label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows), 3), np.uint64)
         facts = np.array([*_MACHINES[self._machine], everything, _ARGUMENTS[self._machine]], np.int64)

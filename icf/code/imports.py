@@ -1,13 +1,13 @@
-"""What is known of functions of the C and C++ runtime by their names alone.
+"""What functions of the C and C++ runtime do, known by their names alone.
 
-A function often ends with a jump to one of them, which leaves no frame. Most return to the caller and jump to nothing
-that they were given; then nothing of the program runs in the place of the jump. That is so for the functions listed
-here alone, and for each only while the process keeps the runtime's own definition of what it goes on to:
+A function often ends with a jump to one of them, which leaves no frame. Most return to the caller and call no pointer
+from their arguments; then no code of the program runs in place of the jump. That holds for the functions listed
+here alone, and for each only while the process keeps the runtime's own definition of the functions that it tail-calls:
 
     jmp _ZdlPvm@plt         the runtime's sized operator delete, which is   jmp _ZdlPv@plt
     _ZdlPv                  and that is the program's own, where it defines one
 
-`__cxa_end_catch` is not among them: it jumps to where the exception says, whoever made it.
+`__cxa_end_catch` is not among them: it jumps to the exception's destructor, which may be any function.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-# a function, and those that its code may go on to by their names; those in turn to theirs
+# a function, and those that its code may tail-call by name; those in turn have theirs
 _GOES_ON_TO = {
     name: tuple(others.split())
     for name, _, others in (
@@ -76,10 +76,10 @@ _GOES_ON_TO = {
         pthread_cond_broadcast""".splitlines()
     )
 }
-# std::string of the library, with its own allocator: its members go on to others of them, and to these
+# std::string of the library, with its own allocator: its members tail-call others of them, and these
 _STRING = tuple(f"_ZN{const}St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE" for const in ("", "K"))
 _STRING_GOES_ON_TO = (*(f"{prefix}*" for prefix in _STRING), "_Znwm", "_ZdlPv", "_ZdlPvm", "memcpy", "memmove")
-# They never return. Compilers put code behind a call of one that is reached from elsewhere
+# They never return. Compilers put code after a call of one that is reached on other paths
 _ENDLESS = frozenset(
     """_Exit _Unwind_Resume __assert_fail __cxa_bad_cast __cxa_bad_typeid __cxa_pure_virtual __cxa_rethrow __cxa_throw
     __cxa_throw_bad_array_new_length __stack_chk_fail _exit abort exit longjmp pthread_exit quick_exit _ZSt9terminatev
@@ -100,7 +100,7 @@ def is_endless(symbol: str) -> bool:
 
 @cache
 def goes_on_to(symbol: str) -> frozenset[str] | None:
-    """Return the names by which the runtime's function may jump on, `prefix*` among them; None: by pointers, too."""
+    """Return the names that the runtime's function may tail-call, `prefix*` among them; None: pointers, too."""
     name = symbol.partition("@")[0]
     if is_endless(name):
         return frozenset(_ENDLESS_GO_ON_TO) - {name}
@@ -117,7 +117,7 @@ def goes_on_to(symbol: str) -> frozenset[str] | None:
 
 
 def comes_back(symbol: str, is_replaced: Callable[[str], bool]) -> bool:
-    """Return whether a jump to an imported function may lead back into a function that is not the runtime's.
+    """Return whether a jump to an imported function may lead back into a function outside of the runtime.
 
     `is_replaced` says of a name, or `prefix*`, whether the process has a definition of its own.
     """
@@ -126,5 +126,5 @@ def comes_back(symbol: str, is_replaced: Callable[[str], bool]) -> bool:
 
 
 def marks_of_owner(name: str) -> tuple[str, ...]:
-    """Return what the runtime library exports, one of them, that is the usual owner of a name."""
+    """Return names of which the runtime library exports at least one, if it is the usual owner of a name."""
     return _MARKS_OF_CXX if name.startswith(("_Z", "__cxa_")) else _MARKS_OF_C

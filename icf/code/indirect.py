@@ -1,20 +1,20 @@
 """The calls and jumps through pointers in the functions of an image, and the vtable slots that they take.
 
     mov (%rdi), %rax        call *16(%rax)      slot 2 of the vtable of the object in the first argument
-    mov ops(%rip), %rax     jmp  *%rax          leaves the function to wherever a pointer says
-    mov 8(%rdi), %rax       jmp  *%rax          the same, but not by a vtable
-    movslq (%rdx,%rax,4)    jmp  *%rax          a switch: stays in the function, and is no row here
+    mov ops(%rip), %rax     jmp  *%rax          leaves the function through any pointer
+    mov 8(%rdi), %rax       jmp  *%rax          the same, but not through a vtable
+    movslq (%rdx,%rax,4)    jmp  *%rax          a switch: stays in the function, and has no row here
 
 A slot is proven by following the values of registers from the entry of the function on (icf.code._flow). C code with
 tables of its own, whose address is the first word of what the first argument points to, looks just the same.
 
-What an argument points to is no vtable: compilers pass objects, and never the vtable pointer of one. So what is loaded
-from there and jumped to is a pointer that the program has stored, and no slot (STORED_POINTER). In outlined parts of
-functions, which get what registers happen to hold, that is not known.
+An argument never points to a vtable: compilers pass objects, and never the vtable pointer of one. So a jump to a target
+loaded from there goes through a pointer that the program has stored, and not through a slot (STORED_POINTER). Outlined
+parts of functions get whatever registers happen to hold, so nothing is known there.
 
-Where a switch leads to is read from its table. If a jump inside of a function leads to unknown places of it, or the
+The targets of a switch are read from its table. If a jump inside of a function leads to unknown places of it, or the
 function cannot be decoded, nothing is proven there: its calls have no slot. A jump leaves the function unless the stack
-pointer is known to differ from what it was on entry.
+pointer is known to differ from its value on entry.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from icf.elf.types import Machine
 from icf.model import STORED_POINTER
 
 NO_SLOT = -1
-_ROUNDS = 8  # of finding switches: some are in the code that others lead to
+_ROUNDS = 8  # of finding switches: some are in code that others lead to
 _LIMIT = 1 << 62  # of addresses, so that sums fit 64 bits
 _NO_EDGES: I64 = np.empty((0, 2), np.int64)
 _NO_LANDINGS: I64 = np.empty(0, np.int64)
@@ -46,7 +46,7 @@ class Indirect(NamedTuple):
     call_end: U64  # return address
     call_slot: I64  # NO_SLOT where none is proven
     jump: U64  # address of a jump that leaves its function
-    jump_slot: I64  # STORED_POINTER: of no vtable
+    jump_slot: I64  # STORED_POINTER: not through a vtable
     jump_place: U64  # the fixed place in memory that holds its target, 0 if there is none
 
 
@@ -79,15 +79,15 @@ def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
 
 
 class Switch(NamedTuple):
-    """A jump by a table of places in its function."""
+    """A jump through a table of places in its function."""
 
     jump: int
     table: int
-    targets: tuple[int, ...]  # one for each entry, and maybe some for what lies behind the table
+    targets: tuple[int, ...]  # one for each entry, and maybe some for what follows the table
 
 
 def find_switches(image: Image, start: int, end: int) -> list[Switch]:
-    """Return the jumps by tables in the function `start`..`end`, by address."""
+    """Return the jumps through tables in the function `start`..`end`, by address."""
     for section in executable_sections(image):
         if section.vaddr <= start < end <= section.vaddr + section.size_bytes <= _LIMIT:
             tables, function = JumpTables(image), np.array([[start, end]], np.int64)
@@ -112,10 +112,10 @@ class _Section:
         self._flow = Flow(image, text, vaddr)
 
     def follow(self, tables: JumpTables, landings: I64) -> Indirect:
-        """Follow them all; then again those with switches, once it is known where these lead.
+        """Follow them all; then follow those with switches again, with the targets of the switches.
 
         The register with the address of a table is often set before a loop, and code that only the table leads to
-        goes on in the loop. So switches are looked for in what is known to be reached, which grows with each.
+        goes on in the loop. So switches are searched for in reached code, which grows with each switch.
         """
         rows, status = self._flow.follow(self._functions, landings, _NO_EDGES)
         kind, slot, stack = rows[:, op.FOUND], rows[:, op.FOUND_SLOT], rows[:, op.FOUND_STACK]
@@ -137,7 +137,7 @@ class _Section:
         return self._interpret(rows, status, edges)
 
     def find_switches(self, doubtful: I64, tables: JumpTables) -> U64:
-        """Return jumps by tables in some of the functions, as rows of the kernel."""
+        """Return jumps through tables in some of the functions, as rows of the kernel."""
         targets_of: dict[int, I64] = {}
         edges, rows, changed = _NO_EDGES, np.empty((0, op.FOUND_COLUMN_COUNT), np.uint64), doubtful
         for _ in range(_ROUNDS):
@@ -168,7 +168,8 @@ class _Section:
         is_switch = np.isin(rows[:, op.FOUND_AT].astype(np.int64), edges[:, 0]) & (kind != op.CALLS_VALUE)
         is_call, is_fixed = kind == op.CALLS_VALUE, kind == op.JUMPS_TO_FIXED
         by_value = ((kind == op.JUMPS_TO_VALUE) | is_fixed) & ~is_switch
-        by_table = (kind == op.JUMPS_BY_TABLE) & ~is_switch  # of pointers to functions, or not to be read
+        # through a table of pointers to functions, or one that cannot be read
+        by_table = (kind == op.JUMPS_BY_TABLE) & ~is_switch
         is_sure = by_value & (stack == op.AS_ON_ENTRY) | (kind == op.JUMPS_TO_VALUE) & (slot != 0) & (stack != op.MOVED)
         spoiled = np.zeros(len(self._functions) + 1, np.bool_)
         spoiled[owner[(by_value | by_table) & ~is_sure]] = True
@@ -202,7 +203,7 @@ class _Section:
 
 
 def _targets_of(rows: U64, tables: JumpTables) -> dict[int, I64]:
-    """Return each jump by a table, and where it may lead."""
+    """Return each jump through a table, and its possible targets."""
     return {jump: tables.targets(*table) for _, jump, *table in rows.tolist()}
 
 

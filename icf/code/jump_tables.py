@@ -1,11 +1,11 @@
-"""Where the jumps of switches lead: the tables of their targets.
+"""The targets of switches: jump tables.
 
     x86-64    movslq (%rdx,%rax,4), %rax; add %rdx, %rax; jmp *%rax     distances from the table
               jmp *table(,%rax,8)                                       addresses
     AArch64   ldrb w1, [x0, x1]; adr x2, base; add x0, x2, w1, sxtb #2  distances from a label, in words
 
-Nothing says how long a table is: it ends at the next table, or at an entry that is no address of code. What is read
-too much is harmless, as callers only ask where a jump may lead.
+The image does not record how long a table is: it ends at the next table, or at an entry that is not an address of code.
+Reading too many entries is harmless, as callers only need the places where a jump may lead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ class JumpTables:
         self._places = np.union1d(self._places, places.astype(np.int64))
 
     def targets(self, place: int, code: int, base: int) -> I64:
-        """Return where a jump by the table at `place` may lead, ascending; its entries are added to `base`."""
+        """Return the possible targets of the jump through the table at `place`, ascending.
+
+        `base` is added to its entries.
+        """
         end = self._end(place, code)
         key = (place, end, code, base)
         if key not in self._read:
@@ -45,11 +48,11 @@ class JumpTables:
         return self._read[key]
 
     def entries(self, place: int, code: int, base: int) -> I64:
-        """Return where each entry of the table at `place` leads, in its order."""
+        """Return the target of each entry of the table at `place`, in its order."""
         return self._read_entries(place, self._end(place, code), code, base)
 
     def _end(self, place: int, code: int) -> int:
-        """Return where the table ends at the latest."""
+        """Return an upper bound for the end of the table."""
         row = int(np.searchsorted(self._places, place, side="right"))
         return int(self._places[row]) if row < len(self._places) else place + (code & 15) * _MOST_ENTRIES
 
@@ -72,7 +75,7 @@ class JumpTables:
         return targets.astype(np.int64)
 
     def _with_relocations(self, place: int, entries: I64) -> I64:
-        """Return words as they are once the loader has filled them."""
+        """Return words with the values that the loader stores."""
         if self._relocated is None:
             offsets, addends = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
             for section in self._image.sections:

@@ -1,4 +1,4 @@
-"""The jump at an address; a retpoline jumps to where a register says by returning there.
+"""The jump at an address; a retpoline jumps to the address in a register by returning to it.
 
 call 1f; 2: pause; jmp 2b; 1: mov %r11, (%rsp); ret         is jmp *%r11
 """
@@ -62,7 +62,7 @@ def find_retpolines(image: Image) -> U64:
     for section in executable_sections(image) if image.machine is Machine.X86_64 else ():
         text = image.contents(section)
         code = np.frombuffer(text, np.uint8)
-        ends = np.flatnonzero((code[:-1] == 0x24) & (code[1:] == 0xC3)) + 1  # few: the rest is asked one by one
+        ends = np.flatnonzero((code[:-1] == 0x24) & (code[1:] == 0xC3)) + 1  # few: the rest is checked one by one
         moves = (end - _RETPOLINE_MOV_BYTES for end in ends.tolist() if end >= _RETPOLINE_MOV_BYTES)
         found += [section.vaddr + _RETPOLINE_MOV_BYTES + at for at in moves if _RETPOLINE.match(text, at)]
     return np.array(sorted(found), np.uint64)

@@ -1,10 +1,10 @@
-"""Where the outlined parts of functions jump back to.
+"""Places in functions to which their outlined parts jump back.
 
     f:      ...  jcc f.cold            f.cold:   ...  jmp back
     back:   ...
 
 Compilers move unlikely code of a function elsewhere; it comes back into the middle. On x86-64 every byte is
-tried as the start of an instruction: what is found is a superset.
+tried as the start of an instruction: the result is a superset.
 """
 
 from __future__ import annotations

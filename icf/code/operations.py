@@ -1,7 +1,7 @@
 """Operations that the decoders make of instructions, and what `_flow` finds in them: columns and codes of the rows.
 
 tools/shared.py makes C constants of them. Registers are numbered as in the encoding; one more than the machine has
-holds what an instruction computes for itself.
+is a temporary of the decoder.
 """
 
 # Operations: rows of six numbers. AT is the offset in the function.
@@ -21,7 +21,7 @@ STORE_ANY = 9  # to somewhere
 CALL = 10  # c: inside of the function, at offset value
 CALL_VALUE = 11  # of register b; value: bytes of the instruction
 JUMP = 12  # c: inside, at offset value; else it leaves
-BRANCH = 13  # likewise, or goes on
+BRANCH = 13  # the same, or goes on
 JUMP_VALUE = 14  # to register b
 STOP = 15  # nothing follows
 BAD = 16  # no instruction: the function cannot be read
@@ -41,11 +41,11 @@ AS_ON_ENTRY, MOVED, UNKNOWN = range(3)  # the stack pointer; MOVED also where th
 # Machines: how many registers, and one more; which of them; bits of registers.
 REGISTER_COUNT, STACK_POINTER, FIRST_ARGUMENT, SECOND_ARGUMENT, KEPT, EVERYTHING, ARGUMENTS = range(7)
 
-# What `follow` returns: the function to go on with, how many rows it has found, and what was too small; after that its
+# What `follow` returns: the function to go on with, how many rows it has found, and what was too small; after that, its
 # scratch memory, how many values and sums it remembers.
 NEXT, FOUND_COUNT, SHORT_OF, KNOWN, SUMS = range(5)
 RESULT_SIZE = 5
 LABELS, FOUND_ROWS = 1, 2
 KEEP = 16  # values, and sums, that are remembered
-# what it says of a function
+# its status of a function
 UNREADABLE, NOT_FOLLOWED = 1, 2

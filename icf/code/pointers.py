@@ -1,13 +1,13 @@
-"""Where the data of an image holds the address of a function, and what hands one to the outside.
+"""Words of data that hold the address of a function, and other ways in which an address leaves the image.
 
-    dynamic relocations   without a symbol: RELATIVE, IRELATIVE. One with a symbol names what is exported anyway
+    dynamic relocations   without a symbol: RELATIVE, IRELATIVE. One with a symbol names an export anyway
     words                 of images that are not position-independent, or whose relocations are packed (RELR): any
                           four bytes that hold the address; in all images: any that hold the distance to it
     entry points          e_entry, DT_INIT, DT_FINI
     personality routines  in the CIEs of .eh_frame
 
-Not looked at: unwind tables, which name functions to describe them, and hash and symbol tables. A function that
-.dynsym exports is no row here: the symbol names the member (`linkpass.pointers.address_taken`).
+Left out: unwind tables, which name functions to describe them, and hash and symbol tables. A function that
+.dynsym exports has no row here: the symbol names the member (`linkpass.pointers.address_taken`).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from icf.elf.types import (
 
 CALLED_BY_LOADER = (SHT_INIT_ARRAY, SHT_FINI_ARRAY, SHT_PREINIT_ARRAY)
 _DATA_TYPES = (SHT_PROGBITS, *CALLED_BY_LOADER)
-_PACKED_TYPES = (SHT_REL, 0x60000001, 0x60000002)  # REL, Android's packed REL and RELA: of no linker's default
+_PACKED_TYPES = (SHT_REL, 0x60000001, 0x60000002)  # REL, Android's packed REL and RELA: no linker's default
 _UNWIND = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table")
 _CIE_WITH_PERSONALITY = re.compile(rb"\0\0\0\0[\x01\x03]z[A-Z]*P")
 _CIE_BYTES = 48  # from the id of a CIE to beyond its personality
 
 
 def is_readable(image: Image) -> bool:
-    """Return whether all pointers in data can be found: relocations are not packed in a way that is not read here."""
+    """Return whether all pointers in data can be found: False if relocations are packed in an unsupported format."""
     return not any(section.is_alloc and section.type in _PACKED_TYPES for section in image.sections)
 
 

@@ -1,4 +1,4 @@
-"""Jumps that reach only a little way, to the start of one of some given functions.
+"""Jumps with a short reach to the start of given functions.
 
 `icf.code.branches` leaves them out: on x86-64 a jump with an 8-bit displacement is two bytes, found by chance often,
 and compilers use it for another function only inside of one section, as gcc's thunks do. On AArch64 these are cbz

@@ -1,4 +1,4 @@
-"""What decoding asks about a program's code; an `Image` answers, and so may what was kept of one."""
+"""What decoding needs of a program's code; an `Image` provides it, and so may a stored copy."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ class CodeView(Protocol):
         """Return the bytes from `vaddr` on: `size_bytes` of them, or as many as there are without a gap."""
 
     def may_start_function(self, vaddr: int) -> bool:
-        """Return whether a function may start there: certain with a symbol table, else wherever there is code."""
+        """Return whether a function may start there: certain with a symbol table, else true wherever there is code."""

@@ -6,12 +6,13 @@ A number for each opcode of the maps one-byte, 0F, 0F 38 and 0F 3A:
                else as 3, 5 an address, 6 three bytes
     bit 4      has a ModRM byte
     bit 5      operands of 8 bits, so that registers 4 to 7 are ah, ch, dh, bh without a REX prefix
-    bit 6      the decoder treats it itself
-    bit 7      no instruction
+    bit 6      the decoder has code of its own for it
+    bit 7      not an instruction
     bits 8-15  what it may change: the operand r/m, the register of ModRM, rax, rdx, rcx; only memory; anything
 
-General registers only: what SSE registers hold is never an address of a function. Where an opcode means several
-things, by prefix or by the register field, all they change is united. tools/shared.py makes C constants of the names.
+General registers only: SSE registers never hold the address of a function. Where an opcode means several
+things, by prefix or by the register field, the sets of what they change are united. tools/shared.py makes C constants
+of the names.
 """
 
 from __future__ import annotations

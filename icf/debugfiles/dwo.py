@@ -1,10 +1,10 @@
-"""Where the files of split DWARF (-gsplit-dwarf) may be: a package for the whole image, or a .dwo for each unit.
+"""Places of the files of split DWARF (-gsplit-dwarf): a package for the whole image, or a .dwo for each unit.
 
     IMAGE.dwp, DEBUGFILE.dwp, R/IMAGE.dwp     R: each of the roots that the user has named
     COMP_DIR/NAME.dwo                         as the compiler wrote it, both being in the skeleton unit
-    R/NAME.dwo, D/NAME.dwo                    D: the folder of the image; NAME also without its folders
+    R/NAME.dwo, D/NAME.dwo                    D: the directory of the image; NAME also without its directories
 
-Not every place that is named exists, and not every file there is of this build: units are taken by their id.
+Some of these places may have no file, or one of another build: units are matched by their id.
 """
 
 from __future__ import annotations

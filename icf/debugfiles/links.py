@@ -1,11 +1,11 @@
-"""What ties an image to the files of its debug information: sections that name a file, and how it is recognized.
+"""Sections that tie an image to the files of its debug information: they name a file, and how to recognize it.
 
-    .note.gnu.build-id   the same bytes in the image and in what was taken out of it
+    .note.gnu.build-id   the same bytes in the image and in each file made from it
     .gnu_debuglink       the debug file: name, NUL, padding to 4 bytes, CRC-32 of the whole file
     .gnu_debugaltlink    the supplementary file, with what `dwz -m` found in several files: name, NUL, build id
     .debug_sup           the same in DWARF 5 (7.3.6): version 5, a byte (0: refers, 1: is the file), name, checksum
 
-A build id says of which link a file is, a CRC that nobody has changed it since.
+A build id shows from which link a file is, a CRC that it has not changed since.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DebugLink(NamedTuple):
 class SupplementaryLink(NamedTuple):
     """`.gnu_debugaltlink`, or a `.debug_sup` that refers to a file."""
 
-    path: str  # relative to the folder of the file that has the link, or absolute
+    path: str  # relative to the directory of the file that has the link, or absolute
     checksum: bytes  # the file's build id, or the checksum in its own .debug_sup
 
 

@@ -44,7 +44,7 @@ def open_with_debug(
 
 
 def attach_debug(image: Image, roots: Sequence[str], *, strict: bool = False) -> None:
-    """Give an image its debug file, if it needs one and there is one, as `open_with_debug` does."""
+    """Find the debug file of an image and attach it, if the image needs one; errors are those of `open_with_debug`."""
     image.debug_roots = tuple(roots)
     if image.section(".debug_info") is not None or image.is_debug_file:
         return

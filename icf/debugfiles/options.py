@@ -1,4 +1,4 @@
-"""The options by which a command is told of debug information in other files."""
+"""The options by which a command finds debug information in other files."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
-"""Finding the separate debug file of an image that was stripped.
+"""Finds the separate debug file of an image that was stripped.
 
     objcopy --only-keep-debug shop shop.debug; strip -g shop; objcopy --add-gnu-debuglink=shop.debug shop
     eu-strip -f shop.debug shop
 
-Looked for, in this order, R being each of the roots (/usr/lib/debug unless told otherwise):
+The search goes in this order, R being each of the roots (default: /usr/lib/debug):
 
     R/.build-id/ab/cdef.debug        where the build id is abcdef
-    D/shop.debug                     D is the folder of the image, shop.debug the name in its .gnu_debuglink
+    D/shop.debug                     D is the directory of the image, shop.debug the name in its .gnu_debuglink
     D/.debug/shop.debug
     R/D/shop.debug, R/shop.debug
 
-A file belongs to the image if its code lies at the same addresses and it was made by the same link. Equal build ids
-say that. The CRC of the link says that nobody has changed the file since; the link pass does change it, and renews
-the CRC. Where it was interrupted between the two, equal build ids and tables in the file let it pass. One that does
-not belong is never read.
+A file belongs to the image if its code lies at the same addresses and the same link made it. Equal build ids show that.
+The CRC of the debug link shows that the file has not changed since. The link pass does change the file, and renews the
+CRC; if it was interrupted between the two, equal build ids and tables in the file are enough. A file that does not
+belong is never read.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SYSTEM_ROOT = "/usr/lib/debug"
 
 
 def open_debug_file(image: Image, path: str) -> Image:
-    """Return the debug file that the user has named; `IcfError` if it does not belong to the image."""
+    """Return the debug file that the user has named. Raise IcfError if it does not belong to the image."""
     image.looked_for.append(path)
     debug = Image.open(path)
     link = parse_debuglink(image)
     if link is not None and link.name != os.path.basename(path) and image.build_id and debug.build_id:
-        link = None  # which is about another file of that build
+        link = None  # it is about another file of that build
     problem = _mismatch(image, debug, link)
     if problem:
         raise IcfError(f"{path}: does not belong to {image.path}: {problem}")
@@ -43,7 +43,10 @@ def open_debug_file(image: Image, path: str) -> Image:
 
 
 def find_debug_file(image: Image, roots: Sequence[str]) -> tuple[Image | None, list[str]]:
-    """Return the debug file of the image, if there is one; and a line for each file that was found in its place."""
+    """Return the debug file of the image, if there is one.
+
+    And a line for each file that was found but does not belong.
+    """
     refused = []
     link = parse_debuglink(image)
     for path, is_linked in _candidates(image, link, roots):
@@ -63,13 +66,13 @@ def find_debug_file(image: Image, roots: Sequence[str]) -> tuple[Image | None, l
 
 
 def build_id_path(root: str, build_id: bytes) -> str:
-    """Return where a tree of debug files has the one with that build id."""
+    """Return the path of the debug file with that build id in a tree of debug files."""
     digits = build_id.hex()
     return os.path.join(root, ".build-id", digits[:2], f"{digits[2:]}.debug")
 
 
 def _candidates(image: Image, link: DebugLink | None, roots: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Yield paths, and whether it is the debug link that leads there."""
+    """Yield paths, and whether the debug link names each."""
     if len(image.build_id) > 1:
         for root in roots:
             yield build_id_path(root, image.build_id), False
@@ -83,7 +86,7 @@ def _candidates(image: Image, link: DebugLink | None, roots: Sequence[str]) -> I
 
 
 def _mismatch(image: Image, debug: Image, link: DebugLink | None) -> str:
-    """Return why `debug` is not of the same link as `image`; empty if it is."""
+    """Return the reason why `debug` is not of the same link as `image`; empty if it is."""
     if debug.machine is not image.machine:
         return f"it is for {debug.machine.name}"
     if image.build_id and debug.build_id and image.build_id != debug.build_id:

@@ -1,4 +1,4 @@
-"""Images that symbols and debug information were taken out of, and what helps."""
+"""Images without symbols and debug information, and hints for their users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_stripped(image: Image) -> bool:
 
 
 def tables_hint(path: str) -> str:
-    """Return what to do about an image without tables."""
+    """Return the hint for an image without tables."""
     from icf.elf.image import Image
     from icf.errors import IcfError
 

@@ -1,7 +1,7 @@
 """The supplementary file: debug information that `dwz -m` found in several files and moved to one.
 
-It is where `.gnu_debugaltlink` or `.debug_sup` says, relative to the file that has the section; else in a tree of
-build ids. Its build id, or in DWARF 5 its checksum, has to be the one that the link gives.
+`.gnu_debugaltlink` or `.debug_sup` names it, relative to the file that has the section; else it is in a tree of
+build ids. Its build id, or in DWARF 5 its checksum, has to match the link.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from icf.errors import IcfError
 def open_supplementary(image: Image) -> Image | None:
     """Return the supplementary file of `image`, None if it needs none.
 
-    Without it most names are missing, so that functions could not be told apart: `IcfError` if it is not there.
+    Without the file most names are missing, so no answer can name a function. Raise IcfError if it does not exist.
     """
     link = parse_supplementary(image.debug)
     if link is None:

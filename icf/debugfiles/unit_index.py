@@ -1,4 +1,4 @@
-"""`.debug_cu_index`: where in a package (.dwp) each unit finds its pieces.
+"""`.debug_cu_index`: the contributions of each unit to the sections of a package (.dwp).
 
 DWARF 5, 7.3.5.3; version 2 is GNU's, for DWARF 4:
 
@@ -7,7 +7,7 @@ DWARF 5, 7.3.5.3; version 2 is GNU's, for DWARF 4:
     hash table     8 bytes for each slot: a unit's id; 4 bytes for each slot: its row, counted from 1, 0 for none
     column heads   4 bytes each: which section
     offsets        4 bytes for each row and column: where its contribution to the section begins
-    sizes          likewise: how long it is
+    sizes          4 bytes for each row and column: the size of that contribution
 
 The hash table is not needed: units are found by their offset in .debug_info.dwo and carry their id.
 """
@@ -48,7 +48,7 @@ class UnitIndex(NamedTuple):
         return int(rows[0]) if len(rows) else -1
 
     def contribution(self, row: int, section: str) -> Contribution:
-        """Return what a unit has of a section; nothing, if the package has none of it."""
+        """Return the contribution of a unit to a section; an empty one if the package has none."""
         if section not in self.offsets:
             return Contribution(0, 0)
         return Contribution(int(self.offsets[section][row]), int(self.sizes[section][row]))

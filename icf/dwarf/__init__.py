@@ -1,1 +1,1 @@
-"""DWARF 2 to 5, in bulk: units, DIEs, ranges, inlined calls, lines; `icf.dwarf.units.DebugInfo` is the way in."""
+"""DWARF 2 to 5, in bulk: units, DIEs, ranges, inlined calls, lines; begin with `icf.dwarf.units.DebugInfo`."""

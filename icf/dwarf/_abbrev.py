@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """Abbreviation compiler: each abbreviation becomes a short program of packed operations.
 
-A DIE is bytes whose layout its abbreviation gives (DWARF 5, 7.5.3). Interpreting the pairs of
+The abbreviation of a DIE describes the layout of its bytes (DWARF 5, 7.5.3). Interpreting the pairs of
 attribute and form for each DIE is slow, so each abbreviation is compiled once:
 
 * attributes that no reader wants become skips, and adjacent skips of fixed size become one;
 * attributes of interest become reads into a numbered slot.
 
-`_forms` says what is in an operation. Sizes of some forms depend on the unit, so a table is compiled for one
+`_forms` describes the operations. Sizes of some forms depend on the unit, so a table is compiled for one
 combination of offset size, address size and version. Which attributes are of interest depends on the tag only.
 """
 
@@ -154,7 +154,7 @@ def compile_attributes(
     consts: u64[::1],
     used: u64[::1],
 ) -> cython.size_t:
-    """Compile the attributes of one declaration; return the position after them, or the end + what is wrong."""
+    """Compile the attributes of one declaration; return the position after them, or the end plus an error number."""
     end: cython.size_t = abbrev.shape[0]
     op_count: cython.size_t = used[col.OP_COUNT]
     const_count: cython.size_t = used[col.CONST_COUNT]
@@ -237,7 +237,7 @@ def kind_of(tag: u64, inlines: cython.int) -> u64:
     if tag == 0x11 or tag == 0x3C or tag == 0x41 or tag == 0x4A:  # units: compile, partial, type, skeleton
         return col.KIND_UNIT
     if tag == 0x02 or tag == 0x13 or tag == 0x17 or tag == 0x04 or tag == 0x01 or tag == 0x15:
-        return col.KIND_TYPE  # no code below it, skipped by DW_AT_sibling
+        return col.KIND_TYPE  # no code below it: DW_AT_sibling skips it
     if tag == 0x1D and inlines != 0:  # inlined_subroutine
         return col.KIND_INLINED
     return col.KIND_OTHER

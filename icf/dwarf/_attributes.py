@@ -1,7 +1,7 @@
 """One DIE: its abbreviation, and the values of its attributes in their slots.
 
-The operations of an abbreviation (see `_forms`) are run over the bytes of a DIE. Each value goes to its slot in
-`values`, and what kind of value it is to the same slot of `classes`, in which 0 says that the DIE lacks the attribute.
+The operations of an abbreviation (see `_forms`) run over the bytes of a DIE. Each value goes to its slot in
+`values`, and its class to the same slot of `classes`, in which 0 means that the DIE lacks the attribute.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def put_address(
 def origin_of(
     values: u64[::1], classes: u64[::1], slot: cython.size_t, units: u64[:, ::1], unit: cython.size_t, more_size: u64
 ) -> u64:
-    """Return the DIE that an attribute refers to; 0 if there is none or none that is at hand; OUTSIDE of its unit."""
+    """Return the DIE that an attribute refers to; 0 if there is none or it is not loaded; OUTSIDE of its unit."""
     value: u64 = values[slot]
     if classes[slot] == col.CLS_UNIT_REF:
         if value < units[unit, col.END] - units[unit, col.OFFSET]:
@@ -151,7 +151,7 @@ def origin_of(
 
 @cython.inline
 def range_flags(classes: u64[::1]) -> u64:
-    """Return the flags that say how the ranges of a DIE are given."""
+    """Return the flags that describe how the ranges of a DIE are given."""
     flags: u64 = 0
     if classes[col.AT_LOW_PC] == col.CLS_ADDRESS:
         flags |= col.HAS_LOW
@@ -186,7 +186,7 @@ def forget(classes: u64[::1], slot: cython.size_t) -> cython.int:
 
 @cython.inline
 def forget_other_kinds(classes: u64[::1], kind: u64) -> cython.int:
-    """Empty the slots that mean something else in a DIE that is no function."""
+    """Empty the slots that mean something else in a DIE that is not a function."""
     callee_class: u64 = classes[col.AT_ORIGIN]
     if kind != col.KIND_FUNCTION:
         forget(classes, col.AT_LOW_PC + 1)
@@ -203,11 +203,11 @@ def has_pc(classes: u64[::1]) -> cython.bint:
 
 @cython.inline
 def is_bare(mode: cython.int, origin: u64, classes: u64[::1]) -> cython.bint:
-    """Return whether a scan wants a function that has no code: defined here, and, of READ_SITES, a local one."""
+    """Return whether a scan wants a function without code: one defined here; for READ_SITES, a local one."""
     if classes[col.AT_DECLARATION] != 0:
         return False
     if mode != col.READ_SITES:
         return mode == col.READ_SUBPROGRAMS
     if classes[col.AT_INLINE] != 0 or (classes[col.AT_LINKAGE_NAME] != 0 and origin != 0):
-        return False  # gcc describes constructors that are inlined by name and origin
+        return False  # gcc describes by name and origin constructors that are inlined
     return classes[col.AT_EXTERNAL] == 0

@@ -1,4 +1,4 @@
-"""What the forms of attributes are in bytes, and which attributes the scan reads: the tables of its kernels.
+"""The forms of attributes in bytes, and the attributes that the scan reads: the tables of its kernels.
 
 An operation is one 32-bit word; `columns` names the numbers:
 

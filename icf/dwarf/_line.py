@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """Line programs to columns: the row machine of .debug_line, DWARF 2 to 5, for many units at once.
 
-A program is bytes for a machine whose registers are address, file, line, column and flags, and which emits a row now
-and then. Rows up to a DW_LNE_end_sequence are a *sequence*: one stretch of code (a function, if each has its section).
+A program is bytes for a machine whose registers are address, file, line, column and flags, and which emits rows.
+Rows up to a DW_LNE_end_sequence are a *sequence*: one stretch of code (a function, if each has its section).
 
 A row takes at least a byte of program, so columns with as many slots as the programs have bytes are always enough,
-and no count is needed beforehand. Rows after the last DW_LNE_end_sequence belong to nothing and are taken back.
+and no count is needed beforehand. Rows after the last DW_LNE_end_sequence belong to no sequence and are removed.
 
-Half of all bytes are special opcodes: what each does to address and line is tabulated once per header (`special`),
-so that such a row costs two look-ups, two additions and the stores. Known opcodes mean what DWARF says whatever
+Half of all bytes are special opcodes: a table for each header (`special`) holds what each adds to address and line,
+so that such a row costs two look-ups, two additions and the stores. Known opcodes mean what DWARF defines, whatever
 length the header declares for them; unknown ones are skipped by it. All arithmetic wraps at 64 bits (line: 32).
 
 A bad program leaves its error in its line of `units`, and no rows.
@@ -370,7 +370,7 @@ def skip_lebs(line: Bytes, pos: cython.size_t, end: cython.size_t, count: u64) -
 def fail_leb(
     units: u64[:, ::1], unit: cython.size_t, start: cython.size_t, pos: cython.size_t, end: cython.size_t
 ) -> cython.int:
-    """Store why the operand of the opcode at `start` cannot be read, which `pos` says."""
+    """Store why the operand of the opcode at `start` cannot be read; `pos` shows the reason."""
     if pos == end + 1:
         return fail(units, unit, col.ERR_OPCODE, end, 0)
     return fail(units, unit, col.ERR_LEB, start, 0)

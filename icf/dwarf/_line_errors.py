@@ -1,4 +1,4 @@
-"""Where the kernels of line tables store why they stop."""
+"""Stores the errors of the kernels of line tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ except ImportError:
 
 @cython.inline
 def fail(units: u64[:, ::1], unit: cython.size_t, error: u64, at: u64, value: u64) -> cython.int:
-    """Store why a unit cannot be read, or its program not be run."""
+    """Store the reason why a unit cannot be read, or its program not be run."""
     units[unit, col.ERROR] = error
     units[unit, col.ERROR_AT] = at
     units[unit, col.ERROR_VALUE] = value

@@ -7,9 +7,9 @@
     directories  files                       <- header_length ends here
     program                                  <- unit_length ends here
 
-Real headers are odd, so only what is needed is demanded: the lengths nest, and no field crosses the end of the
-header. Padding after the tables, tables without a terminator, a `line_range` of 0 that no opcode uses, an empty
-program, `maximum_operations_per_instruction` 0 (1 is meant), entries without fields are all accepted.
+Real headers deviate, so the reader demands only what it needs: the lengths nest, and no field crosses the end of the
+header. It accepts padding after the tables, tables without a terminator, a `line_range` of 0 that no opcode uses, an
+empty program, `maximum_operations_per_instruction` 0 (1 is meant), entries without fields.
 
 Up to DWARF 4 a table is read as if it declared its fields as DWARF 5 does. An entry takes at least a byte, so `entries`
 with as many slots as the units have bytes is always enough, and no count from the file is trusted for it.
@@ -192,7 +192,7 @@ def tables(
                 if field < 2 * format_count:
                     formats[field] = count
                 field += 1
-            if format_count == 0:  # entries without fields say nothing, however many
+            if format_count == 0:  # entries without fields hold nothing, however many
                 count = 0
         else:
             format_count = old_formats(formats, table)
@@ -317,7 +317,7 @@ def read_entries(
 @cython.inline
 @cython.nogil
 def section_of(form: u64) -> u64:
-    """Return where a string of this form is; NO_PATH if that is not known, or if it is no string."""
+    """Return the section of a string of this form; NO_PATH if that is not known, or if it is not a string."""
     if form == 0x08:  # DW_FORM_string
         return col.IN_LINE
     if form == 0x1F:  # DW_FORM_line_strp
@@ -329,7 +329,7 @@ def section_of(form: u64) -> u64:
 @cython.inline
 @cython.nogil
 def size_of(form: u64, offset_size: cython.size_t) -> cython.size_t:
-    """Return how many bytes a value, or its length, has (of data16: the first 8); 0 if the form does not say."""
+    """Return the size in bytes of a value, or of its length (data16: its first 8); 0 if the form does not fix it."""
     if form == 0x0B or form == 0x25 or form == 0x0C or form == 0x0A:  # data1, strx1, flag, block1
         return 1
     if form == 0x05 or form == 0x26 or form == 0x03:  # data2, strx2, block2
@@ -370,7 +370,7 @@ def low_bits(line: Bytes, pos: cython.size_t, end: cython.size_t) -> tuple[u64, 
 def fail_leb(
     units: u64[:, ::1], unit: cython.size_t, start: cython.size_t, pos: cython.size_t, end: cython.size_t
 ) -> cython.int:
-    """Store why a ULEB128 that begins at `start` cannot be read, which `pos` says."""
+    """Store why a ULEB128 that begins at `start` cannot be read; `pos` shows the reason."""
     if pos == end + 1:
         return fail(units, unit, col.ERR_FIELD, end, 0)
     return fail(units, unit, col.ERR_ULEB, start, 0)

@@ -2,17 +2,17 @@
 """One pass over the DIEs of .debug_info: functions that have code, and the call sites in them.
 
 `scan` walks whole units and stores one row for each subprogram that has an address and one for each
-call site that names its callee; all else is stepped over. It can also read given DIEs with all of their
+call site that names its callee; it steps over everything else. It can also read given DIEs with all of their
 attributes: most names and origins are never needed, so they are read afterwards, for the few functions
 that matter.
 
 Rows are 64-bit words, whose columns `columns` names. A string is a reference (STRING_KIND). An origin is an
-offset in .debug_info, 0 if there is none (or none that is at hand).
+offset in .debug_info, 0 if there is none (or it is not loaded).
 
 The units of other files, split units and those of a supplementary file, lie in `more`, which counts as the continuation
 of `info`: all offsets of DIEs and units go on after the end of `info`.
 
-Any error ends its unit only; the rows that the unit had filled so far are taken back.
+An error ends only its unit; the rows that the unit had filled so far are removed.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def patch_tombstones(
     """Put true addresses over the tombstones in `section` (writable bytes).
 
     `rela` holds Elf64_Rela entries as u64[n, 3]; `absolute64` is the type of a 64-bit absolute relocation. Symbol 0
-    stands for a function that is not in the image. Gives the number of words patched; their offsets are in
-    `patched` as far as it reaches.
+    stands for a function that is not in the image. Return the number of words patched; `patched` gets their offsets, as
+    many as it has room for.
     """
     count: cython.size_t = 0
     size: cython.size_t = section.shape[0]

@@ -1,4 +1,4 @@
-"""Which DIEs a scan reads, and what is around them in the tree: the stack of `_scan`."""
+"""Which DIEs a scan reads, and which function and inlined call surround them: the stack of `_scan`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ try:
 except ImportError:
     from icf import _nocython as cython
 
-# Instead of the row of a function; not -1, which would be looked into as the sign of an exception.
+# Instead of the row of a function; not -1, which Cython would check for an exception.
 OUTSIDE_OF_FUNCTIONS, NOT_STORED = -2, -3
 
 
 @cython.inline
 def has_no_code(unit_type: u64) -> cython.bint:
-    """Return whether a unit holds no code, or, a skeleton, none that the split unit does not describe."""
+    """Return whether a unit holds no code, or is a skeleton whose code the split unit describes."""
     return unit_type == col.UT_TYPE or unit_type == col.UT_SPLIT_TYPE or unit_type == col.UT_SKELETON
 
 

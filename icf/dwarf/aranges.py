@@ -1,7 +1,7 @@
-"""Which code each unit says is its own: .debug_aranges (DWARF 5, 6.1.2), in .debug_info of the image.
+"""Which code each unit claims: .debug_aranges (DWARF 5, 6.1.2), in .debug_info of the image.
 
 gcc lists every section that it has filled with functions, described or not. A table that cannot be read counts as
-absent, together with those after it: whoever asks has to manage without any.
+absent, together with those after it: callers must work without any.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ KIND_OTHER, KIND_FUNCTION, KIND_SITE, KIND_UNIT, KIND_TYPE, KIND_INLINED = range
 # Operations: how many bytes an attribute takes, and how its value is found in them ...
 ENC_SKIP, ENC_FIXED, ENC_ULEB, ENC_SLEB, ENC_STRING, ENC_BLOCK, ENC_ULEB_BLOCK, ENC_PRESENT, ENC_IMPLICIT = range(9)
 ENC_INDIRECT = 9
-NO_FORM = 0xFFFFFFF  # instead of an operation
+NO_FORM = 0xFFFFFFF  # no operation
 # ... what the value is; 0: the attribute is not there ...
 CLS_CONSTANT, CLS_ADDRESS, CLS_ADDRESS_INDEX, CLS_STRING, CLS_STR, CLS_LINE_STR, CLS_STR_INDEX = range(1, 8)
 CLS_UNIT_REF, CLS_INFO_REF, CLS_OFFSET, CLS_BLOCK, CLS_LIST_INDEX, CLS_SUP, CLS_SIGNATURE = range(8, 15)
@@ -51,8 +51,8 @@ AT_DWO_NAME, AT_DWO_ID, AT_PRODUCER = 10, 11, 12
 AT_SIBLING = 31
 SLOT_COUNT = 32
 
-# What a scan reads: functions with code, and local ones that have lost theirs, with the call sites in them; the unit
-# DIEs and no more; every subprogram of a unit that is no declaration; given functions with their call sites; functions
+# What a scan reads: functions with code, and local ones without, with the call sites in them; the unit
+# DIEs only; every subprogram that a unit defines; given functions with their call sites; functions
 # with code with the inlined calls in them; given DIEs.
 READ_SITES, READ_UNIT_DIES, READ_SUBPROGRAMS, READ_SITES_OF, READ_INLINED, READ_DIES = range(6)
 
@@ -74,7 +74,7 @@ TAIL_CALL, AT_INSTRUCTION, NO_CALLER = 1, 2, 4
 I_LOW, I_HIGH, I_ORIGIN, I_OWNER, I_PLACE, I_FLAGS = range(6)
 I_COUNT = 6
 
-# What a scan returns: the next unit (or pick), how many rows it has filled; behind that is its scratch memory.
+# What a scan returns: the next unit (or pick), how many rows it has filled; its scratch memory follows.
 R_NEXT, R_FUNCTIONS, R_SITES = range(3)
 R_VALUES = 3
 R_SIZE = R_VALUES + 2 * SLOT_COUNT

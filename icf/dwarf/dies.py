@@ -61,7 +61,7 @@ def read_dies(debug: DebugInfo, offsets: U64) -> Dies:
 
 
 def defined_subprograms(debug: DebugInfo, unit_idx: int) -> Dies:
-    """Return all subprograms of a unit that are no declarations, with or without code; none of a corrupt unit."""
+    """Return all subprograms that a unit defines, with or without code; none of a corrupt unit."""
     none, stack, result = np.empty((0, 2), np.uint64), np.empty(MAX_DEPTH, np.int32), np.zeros(col.R_SIZE, np.uint64)
     no_sites = np.empty((0, col.C_COUNT), np.uint64)
     rows = np.empty((1 << 12, col.S_COUNT_ALL), np.uint64)
@@ -95,10 +95,10 @@ def _columns(rows: U64) -> Dies:
 
 
 class Identity(NamedTuple):
-    """What the chain of origins of each asked DIE says."""
+    """What the chain of origins of each asked DIE yields."""
 
     name: U64  # string reference of the first DW_AT_name met
-    linkage_name: U64  # likewise
+    linkage_name: U64  # string reference of the first linkage name met
     external: Mask
     root: U64  # the DIE at the end of the chain
     declared: U64  # the first DIE met that has a DW_AT_decl_line, 0 if none
@@ -129,7 +129,7 @@ def resolve(debug: DebugInfo, offsets: U64) -> Identity:
         fresh = (line[rows] == 0) & (dies.decl_line[back] != 0)
         line[rows] = np.where(fresh, dies.decl_line[back], line[rows])
         declared[rows] = np.where(fresh, at, declared[rows])
-        # a file that is not said here is that of the next DIE of the chain
+        # a file that this DIE lacks is that of the next DIE of the chain
         file[rows] = np.where((file[rows] == 0) & (dies.decl_file[back] != 0), dies.decl_file[back], file[rows])
         external[rows] |= (dies.flags[back] & EXTERNAL) != 0
         root[rows] = at

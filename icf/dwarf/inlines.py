@@ -5,8 +5,8 @@
         DW_TAG_inlined_subroutine h  0x1018..0x1020                   called at b.h:31
 
 A *node* is one inlined call; the nodes of a function come in the order of their DIEs, parents before their children. A
-node's ranges should lie within its parent's, but compilers break that now and then; what holds then is what debuggers
-do: of the nodes that claim an address the last one in the order of DIEs has it.
+node's ranges should lie within its parent's, but compilers break that rule sometimes. Then the rule of debuggers
+applies: of the nodes that claim an address the last one in the order of DIEs has it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TreeFunctions(NamedTuple):
     die: U64
     unit: U32
     sequence_at: U64  # DW_AT_LLVM_stmt_sequence + 1, 0 if it has none
-    address_idx: U64  # where in .debug_addr its low pc stands + 1, 0 if it stands in place
+    address_idx: U64  # where in .debug_addr its low pc stands + 1, 0 if the DIE holds the low pc itself
     first_node: I64
     last_node: I64
 
@@ -46,9 +46,9 @@ class Ranges(NamedTuple):
 class Nodes(NamedTuple):
     """One row for each inlined call."""
 
-    origin: U64  # the DIE of the function that was put in, 0 if it is not said
+    origin: U64  # the DIE of the inlined function, 0 if there is none
     function: U32  # row in `TreeFunctions`
-    up: U32  # so many rows before it is the inlined call around it; 0: there is none
+    up: U32  # distance in rows to the surrounding inlined call, which comes before; 0: there is none
     call_file: U32  # as in the line table of the unit
     call_line: U32
     call_column: U32

@@ -2,13 +2,13 @@
 
 The line table of a compile unit (`DW_AT_stmt_list` is its offset in .debug_line) is a set of *sequences*. With
 -ffunction-sections each function has its own, and folding identical functions leaves all of them at the one body that
-was kept: an address then has a row in each, and only who the function is can tell which row is meant
+was kept: an address then has a row in each, and only the function's identity selects the row
 (`icf.dwarf.line_choice`). A sequence whose code was discarded starts at a tombstone (0, 1, -1 or -2) and is *dead*: it
 is kept, as evidence of what the unit defined, and no look-up by address finds it. (An object that is not linked has all
 of its sequences at 0, and so nothing but dead ones.)
 
 Programs are read by two kernels, headers and rows, for many units at a time without the GIL. An error ends
-one program, the others survive. Paths are put together when first asked for.
+one program, the others survive. Paths are put together on first use.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sequences:
     row_start: U64
     row_end: U64
     marks: U64
-    offset: U64  # of its first opcode in .debug_line, as DW_AT_LLVM_stmt_sequence has it
+    offset: U64  # of its first opcode in .debug_line, which DW_AT_LLVM_stmt_sequence refers to
 
     def __len__(self) -> int:
         return len(self.start)
@@ -141,7 +141,7 @@ class LineProgram:
         return place[order], rows[order]
 
     def rows_digest(self, sequence_idx: int) -> int:
-        """Return the same for two sequences that say the same of each instruction, and for no others."""
+        """Return a number that is equal for two sequences with equal rows for each instruction, and for no others."""
         known = self._digests.get(sequence_idx)
         if known is None:
             first, last = int(self.sequences.row_start[sequence_idx]), int(self.sequences.row_end[sequence_idx])
@@ -154,7 +154,7 @@ class LineProgram:
 
     @cached_property
     def holds(self) -> Mask:
-        """Which rows say something of an instruction: the last at its address, and the ends of sequences."""
+        """Which rows describe an instruction: the last at its address, and the ends of sequences."""
         holds = np.ones(len(self.address), np.bool_)
         holds[:-1] = (self.address[1:] != self.address[:-1]) | ((self.flags[:-1] & RowFlag.END_SEQUENCE) != 0)
         return holds

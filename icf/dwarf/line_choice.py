@@ -1,23 +1,25 @@
-"""Which of the sequences at one body is this function's? Name and line must agree, so a guess is no answer.
+"""Chooses the sequence of one function among those at its body.
+
+Name and line must agree, so the choice is never a guess.
 
 After folding, the sequences of all members stand at the address of the body that was kept:
 
     a.h:10  int A::get() { return x; }      sequence 3: 0x1200  a.h:10
     a.h:14  int B::get() { return y; }      sequence 8: 0x1200  a.h:14
 
-What the first row says depends on the compiler (measured on ninja and cppcheck, -O2):
+The first row depends on the compiler (measured on ninja and cppcheck, -O2):
   - gcc starts every function with a row for its own head: at decl_line, or a few lines on where the head is long;
   - clang does so only where there is a prologue, and a later row has prologue_end. Else the first row has prologue_end
     itself and is the first instruction's: often of the body, but in one of forty of something inlined, in
     another file or before decl_line. Small leaf functions, which fold most, are of this kind, and a function that
     only forwards may have no row of its own at all.
 
-So "the nearest line after decl_line" is a guess. What holds is: a function's own rows lie from its decl_line up to
+So "the nearest line after decl_line" is a guess. This rule holds: a function's own rows lie from its decl_line up to
 the next function of that file (`function_lines`). A sequence with such a row is the member's, or inlines the
-member. Of these, one whose *first* row is such a row goes before those where it is not: if the member's own did not
+member. A sequence whose *first* row is such a row goes before the others: if the member's own did not
 start so, neither would identical code that inlines it. Sequences with equal rows (instances of one template)
-give equal answers, any of them does. Dead sequences compete, too: if the unit's copy of the member
-was discarded, the member's sequence is one of them, and what lives at the body is somebody else's.
+yield equal answers, any of them will do. Dead sequences compete, too: if the unit's copy of the member
+was discarded, the member's sequence is one of them, and the live one at the body is another function's.
 """
 
 from __future__ import annotations
@@ -44,9 +46,9 @@ def choose_sequence(
     file (declarations and inlined ones too; the more, the safer). `is_here`: the member's sequence is known to be at
     the body, so that dead ones do not compete.
 
-    None:
+    None if
       - no live sequence starts at the body, and not exactly one covers it;
-      - it cannot be told whether the member's is live: some sequence of the unit is dead, and the member has no
+      - the member's sequence may be dead: some sequence of the unit is dead, and the member has no
         declared line, or the body is in the middle of a sequence (no -ffunction-sections);
       - no live sequence there has a row of the member's own lines;
       - several have, or a dead one too, of the same rank, and their rows differ.

@@ -28,7 +28,7 @@ DEAD, UNORDERED = 1, 2
 # Flags of a row.
 IS_STMT, END_SEQUENCE, BASIC_BLOCK, PROLOGUE_END, EPILOGUE_BEGIN = (1 << bit for bit in range(5))
 
-# What the parts of a kernel say to each other: how much of the outputs is used, and where they are.
+# What the parts of a kernel pass to each other: how much of the outputs is used, and where they are.
 S_ENTRIES, S_POS = 0, 1
 S_ROWS, S_SEQUENCES, S_DEFINED = range(3)
 S_COUNT = 3

@@ -1,14 +1,14 @@
-"""Which sequence of a line table is which function's, by the order that LLVM writes both in.
+"""Which sequence of a line table belongs to which function, by the order that LLVM writes both in.
 
 LLVM finishes one function after the other. Each gets a sequence of its own (-ffunction-sections), and its address a
-place in .debug_addr, behind those of the functions before it:
+place in .debug_addr, after those of the functions before it:
 
     .debug_info   h: addrx 0, 32 bytes    f: addrx 3, 20 bytes, tombstoned    g: addrx 9, 20 bytes, tombstoned
     .debug_line   0x1200 32 bytes         0x1800 20 bytes                     0x1800 20 bytes
 
-So where f and g were folded into one body, the first of its two sequences is f's. That the order holds is seen by
-the functions that have kept their addresses, and by the sizes: each function that is left has the size of the sequence
-that is left, or nothing is said. Other compilers have no such order; gcc's functions have their addresses in place.
+So where f and g were folded into one body, the first of its two sequences is f's. The functions that have kept their
+addresses, and the sizes, show whether the order holds: each remaining function must have the size of the remaining
+sequence, or the answer is empty. Other compilers have no such order; gcc's DIEs hold the addresses themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from icf.columns import I64, U64
 if TYPE_CHECKING:
     from icf.dwarf.line import LineProgram
 
-_STRAY = 20  # one of so many functions may have been given its place early: another one refers to it
+_STRAY = 20  # one of so many functions may have got its place early, by a reference from another one
 
 
 def sequences_in_order(program: LineProgram, address_idx: U64, low: U64, high: U64) -> I64:

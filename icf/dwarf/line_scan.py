@@ -76,7 +76,7 @@ def scan_columns(sections: LineSections, offsets: Iterable[int], threads: int) -
     found: dict[int, LineColumns | FormatError] = {}
     jobs = list(_jobs(sections, sorted(set(offsets)), found))
     if threads > 1 and len(jobs) > 1:
-        from concurrent.futures import ThreadPoolExecutor  # costs 11 ms
+        from concurrent.futures import ThreadPoolExecutor  # only where threads are used
 
         with ThreadPoolExecutor(threads) as pool:
             scanned = list(pool.map(lambda job: _scan(sections, *job), jobs))
@@ -91,7 +91,7 @@ def scan_columns(sections: LineSections, offsets: Iterable[int], threads: int) -
 def _jobs(
     sections: LineSections, offsets: Iterable[int], found: dict[int, LineColumns | FormatError]
 ) -> Iterator[tuple[list[int], int]]:
-    """Yield groups of units with their bytes in all; what may not be read at all goes to `found`.
+    """Yield groups of units and the size of each group in bytes; `found` gets the errors of units that are not read.
 
     Units do not overlap, but an offset may be wrong, so some do here. Each is read, up to a sum
     that keeps an image full of such offsets from taking for ever.

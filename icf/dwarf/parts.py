@@ -3,14 +3,14 @@
     DebugInfo.info     .debug_info of the image
     DebugInfo.more     .debug_info of the supplementary file | .debug_info.dwo of a.dwo | of b.dwo | ...
 
-Offsets go on from the first to the second. What a unit refers to by an offset in its own file (abbreviations,
-strings, lists) has been joined as well, and the columns of its row say where its part begins.
+Offsets go on from the first to the second. The tables that a unit refers to by an offset in its own file
+(abbreviations, strings, lists) are joined as well, and the columns of its row hold where its part begins.
 
 With -gsplit-dwarf the image has a skeleton for each unit: a DIE with addresses, the line table and the name of the
-file where all else is. Skeleton and split unit have one id. The split unit takes from its skeleton what is about
+file with everything else. Skeleton and split unit have one id. The split unit takes from its skeleton the columns about
 the image, and then no longer differs from any other unit; the skeleton itself is passed over, as some compilers put
-a poorer copy of the functions there. A skeleton whose unit is not found leaves its functions to the symbols; one
-line says so. Split type units describe no code and are left out.
+a poorer copy of the functions there. If the split unit of a skeleton is not found, only symbols describe its functions,
+and one line reports it. Split type units describe no code and are left out.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def add_parts(debug: DebugInfo, image: Image, abbrev_offsets: U64) -> None:
 
 
 class _Joined:
-    """Sections of several files, one behind the other, and the units in them."""
+    """Sections of several files, one after the other, and the units in them."""
 
     def __init__(self, debug: DebugInfo, image: Image) -> None:
         self._debug = debug
@@ -89,7 +89,7 @@ class _Joined:
         self._rows: list[U64] = []
 
     def add(self, name: str, contents: memoryview) -> int:
-        """Join a section; gives where it begins."""
+        """Join a section; return where it begins."""
         start = self._size_bytes[name]
         if len(contents):
             self._pieces[name].append(contents)
@@ -97,7 +97,7 @@ class _Joined:
         return start
 
     def add_units(self, units: U64, path: str, section: str, contents: memoryview) -> int:
-        """Join units with their section; gives where that begins in `more`."""
+        """Join units with their section; return where that begins in `more`."""
         start = self.add("info", contents)
         self._debug.part_starts.append((start, path, section))
         own_size = len(self._debug.info)
@@ -118,13 +118,13 @@ class _Joined:
             units = read_unit_headers(info)
             units[:, TABLE] += np.uint64(self.add("abbrev", file.contents(".debug_abbrev")))
             units[:, STR_KIND] = _SUP_STR
-            units[:, FLAGS] = BASES_GIVEN  # its line tables are not those of the image
+            units[:, FLAGS] = BASES_GIVEN  # they are not the line tables of the image
             self._debug.sup_str = file.contents(".debug_str")
             self.add_units(units, file.path, ".debug_info", info)
         self._debug.units[:, SUP_BASE] = len(self._debug.info)
 
     def finish(self, abbrev_offsets: U64) -> None:
-        """Make `debug` one of all units."""
+        """Replace the sections and units of `debug` by the joined ones."""
         debug = self._debug
         if not self._rows:
             return
@@ -152,7 +152,7 @@ class _Split:
         self._open: dict[int, int] = {}  # id -> skeleton without a unit
 
     def find(self, skeletons: Iterable[int]) -> None:
-        """Join what is found; what is not goes into `debug.missing`."""
+        """Join the split units that are found; the others go into `debug.missing`."""
         debug = self._debug
         for row in skeletons:
             if self._open.setdefault(int(debug.units[row, DWO_ID]), row) != row:
@@ -183,7 +183,7 @@ class _Split:
         self._debug.missing.append(problem)
 
     def _take(self, path: str) -> str:
-        """Join the units of a file that skeletons wait for; gives what is wrong with it, if anything is."""
+        """Join the units of a file that skeletons wait for; return the problem with it, or ""."""
         try:
             with Image.open(path, allow_rel=True) as file:
                 for section in file.sections:  # type units have a section each, of the same name

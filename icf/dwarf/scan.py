@@ -1,7 +1,7 @@
 """The bulk scan: all functions with code and all call sites with a callee, by a pool of threads.
 
 Units are independent, so threads take runs of units and the kernel releases the interpreter lock. Each
-thread scans into one small set of arrays that stays in its cache, and what was found is copied out.
+thread scans into one small set of arrays that stays in its cache, and copies the rows out.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ class Functions(NamedTuple):
 
 
 class CallSites(NamedTuple):
-    """One row for each call site with a callee. `pc` is the return address, or with AT_INSTRUCTION that of the
-    call or jump itself; `caller` is the DIE of the enclosing function, 0 where none is said (gcc hangs a few sites into
-    the abstract instance)."""
+    """One row for each call site with a callee.
+
+    `pc` is the return address, or with AT_INSTRUCTION the address of the call or jump itself; `caller` is the DIE of the enclosing function, 0 if none is recorded (gcc hangs a few sites into
+    the abstract instance).
+    """
 
     pc: U64
     origin: U64
@@ -51,7 +53,7 @@ class CallSites(NamedTuple):
 class Scan(NamedTuple):
     functions: Functions
     sites: CallSites
-    bare: U64  # DIEs of local functions that have lost their code: no declarations, no abstract instances
+    bare: U64  # DIEs of local functions without code: no declarations, no abstract instances
 
 
 def thread_count() -> int:

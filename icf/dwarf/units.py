@@ -1,7 +1,7 @@
 """The units of an image with their abbreviations, as the kernels read them.
 
 Units in other files, split ones (.dwo) and those of a supplementary file (dwz), follow those of the image, as if its
-`.debug_info` went on (`icf.dwarf.parts`). An offset behind its end is no DIE that a table could name.
+`.debug_info` went on (`icf.dwarf.parts`). A table cannot name a DIE at an offset after its end.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class DebugInfo:
 
     @property
     def die_limit(self) -> int:
-        """No DIE, in whichever file, has an offset of that or more."""
+        """The limit of offsets: each DIE, in whichever file, has a lower one."""
         return len(self.info) + len(self.more)
 
     def as_linked(self, image: Image) -> DebugInfo:
@@ -187,7 +187,7 @@ class DebugInfo:
 
 
 def read_unit_headers(info: memoryview) -> U64:
-    """Return the units of a section, as far as their headers tell."""
+    """Return the units of a section, as far as their headers describe them."""
     capacity = 64 + len(info) // 16384  # most have more than 16 KB
     while True:
         units = np.zeros((capacity, col.COLUMN_COUNT), np.uint64)

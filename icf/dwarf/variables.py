@@ -1,11 +1,11 @@
-"""Which data the units of an image define: told by the bytes of locations, without a walk over DIEs.
+"""Which data the units of an image define, from the bytes of locations, without a walk over DIEs.
 
     DW_AT_location of a variable         09 03 <address>          exprloc of 9 bytes: DW_OP_addr
                                          NN a1 <index>            or DW_OP_addrx: the unit's row of .debug_addr
-    of an argument at a call site        01 55 09 03 <address>    the same behind the location of a register
+    of an argument at a call site        01 55 09 03 <address>    the same after the location of a register
 
-An argument says that a unit uses the data, and any may; such places do not count. What else looks like it by chance
-does not matter to the caller, which asks about few addresses.
+An argument shows only that a unit uses the data, as any unit may; such places do not count. Other bytes that look like
+a location by chance do no harm, as the caller asks about few addresses.
 """
 
 from __future__ import annotations

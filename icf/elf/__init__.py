@@ -1,1 +1,1 @@
-"""ELF images: headers, sections, symbols, relocations, PLT stubs; `icf.elf.image.Image` is the way in."""
+"""ELF images: headers, sections, symbols, relocations, PLT stubs; begin with `icf.elf.image.Image`."""

@@ -41,7 +41,7 @@ _NO_BYTES = memoryview(b"")
 
 
 class MissingFileError(IcfError):
-    """A file that does not exist; whoever reads many may go on with the next."""
+    """A file that does not exist; a caller that reads many files may go on with the next."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -52,7 +52,7 @@ class MissingFileError(IcfError):
 
 
 def map_file(path: str, *, may_be_pipe: bool = False) -> memoryview:
-    """Return the bytes of a file, mapped where possible; IcfError if it cannot be read.
+    """Return the bytes of a file, mapped where possible. Raise IcfError if it cannot be read.
 
     A pipe is only for a path that the user has named: reading one waits for its writer, and a path in a file that
     comes from elsewhere may lead to a pipe that nothing writes to. A device is not opened: that alone has effects.
@@ -83,8 +83,9 @@ def map_file(path: str, *, may_be_pipe: bool = False) -> memoryview:
 
 
 def _are_descriptors_short(fd: int) -> bool:
-    """Return whether a new mapping would take a descriptor from the upper half: the lowest free one counts those in
-    use.
+    """Return whether descriptors are short: a new mapping would take one from the upper half of the limit.
+
+    The lowest free descriptor counts those in use.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
@@ -121,11 +122,11 @@ class Archive:
         return _entries(self._buffer, self.path)
 
     def name(self, member: Member) -> str:
-        """Return the name that a linker prints; MissingFileError if its archive no longer exists."""
+        """Return the name that a linker prints. Raise MissingFileError if its archive no longer exists."""
         return member.name if member.origin is None else self._inner(member).name
 
     def contents(self, member: Member) -> memoryview:
-        """Return a member's bytes; MissingFileError for a thin archive's member that is no longer there."""
+        """Return a member's bytes. Raise MissingFileError for a thin archive's member that no longer exists."""
         if member.origin is not None:
             member = self._inner(member)
         return map_file(self._file(member)) if member.stored is None else member.stored
@@ -203,7 +204,7 @@ def _by_offset(path: str) -> dict[int, Member]:
 
 
 def _header(buffer: memoryview, path: str, offset: int) -> tuple[bytes, int]:
-    """Name field without padding, and size, of the header at `offset`."""
+    """Return the name field without padding, and the size, of the header at `offset`."""
     header = bytes(buffer[offset : offset + _HEADER_SIZE_BYTES])
     if len(header) < _HEADER_SIZE_BYTES:
         raise FormatError(path, _PLACE, offset, f"member header needs {_HEADER_SIZE_BYTES} bytes, has {len(header)}")

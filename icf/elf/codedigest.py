@@ -1,15 +1,16 @@
-"""The digest of the code of an image: by it, tables show that they are about this code.
+"""The digest of the code of an image, which shows that tables are about this code.
 
-It is the SHA-256, cut to 16 bytes, of what follows for each executable section that is loaded, by address:
+It is the SHA-256, cut to 16 bytes, of the following for each executable section that is loaded, by address:
 
     address         u64, little endian
     size            u64
     contents        as in the file
 
 Names, indices and offsets of sections are left out, and so is all that is not code: `strip`, `objcopy
---only-keep-debug`, `gdb-add-index`, `patchelf` and whoever compresses debug information change nothing here. A tool
-that moves or edits code does (BOLT), though it may keep the build id. 50 MB of code take 0.03 s where the processor has
-instructions for SHA-256.
+--only-keep-debug`, `gdb-add-index`, `patchelf` and tools that compress debug information do not change the digest. A
+tool that moves or edits code does (BOLT), though it may keep the build id. 50 MB of code take 0.03 s where the
+processor
+has instructions for SHA-256.
 """
 
 from __future__ import annotations

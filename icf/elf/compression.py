@@ -1,15 +1,15 @@
-"""Compressed sections: inflate them with a bounded result, and compress the same way again.
+"""Compressed sections: inflates them with a bounded result, and compresses the same way again.
 
-Two formats. With SHF_COMPRESSED the section starts with a header that names the method (zlib or
+There are two formats. With SHF_COMPRESSED the section starts with a header that names the method (zlib or
 zstd), the size and the alignment of the real contents; the older `.zdebug_*` sections start with
 "ZLIB" and the size as eight big-endian bytes.
 
-The size in the header is not believed: it must be reachable from the bytes that are there. Deflate
-gives at most 1032 bytes for one; zstd at most a 128 KiB block for four. Output is collected as it
-comes, so a lying header costs no memory, and what comes must be exactly what was announced.
+The reader does not trust the size in the header: the stored bytes must be able to reach it. Deflate
+expands one byte to at most 1032; zstd four bytes to at most a 128 KiB block. Output is collected as it
+comes, so a lying header costs no memory, and its size must be exactly the announced one.
 
-What can be reached is no bound: 133 KB of zstd are 3 GB of zeros. Debug information gets some 3 to 20 times shorter, so
-a section of more than 64 MiB and more than 100 times what is stored of it is refused (`ICF_INFLATE_RATIO` raises that).
+That alone is not a bound: 133 KB of zstd can be 3 GB of zeros. Debug information gets some 3 to 20 times shorter, so
+a section of more than 64 MiB and more than 100 times its stored size is refused (`ICF_INFLATE_RATIO` raises that).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Method(Enum):
 
 
 class CompressionHeader(NamedTuple):
-    """What stands before the compressed bytes."""
+    """The header before the compressed bytes."""
 
     method: Method
     header_size_bytes: int

@@ -1,15 +1,15 @@
-"""What a linker put into relocated fields: the address of the symbol, read back from the linked image.
+"""The symbol addresses that a linker put into relocated fields, read back from the linked image.
 
-A relocation of an object says what was written where; read the other way round the bytes tell where the linker had
-put the symbol S, with A the addend and P the address of the field:
+A relocation of an object describes what the linker wrote where. Solved for the symbol S, the bytes yield its address,
+with A the addend and P the address of the field:
 
     R_X86_64_PC32, PLT32     S + A - P           S = field + P - A
-    R_X86_64_64              S + A               S = word - A, the word as the loader leaves it
+    R_X86_64_64              S + A               S = word - A, the word with the value that the loader stores
     R_X86_64_GOTPCRELX       slot + A - P        S = word in the slot; or a relaxed instruction, which holds S itself
-    R_AARCH64_CALL26         S + A - P           likewise; adrp and add are read as a pair
+    R_AARCH64_CALL26         S + A - P           S = field + P - A; adrp and add are read as a pair
 
 S may also be a stub that the linker put in between, for a function of another module or one that is too far away.
-Fields of other types, and instructions that were rewritten in unknown ways, give no answer. Addresses have 64 bits and
+Fields of other types, and instructions that were rewritten in unknown ways, have no answer. Addresses have 64 bits and
 wrap around.
 """
 
@@ -52,7 +52,7 @@ class Fields:
         return self._x86_64(vaddrs, types, addends)
 
     def words(self, vaddrs: I64) -> tuple[I64, Mask]:
-        """Return the 64-bit words as they are once the image is loaded (at its link-time addresses)."""
+        """Return the 64-bit words with the values that the loader stores (at the image's link-time addresses)."""
         words, known = self._read(vaddrs, "<i8")
         if len(self._filled_at):
             at = np.minimum(np.searchsorted(self._filled_at, vaddrs), len(self._filled_at) - 1)
@@ -76,7 +76,7 @@ class Fields:
         return values, known
 
     def _bytes_at(self, places: I64, size_bytes: int) -> memoryview:
-        """Return the file, of which no more than these places need have been read."""
+        """Return a view of the file of which at least the bytes at these places have been read."""
         data = self._image.data
         if not isinstance(data, FileBytes):
             return data
@@ -105,7 +105,10 @@ class Fields:
         return found, known
 
     def _got_loads(self, vaddrs: I64) -> tuple[I64, Mask]:
-        """Return symbols of loads, calls and jumps through the GOT, relaxed or not; the field ends the instruction."""
+        """Return the symbols of loads, calls and jumps through the GOT, relaxed or not.
+
+        The field ends the instruction.
+        """
         first, is_there = self._read(vaddrs - 2, "u1")
         second, _ = self._read(vaddrs - 1, "u1")
         direct, _ = self._read(vaddrs, "<i4")
@@ -149,8 +152,8 @@ def _signed(values: I64, bits: int) -> I64:
 
 
 def _dynamic_words(image: Image) -> tuple[I64, I64]:
-    """Return the addresses of the words that the loader fills with an address in this image, ascending, and what it
-    fills in.
+    """Return the addresses of the words in which the loader stores an address in this image, ascending, and these
+    addresses.
     """
     symbolic, relative, *slots = _DYNAMIC_TYPES[image.machine]
     places, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)]

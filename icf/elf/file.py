@@ -81,7 +81,7 @@ class ElfFile:
     def fileno(self) -> int:
         """Return the descriptor of the file, which may no longer be the one at `path`."""
         if not isinstance(self.data, FileBytes):
-            raise ValueError(f"{self.path}: is no file")
+            raise ValueError(f"{self.path}: is not a file")
         return self.data.fileno()
 
     def __enter__(self) -> Self:
@@ -124,7 +124,7 @@ class ElfFile:
         return self.data[start:end]
 
     def is_compressed(self, section: Section) -> bool:
-        """Return whether `contents` has to inflate the section."""
+        """Return whether `contents` inflates the section."""
         if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
             return True
         return section.name.startswith(".zdebug_") and compression.is_gnu_compressed(section.name, self.stored(section))
@@ -146,7 +146,7 @@ class ElfFile:
         return view
 
     def contents_size_bytes(self, section: Section) -> int:
-        """Return how many bytes `contents` has, without reading them where they are not compressed."""
+        """Return how many bytes `contents` has, without reading them if they are not compressed."""
         if self.is_compressed(section):
             return len(self.contents(section))
         start, end = self.extent(section)
@@ -207,7 +207,7 @@ class ElfFile:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The lowest address of what is loaded, and the one behind the highest; twice 0 if nothing is."""
+        """The lowest loaded address, and the address after the highest; (0, 0) if nothing is loaded."""
         loads = [segment for segment in self.segments if segment.type == PT_LOAD and segment.memsz]
         if not loads:
             return 0, 0

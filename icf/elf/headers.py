@@ -77,7 +77,7 @@ def parse_headers(data: memoryview | FileBytes, path: str, *, allow_rel: bool = 
 
 
 def parse_kind(reader: Reader, path: str, allow_rel: bool) -> tuple[Machine, int]:
-    """Check what kind of file it is: the parts of the header that say whether to read on."""
+    """Check the parts of the header that decide whether to read on; return the machine and the file type."""
     magic = bytes(reader.take(4))
     if magic != b"\x7fELF":
         raise reader.error(f"not an ELF file: starts with {magic.hex()}, must start with 7f454c46", 0)

@@ -1,11 +1,11 @@
-"""An ELF image: what it is, its symbols and relocations, and where its debug information is.
+"""An ELF image: its identity, symbols and relocations, and where its debug information is.
 
     with Image.open("a.out") as image:
         info = image.contents(".debug_info")     # a view of the file's bytes, or the inflated ones
         code = image.read(vaddr, 16)
         names = [image.symbols.name(row) for row in image.symbols.functions]
 
-Each part is read when it is asked for, by a reader of its own; `icf.elf.file` has the bytes.
+Each part has a reader of its own, which runs on first use; `icf.elf.file` has the bytes.
 
 Debug information may be in another file. Code is read from the image itself, `.debug_*` sections from `image.debug`,
 which is the image where it has them: `icf.debugfiles` finds the file and attaches it.
@@ -35,8 +35,8 @@ class Image(ElfFile):
         self._symbols: dict[int, Symbols] = {}
         self._relocations: dict[int, Relocations] = {}
         self._debug: Image | None = None
-        self.debug_roots: tuple[str, ...] = ()  # folders in which files of debug information are looked for
-        self.looked_for: list[str] = []  # the paths at which that was done, whether or not there was a file
+        self.debug_roots: tuple[str, ...] = ()  # directories that are searched for files of debug information
+        self.looked_for: list[str] = []  # the paths that were searched, whether or not there was a file
 
     def close(self) -> None:
         """Close the file, and that of its debug information; its memory goes with the last view."""
@@ -52,32 +52,32 @@ class Image(ElfFile):
         return self if self._debug is None else self._debug
 
     def attach_debug(self, debug: Image) -> None:
-        """Take debug information, and symbols if it has any, from its separate file; `close` closes that, too."""
+        """Attach the separate file with debug information, and with symbols if it has any; `close` closes it, too."""
         self._debug = debug
 
     @property
     def symbols_file(self) -> Image:
-        """The file whose sections `symbols` are about; a debug file keeps all that the image may have lost."""
+        """The file that has the sections of `symbols`; a debug file keeps all symbols that the image may lack."""
         has_symtab = any(section.type == SHT_SYMTAB for section in self.debug.sections)
         return self.debug if has_symtab else self
 
-    # What the linker left behind
+    # What the linker leaves
 
     @cached_property
     def build_id(self) -> bytes:
-        """The build id, or nothing."""
+        """The build id; empty if the image has none."""
         return notes.find_build_id(self)
 
     @cached_property
     def code_digest(self) -> bytes:
-        """What tells other code: a digest of the sections with code; empty where there are none."""
+        """A digest of the sections with code, which differs if the code differs; empty without code."""
         from icf.elf.codedigest import find_code_digest
 
         return find_code_digest(self)
 
     @cached_property
     def linker(self) -> Linker:
-        """The linker that made it, `icf.linkers.UNKNOWN` if nothing tells."""
+        """The linker that made the image; `icf.linkers.UNKNOWN` if the image does not show it."""
         found = notes.find_linker(self)
         return found if found.name else notes.find_linker(self.debug)
 
@@ -105,7 +105,7 @@ class Image(ElfFile):
         return self.symbols_of(0)
 
     def symbols_of(self, section_idx: int) -> Symbols:
-        """Return the symbol table in that section; 0 gives an empty one."""
+        """Return the symbol table in that section; an empty one for section 0."""
         symbols = self._symbols.get(section_idx)
         if symbols is None:
             from icf.elf.symbols import read_symbols
@@ -130,7 +130,7 @@ class Image(ElfFile):
 
     @property
     def loader_relocations(self) -> list[Relocations]:
-        """The relocations that are loaded, hence meant for the loader and not kept by `--emit-relocs`."""
+        """The relocations that are loaded, so for the loader and not kept by `--emit-relocs`."""
         found = (
             self.relocations(section) for section in self.sections if section.type == SHT_RELA and section.is_alloc
         )
@@ -138,39 +138,39 @@ class Image(ElfFile):
 
     @cached_property
     def got_imports(self) -> dict[int, str]:
-        """Address of each GOT slot that the loader fills -> name of the imported symbol."""
+        """The imported symbol of each GOT slot that the loader fills, by the address of the slot."""
         from icf.elf.plt import find_got_imports
 
         return find_got_imports(self.machine, self.loader_relocations)
 
     @cached_property
     def slot_versions(self) -> dict[int, str]:
-        """Address of each such slot whose symbol has a version -> the version."""
+        """The version of each such slot whose symbol has one, by the address of the slot."""
         from icf.elf.plt import find_slot_versions
 
         return find_slot_versions(self, self.loader_relocations)
 
     @cached_property
     def _named_slots(self) -> dict[int, str]:
-        """Address of each GOT slot that stubs jump through -> name of the function."""
+        """The function of each GOT slot that stubs jump through, by the address of the slot."""
         from icf.elf.plt import find_ifunc_slots
 
         return find_ifunc_slots(self.machine, self.loader_relocations, lambda: self.symbols) | self.got_imports
 
     @cached_property
     def plt_slots(self) -> dict[int, int]:
-        """Address of each PLT stub -> address of the GOT slot that it jumps through."""
+        """The address of the GOT slot that each PLT stub jumps through, by the address of the stub."""
         from icf.elf.plt import find_plt_slots
 
         return find_plt_slots(self, self._named_slots)
 
     @cached_property
     def plt_stubs(self) -> dict[int, str]:
-        """Address of each PLT stub -> name of the function it jumps to."""
+        """The name of the function that each PLT stub jumps to, by the address of the stub."""
         return {start: self._named_slots[slot] for start, slot in self.plt_slots.items()}
 
     def may_start_function(self, vaddr: int) -> bool:
-        """Return whether a function may start there: certain with a symbol table, else wherever there is code."""
+        """Return whether a function may start there: certain with a symbol table, else true wherever there is code."""
         if not any(
             segment.type == PT_LOAD and segment.flags & PF_X and 0 <= vaddr - segment.vaddr < segment.filesz
             for segment in self.segments

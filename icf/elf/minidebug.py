@@ -1,14 +1,15 @@
-"""Symbols in `.gnu_debugdata`: what Fedora and its kin leave in a stripped image so that stacks still have names.
+"""Symbols in `.gnu_debugdata`, which Fedora and its kin leave in a stripped image so that stacks have names.
 
-The section is an ELF file, packed with xz, that has a `.symtab` and the headers of the sections which that is about:
+The section is an ELF file, packed with xz, that has a `.symtab` and the headers of the sections that the symbols are
+in:
 
     nm -D --defined-only shop | cut -d' ' -f3 | sort > dynamic;  nm --defined-only shop.debug | ... | sort > all
     objcopy -S --remove-section .comment --keep-symbols=<(comm -13 dynamic all) shop.debug mini
     xz mini;  objcopy --add-section .gnu_debugdata=mini.xz shop
 
 It names the functions that `.dynsym` does not, so the two are one table here. Section indices become those of the
-image. Nothing in the section says how big its contents are: what is much more than the image could have symbols for
-is refused while it is unpacked.
+image. The section does not record the size of its contents: unpacking stops with an error at a size for which the
+image cannot have symbols.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def read_minidebug(image: ElfFile, dynamic: Symbols) -> Symbols:
 
 
 def _indices_in(image: ElfFile, mini: ElfFile) -> U16:
-    """Return the index that each section of `mini` has in `image`; what is no section there is absolute."""
+    """Return the index that each section of `mini` has in `image`; SHN_ABS for one that the image lacks."""
     there = {(s.name, s.vaddr): s.index for s in image.sections if s.is_alloc and s.index < SHN_LORESERVE_16}
     indices = [there.get((section.name, section.vaddr), SHN_ABS_16) for section in mini.sections]
     indices[:1] = [0]

@@ -1,8 +1,8 @@
-"""Identity from notes: the build id, and which linker made the image.
+"""Identity from notes: the build id, and the linker that made the image.
 
-lld and mold sign in `.comment`, gold leaves a note of its own. GNU ld leaves nothing, so an image
+lld and mold sign in `.comment`, gold leaves a note of its own. GNU ld leaves no sign, so an image
 with the compilers' `.comment` and no other sign is its work. Distributions strip `.comment`: then the order of sections
-tells. GNU ld places constants behind the code, lld and mold before it.
+decides. GNU ld places constants after the code, lld and mold before it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A program of 100 MB is linked from a thousand objects, and with -ffunction-sections each of them may have
 tens of thousands of sections: one for every function, one for its relocations, one for its COMDAT group.
 `icf.elf.image` makes a Python object of every section, which is right for the forty of an image and takes
-minutes here. So nothing in this module is made for each section or symbol: tables stay in the mapping, a
-column is one numpy operation made when first asked for, a name is decoded when somebody wants that one.
+minutes here. So this module makes no object for a section or symbol: tables stay in the mapping, a
+column is one numpy operation on first use, and a name is decoded only when a caller wants it.
 
     for obj in open_inputs(paths):                              # see icf.linkinputs.inputs
         for row in obj.functions:
@@ -16,7 +16,7 @@ column is one numpy operation made when first asked for, a name is decoded when 
 In an object a symbol's value and a relocation's offset count from the start of their section. Section
 indices are the file's own, 0 being the null section; symbol rows are indices in its symbol table.
 
-What one column needs is checked when it is made, and the file header and the size of the section table
+A column is checked when it is made, and the file header and the size of the section table
 when the object is parsed: a bad section does not make the others unreadable.
 """
 
@@ -144,7 +144,7 @@ class ObjectFile:
 
     @cached_property
     def functions(self) -> I64:
-        """I64 of the functions and ifuncs defined in executable sections, by (section, value, row)."""
+        """The functions and ifuncs defined in executable sections, as rows by (section, value, row)."""
         symbols = self.symbols
         is_function = ((symbols.type == STT_FUNC) | (symbols.type == STT_GNU_IFUNC)) & symbols.is_defined
         rows = np.flatnonzero(is_function)
@@ -211,7 +211,7 @@ class ObjectFile:
 
     @cached_property
     def _is_sound_holder(self) -> Mask:
-        """Whether a section holds relocations that are all there; `_check_holders` says what is wrong otherwise."""
+        """For each section, whether it holds complete relocations; `_check_holders` raises what is wrong otherwise."""
         sections, total = self.sections, np.uint64(len(self.data))
         is_sound = (sections.type == SHT_RELA) & (sections.entsize == RELA_SIZE_BYTES)
         is_sound &= (sections.size_bytes % np.uint64(RELA_SIZE_BYTES) == 0) & (sections.link == self._symtab)

@@ -1,7 +1,7 @@
 """Names for PLT stubs, decoded from the stubs' own code.
 
-A call into another module goes to a stub that jumps through a GOT slot; the loader fills the slot
-as a relocation says, and that relocation names the symbol:
+A call into another module goes to a stub that jumps through a GOT slot. A relocation tells the loader how to fill the
+slot, and that relocation names the symbol:
 
     call 401030            401030: jmp *0x2fe2(%rip)  -> slot 404018        R_X86_64_JUMP_SLOT 404018 puts
 
@@ -112,7 +112,7 @@ def _decode_x86_64(code: bytes, vaddr: int, slots: dict[int, str]) -> Iterator[t
 
 
 def _stub_start_x86_64(code: bytes, jump: int) -> int:
-    """Return where the stub with this jump begins: before it may stand bnd, a PLT index in r11d, endbr64."""
+    """Return where the stub with this jump begins: the jump may follow bnd, a PLT index in r11d, endbr64."""
     start = jump
     if start >= 1 and code[start - 1] == 0xF2:
         start -= 1

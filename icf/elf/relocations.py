@@ -1,8 +1,8 @@
 """A relocation section as columns that are views of the image's bytes.
 
 `r_info` is two 32-bit halves on both machines, so that no column needs to be computed. Symbol
-indices are checked against their table once, when the column is first asked for: whatever indexes
-a symbol column with it stays in bounds.
+indices are checked against their table once, on the first use of the column: code that indexes
+a symbol column with them stays in bounds.
 """
 
 from __future__ import annotations

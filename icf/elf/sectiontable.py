@@ -1,10 +1,10 @@
 """The section headers of an object as columns, and the contents of its sections.
 
 With -ffunction-sections an object may have tens of thousands of sections, so none of them becomes a Python
-object: the headers stay in the mapping, a column is one numpy operation made when first asked for, and a name
-is decoded when somebody wants that one. Section 0 is the null section.
+object: the headers stay in the mapping, a column is one numpy operation on first use, and a name
+is decoded only when a caller wants it. Section 0 is the null section.
 
-The place of the table is checked when it is read, everything else when asked for: a bad section does not
+The place of the table is checked when it is read, everything else on first use: a bad section does not
 make the others unreadable.
 """
 

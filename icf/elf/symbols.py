@@ -1,8 +1,7 @@
 """A symbol table as columns.
 
-The table stays in the mapping; each column is made when first asked for, as a contiguous array,
-and a name is decoded only when somebody wants that one. Half a million symbols cost a few
-milliseconds for each column.
+The table stays in the mapping. Each column becomes a contiguous array on first use, and a name is decoded only when a
+caller wants it. Half a million symbols cost a few milliseconds for each column.
 
 `shndx` is widened to 32 bits: SHN_XINDEX is resolved through the SHT_SYMTAB_SHNDX section, and
 the reserved values are those of `icf.elf.types` (SHN_ABS = 0xfffffff1 ...).
@@ -148,7 +147,7 @@ class Symbols:
         return [self.name_at(int(offsets[row])) for row in rows]
 
     def holds(self, part: bytes, rows: I64) -> Mask:
-        """Return which of these symbols have `part` in their names; much faster than to look at each."""
+        """Return which of these symbols have `part` in their names; much faster than checking each name."""
         text = self._text
         at: list[int] = []
         while (found := text.find(part, at[-1] + 1 if at else 0)) >= 0:
@@ -178,7 +177,7 @@ class Symbols:
 
     @cached_property
     def lacks_locals(self) -> bool:
-        """Whether local symbols were left out (-x): there is no source file, and no function that always was local."""
+        """Whether local symbols were left out (-x): there is no source file, and no function that is always local."""
         is_local_function = (
             (self.type == STT_FUNC) & (self.bind == STB_LOCAL) & self.is_defined & (self.visibility == 0)
         )
@@ -198,7 +197,7 @@ class Symbols:
     def file_name(self, row: int) -> str:
         """Return the source file of a local symbol, as the nearest preceding STT_FILE names it; "" if it is not known.
 
-        gold puts what it makes local (hidden symbols, version scripts) behind the symbols of all files.
+        gold puts symbols that it makes local (hidden symbols, version scripts) after those of all files.
         """
         if self.bind[row] != STB_LOCAL:
             return ""
@@ -214,7 +213,7 @@ def source_name(name: str) -> str:
 def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = False) -> Symbols:
     """Return the symbol table in section `section_idx`, an empty one for section 0.
 
-    `made_local_last`: what the linker made local stands after the symbols of all files.
+    `made_local_last`: symbols that the linker made local stand after those of all files.
     """
     path = image.path
     if section_idx == 0:

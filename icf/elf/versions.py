@@ -1,11 +1,12 @@
-"""Versions of dynamic symbols, by the tables that the loader binds with (LSB core, "Symbol Versioning").
+"""Versions of dynamic symbols, from the tables that the loader binds with (LSB core, "Symbol Versioning").
 
     .gnu.version      a number for each row of .dynsym: 0 local, 1 without a version; 0x8000: not the default one
     .gnu.version_d    number -> version that this module defines
     .gnu.version_r    number -> version that it needs of another
 
-A reference to `g@V1` is bound to a definition of that version, or to one that has none; one without a version to
-any of that name. The table's first definition is the module's own name (VER_FLG_BASE) and is no version.
+The loader binds a reference to `g@V1` to a definition of that version, or to one that has none, and a reference without
+a version to any definition of that name. The table's first definition is the module's own name (VER_FLG_BASE) and not a
+version.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Who shares a body, by symbols, debug information, objects and linkers' reports; `icf.folds.classes` is the way in."""
+"""Which functions share a body, by symbols, debug information, objects and linkers' reports.
+
+See `icf.folds.classes`.
+"""

@@ -1,16 +1,17 @@
-"""What a `.debug_dcall` that another tool wrote says, in members: who calls whom at each return address.
+"""A `.debug_dcall` of another tool, read as members: which function calls which at each return address.
 
-Such a table names DIEs: the callee's is often a mere declaration, the caller's may not be there at all. A record is
-believed only where the machine code agrees: a direct call ends at its call site, the callee is a function at
-the target, and the caller one at the source. Then three rules say which caller it speaks for:
+Such a table names DIEs: the callee's is often a mere declaration, the caller's may be missing. A record is
+believed only if the machine code agrees: a direct call ends at its call site, the callee is a function at
+the target, and the caller one at the source. Then three rules find the caller that it is about:
 
     the source is not merged       the one function there
     a caller record precedes it    that function
-    none does                      code of the record's own unit: its members, if each of them has had its say
+    no caller record precedes it   code of the record's own unit: its members, if each of them has a record of its own
 
 A linker that overwrites references to folded functions (lld, mold) turns their records into what looks like caller
-records: call site 0, and the DIE of a callee. So in its output the only speaker at a call site is the kept function;
-another caller is believed where that one speaks, too, which a tool has seen to that ran after the link.
+records: call site 0, and the DIE of a callee. So in its output only the kept function has a record at a call site;
+another caller is believed if the kept function has a record there, too, which only a tool that ran after the link can
+write.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class TableCall(NamedTuple):
 
 
 class CallTable:
-    """Reads the records of a table against the code and the fold classes of its image."""
+    """Reads the records of a table and checks them against the code and the fold classes of its image."""
 
     def __init__(
         self, calls: DirectCalls, branches: DirectBranches, folds: Mapping[int, Fold], identities: Identities
@@ -61,7 +62,7 @@ class CallTable:
         self._places: dict[int, dict[int, int]] = {}
 
     def statements(self) -> Iterator[TableCall]:
-        """Yield all that holds; `dropped` is complete at the end."""
+        """Yield all statements that hold; `dropped` is complete at the end."""
         calls, branches = self._calls, self._branches
         at = np.searchsorted(branches.end, calls.call_site)
         rows = np.flatnonzero(at < len(branches.end))
@@ -140,6 +141,6 @@ class CallTable:
         return own if units.count(unit) >= len(own) else []
 
     def _kept(self, vaddr: int) -> int | None:
-        """Return the member whose code stands at a merged body, where the linker leaves that to be seen."""
+        """Return the member whose code stands at a merged body, if the linker leaves evidence of it."""
         fold = self._folds.get(vaddr)
         return next((idx for idx, member in enumerate(fold.members) if member.kept is True), None) if fold else None

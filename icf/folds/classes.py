@@ -1,13 +1,13 @@
 """Fold classes: which source functions share each body.
 
-Three witnesses are heard, and each alone may be enough:
+There are three witnesses, and each alone may be enough:
 
-    symbols at one address      lld keeps every name; gold loses folded local ones, mold folded COMDAT ones
+    symbols at one address      lld keeps every name; gold drops folded local ones, mold folded COMDAT ones
     DIEs at one address         gold; lld where addresses could be restored
-    the linker's report         names every folded section; where it is silent nothing was folded
+    the linker's report         names every folded section; what it does not name was not folded
 
-First the addresses where anything may be folded are found, in bulk, and there the members that need no thought
-(`plain`). What is left is looked at one body after the other (`members`). An address described many times is
+The finder first collects in bulk the addresses where anything may be folded, and there the members that need no thought
+(`plain`). It then looks at the remaining bodies one after the other (`members`). An address with many descriptions is
 usually one function that many units contain.
 """
 
@@ -87,7 +87,7 @@ class FoldFinder:
         return folds
 
     def prepare(self, vaddrs: U64) -> None:
-        """Read all that `member_at` will need for these bodies: together it is much cheaper."""
+        """Read all that `member_at` needs for these bodies: together this is much cheaper."""
         if self.identities is not None and self.functions is not None:
             rows = self.bodies.dwarf_rows[np.isin(self.bodies.dwarf_low, vaddrs)]
             self.identities.of(np.unique(self.functions.die[rows]).tolist())
@@ -111,11 +111,11 @@ class FoldFinder:
         return member
 
     def undescribed(self) -> list[int]:
-        """Return bodies that functions may share of which nothing tells.
+        """Return the bodies that may have further members for which the image has no evidence.
 
-        gold drops the symbols of folded local functions, and of folded cold parts. Where DWARF describes them
+        gold drops the symbols of folded local functions, and of folded cold parts. If DWARF describes them
         they are found all the same; in bodies without debug information one may be missing. mold drops all symbols of
-        folded sections, and the addresses in DWARF as well: then only the size of a body is left to go by. lld with -x
+        folded sections, and the addresses in DWARF as well: then the size of a body is the only evidence. lld with -x
         is like mold for local functions.
         """
         bare = ~np.isin(self.bodies.symbol_value, self.bodies.dwarf_low)

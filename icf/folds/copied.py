@@ -1,19 +1,19 @@
-"""Bodies that a function may share which the compiler made equal to another one, though nothing describes it.
+"""Bodies that a function may share which the compiler made equal to another one, though no DIE or symbol is left of it.
 
-gcc (-fipa-icf) keeps one of two equal functions, A. What becomes of the other, B, depends on who may compare addresses.
-In each case its DIE is left without an address:
+gcc (-fipa-icf) keeps one of two equal functions, A. The fate of the other, B, depends on whether code may compare their
+addresses. In each case its DIE is left without an address:
 
     DW_TAG_subprogram  B             no DW_AT_low_pc, no DW_AT_inline, no DW_AT_declaration
 
     a copy    the addresses of both are taken: B calls A, or has A's code inlined. It has a section of its own, which
               .debug_aranges of its unit lists. gold makes the folded section's address that of the kept one, in DIEs
               and here: where a unit lists a body more often than it describes functions there, one is a copy
-    an alias  else: B is another symbol in A's section. It is lost when gold folds that section into another one. Then
+    an alias  else: B is another symbol in A's section. gold drops it when it folds that section into another one. Then
               the body has several descriptions, and A, whose symbol is dropped if it is local, is one of them
 
-gold drops the symbol of a folded local function, so nothing is left of B but that DIE. Who calls B calls it through a
-pointer, or the call site names the DIE. So a body may have lost its B if it has one of these two marks, in a unit that
-has such DIEs, and either its address is taken or such a call goes there. It is not `main`; vtables do not count (they
+gold drops the symbol of a folded local function, so only that DIE is left of B. A call of B goes through a
+pointer, or the call site names the DIE. So a body may have a dropped B if it has one of these two marks, in a unit that
+has such DIEs, and either its address is taken or such a call goes there. It is not `main`. Vtables do not count (they
 name functions that have DIEs: of two virtual functions gcc makes one an alias of the other), nor do lists of
 constructors. A function that gcc has removed for another reason has the same DIE, and neither mark.
 
@@ -63,7 +63,7 @@ def lost_functions(debug: DebugInfo, functions: Functions, bare: U64) -> U64:
 
 
 def find_copied(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
-    """Return the bodies that a function may share of which nothing but a DIE without an address is left."""
+    """Return the bodies that may be shared by a function of which only a DIE without an address is left."""
     identities, functions, bodies = finder.identities, finder.functions, finder.bodies
     if identities is None or functions is None:
         return frozenset()
@@ -122,7 +122,7 @@ def _several_functions(bodies: Bodies, vaddrs: U64) -> U64:
 
 
 def _called_from(image: Image, return_addresses: U64) -> U64:
-    """Return where the direct calls and jumps go that end at one of `return_addresses`."""
+    """Return the targets of the direct calls and jumps that end at one of `return_addresses`."""
     ends = return_addresses.tolist()
     jumps = (jump_at(image, end - size_bytes) for end in ends for size_bytes in _JUMP_BYTES if end > size_bytes)
     targets = np.array([target for target in jumps if target is not None], np.uint64)

@@ -1,4 +1,4 @@
-"""The members of one merged body by what a callee DIE says of them. A body may have thousands."""
+"""The members of one merged body, looked up by a callee DIE. A body may have thousands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from icf.folds.identity import Described
 
 
 class FoldIndex:
-    """Answers which members of a body a DIE can mean."""
+    """Finds the members of a body that a DIE can mean."""
 
     def __init__(self, fold: Fold) -> None:
         self._by_root: dict[int, list[int]] = {}

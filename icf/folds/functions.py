@@ -1,6 +1,6 @@
-"""All function bodies of an image, as columns: where each starts and ends, and which DIE describes it.
+"""All function bodies of an image, as columns: start, end, and the DIE that describes each.
 
-From the symbol table and from DWARF together: gold leaves folded local symbols out, an object without
+They come from the symbol table and from DWARF together: gold drops folded local symbols, and an object without
 debug information has symbols only.
 """
 
@@ -36,7 +36,7 @@ class Bodies(NamedTuple):
         return np.where(ok, row, -1)
 
     def starts_at(self, vaddrs: U64) -> U64:
-        """Start of the body that holds each address, 0 where none does."""
+        """Return the start of the body that holds each address, 0 where none does."""
         rows = self.at(vaddrs)
         starts = self.start[np.maximum(rows, 0)] if len(self.start) else np.zeros(len(rows), np.uint64)
         return np.where(rows >= 0, starts, np.uint64(0))
@@ -52,7 +52,7 @@ class Bodies(NamedTuple):
         return self.dwarf_rows[bisect_left(self.dwarf_low.data, vaddr) : bisect_right(self.dwarf_low.data, vaddr)]
 
     def end_of(self, vaddr: int) -> int:
-        """End of the body that starts there."""
+        """Return the end of the body that starts there."""
         return int(self.end[bisect_left(self.start.data, vaddr)])
 
 

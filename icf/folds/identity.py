@@ -21,7 +21,7 @@ from icf.elf.symbols import source_name
 
 
 class Described(NamedTuple):
-    """What DWARF says of a function."""
+    """The names that DWARF has for a function."""
 
     linkage: str  # linkage name, "" if DWARF has none; for C the name
     name: str
@@ -42,7 +42,7 @@ class Identities:
         self._files: dict[int, str] = {}  # by unit
 
     def of(self, dies: Iterable[int]) -> list[Described]:
-        """Return what the DIEs describe, in their order."""
+        """Return what each of the DIEs describes, in their order."""
         dies = list(dies)
         unknown = set(dies).difference(self._known)
         if unknown:
@@ -51,7 +51,7 @@ class Identities:
         return [self._known[die] for die in dies]
 
     def learn(self, dies: U64, identity: Identity) -> None:
-        """Remember DIEs whose identities are known as references already."""
+        """Remember DIEs whose identities are already known as references."""
         languages = self.debug.units[self.debug.unit_of(dies), LANGUAGE].tolist()
         columns = (
             identity.linkage_name,
@@ -65,14 +65,14 @@ class Identities:
         for die, language, linkage_reference, name_reference, external, root, line, from_abstract in rows:
             name = self._text(name_reference)
             linkage = self._text(linkage_reference)
-            if linkage and linkage_reference >> 60 == 2:  # a reference out of .debug_str reads as nothing
+            if linkage and linkage_reference >> 60 == 2:  # a reference out of .debug_str reads as the empty string
                 self.str_offsets[linkage] = linkage_reference & (1 << 60) - 1
             if not linkage and language in DW_LANG_C_names:
                 linkage = name
             self._known[die] = Described(linkage, name, external, root, line, from_abstract)
 
     def place_names(self, names: Iterable[str], references: U64) -> None:
-        """Remember where in .debug_str linkage names are: a reference for each, or 0."""
+        """Remember where linkage names are in .debug_str: a reference for each, or 0."""
         places = zip(names, references.tolist(), strict=True)
         self.str_offsets.update((name, at & (1 << 60) - 1) for name, at in places if at >> 60 == 2)
 
@@ -81,11 +81,14 @@ class Identities:
         return self.debug.string_hashes(references, of_kin=of_kin)
 
     def files_of(self, dies: Iterable[int]) -> frozenset[str]:
-        """File names of the units that hold the DIEs, as STT_FILE symbols spell them; none of code of many sources."""
+        """Return the file names of the units that hold the DIEs, spelled as STT_FILE symbols.
+
+        None for code of many sources.
+        """
         return frozenset(self._file_of_unit(bisect_right(self._unit_starts, die) - 1) for die in dies) - {""}
 
     def files_of_units(self) -> list[str]:
-        """Return the file name of each unit, likewise."""
+        """Return the file name of each unit, spelled as in STT_FILE symbols."""
         return [self._file_of_unit(unit) for unit in range(len(self.debug.units))]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The source functions at one address: DIEs and symbols put together.
+"""The source functions at one address: joins DIEs and symbols.
 
     symbols at A        _ZN3CatC1Ev  _ZN3CatC2Ev  _Z4moo_v
     DIEs at A           <Cat::Cat> of a.cc, the same of b.cc (a discarded copy, redirected), <moo_>
@@ -8,8 +8,8 @@
 DIEs are grouped into source functions first: a function with external linkage is one function however many
 units describe it; a local one is one for each declaration. Then symbols are matched to groups by linkage
 name. A symbol without a group is a variant of a member, or else a member without debug information. Doubt
-makes more members, never fewer: a superfluous candidate costs an answer, a missing one would make a wrong
-one.
+makes more members, never fewer: a superfluous candidate makes an answer ambiguous, a missing one would make it
+wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FoldMember:
 
     @property
     def die(self) -> int:
-        """The DIE that stands for this member in the tables, 0 if it has none."""
+        """Return the DIE that stands for this member in the tables, 0 if it has none."""
         return min(self.dies, default=0)
 
     def is_named(self, name: str) -> bool:
@@ -59,7 +59,7 @@ class Named(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A function at a body, as a linker's report or the objects tell."""
+    """A function at a body that a linker's report or the objects name."""
 
     name: str
     file: str = ""  # source file of a local function, where known
@@ -79,9 +79,9 @@ class Group:
 
     @property
     def may_be_clone(self) -> bool:
-        """Whether its symbol may be foo.isra.0 where DWARF says foo: gcc makes clones, clang does not.
+        """Return whether its symbol may be foo.isra.0 where DWARF has foo: gcc makes clones, clang does not.
 
-        gcc gives local functions no linkage name, so one that has it and is local is clang's.
+        gcc writes no linkage name for local functions, so a local one with a linkage name is clang's.
         """
         return self.from_abstract and (self.external or not self.linkage.startswith("_Z"))
 
@@ -137,10 +137,10 @@ def match(
     drops_names: bool,
     plain: Sequence[FoldMember] = (),
 ) -> list[FoldMember]:
-    """Return members from groups of DIEs, the symbols at the same body, and what is told beside.
+    """Return members from groups of DIEs, the symbols at the same body, and functions of other evidence (`told`).
 
     `plain` are members that have been found already, see `icf.folds.plain`.
-    `drops_names`: the linker leaves out symbols of folded functions, so that a group may have lost its own.
+    `drops_names`: the linker drops symbols of folded functions, so that the symbol of a group may be missing.
     """
     members: list[FoldMember] = []
     nameless: list[Group] = []
@@ -155,7 +155,7 @@ def match(
         if not group.external and len(mine) > 1:
             mine = _from_unit(mine, identities.files_of(group.dies))
         clones = _by_function(mine)
-        if len(clones) > 1:  # foo and foo.constprop.0: which DIE is whose cannot be told
+        if len(clones) > 1:  # foo and foo.constprop.0: nothing shows which DIE is whose
             made = [_member(entries) for entries in clones.values()]
             for member in made:
                 member.roots = set(group.roots)
@@ -163,7 +163,7 @@ def match(
         else:
             member = _member(mine) if mine else _unsymbolized(group, told, drops_names and has_symbols)
             member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
-            if member.local:  # copies of it in other units may have lost their symbols
+            if member.local:  # the symbols of its copies in other units may be dropped
                 member.files |= identities.files_of(group.dies)
             member.kept = group.kept if knows_kept else None
             members.append(member)
@@ -180,7 +180,7 @@ def match(
 
 
 def _unsymbolized(group: Group, told: list[Told], is_lost: bool) -> FoldMember:
-    """Return the member for DIEs without a symbol; `is_lost`: they had one that the linker left out."""
+    """Return the member for DIEs without a symbol; `is_lost`: they had one, which the linker dropped."""
     name = group.linkage or group.name
     if is_lost and group.may_be_clone:
         known = sorted({symbol for symbol, _ in told if _names(group, symbol)})
@@ -227,7 +227,7 @@ def _from_unit(entries: list[Named], files: frozenset[str]) -> list[Named]:
 
 
 class _ByKin:
-    """Symbols that are not taken yet, to be asked for by kin."""
+    """Symbols that are not taken yet, by kin."""
 
     def __init__(self, entries: list[Named]) -> None:
         self._left = dict.fromkeys(entries)
@@ -280,7 +280,7 @@ def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> No
     if not told:
         return
     by_kin = _members_by_kin(members)
-    free = set(map(id, members))  # members that nothing told stands for yet
+    free = set(map(id, members))  # members that stand for none of `told` yet
     for name, file in told:
         relatives = by_kin.setdefault(kin(name), [])
         mine = [member for member in relatives if _is_told(member, name, file)]
@@ -299,7 +299,7 @@ def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> No
 
 
 def _is_told(member: FoldMember, name: str, file: str) -> bool:
-    """Return whether a member may be the function that is told."""
+    """Return whether a member may be the function of that name and file."""
     if file and member.files and file not in member.files:
         return False
     names = (member.name, *member.aliases)

@@ -1,6 +1,6 @@
 """DIEs without a linkage name, and the symbols they belong to.
 
-gcc gives none to functions with internal linkage: those in unnamed namespaces, members of local classes
+gcc writes none for functions with internal linkage: those in unnamed namespaces, members of local classes
 (lambdas), templates over local types. Such a DIE has a name (`ForEachField<...<lambda(int)> >`) and a unit;
 its symbol, which is local, has a mangled name and a source file. They are matched by what must hold if they
 belong together:
@@ -11,7 +11,7 @@ belong together:
 This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it. Of several
 DIEs that fit, instances of one template, the one whose arguments consist of exactly the same words is taken, if
 no other symbol has these (`f<const T>` is `f<T const>(T const*)`, and not `f<T>(T*)`). The converse would
-not hold: gold leaves out the symbols of folded local functions, and a DIE whose symbol is missing may fit
+not hold: gold drops the symbols of folded local functions, and a DIE whose symbol is missing may fit
 another's.
 """
 
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from icf.demangle import demangle
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-# with the quotes of 'lambda2'(int), of which a DIE says no more than <lambda(int)>
+# with the quotes of 'lambda2'(int), for which a DIE has only <lambda(int)>
 _ARGUMENT_WORD = re.compile(r"\w+|[*&']")
 # words that a demangler spells otherwise, or not at all
 _COMMON = frozenset(

@@ -1,7 +1,7 @@
-"""Which functions the linker had overwritten with a tombstone: the folded ones.
+"""The functions that the linker had overwritten with a tombstone: the folded ones.
 
-After their addresses have been restored (see icf.dwarf.units) a folded function looks like the kept one. What
-the image itself says tells them apart: only the kept function's own address is there.
+After their addresses have been restored (see icf.dwarf.units) a folded function looks like the kept one. The image as
+linked distinguishes them: it has only the kept function's own address.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
     left             the rest: two symbols of one constructor, a part of a function
 
 Bodies of visitors have thousands of members, and nearly all are like this. Names are compared by their hashes, and
-by those of their kin (see `aliases.kin`): where one symbol and DIEs of the same name are all there is of a kin at a
-body, nothing else there can have a part in that member. Nor can a local function of that name in another unit, as all
-DIEs go back to one declaration. What is left is matched by `members.match`.
+by those of their kin (see `aliases.kin`): if a kin has exactly one symbol and DIEs of the same name at a body, nothing
+else there can belong to that member. Nor can a local function of that name in another unit, as all
+DIEs lead to one declaration. `members.match` handles the rest.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ResolvedDies(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Plain members by address, and what they consist of."""
+    """Plain members by address, and the symbols and DIEs they consist of."""
 
     members: dict[int, list[FoldMember]]
     symbol_taken: Mask  # for each row of the symbol table
@@ -81,7 +81,7 @@ def find_plain(
 ) -> Plain:
     """Return the plain members at shared addresses.
 
-    `known` holds all DIEs there; `lost` those whose address was a tombstone, None if the image does not tell.
+    `known` holds all DIEs there; `lost` those whose address was a tombstone, None if the image does not show that.
     """
     symbols, dies = _symbols_at(image, bodies, shared), _dies_at(bodies, functions, identities, shared, known)
     symbol_kin, die_kin, kin_count = _number(symbols, dies)
@@ -120,7 +120,7 @@ def find_plain(
     for name, is_kept, vaddr, row, local, first, last in zip(names, kept, *(c.tolist() for c in columns), strict=True):
         own = offsets[first:last]
         files = frozenset[str]()
-        if local:  # copies of it in other units may have lost their symbols
+        if local:  # the symbols of its copies in other units may be dropped
             files = identities.files_of(own) | ({image.symbols.file_name(row)} - {""})
         member = FoldMember(name, [], [row], own, {*own, *roots[first:last]}, name, local, is_kept, files)
         members.setdefault(vaddr, []).append(member)

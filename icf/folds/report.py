@@ -8,17 +8,17 @@ lld and mold (on stdout):
     selected section lib.a(b.o):(.text._Z3onev)
       removing identical section a.o:(.text._Z3twov)
 
-A line is recognized by its own words, so a build log with other output between the lines will do, with
-several links in it, too. gold translates its messages: run it with LC_ALL=C.
+A line is recognized by its own words, so the parser accepts a build log with other output between the lines, and
+with several links. gold translates its messages: run it with LC_ALL=C.
 
-What holds whatever the order of the lines: two sections are in one class if a chain of lines joins them.
+One rule holds whatever the order of the lines: two sections are in one class if a chain of lines joins them.
 The order does vary, mold's from run to run, so classes are united first and sorted after, and the kept
-section of a class is the one that no line removes. A "removing" line belongs to the last "selected" line;
-a report that starts with one has lost its head and is refused, as is a line that begins in the right words
-and does not go on in the right form. Guessing there would put functions into classes that are not theirs.
+section of a class is the one that no line removes. A "removing" line belongs to the last "selected" line.
+A report that starts with a "removing" line is truncated and is refused, as is a line that begins in the right words
+and does not go on in the right form. Guessing there would put functions into the wrong classes.
 
-Sections are told apart by file and name. Objects that have many sections of one name (clang's
-`-fno-unique-section-names`, assembly) do not say which function each is: such names are `.text` or end in a
+File and name identify a section. In objects that have many sections of one name (clang's
+`-fno-unique-section-names`, assembly) the name does not identify the function: such names are `.text` or end in a
 dot, and have no function name. An object without functions has an empty `.text`, which folds as well.
 """
 
@@ -55,7 +55,7 @@ class SectionRef(NamedTuple):
 
     @property
     def function_name(self) -> str:
-        """Symbol of the function the section was made for, empty if the name does not say."""
+        """Return the symbol of the function that the section was made for, empty if the name does not contain it."""
         return function_name(self.section)
 
     @property
@@ -64,7 +64,7 @@ class SectionRef(NamedTuple):
 
 
 class FoldedSections(NamedTuple):
-    """Sections that share one body: the one in the output, and those that were left out."""
+    """Sections that share one body: the one in the output, and the removed ones."""
 
     kept: SectionRef
     removed: tuple[SectionRef, ...]  # sorted
@@ -85,7 +85,7 @@ class FoldedSections(NamedTuple):
 def parse_icf_report(report: str | bytes | os.PathLike[str], path: str = "") -> list[FoldedSections]:
     """Return the classes of a report, sorted by their kept section.
 
-    `report` is a path, or the text itself: a `str` of one line that is no report line is taken for a path.
+    `report` is a path, or the text itself: a `str` of one line that is not a line of a report is taken for a path.
     """
     if isinstance(report, os.PathLike):
         report = os.fspath(report)
@@ -143,7 +143,7 @@ def _pairs(text: str, path: str) -> Iterator[tuple[SectionRef, SectionRef]]:
 
 
 def _begins(line: str, words: str) -> bool:
-    """Return whether the line is one of these, behind nothing but blanks or the name of the linker."""
+    """Return whether the line begins with one of these words, after only blanks or the name of the linker."""
     head, found, _ = line.partition(words)
     return bool(found) and (not head.strip() or head.rstrip().endswith(":"))
 

@@ -1,12 +1,12 @@
-"""What is known of the functions at an address beside the image: by the linker's report, or by the objects.
+"""The functions at an address that the linker's report, or the objects, name.
 
 With `-ffunction-sections` a section is named after its function, so a report names the members of each class
-even where the image has lost their symbols (mold). That ends with the first folded section that names no
+even where the image lacks their symbols (mold). That ends with the first folded section that names no
 function: `.text` of code compiled without that option, or `.text.hot`, which may be of a function called `hot`.
 
-A report gives no addresses; those are found by the symbol of the section that was kept. A local function may have
-namesakes in other files. Then the class is left to the other witnesses; or, where there are none, it counts for all
-of the addresses, since a superfluous candidate costs an answer and a missing one would make a wrong name.
+A report has no addresses; the symbol of the kept section leads to them. A local function may have
+namesakes in other files. Then the other witnesses decide about the class; without any, it counts for all
+of the addresses, since a superfluous candidate makes an answer ambiguous and a missing one would make it wrong.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are c
 
 
 class Reported(NamedTuple):
-    """What is told about the addresses of one image; nothing if nobody was asked."""
+    """The functions that a report or objects name at the addresses of one image; empty without either."""
 
     told: dict[int, list[Told]] = {}
-    given: bool = False  # all folded functions are told
+    given: bool = False  # all folded functions are named
     kept: frozenset[int] = frozenset()  # addresses where the first one was kept
 
     @property
     def vaddrs(self) -> U64:
-        """Addresses of which something is told."""
+        """Return the addresses at which functions are named."""
         return np.array(sorted(self.told), np.uint64)
 
     def at(self, vaddr: int) -> list[Told]:
-        """Return functions at the address: all of a class, or those whose symbols are gone."""
+        """Return the functions named at the address: all of a class, or those without a symbol."""
         return self.told.get(vaddr, [])
 
     def mark_kept(self, vaddr: int, members: list[FoldMember]) -> None:
-        """Say which of the members was kept, if that is known."""
+        """Mark which of the members was kept, if that is known."""
         if vaddr not in self.kept:
             return
         kept = [member for member in members if member.is_named(self.told[vaddr][0].name)]
@@ -56,7 +56,7 @@ class Reported(NamedTuple):
 
 
 def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) -> Reported:
-    """Bring a report to addresses."""
+    """Find the addresses of the classes of a report."""
     report = list(report)
     names_all = not any(folded.hides_functions for folded in report)
     classes = [folded for folded in report if folded.kept.has_function_name]
@@ -68,10 +68,10 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
         refs = [ref for ref in (folded.kept, *folded.removed) if ref.has_function_name]
         choices = [(name, by_name[name]) for name in _symbols_of(folded.kept) if name in by_name]
         if not choices:
-            continue  # its symbol is gone
+            continue  # it has no symbol
         cold = is_cold_part(choices[0][0])
         if folded.kept.section.startswith(_COLD_SECTIONS) and not cold:
-            continue  # a cold part whose symbol is gone, or a function that is cold as a whole: no telling
+            continue  # a cold part without a symbol, or a function that is cold as a whole: indistinguishable
         vaddrs = choices[0][1]
         if len(vaddrs) == 1:
             kept |= vaddrs - set(told)
@@ -93,7 +93,7 @@ def _tell_thunks(image: Image, bodies: Bodies, classes: list[FoldedSections], to
     offset = symbols.name_offset[bodies.symbol_rows].astype(np.int64)
     offset = np.where(offset + 4 <= len(strtab), offset, 0)
     is_thunk = (strtab[offset + 2] == ord("T")) & np.isin(strtab[offset + 3], list(b"hvc")) if len(strtab) > 3 else []
-    seen: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would tell of all
+    seen: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would add all
     for at in np.flatnonzero(is_thunk).tolist():
         name = symbols.name(int(bodies.symbol_rows[at]))
         function = thunk_target(name)
@@ -108,7 +108,7 @@ def _tell_thunks(image: Image, bodies: Bodies, classes: list[FoldedSections], to
 
 
 def _symbols_of(ref: SectionRef) -> tuple[str, ...]:
-    """Return the symbols that the code of a section may have, the likeliest first."""
+    """Return the symbols that the code of a section may have, the most probable first."""
     name = ref.function_name
     return (f"{name}.cold", name) if ref.section.startswith(_COLD_SECTIONS) else (name,)
 

@@ -1,4 +1,4 @@
-"""Functions that DWARF describes but whose address the linker has overwritten (lld and mold without relocations).
+"""Functions that DWARF describes but whose address is tombstoned (lld and mold without relocations).
 
 Their DIEs have names, by which a folded symbol finds its DIE.
 """
@@ -30,7 +30,7 @@ _RUNTIME = frozenset(
 
 
 class Tombstoned:
-    """Looks functions up by name, whatever their address."""
+    """Finds functions by name, whatever their address."""
 
     def __init__(self, identities: Identities, functions: Functions, bodies: Bodies) -> None:
         self._identities = identities
@@ -38,9 +38,10 @@ class Tombstoned:
         self._bodies = bodies
 
     def describe(self, members: Sequence[tuple[FoldMember, int]]) -> None:
-        """Give members, each with the size of its body, the DIEs of their name whose addresses are lost.
+        """Add to members (each with the size of its body) the DIEs of their name whose addresses are tombstoned.
 
-        Those without a DIE get all of their name, if these are one function. A clone (foo.isra.0) is described under
+        A member without a DIE gets all DIEs of its name, if these are one function. A clone (foo.isra.0) is described
+        under
         the name of its function, a local function by gcc under its plain name: each source file has one, which has to
         be the only one of the name and of the size of the body in its unit.
         """
@@ -68,7 +69,7 @@ class Tombstoned:
                 member.linkage = described[0].linkage
 
     def _lost_rows(self, names: set[str]) -> dict[str, list[int]]:
-        """Return the rows of `_by_name` of each name whose DIEs have lost their address."""
+        """Return the rows of `_by_name` of each name whose DIEs are tombstoned."""
         hashes, dies, _, _ = self._by_name
         ordered = sorted(names)
         wanted = hash_names(ordered)
@@ -100,7 +101,7 @@ class Tombstoned:
         return [of_file[file][0] for file in sorted(files) if len(of_file.get(file, ())) == 1]
 
     def _sizes_of(self, dies: U64) -> list[int]:
-        """Return sizes of functions whose address is lost, 0 if they have several parts."""
+        """Return the sizes of functions whose address is tombstoned, 0 if they have several parts."""
         order, start, end = self._parts_of(dies)
         row = order[start]
         sizes: list[int] = np.where(end - start == 1, self._functions.high[row] - self._functions.low[row], 0).tolist()
@@ -117,7 +118,7 @@ class Tombstoned:
         return order, self._functions.die[order]
 
     def nameless_sizes(self, image: Image) -> U64:
-        """Return sizes of the functions that have neither an address nor a symbol left."""
+        """Return the sizes of the functions of which neither an address nor a symbol is left."""
         hashes, dies, _, _ = self._by_name
         symbols = image.symbols
         lost = ~np.isin(hashes, hash_table(symbols.strtab, symbols.name_offset))
@@ -149,6 +150,6 @@ def _described_names(member: FoldMember) -> list[str]:
 def is_unfolded(name: str) -> bool:
     """Return whether no local function folds with this one.
 
-    C runtime has no section of its own; thunks are a compiler's, or a linker's (AArch64: for distant targets).
+    Code of the C runtime has no section of its own; a compiler or a linker makes thunks (AArch64: for distant targets).
     """
     return name in _RUNTIME or name.startswith(("_ZT", "__AArch64")) or name.endswith("$thunk")

@@ -1,25 +1,25 @@
 """Bodies that a function without debug information may share without a trace.
 
-gold drops the symbols of folded local functions, lld those of all local ones with -x. Where an object was compiled
+gold drops the symbols of folded local functions, lld with -x those of all local ones. If one object was compiled
 without -g and others with it, one of its local functions may be folded into a body that debug information describes as
-somebody else's. Such a function is reached from its own object alone, and from what is folded with its functions. So
-of each body that is called, jumped to or named
+another function's. Such a function is reached from its own object alone, and from functions that fold with those of the
+object. So a body may have a further member if it is called, jumped to or named
 
-    by code     that debug information does not describe and that is no C runtime
+    by code     that debug information does not describe and that is not C runtime
     by data     whose object may be that one: neither what a unit defines, nor local data of a file that has a unit, nor
-                slots of vtables that only hold what has external linkage
+                slots of vtables that only hold functions with external linkage
     by a body   that is one of these
 
-nobody knows who else shares it. Which objects have no debug information is seen by
+An object without debug information is seen by
 
-    their code that is left       a global function that no unit defines, a local one of a source file without a unit
-    their STT_FILE symbols        of a source file without a unit. Where the object has no other local symbol it is most
+    its code that is left         a global function that no unit defines, a local one of a source file without a unit
+    its STT_FILE symbol           of a source file without a unit. If the object has no other local symbol it is most
                                   often empty. Else it has data that is global and no unit defines, or constructors:
                                   .init_array names a body more often than units describe it
-    no local symbols at all       somebody has left them out (-x): any code without a body may be theirs
+    no local symbols at all       the link left them out (-x): any code without a body may be of such an object
 
-Where all objects have it, this finds nothing and costs nothing. Not seen is an object that has no STT_FILE symbol among
-others that have one (assembly without .file) when all of its code is folded.
+Where all objects have debug information, this finds nothing and costs nothing. It does not see an object without an
+STT_FILE symbol among others that have one (assembly without .file) when all of its code is folded.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _INTERNAL = ("_GLOBAL__N_", "ZL")  # in the mangled name of a type that is local
 
 
 def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
-    """Return the bodies that functions may share of which nothing tells."""
+    """Return the bodies that may have further members for which the image has no evidence."""
     kept = image.linker.kept_symbols
     drops_locals = kept is KeptSymbols.GLOBAL or (kept is KeptSymbols.ALL and image.symbols.lacks_locals)
     if not drops_locals and kept is not KeptSymbols.SOME:
@@ -120,7 +120,7 @@ def _undescribed_files(image: Image, identities: Identities) -> _Files:
 
 
 def _locals(image: Image) -> I64:
-    """Return rows of local symbols that name something."""
+    """Return the rows of local symbols that name something."""
     symbols = image.symbols
     return np.flatnonzero((symbols.bind == STB_LOCAL) & (symbols.type != STT_FILE) & symbols.is_defined)
 

@@ -1,1 +1,1 @@
-"""What went into a link: objects, archives, response files, link maps; `icf.linkinputs.inputs` is the way in."""
+"""The inputs of a link: objects, archives, response files, link maps; begin with `icf.linkinputs.inputs`."""

@@ -1,8 +1,8 @@
 """The inputs among the words of a link's command line, as response files hold it.
 
-Options are passed over, with the word after those that take one. What is left are the inputs. `-lname` names an
-input, too, but which file that was depends on the directories, on -Bstatic and on the system: these are
-returned apart, so that nobody takes the inputs for complete.
+Options are passed over, with the word after those that take one; the words that remain are the inputs. `-lname` names
+an input, too, but which file that was depends on the directories, on -Bstatic and on the system: these words are
+returned apart, so that a caller does not take the inputs for complete.
 """
 
 from __future__ import annotations

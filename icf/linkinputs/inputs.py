@@ -1,4 +1,4 @@
-"""The objects of a link, one after the other, whatever way they are named.
+"""The objects of a link, one after the other, however they are named.
 
     for obj in open_inputs(["main.o", "libx.a", "liby.a(member.o)", "@link.rsp", *parse_link_map("a.map")]):
         ...
@@ -7,17 +7,17 @@ An object is named as linkers print it, so that their reports can be matched: by
 `lib.a(member.o)`. They agree but for details: mold drops a leading "./", gold and mold show a thin archive's
 member with the directory of the archive before it.
 
-An input that is no object is skipped and not an error, since link maps and response files name those as well:
+An input that is not an object is skipped without an error, since link maps and response files name such inputs as well:
 LLVM bitcode (its code was compiled during the link, into temporary objects that are gone), shared objects,
-linker scripts, resource files. `skipped` says which and why. A file that does not exist is an error, all of
+linker scripts, resource files. `skipped` has each with the reason. A file that does not exist is an error, all of
 them in one, before the first object is read; with `missing_ok` they are listed in `missing`. A corrupt object
-is an error: the link that is asked about did not read that.
+is an error: the link cannot have read it.
 
 A whole archive stands for all its members, the linked ones and the others; a link map names exactly those that
 were linked. An input that is named twice comes once, where it is named first.
 
-Objects are made while iterating, and each keeps its file mapped for as long as it lives: look at one, take what
-is needed, let it go.
+Objects are made while iterating, and each keeps its file mapped for as long as it lives: use one object, keep only what
+is needed of it, drop it, take the next.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class LinkInputs(Iterator[ObjectFile]):
     # Names
 
     def _expand(self, paths: Sequence[str]) -> list[_Input]:
-        """Return the files and members that are named; what does not exist goes to `missing`."""
+        """Return the files and members that are named; `missing` gets those that do not exist."""
         words: list[str] = []
         for path in paths:
             if path.startswith("@"):
@@ -141,7 +141,7 @@ class LinkInputs(Iterator[ObjectFile]):
         self._seen.add(file)
         try:
             buffer = self._map(one.path)
-        except MissingFileError:  # gone since
+        except MissingFileError:  # removed since
             self._note_missing(one.name)
             return
         if is_archive(buffer):
@@ -162,7 +162,7 @@ class LinkInputs(Iterator[ObjectFile]):
         if path not in self._archives:
             try:
                 archive = Archive(self._map(path), path)
-            except MissingFileError:  # gone since
+            except MissingFileError:  # removed since
                 self._note_missing(name)
                 return
             index: dict[str, list[Member]] = {}
@@ -202,7 +202,7 @@ class LinkInputs(Iterator[ObjectFile]):
         self._refuse_missing()
 
     def _objects_in(self, buffer: memoryview, name: str) -> Iterator[ObjectFile]:
-        """Yield the object, or none and a note why."""
+        """Yield the object, or none and record the reason."""
         reason = _not_an_object(buffer)
         if reason:
             self.skipped.append(Skipped(name, reason))
@@ -228,13 +228,13 @@ def open_inputs(
 
 
 def _canonical_member(archive: str, member: str) -> str:
-    """Return a member's name without the directory of the archive, as that is printed."""
+    """Return a member's name without the directory of the archive, as linkers print it."""
     directory, member = os.path.dirname(os.path.normpath(archive)), os.path.normpath(member)
     return member.removeprefix(os.path.join(directory, "")) if directory else member
 
 
 def _not_an_object(buffer: memoryview) -> str:
-    """Return why the bytes are no relocatable object; "" if they are one, or a damaged one."""
+    """Return the reason why the bytes are not a relocatable object; "" if they are one, or a damaged one."""
     if is_bitcode(buffer):
         return "LLVM bitcode, compiled during the link"
     if len(buffer) == 0:

@@ -9,10 +9,10 @@ Only the lines of input sections matter; the four linkers write them like this:
                             0x0000000000000720        0xf libr.a(f.o)
 
 lld and mold indent by 8 more than the output section's line, and symbols by 16, which keeps a demangled
-`operator()` apart from a file. The first two are told by their heading, and gold's and GNU ld's by such lines.
+`operator()` apart from a file. The first two are recognized by their heading, gold and GNU ld by such lines.
 
-lld and mold list what is in the output and nothing else: an input appears by any section of it, by debug
-information if all its code was folded away, but not at all if nothing is left. gold and GNU ld list discarded
+lld and mold list only what is in the output: an input appears by any section of it, by debug
+information if all its code was folded away, but not at all if none of it is left. gold and GNU ld list discarded
 sections, too. Objects that the linker made from bitcode are in the list under their temporary names, although
 most are gone when the link ends.
 """

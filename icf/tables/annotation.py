@@ -1,15 +1,15 @@
-"""`.line.icf_dcall`: what an object knows of its functions and calls, kept through the link by `icf annotate`.
+"""`.line.icf_dcall`: what an object records of its functions and calls, kept through the link by `icf annotate`.
 
 An object's relocations name the callee of every call, and of every function that the linker will fold away. This
-section carries that into the linked image, so that the pass needs neither objects nor debug information. It is ours
-alone: the pass turns it into the proposal's tables and takes it out.
+section carries that into the linked image, so that the pass needs neither objects nor debug information. No other tool
+writes it: the pass turns it into the proposal's tables and removes it.
 
 **The name.** A linker must put the folded address into a reference from this section to a folded function, and
-must not mind a function that it has discarded. Measured with gold 1.16, lld 19, mold 1.10 and GNU ld 2.40: lld and mold
-overwrite references from sections named `.debug*`; gold, and GNU ld, refuse references to discarded functions
-but from what they take for debug information, which is `.debug*`, and `.line*` and `.stab*` as well. So a
-section named `.line.*` is treated right by all of them: kept functions have their address, folded ones that of their
-body, discarded ones nothing or 0. `strip -g` knows it for debug information, too. It is not SHF_ALLOC.
+must accept a function that it has discarded. Measured with gold 1.16, lld 19, mold 1.10 and GNU ld 2.40: lld and mold
+overwrite references from sections named `.debug*`; gold and GNU ld refuse references to discarded functions except
+from sections that they take for debug information: `.debug*`, `.line*` and `.stab*`. So all four treat a
+section named `.line.*` right: kept functions have their address, folded ones that of their
+body, discarded ones nothing or 0. `strip -g` takes it for debug information, too. It is not SHF_ALLOC.
 
 One unit for each object, little endian, one after the other as the linker has put them together:
 
@@ -19,7 +19,7 @@ One unit for each object, little endian, one after the other as the linker has p
     addresses       8 bytes for each function: a relocation for the function's symbol; 0 if it is not in the image
     the rest        "ZLIB", its size as 8 bytes, big endian, zlib data (only addresses must stand open to the linker)
 
-The rest, a column after the other, all ULEB128 but where it is said:
+The rest, one column after the other, all ULEB128 unless noted:
 
     source, alias_total, operand_total, pool_size                      one each
     name, size << 1 | is_local, section, offset, alias_count, operand_count     one for each function
@@ -29,13 +29,13 @@ The rest, a column after the other, all ULEB128 but where it is said:
     callee          0: not a call; else (name + 1) << 1 | is_local
     pool            strings, each with its NUL; names and the source file are offsets into it
 
-An operand is a field that a relocation fills in, so the bytes around it are the linker's:
+An operand is a field that a relocation fills in, so the linker may change the bytes around it:
 
     kind 0  4 bytes       1  4 bytes and 3 before: a load from the GOT, which may turn into another instruction
-    kind 2  8 bytes       3  12 bytes and 8 before: a thread-local sequence, likewise
+    kind 2  8 bytes       3  12 bytes and 8 before: a thread-local sequence, which may change, too
 
-`section` and `offset` say where in the object the function was, in numbers that mean nothing else: functions of one
-section keep their distances, which is how a call that the assembler has resolved is told.
+`section` and `offset` tell where in the object the function was; the numbers have no other meaning. Functions of one
+section keep their distances, which identifies the callee of a call that the assembler has resolved.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ class Function:
     operands: tuple[Operand, ...]  # ascending
 
     def checksum_of(self, code: bytes | memoryview) -> int:
-        """Return the checksum of other code, taken for this function's."""
+        """Return the checksum of other code with this function's operands."""
         return checksum(code, self.operands)
 
 
 def checksum(code: bytes | memoryview, operands: Sequence[Operand]) -> int:
-    """Return CRC-32 of a function's code without what a linker may change."""
+    """Return the CRC-32 of a function's code without what a linker may change."""
     masked = bytearray(code)
     for operand in operands:
         before, after = _AROUND[operand.kind]
@@ -98,7 +98,7 @@ def checksum(code: bytes | memoryview, operands: Sequence[Operand]) -> int:
 
 
 def encode_annotation(source: str, functions: Sequence[Function]) -> bytes:
-    """Return the unit of one object, addresses 0: those are relocations at ADDRESSES_AT + 8 * index."""
+    """Return the unit of one object; its addresses are 0, to be filled by relocations at ADDRESSES_AT + 8 * index."""
     pool = _Pool()
     operands = [operand for function in functions for operand in function.operands]
     columns: list[list[int]] = [

@@ -10,8 +10,8 @@ The proposal's header, and what GCC 4.5's `-fenable-icf-debug` (the only produce
     call_site      address_size bytes             4 or 8 bytes: the width of an offset
     ULEB128        callee DIE, or vtable slot     the same
 
-Nothing names the dialect, so it is told from the bytes, for each unit on its own, since a linker
-concatenates what it is given. Let `w` be the width of an offset, and count from the version byte:
+No field names the dialect, so the reader infers it from the bytes, for each unit on its own, since a linker
+concatenates units of different producers. Let `w` be the width of an offset, and count from the version byte:
 
     bytes                  0     1         1+w     2+w
     proposal, .debug_dcall 4     debug_info ...    address_size
@@ -38,7 +38,7 @@ _RESERVED = 0xFFFFFFF0
 
 
 class Dialect(Enum):
-    """Who laid the unit out; see the module."""
+    """The producer whose layout a unit has; see the module."""
 
     PROPOSAL = "proposal"
     GCC = "gcc"
@@ -57,7 +57,7 @@ class CallUnit(NamedTuple):
 
     @property
     def site_size(self) -> int:
-        """Width of a call site in bytes."""
+        """Return the width of a call site in bytes."""
         return self.offset_size if self.dialect is Dialect.GCC else self.address_size
 
 
@@ -105,7 +105,7 @@ def _parse_unit(reader: Reader, has_debug_info: bool) -> CallUnit:
     if version != VERSION:
         raise reader.error(f"unit has version {version}, only {VERSION} is known", body)
     reader.pos = body
-    head = reader.take(min(unit_length, 3 + 2 * offset_size))  # all that tells the dialects apart
+    head = reader.take(min(unit_length, 3 + 2 * offset_size))  # enough to recognize the dialect
     dialect = _dialect(bytes(head), offset_size if has_debug_info else 0, offset_size)
     if dialect is None:
         raise reader.error("unit has no address size of 4 or 8 where either dialect keeps it", body)

@@ -3,7 +3,7 @@
 A unit is a header (`callunit`) and entries of a call site and a ULEB128 DIE offset, relative to the
 unit that the header's `debug_info` names:
 
-    call_site != 0    a record: the call that returns to `call_site` means the function of that DIE
+    call_site != 0    a record: the callee of the call that returns to `call_site` is the function of that DIE
     call_site == 0    a caller record: the entries that follow, up to the next one or the end of the
                       unit, are calls made by the function of that DIE
 
@@ -15,8 +15,8 @@ The writer groups records by the unit that holds both their DIEs; a record that 
 into a contribution whose `debug_info` is 0, so that its offsets are those of `.debug_info` itself. In it,
 records ascend by caller and call site, those without a caller first, and each caller is recorded once.
 
-Columns hold absolute DIE offsets. One row is 24 bytes for at least 5 in the file, so what a corrupt
-section can make us allocate is bounded by its size. 100,000 records (1 MB) take 5 ms to parse.
+Columns hold absolute DIE offsets. One row is 24 bytes for at least 5 in the file, so the size of a corrupt section
+bounds what its reader allocates. 100,000 records (1 MB) take 5 ms to parse.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["CallUnit", "Dialect", "DirectCalls", "encode_dcall", "parse_dcall"]
 
 @dataclass(frozen=True, slots=True)
 class DirectCalls:
-    """Direct-call records as columns, in section order; `units` says how they were laid out."""
+    """Direct-call records as columns, in section order; `units` has the layout of each unit."""
 
     call_site: U64
     callee_die: U64  # offset in .debug_info
@@ -112,7 +112,8 @@ def encode_dcall(
     fresh = np.ones(len(site), dtype=bool)
     fresh[1:] = (base[1:] != base[:-1]) | (caller[1:] != caller[:-1])
     if dialect is Dialect.PROPOSAL:
-        fresh &= caller != 0  # GCC's units begin with a caller record, which tells them apart: DIE 0 is none
+        # GCC's units begin with a caller record, by which the dialects are recognized: DIE 0 is not one
+        fresh &= caller != 0
     entry_of_row = np.arange(len(site)) + np.cumsum(fresh)
     entry_count = len(site) + int(fresh.sum())
     entry_site, entry_value = np.zeros(entry_count, np.uint64), np.zeros(entry_count, np.uint64)
@@ -143,7 +144,7 @@ def _unit_start(die: U64, starts: U64, ends: U64) -> U64:
 
 
 def _refuse_entry(reader: Reader, unit: CallUnit) -> None:
-    """Raise what is wrong with the entry at which the kernel stopped."""
+    """Raise the error for the entry at which the kernel stopped."""
     offset = reader.pos
     reader.take(unit.site_size)
     die = reader.uleb()

@@ -1,11 +1,11 @@
-"""The fold table in memory: classes as columns first, as objects when asked for.
+"""The fold table in memory: columns, and objects for the classes that are asked for.
 
-A table of 10,000 members is read on every start of a tool that then looks at three of them. So
+Each start of a tool reads a table of 10,000 members, of which it then uses three. So
 `parse_icf` fills columns, and `FoldClass` objects, member names and tail calls are made on demand.
 Columns of members are flat, in class order; members of class `i` are the rows
-`[member_start[i], member_start[i + 1])`. A row of that numbering is also what a tail call names.
+`[member_start[i], member_start[i + 1])`. Tail calls name members by these rows, too.
 
-A name is an offset into a *name space*: the table's own pool, then `.debug_str` behind it.
+A name is an offset into a *name space*: the table's own pool, followed by `.debug_str`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from icf.model import (
     VtableSlot,
 )
 
-_CLASS_FLAGS = tuple(map(ClassFlag, range(2 * max(ClassFlag))))  # by number: to look one up takes long
+_CLASS_FLAGS = tuple(map(ClassFlag, range(2 * max(ClassFlag))))  # by number: the enum's own look-up takes long
 _MEMBER_FLAGS = tuple(map(MemberFlag, range(2 * max(MemberFlag))))
 
 
 class IcfColumns(NamedTuple):
-    """The columns of `.debug_icf`, decoded but not interpreted; validated by whoever made them."""
+    """The columns of `.debug_icf`, decoded but not interpreted; the code that made them has validated them."""
 
     class_vaddr: U64  # ascending
     class_size: U64
@@ -89,12 +89,12 @@ class IcfTable:
         code_digest: bytes = b"",
         columns: IcfColumns | None = None,
     ) -> None:
-        self.evidence = evidence  # for each record of .debug_dcall that is no caller record, in section order
+        self.evidence = evidence  # for each record of .debug_dcall but the caller records, in section order
         self.vcall_evidence = vcall_evidence
         self.image_flags = image_flags
         self.code_digest = code_digest  # of the code that the table is about; empty: not known
         if columns is None:
-            self.classes = tuple(classes)  # shadows the cached property: there is nothing to build
+            self.classes = tuple(classes)  # shadows the cached property, which then builds nothing
             self.tail_calls = tuple(sorted(tail_calls, key=lambda call: (call.jump, call.caller, call.callee)))
             self.pointer_jumps = tuple(sorted(pointer_jumps))
             self.vtables = tuple(sorted(vtables))
@@ -172,7 +172,7 @@ class IcfTable:
 
     @cached_property
     def pointer_jumps(self) -> tuple[PointerJump, ...]:
-        """All jumps to where a pointer says, by address."""
+        """All jumps through pointers, by address."""
         slots = (self.columns.pointer_slot - np.uint64(1)).view(np.int64).tolist()
         assert ANY_POINTER == -1
         return tuple(map(PointerJump, map(Vaddr, self.columns.pointer_jump.tolist()), slots))
@@ -216,7 +216,7 @@ class IcfTable:
         )
 
     def member_name(self, row: int) -> str:
-        """Return the linkage name of a member, read when asked for."""
+        """Return the linkage name of a member, decoded now."""
         return self.columns.name(int(self.columns.member_name[row]))
 
     def member_aliases(self, row: int) -> Iterator[str]:
@@ -233,7 +233,7 @@ class IcfTable:
         return rows
 
     def _functions(self, values: U64) -> list[MemberRef]:
-        """Return what values name: a member, or any of a class."""
+        """Return the callees that values stand for: a member, or any of a class."""
         is_any = values & np.uint64(1) == 1
         refs = self._refs(np.where(is_any, np.uint64(0), values >> np.uint64(1)))
         for at in np.flatnonzero(is_any).tolist():
@@ -252,7 +252,7 @@ def _columns_of(
     pointer_jumps: Sequence[PointerJump],
     vtables: Sequence[Vtable],
 ) -> IcfColumns:
-    """Return the columns of given classes, all names in a pool; ValueError where the classes break the format."""
+    """Return the columns of given classes, all names in a pool. Raise ValueError if the classes break the format."""
     pool = _Pool()
     members = [member for fold_class in classes for member in fold_class.members]
     member_start = np.zeros(len(classes) + 1, np.uint64)

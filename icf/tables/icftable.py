@@ -1,8 +1,8 @@
-"""`.debug_icf`: what the call tables cannot say. Which functions share a body, and why we believe so.
+"""`.debug_icf`: what the call tables cannot express: which functions share a body, and the evidence of each record.
 
-`.debug_dcall` names the callee of a call. To resolve a stack one must also know whose body an address
-is, which of its functions can be reached through a pointer, where one jumps instead of calling, and
-what each record rests on. A reader of the proposal's tables alone ignores this section and still works.
+`.debug_dcall` names the callee of a call. To resolve a stack one must also know which functions share the body at an
+address, which of them a pointer can reach, where one tail-calls another, and the evidence of each record. A reader of
+the proposal's tables alone ignores this section and still works.
 
 Version 4, little endian, one unit that fills the section. Its header:
 
@@ -14,8 +14,8 @@ Version 4, little endian, one unit that fills the section. Its header:
     counts          10 ULEB128: classes, members, aliases, tail calls, pointer jumps, vtables, slots,
                     evidence bytes, evidence bytes of .debug_vcall, pool bytes
 
-Version 3, which had neither image_flags nor code_digest, is read, too. (Version 2 had no vtables and no jumps through
-pointers.)
+The reader also reads version 3, which had neither image_flags nor code_digest. (Version 2 had no vtables and no jumps
+through pointers.)
 
 Then one column after the other. Columns rather than records, because a run of ULEB128 numbers is
 decoded by one loop of a kernel, and because neighbours of one kind are close: most differences fit a byte.
@@ -32,7 +32,7 @@ decoded by one loop of a kernel, and because neighbours of one kind are close: m
     tail_jump       ULEB128, difference: address of the jump
     tail_caller     ULEB128, member whose call it is, plus 1; 0: every member of the class at the jump
     tail_callee     ULEB128, twice the member that is called; or twice the class plus 1: any of its members
-    pointer_jump    ULEB128, difference: address of a jump to where a pointer says; in a class, no two alike
+    pointer_jump    ULEB128, difference: address of a jump through a pointer; in a class, no two alike
     pointer_slot    ULEB128, the slot of a vtable that it takes, plus 1; 0: any pointer; 2^32: any but those in vtables
     vtable_vaddr    ULEB128, difference: address point of a vtable; no two alike
     vtable_group    ULEB128, how far before it its group of vtables begins
@@ -41,30 +41,30 @@ decoded by one loop of a kernel, and because neighbours of one kind are close: m
     slot            ULEB128, index of the slot; difference to the one above in the same vtable
     slot_function   signed difference: the function in the slot, as a tail_callee
     evidence        1 byte for up to 32 records in a row, see below
-    evidence_vcall  likewise
+    evidence_vcall  the same for .debug_vcall
     pool            strings, each with its NUL
 
 A *signed difference* d is written as the ULEB128 of 2d, or of -2d-1 where d is negative; the values
 themselves are below 2**63. Members are numbered through, in class order.
 
-**Names** are offsets into one space: the pool, then `.debug_str` behind it. The names of functions with
+**Names** are offsets into one space: the pool, followed by `.debug_str`. The names of functions with
 debug information are in `.debug_str` already, so a name costs a few bytes, not sixty. Bytes of a name
 that are not UTF-8 survive as surrogates.
 
 **DIEs** are offsets in `.debug_info` of the image, or of its separate debug file. A function that has none there gets a
 declaration in a unit that the pass appends, and the flag SYNTHETIC: functions without debug information, and those that
-only a .dwo file describes. Where the pass was told to leave the debug file alone (`icf pass --in-image`) that unit is
-missing: DIEs behind the end of `.debug_info` tell its functions apart and point nowhere.
+only a .dwo file describes. If the debug file must not change (`icf pass --in-image`), that unit is
+missing: DIEs after the end of `.debug_info` identify its functions and point nowhere.
 
 **The digest** is there because tools that run after the pass may move code and leave the tables as they were (BOLT).
-Where it does not fit the code of the image, the tables are about other code and count as absent (`icf.tables.place`).
+If it does not fit the code of the image, the tables are about other code and count as absent (`icf.tables.place`).
 
-**Vtables** are those with a slot that leads to a merged function, or to one that jumps on to where a pointer says;
+**Vtables** are those with a slot that leads to a merged function, or to one that jumps through a pointer;
 other slots are left out. A member that is flagged VIRTUAL and is in no listed slot may be in any.
 
 **Evidence**: `(repeat - 1) << 3 | kind`, kind an icf.model.Evidence. Call-site records come in long
 stretches of one evidence. Runs are capped so that a byte never stands for more than 32: a count of
-2**60 cannot be claimed in a few bytes, and the worst case costs what one byte a record would.
+2**60 cannot be claimed in a few bytes, and the worst case costs one byte a record.
 
 Every value is checked before it is used, every count against the bytes that are left before anything is
 allocated for it. A table that breaks a rule is refused as a whole: half a class is worse than none.
@@ -292,7 +292,7 @@ class _Parser:
         reached = _leb.uleb_run(self._view, reader.pos, reader.end, values.data)
         if reached < 0:
             reader.pos = -1 - reached
-            reader.uleb()  # says what is wrong with it
+            reader.uleb()  # raises its error
         reader.pos = reached
         return values
 

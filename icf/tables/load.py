@@ -1,7 +1,7 @@
 """The tables of one image together: `.debug_icf`, `.debug_dcall`, `.debug_vcall`, and names for their DIEs.
 
-A member's name is in `.debug_icf`. A table that another tool wrote, or a callee that is merged with nothing
-but jumps on into a merged body, has its name in `.debug_info` only; that is opened when such a DIE turns up.
+A member's name is in `.debug_icf`. In a table of another tool, a callee that is not merged but tail-calls into a merged
+body has its name in `.debug_info` only; that is opened for the first such DIE.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which file has the tables of an image, itself or its separate debug file, and whether they are about its code."""
+"""The file that has the tables of an image, itself or its separate debug file, and whether they are about its code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from icf.tables.icftable import parse_icf_header
 
 ICF = ".debug_icf"
 SECTIONS = (ICF, ".debug_dcall", ".debug_vcall")
-_said: set[str] = set()  # paths of images of which stderr has the line
+_said: set[str] = set()  # paths of images for which the warning has been written
 
 
 def file_with_tables(image: Image) -> Image:
@@ -17,14 +17,14 @@ def file_with_tables(image: Image) -> Image:
 
 
 def are_stale(image: Image) -> bool:
-    """Return whether the code of an image is not that which its tables were made for, so that they count as absent."""
+    """Return whether the tables of an image are about other code than it has, so that they count as absent."""
     file = file_with_tables(image)
     header = parse_icf_header(file.contents(ICF), file.path)
     return header is not None and header.code_digest not in (b"", image.code_digest or header.code_digest)
 
 
 def has_tables(image: Image) -> bool:
-    """Return whether the link pass has been over the image, and its code is still the same; reports where it is not."""
+    """Return whether an image has tables that are about its code; warn if they are about other code."""
     if file_with_tables(image).section(ICF) is None:
         return False
     if not are_stale(image):
@@ -41,5 +41,5 @@ def warn_stale(path: str) -> None:
 
 
 def stale_line(path: str) -> str:
-    """Return what is wrong with an image whose tables are about other code."""
+    """Return the warning about an image whose tables are about other code."""
     return f"{path}: its code has changed since its call-site tables were written"

@@ -1,12 +1,13 @@
-"""Which members of each body a call through a pointer can end up in.
+"""Which members of each body a call through a pointer can enter.
 
     address-taken or virtual          the pointer leads there
-    + whatever these jump on to       a tail call leaves no return address, so nobody sees the difference
+    + the functions they tail-call    a tail call leaves no return address, so a stack does not show it
     + their outlined parts
 
-Where the marks of a class are not known every member counts. A class whose members are not all known has one more
-candidate, which stands for those: a pointer may lead to it, and it makes the same jumps as its listed siblings, but may
-mean any function of the body by them.
+If the marks of a class are not known, every member counts. A class whose members are not all known has one more
+candidate, which stands for the others: a pointer may lead to it, and it makes the same jumps as its listed siblings,
+but
+each of these jumps may lead to any function of the target body.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def marked(fold: FoldClass, marks: MemberFlag = _POINTED_AT) -> int:
     """Return the members that have one of `marks`, or may have."""
     if not fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN:
         return every_member(fold)
-    wanted = int(marks)  # numbers: a flag for each of thousands of members takes long to make
+    wanted = int(marks)  # numbers: the enum's operators are slow for thousands of members
     mask = sum(1 << idx for idx, member in enumerate(fold.members) if int.__and__(member.flags, wanted))
     return mask | every_member(fold) & ~((1 << len(fold.members)) - 1)
 
@@ -101,7 +102,7 @@ def _add_thunks(classes: Sequence[FoldClass], jumps: dict[tuple[int, int], list[
 
 
 def thunk_target(name: str) -> str:
-    """Return the function that a thunk jumps to, by its name; empty if it is none."""
+    """Return the function that a thunk jumps to, by its name; empty for a name that is not a thunk's."""
     thunk = THUNK.match(name) if name.startswith("_ZT") else None
     return f"_Z{name[thunk.end() :]}" if thunk else ""
 

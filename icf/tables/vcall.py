@@ -1,4 +1,4 @@
-"""`.debug_vcall`: which vtable slot each virtual call loads its target from.
+"""`.debug_vcall`: from which vtable slot each virtual call loads its target.
 
 A unit is a header without `debug_info` (`callunit`) and entries of a call site and the ULEB128 index of a
 slot. There are no caller records: the slot is a property of the instruction, and every function that
@@ -54,7 +54,7 @@ def parse_vcall(buffer: bytes | memoryview, path: str, section: str = ".debug_vc
         if reached < 0:
             reader = Reader(view, path, section, -1 - reached, unit.end)
             reader.take(unit.site_size)
-            reader.uleb()  # one of the two says what is wrong
+            reader.uleb()  # one of the two raises its error
         row = reached
     return VirtualCalls(site[:row].copy(), slot[:row].copy(), tuple(units), tuple(unit_row))
 

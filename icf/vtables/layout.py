@@ -11,13 +11,13 @@
 
 A *group* is what one symbol covers. Its first pointer is its typeinfo, and so is each word that holds the same.
 
-Without RTTI (-fno-rtti) that word is 0, and an address point is found by the zeros in front of the first function. In
+Without RTTI (-fno-rtti) that word is 0, and an address point is found by the zeros before the first function. In
 a second vtable the last word that is not 0 is the offset to top. In the first one that is 0, too, as offsets of bases
 and empty slots may be: then there are several candidates, and each counts as a vtable. All slots of the true one are
 right, and no object points to the others.
 
 A slot holds a function of this image, an import, or 0. Vtables of the relative ABI hold no addresses, so they have no
-slots here. Where the words fit none of this (`Groups.is_placed`) nothing is said of slots.
+slots here. A group whose words fit none of this has no recorded slots (`Groups.is_placed`).
 """
 
 from __future__ import annotations
@@ -94,16 +94,16 @@ class Vtables:
 
     @property
     def slots(self) -> Slots:
-        """All slots with code of this image."""
+        """Return all slots with code of this image."""
         return self._laid_out[1]
 
     def at(self, places: U64) -> U64:
-        """Return where the group begins in which each word is a slot; 0 for none, and where slots are not known."""
+        """Return the start of the group in which each word is a slot; 0 for none, and where slots are not known."""
         start, is_placed = self._around(places)
         return np.where(is_placed, start, np.uint64(0))
 
     def are_unplaced(self, places: U64) -> Mask:
-        """Return which words are in a group of which the slots are not known."""
+        """Return which words are in a group whose slots are not known."""
         start, is_placed = self._around(places)
         return np.asarray((start != 0) & ~is_placed)
 
@@ -121,7 +121,7 @@ class Vtables:
     def is_one(self, group: int) -> bool:
         """Return whether the group that begins there is that of one class.
 
-        One symbol is there, and it has a typeinfo, so that the same functions do not make it the same as others'. gold
+        One symbol is there, and it has a typeinfo, so that equal functions do not make it equal to another group. gold
         folds no data.
         """
         row = int(np.searchsorted(self._start, np.uint64(group)))
@@ -141,7 +141,7 @@ class Vtables:
         typeinfo_row = np.full(count, -1, np.int64)
         typeinfo_row[with_pointers[has_rtti]] = first[has_rtti]
 
-        # with RTTI: each word that is the typeinfo, behind an offset to top
+        # with RTTI: each word that is the typeinfo, after an offset to top
         own = typeinfo_row[group]
         is_typeinfo = (own >= 0) & (words.value == words.value[own]) & (words.kind == words.kind[own])
         is_typeinfo[1:] &= ~is_pointer[:-1] & (group[1:] == group[:-1])
@@ -196,7 +196,7 @@ class Vtables:
         return self.data.words(self._start[group] + index * np.uint64(_WORD_BYTES)), group
 
     def _slots(self, words: Words, group: I64, point: I64, others: list[tuple[int, int]]) -> tuple[Slots, I64]:
-        """Return the slots with code behind the address points, which are rows of `words`; and code behind none."""
+        """Return the slots with code after the address points, which are rows of `words`; and code before any."""
         code = np.flatnonzero(words.kind == CODE)
         if not len(point):
             point_of, is_behind = np.zeros(len(code), np.int64), np.zeros(len(code), np.bool_)
@@ -240,7 +240,7 @@ def _points_without_rtti(kinds: list[int], values: list[int]) -> list[list[int]]
 
 
 def are_vtable_names(symbols: Symbols, rows: I64) -> Mask:
-    """Return whether each of these symbols is called like a vtable."""
+    """Return whether each of these symbols has the name of a vtable."""
     strtab = np.frombuffer(symbols.strtab, np.uint8)
     name = symbols.name_offset[rows].astype(np.int64)
     ends = name + _PREFIX_BYTES <= len(strtab)

@@ -1,11 +1,11 @@
-"""Methods by their class, as their linkage names tell (Itanium C++ ABI, section 5.1).
+"""Methods by their class, recognized by their linkage names (Itanium C++ ABI, section 5.1).
 
     type_info   N2ns3FooE          3FooIiE         Z4mainE3Foo
     method      _ZNK2ns3Foo3getEv  _ZN3FooIiED1Ev  _ZZ4mainEN3Foo3getEv
 
-Both begin with the class, so both spell it the same, substitutions included: it is a prefix, and behind it comes the
-name of the method. Virtual methods are no templates, so nothing comes between. A thunk has the name of the method that
-it leads to, behind what it does to `this`: _ZThn16_N1B3getEv.
+Both begin with the class, so both spell it the same, substitutions included: it is a prefix, followed by the
+name of the method. Virtual methods are not templates, so nothing comes between. The name of a thunk is the name of its
+method after the adjustment of `this`: _ZThn16_N1B3getEv.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Method(NamedTuple):
 
     function: int  # its index
     name: str  # linkage name
-    thunk: str  # how the thunk changes `this`, mangled; "" for the method itself
-    destructor: str  # "D0" the deleting one, "D" another one, "" no destructor
+    thunk: str  # the adjustment of `this`, mangled; "" for the method itself
+    destructor: str  # "D0" the deleting one, "D" another one, "" for other methods
 
 
 class Methods:
@@ -62,7 +62,8 @@ class Methods:
     def of_class(self, type_name: str) -> list[Method]:
         """Return the methods of the class with that mangled type."""
         found = []
-        if type_name.startswith("Z"):  # a class within a function; where the function's own name ends is tried out
+        # a class within a function; the end of the function's own name is found by trying
+        if type_name.startswith("Z"):
             type_name = _DISCRIMINATOR.sub("", type_name)
             for end in [match.end() for match in re.finditer("E", type_name)]:
                 scope = _scope(type_name[end:])
@@ -89,7 +90,7 @@ def _scope(type_name: str) -> str:
 
 
 def _with_prefix(entries: list[tuple[str, int, str, str]], prefix: str) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the entries that begin with it, without it."""
+    """Yield the entries that begin with it, with it cut off."""
     for at in range(bisect_left(entries, (prefix,)), len(entries)):
         text, function, name, thunk = entries[at]
         if not text.startswith(prefix):
@@ -98,7 +99,7 @@ def _with_prefix(entries: list[tuple[str, int, str, str]], prefix: str) -> Itera
 
 
 def _destructor_if_method(rest: str) -> str | None:
-    """Return what kind of destructor a name is, given from behind the class; None if it goes deeper than the class."""
+    """Return which destructor a name is, given from after the class; None if it goes deeper than the class."""
     destructor = ""
     if match := _SOURCE_NAME.match(rest):
         at = match.end() + int(match[0])

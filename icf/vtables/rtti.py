@@ -1,11 +1,11 @@
-"""Classes and their bases, as the type_info objects of an image tell (Itanium C++ ABI, section 2.9.5).
+"""Classes and their bases, from the type_info objects of an image (Itanium C++ ABI, section 2.9.5).
 
     _ZTI1C   +0   vtable of __class_type_info, __si_class_type_info or __vmi_class_type_info
-             +8   name: "1C", the type as it is mangled; '*' in front: other files may have a class of that name, too
+             +8   name: "1C", the type as it is mangled; '*' before it: other files may have a class of that name, too
              +16  si: type_info of the base
                   vmi: 4 bytes of flags, 4 with the count of bases, then for each its type_info and 8 bytes of flags
 
-No debug information is needed. A class is known by its type_info; of one in another module only the name is known.
+No debug information is needed. A type_info identifies its class; of one in another module only the name is known.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Class(NamedTuple):
     name: str  # its type, mangled; "" if it is not known
     bases: tuple[TypeInfo, ...]
     knows_bases: bool  # `bases` are all there are
-    is_local: bool = False  # to its file: its methods have internal linkage
+    is_local: bool = False  # its methods have internal linkage
     is_import: bool = False  # of another module: the loader finds the type_info there, or copies it
 
 

@@ -1,6 +1,6 @@
-"""Words of data as the loader leaves them: numbers, addresses of code or data, symbols of other modules.
+"""Words of data with the values that the loader stores: numbers, addresses of code or data, symbols of other modules.
 
-    how an address gets into a word        its value
+    origin of an address in a word         its value
     RELATIVE                               r_addend
     R_X86_64_64, R_AARCH64_ABS64, GLOB_DAT that of the symbol in .dynsym, and r_addend; without one it is an IMPORT
     RELR (packed RELATIVE)                 what the file has there
