@@ -77,12 +77,7 @@ def parse_header(stored: memoryview, path: str, section: str, *, gnu: bool) -> C
 def inflate(stored: memoryview, path: str, section: str, *, gnu: bool) -> bytearray:
     """Return the contents of a compressed section."""
     header = parse_header(stored, path, section, gnu=gnu)
-    limit_bytes = max(_ALWAYS_BYTES, _ratio() * len(stored))
-    if header.size_bytes > limit_bytes:
-        raise IcfError(
-            f"{path}: {section}: inflates to {header.size_bytes} bytes from {len(stored)}, the limit is {limit_bytes}",
-            hint=f"{_RATIO_VARIABLE}=N allows N bytes for each that is stored, now {_ratio()}",
-        )
+    check_inflated(header.size_bytes, len(stored), path, section)
     packed = stored[header.header_size_bytes :]
     unpack = _inflate_zstd if header.method is Method.ZSTD else _inflate_zlib
     contents = unpack(packed, header, path, section)
@@ -91,6 +86,16 @@ def inflate(stored: memoryview, path: str, section: str, *, gnu: bool) -> bytear
             path, section, 0, f"inflates to {len(contents)} bytes or more, its header says {header.size_bytes}"
         )
     return contents
+
+
+def check_inflated(size_bytes: int, stored_size_bytes: int, path: str, section: str) -> None:
+    """Raise `IcfError` if so many bytes are more than what is stored usually inflates to."""
+    limit_bytes = max(_ALWAYS_BYTES, _ratio() * stored_size_bytes)
+    if size_bytes > limit_bytes:
+        raise IcfError(
+            f"{path}: {section}: inflates to {size_bytes} bytes from {stored_size_bytes}, the limit is {limit_bytes}",
+            hint=f"{_RATIO_VARIABLE}=N allows N bytes for each that is stored, now {_ratio()}",
+        )
 
 
 def _ratio() -> int:

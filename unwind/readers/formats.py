@@ -19,7 +19,9 @@ from unwind.readers.source import Source
 from unwind.samples.recording import Recording
 
 PCS = "pcs"
-READERS: dict[str, str] = {}
+READERS: dict[str, str] = {
+    "pprof": "unwind.readers.pprof",
+}
 """Name of each format -> module of its reader."""
 
 

@@ -56,9 +56,19 @@ class RecordedModule:
     offset: int = 0  # in the file, of `start`
 
 
+class Inlined(NamedTuple):
+    """A function that was inlined in a frame, as the recording says, and its place there."""
+
+    name: str
+    file: str = ""
+    line: int = 0
+
+
 @dataclass(eq=False, slots=True)
 class RecordedFrame:
-    """A frame as it was recorded; `name`, `file` and `line` are what the recording says, which may be wrong."""
+    """A frame as it was recorded.
+
+    `name`, `file`, `line` and `inlined` are what the recording says, which may be wrong."""
 
     address: int | None = None  # None: only the name is known
     module: RecordedModule | None = None  # None: in no file, as kernel code and code made at run time, or not known
@@ -66,6 +76,7 @@ class RecordedFrame:
     file: str = ""
     line: int = 0
     is_exact: bool = False
+    inlined: tuple[Inlined, ...] = ()  # innermost first
     is_certain: bool = False  # no linker has folded what `name` is of: kernel functions, code made at run time
 
 

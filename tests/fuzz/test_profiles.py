@@ -1,0 +1,112 @@
+"""Ten thousand mutations of each kind of profile: each is read or refused with one line, soon."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import signal
+from itertools import islice
+
+import pytest
+
+from icf.errors import IcfError
+from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
+from tests.support.profiles import ProfileMaker
+from tests.support.recordings import read, recognizes
+from unwind.samples.recording import Recording
+
+MUTATION_COUNT = 10_000
+TIME_LIMIT_S = 120
+MEMORY_LIMIT_BYTES = 400 << 20
+SAMPLES_READ = 1000  # of each mutation
+
+
+def pprof() -> bytes:
+    maker = ProfileMaker(("samples", "count"), ("cpu", "nanoseconds"))
+    module = maker.mapping("/bin/shop", 0x1000, 0x2000, 0x400, "abcdef")
+    leaf = maker.location(0x1010, module, ("copy", "list.h", 3), ("run", "a.c", 9), is_folded=True)
+    main = maker.location(0x1020, module, ("main", "a.c", 90))
+    kernel = maker.location(0xFFFFFFFF81000010, maker.mapping("[kernel.kallsyms]"), ("do_syscall_64", "", 0))
+    maker.sample([leaf, main], [1, 10_000_000], thread="main", size=4096)
+    maker.sample([kernel, leaf, main], [2, 20_000_000])
+    maker.message.comment.append(maker.string("a comment"))
+    maker.message.period_type.type = maker.string("cpu")
+    return maker.message.SerializeToString()
+
+
+PROFILES = {"pprof": pprof()}
+PIECES = (
+    b"\xff" * 10,
+    b"\0",
+    b"\x80" * 9 + b"\x01",
+    b"\x22\x00",
+    b" ",
+    b"\n",
+    b"0x",
+    b";",
+    b":",
+    b"9" * 25,
+    b"-",
+    b"[",
+    b"{",
+)
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(changed) + 1)
+        kind = chance.randrange(4)
+        if kind == 0:
+            changed[at : at + 1] = bytes([chance.randrange(256)])
+        elif kind == 1:
+            changed[at:at] = chance.choice(PIECES)
+        elif kind == 2:
+            del changed[at : at + chance.randint(1, 8)]
+        else:
+            start = chance.randrange(len(changed) + 1)
+            changed[at:at] = changed[start : start + chance.randint(1, 30)]
+    return bytes(changed)
+
+
+def check(recording: Recording) -> None:
+    """Walk the samples; what they hold must be within bounds."""
+    for sample in islice(recording, SAMPLES_READ):
+        assert len(sample.weights) == len(recording.values) > 0
+        for frame in sample.frames:
+            assert frame.address is None or 0 <= frame.address < 1 << 64
+            assert frame.module is None or frame.module in sample.process.modules
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_mutated_profiles_are_read_or_refused(name: str) -> None:
+    chance = random.Random(1)
+    outcomes = [0, 0]
+    reset_peak_memory()
+    with alarms():
+        signal.alarm(TIME_LIMIT_S)
+        for _ in range(many(MUTATION_COUNT)):
+            data = mutated(PROFILES[name], chance)
+            recognizes(name, data)
+            try:
+                check(read(name, data))
+                outcomes[0] += 1
+            except IcfError as error:
+                assert "\n" not in str(error)
+                outcomes[1] += 1
+    assert min(outcomes) > MUTATION_COUNT // 50  # neither all good nor all bad
+    assert peak_memory() < MEMORY_LIMIT_BYTES
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_truncated_and_damaged_files_are_read_or_refused(name: str) -> None:
+    packed = gzip.compress(PROFILES[name], mtime=0)
+    chance = random.Random(2)
+    damaged = [PROFILES[name][:size] for size in range(len(PROFILES[name]))]
+    damaged += [packed[:size] for size in range(0, len(packed), 7)]
+    damaged += [mutated(packed, chance) for _ in range(500)]
+    for data in damaged:
+        try:
+            check(read(name, data))
+        except IcfError as error:
+            assert "\n" not in str(error)
