@@ -1,16 +1,16 @@
-"""What runs in a build: a pass over the linked image that writes down what each of its calls means.
+"""The pass of a build: it runs over the linked image and writes which function each of its calls means.
 
     pipeline     the pass, as a list of steps
-    linked       the image before its calls are looked at: bodies, their members, and the way back
-    pointer_jumps, relocation_types    its calls and jumps through pointers; what its relocations say of their places
-    objects/     what the objects of the link say, and where in the image they lie
-    evidence/    who calls whom: relocations, objects, debug information, aligned call sites; collected into records
-    pointers/    whose address is taken, what is in the slots of vtables, where calls through pointers lead
+    linked       the image before calls are read: bodies, their members, and the way from symbols and DIEs to them
+    pointer_jumps, relocation_types    calls and jumps through pointers; relocations by their types
+    objects/     the objects of the link, and where their functions are in the image
+    evidence/    which function calls which: relocations, objects, debug information, aligned call sites, as records
+    pointers/    functions whose address is taken, slots of vtables, targets of calls through pointers
     tables/      from records to bytes, and back: `icf verify`
-    second_reader/  the tables read by other code, to compare: `icf verify --second-reader`
-    rewrite/     the tables into the image, with nothing else changed
-    link/        `icf link`: understand a link command, run it, then the pass
-    annotate     objects that carry what they know of their calls through any link
+    second_reader/  other code that reads the tables, to compare: `icf verify --second-reader`
+    rewrite/     puts the tables into the image, with nothing else changed
+    link/        `icf link`: parses a link command, runs it, then the pass
+    annotate     objects that carry their call targets through any link
     keep_unique  which functions should stay unfolded
 
 Commands are in cmd_*. `__all__` is the public interface; everything else may change between versions.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from linkpass.pipeline import run_pass as run_pass
     from linkpass.tables.verify import verify_image as verify_image
 
-_HOME = {  # imported when they are first used
+_HOME = {  # imported on first use
     "Options": "linkpass.pipeline",
     "Summary": "linkpass.pipeline",
     "run_pass": "linkpass.pipeline",

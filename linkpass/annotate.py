@@ -1,8 +1,8 @@
-"""Put into an object what its relocations say of its functions and calls (`icf.tables.annotation`).
+"""Records the relocations of an object's functions and calls in the object (`icf.tables.annotation`).
 
-One relocation for each function, for the symbol of the function itself: a local label would be gone where the linker
-takes another object's copy of an inline function. Everything else are offsets from there. Which operands are calls the
-bytes before them say, so that the address of a function, taken with the same relocation, is not one.
+There is one relocation for each function, against the symbol of the function itself: a local label would be gone where
+the linker takes another object's copy of an inline function. Everything else is an offset from there. The bytes before
+an operand decide whether it is a call, so an address of a function, taken with the same relocation, is not one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Symbol(NamedTuple):
 
 
 def annotate(path: str) -> bool:
-    """Annotate the object at `path`, in place; False if there is nothing to say: no function, or LLVM bitcode."""
+    """Annotate the object at `path`, in place; False if there is nothing to record: no function, or LLVM bitcode."""
     with open(path, "rb") as file:
         if is_bitcode(memoryview(file.read(4))):
             return False
@@ -131,12 +131,12 @@ def _is_branch(machine: Machine, code: memoryview, offset: int, kind: int) -> bo
 
 
 def _callee(object_file: ObjectFile, symbols: dict[_Place, list[_Symbol]], row: int, addend: int) -> tuple[str, bool]:
-    """Return the function that a relocation means, and whether it is a local one; "" if it is none."""
+    """Return the function that a relocation refers to, and whether it is local; "" if it refers to none."""
     table = object_file.symbols
     section = int(table.shndx[row])
     if int(table.bind[row]) != STB_LOCAL:
         return ("" if addend else table.name(row)), False
     named = symbols.get((section, int(table.value[row]) + addend), [])
     if any(not same_function(named[0].name, symbol.name) for symbol in named[1:]):
-        return "", False  # the compiler has merged functions, and the place does not tell which of them is called
+        return "", False  # the compiler has merged functions, and the place does not show which of them is called
     return (named[0].name, named[0].is_local) if named else ("", False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# not when the thread begins: a signal that ends the process must not meet two threads that import
+# before the thread begins: a signal that ends the process must not find two threads that import
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self, TypeVar
 
@@ -12,21 +12,21 @@ _T = TypeVar("_T")
 
 
 class Background:
-    """A context that begins work in a thread, and is left when all of that is done.
+    """A context in which threads work on an image; it is left when all work is done.
 
         with Image.open(path) as image, Background() as background:
             result = background.start(lambda: read(image))
             ...
             result()    # waits
 
-    So an image that is closed after it is read by nothing any more.
+    So no thread reads an image after it is closed.
     """
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
 
     def start(self, work: Callable[[], _T]) -> Callable[[], _T]:
-        """Begin `work`; returns what waits for its result."""
+        """Begin `work`; return a function that waits for its result."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1)
         return self._pool.submit(work).result
@@ -36,8 +36,8 @@ class Background:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and not issubclass(kind, Exception):
-            # Asked to end. The thread may wait for a lock that was ours to release where the signal has met us; those
-            # of imports, Python's own, are not safe from that.
+            # SIGTERM: the thread may wait for a lock that this thread held when the signal came; Python's own import
+            # locks may deadlock so.
             return
         if self._pool is not None:
             self._pool.shutdown()

@@ -1,4 +1,4 @@
-"""`icf annotate OBJECT...`: keep what objects know of their calls through the link, with any linker."""
+"""`icf annotate OBJECT...`: record the call targets of objects so that they survive the link, with any linker."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`icf cc -- COMPILE-COMMAND`: compile, and annotate the objects that come out.
+"""`icf cc -- COMPILE-COMMAND`: compile, and annotate the objects that the command writes.
 
-In front of a compile command, or as a launcher (CMAKE_CXX_COMPILER_LAUNCHER="icf;cc;--"). The compiler's words and
-its exit status go through; a command that makes no objects is run as it is. What it has made is told by what is
-there afterwards: the file of -o, or for each source file an object of its name in the working directory.
-ccache comes after it (`icf cc -- ccache g++`): ccache in front runs `icf` as if it were a compiler.
+It stands before a compile command, or is a launcher (CMAKE_CXX_COMPILER_LAUNCHER="icf;cc;--"). It passes the compiler's
+output and exit status through, and runs a command that makes no objects as it is. The objects are the files that exist
+afterwards: the file of -o, or for each source file an object of its name in the working directory.
+ccache comes after it (`icf cc -- ccache g++`): ccache before `icf` would run it as if it were a compiler.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from icf.printable import say
 
 _NO_OBJECTS = frozenset({"-E", "-S", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
 _EXIT_USAGE = 2
-_CLOCK_STEP_NS = 20_000_000  # file times may lag behind the clock by that much
+_CLOCK_STEP_NS = 20_000_000  # file times may be that much earlier than the clock
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

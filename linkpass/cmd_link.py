@@ -1,8 +1,9 @@
 """`icf link -- LINK-COMMAND`: run a link command, then the pass.
 
-In front of a link command, or as a launcher (CMAKE_CXX_LINKER_LAUNCHER), it runs the command with what the pass
-needs, passes everything through that compiler and linker say, and their exit status, and puts the tables into
-the program (`linkpass.link.job`). A command that does not link, or links without folding, takes our place and is run
+It stands before a link command, or is a launcher (CMAKE_CXX_LINKER_LAUNCHER). It runs the command with the options that
+the pass needs, passes the output and exit status of compiler and linker through, and puts the tables into
+the program (`linkpass.link.job`). A command that does not link, or links without folding, replaces this process and
+runs
 as it is. As a compiler (`CXX="icf link -- g++"`) most commands are such, so little is imported before that is known.
 """
 

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    gc.disable()  # all there is gets used until the end
+    gc.disable()  # all objects are used until the end
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     objects = list(args.objects)
     if args.link_map is not None:

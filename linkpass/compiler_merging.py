@@ -1,12 +1,12 @@
-"""Functions that the compiler has merged before there was an object, so that nothing of one of them is left.
+"""Functions that the compiler merged before it wrote an object, so that no trace of one of them is left.
 
     rustc   LLVM merges equal functions of a codegen unit; a local one leaves no symbol, no DIE, and no call of it.
             -C llvm-args=-mergefunc-preserve-debug-info leaves symbols: local ones of one crate at one address
     gcc     -fipa-icf, on from -O2: the merged function keeps a DIE, without an address
     clang   -fmerge-functions, which is not on by default, and recorded by -grecord-command-line only
 
-The name of the function that was kept is then the answer. Which others there were nobody can say, so the image has a
-flag. Options of rustc are recorded nowhere; code that was not optimized is known by the locations of its variables,
+The name of the kept function is then the answer. No evidence names the others, so the image has a
+flag. Options of rustc are not recorded; unoptimized code is recognized by the locations of its variables,
 few of which are lists.
 """
 
@@ -52,7 +52,7 @@ def find_compilers(linked: Linked) -> list[str]:
 
 
 def merging_note(path: str, compilers: list[str]) -> list[str]:
-    """Return the line about it; none if there is nothing to say."""
+    """Return the line about it; none if no compiler merged functions."""
     if not compilers:
         return []
     flags = ", ".join(f"{compiler} {FLAGS[compiler]}" for compiler in compilers)
@@ -67,7 +67,9 @@ def _text(debug: DebugInfo, unit: int, column: int) -> bytes:
 
 
 def _may_be_optimized(linked: Linked, table: int) -> bool:
-    """Return whether the abbreviations of a unit have as many variables in lists of places as in one place, or none."""
+    """Return whether a unit's abbreviations have as many variables in location lists as in one location, or no
+    variables.
+    """
     abbrev = linked.image.debug.contents(".debug_abbrev")
     found = _attributes(abbrev, int(linked.debug.tables[table, 0]))
     are_lists = [form in _LISTS for attribute, form in found if attribute == _DW_AT_LOCATION]
@@ -75,7 +77,7 @@ def _may_be_optimized(linked: Linked, table: int) -> bool:
 
 
 def _attributes(abbrev: memoryview, offset: int) -> list[tuple[int, int]]:
-    """Attribute and form of all declarations of a table, as far as it can be read."""
+    """Return attribute and form of all declarations of a table, as far as it can be read."""
     found = []
     position = offset
 

@@ -1,12 +1,12 @@
-"""Which functions would have to stay unfolded so that every frame has one name, and what that costs.
+"""Finds the functions that would have to stay unfolded so that every frame has one name, and their cost.
 
-Two members of a body cannot be told apart where both are reached by calls that name no callee: through pointers and
+Two members of a body are indistinguishable if both are reached by calls that name no callee: through pointers and
 vtables (`icf.tables.pointed`), or by calls that no record explains. Of k such members k - 1 have to be kept; the last
-may share the body with all those that recorded calls reach. Which one stays makes no difference in size: the copies
+may share the body with all those that recorded calls reach. The choice makes no difference in size: the copies
 are alike.
 
-A function that is kept takes its callers along: those that call it are no longer identical to those that call another
-member. So callees come first, and members that already differ by what they call need nothing:
+A kept function unfolds its callers, too: they are no longer identical to the callers of another
+member. So callees come first, and members that already differ by their callees need nothing:
 
     grow<A> grow<B>   both in vtables                        keep grow<A>
     add<A>  add<B>    both in vtables, call grow<A>, <B>     they differ now, as nothing else folds them
@@ -14,7 +14,7 @@ member. So callees come first, and members that already differ by what they call
 gold folds first, and then takes what is to be kept out again. So there callers stay folded, and the function that gold
 has folded the others into stays with them, named or not. Where it is not known which one that is, all are named.
 
-gold and lld know the option, for symbols that are global in the objects, hidden ones too; mold does not. A response
+gold and lld have the option, for symbols that are global in the objects, hidden ones too; mold does not. A response
 file has no comments. Both split it as GNU does (`icf.linkinputs.responsefile`), so quotes, backslashes and blanks are
 escaped. A name with a control character is left out: a newline that one reader takes as the end of an option would let
 a name in an object give the linker options of its own.
@@ -45,18 +45,18 @@ class Kept(NamedTuple):
 
 
 class KeepUnique(NamedTuple):
-    """What makes every frame unique."""
+    """The functions to keep so that every frame has one name, and what that costs."""
 
     functions: list[Kept]
     caller_bytes: int  # of functions that are no longer folded because what they call is not
-    impossible: list[str]  # local functions, which linkers do not let one name: their frames stay ambiguous
+    impossible: list[str]  # local functions, which no linker option can name: their frames stay ambiguous
     linker: Linker
-    unlisted: int  # bodies that functions may share which nothing names: likewise
+    unlisted: int  # bodies that may have members which no evidence names: their frames stay ambiguous
     unwritable: list[str]  # symbols that have a control character, or no name: the response file leaves them out
 
     @property
     def size_bytes(self) -> int:
-        """What the image grows by, in code."""
+        """Return how many bytes the code of the image grows by."""
         return self.caller_bytes + sum(kept.size_bytes for kept in self.functions)
 
     def response_file(self) -> str:
@@ -68,7 +68,7 @@ class KeepUnique(NamedTuple):
 def find_keep_unique(
     classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls, linker: Linker
 ) -> KeepUnique:
-    """Return the fewest functions to keep, by what the tables know."""
+    """Return the fewest functions to keep, by the calls in the tables."""
     return _Planner(classes, tail_calls, calls, linker).plan()
 
 
@@ -99,7 +99,7 @@ class _Planner:
         return found._replace(caller_bytes=caller_bytes, unlisted=unlisted)
 
     def _split(self, class_idx: int, identical: list[int], found: KeepUnique) -> None:
-        """Keep all but one of those members that cannot be told apart."""
+        """Keep all but one of those members that are indistinguishable."""
         fold = self._classes[class_idx]
         doubtful = identical
         if fold.flags & ClassFlag.CALLS_COMPLETE:
@@ -115,7 +115,7 @@ class _Planner:
                 continue
             member = fold.members[idx]
             self._group[class_idx, idx] = -1 - idx
-            symbols = [name for name in (member.name, *member.aliases) if "." not in name]  # foo.localalias
+            symbols = [name for name in (member.name, *member.aliases) if "." not in name]  # leaves out foo.localalias
             kept = Kept(member.name, tuple(symbols) or (member.name,), fold.size_bytes)
             found.functions.append(kept)
             found.unwritable.extend(symbol for symbol in kept.symbols if not _is_writable(symbol))
@@ -133,18 +133,19 @@ class _Planner:
             return False
         if not member.flags & MemberFlag.LOCAL:
             return True
-        # hidden functions are local in the image, and global in their object; C++ names tell them from local ones
+        # hidden functions are local in the image, and global in their object; C++ names distinguish them from local
+        # ones
         return member.name.startswith("_Z") and not member.name.startswith(_INTERNAL) and _ANONYMOUS not in member.name
 
     def _signature(self, class_idx: int, idx: int) -> tuple[int, ...]:
-        """Return the groups of what a member calls, at the places where that is known of all members."""
+        """Return the groups of a member's callees, at the places where all members have a known callee."""
         if self._is_late:
             return ()
         return tuple(self._group.get(callees[idx], 0) for callees in self._callees.get(class_idx, ()))
 
     def _callees_first(self) -> list[int]:
         """Return the merged classes, each after those that it calls, apart from circles."""
-        import networkx as nx  # takes a fifth of a second, and most passes ask for no such list
+        import networkx as nx  # takes a fifth of a second, and most passes do not need it
 
         merged = [idx for idx, fold in enumerate(self._classes) if fold.merged]
         calls: nx.DiGraph[int] = nx.DiGraph()

@@ -1,7 +1,7 @@
-"""What the pass knows of a linked image before it looks at calls: bodies, their members, and the way back.
+"""A linked image before its calls are read: bodies, their members, and the way from symbols and DIEs to members.
 
 A *place* names a member: (address of the body, index of the member). A body that is not merged has one
-member, index 0, made only when somebody asks for it.
+member, index 0, made on first use.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Linked:
     sites: CallSites
     bodies: Bodies
     finder: FoldFinder
-    pointers: Callable[[], PointerJumps]  # waits for them: another thread may find them meanwhile
+    pointers: Callable[[], PointerJumps]  # waits for them: another thread may be finding them
     folds: dict[int, Fold]  # merged bodies by address
     undescribed: frozenset[int]  # bodies that local functions may share without a trace
-    bare: U64  # DIEs of local functions that have lost their code (icf.dwarf.scan)
+    bare: U64  # DIEs of local functions without code (icf.dwarf.scan)
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
     place_of_symbol: dict[int, Place] = field(default_factory=dict)  # rows of the symbol table -> merged members
     _single: dict[int, FoldMember] = field(default_factory=dict)
@@ -64,9 +64,9 @@ class Linked:
         threads: int | None = None,
         background: Background | None = None,
     ) -> Linked:
-        """Scan the image and find its fold classes; `report` is the linker's, or what the objects tell.
+        """Scan the image and find its fold classes; `report` is the linker's, or the functions found in objects.
 
-        With `background` the jumps through pointers are found there meanwhile, else when they are asked for.
+        With `background` a thread finds the jumps through pointers meanwhile, else they are found on first use.
         """
         debug = open_debug(image)
         scan = scan_functions(debug, threads)
@@ -94,7 +94,10 @@ class Linked:
         return linked
 
     def index(self) -> None:
-        """Make the ways back to members; again when members have been united. A fold left with one is none."""
+        """Build the look-ups of members; again after members have been united.
+
+        A fold left with one member is dropped.
+        """
         self.folds = {vaddr: fold for vaddr, fold in self.folds.items() if len(fold.members) > 1}
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
         self.place_of_symbol.clear()
@@ -125,8 +128,8 @@ class Linked:
     def section_members(self, vaddr: int) -> frozenset[int]:
         """Return the members of a merged body that a relocation against a section can mean.
 
-        Those with local linkage; of a member without a symbol nothing may say that it is. With -fPIC
-        -fno-semantic-interposition clang gives functions with external linkage, but weak ones, a local alias.
+        Those with local linkage; nothing shows the linkage of a member without a symbol. With -fPIC
+        -fno-semantic-interposition clang adds a local alias to functions with external linkage, but not to weak ones.
         """
         if vaddr not in self._in_section:
             symbols = self.image.symbols
@@ -138,7 +141,7 @@ class Linked:
         return self._in_section[vaddr]
 
     def place_of_die(self, vaddr: int, die: int) -> Place | None:
-        """Return the member of a body that a concrete DIE describes; None if the DIE is none of a merged body's."""
+        """Return the member that a concrete DIE describes; None if it describes no member of this merged body."""
         if vaddr not in self.folds:
             return Place(vaddr, 0)
         idx = self._by_die.get((vaddr, die))

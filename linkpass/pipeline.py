@@ -3,7 +3,7 @@
     read image -> classes -> records (collect, merge, check) -> address-taken -> prune and lay out -> verify
         -> write -> check -> replace
 
-Pruning needs no step of its own: only calls that can end in a merged body are ever looked at.
+Pruning is not a step of its own: the pass only ever reads calls that can end in a merged body.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
     from linkpass.pointers.slots_by_object import SlotsByObject
 
-SWITCH_INTERVAL_S = 0.001  # that a thread between two kernels waits for the interpreter; by default five times as long
+# how long a thread between two kernels waits for the interpreter; the default is five times as long
+SWITCH_INTERVAL_S = 0.001
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class Summary:
 
     image: str
     out: str
-    tables_file: str  # that has the tables: `out`, or the debug file
+    tables_file: str  # the file that has the tables: `out`, or the debug file
     debug_file: str | None = None  # where debug information was read, if not in the image
     functions: int = 0
     merged_bodies: int = 0
@@ -62,9 +63,9 @@ class Summary:
     virtual_calls: int = 0  # with a slot that leads to a merged body
     indirect_calls: int = 0  # calls through pointers, with a slot or without
     vtables: int = 0  # that have such a slot
-    pointer_jumps: int = 0  # jumps that leave a function to where a pointer says
-    open_calls: int = 0  # calls of merged bodies for which nobody names the callee
-    dropped: dict[str, int] = field(default_factory=dict)  # statements that the machine code contradicts
+    pointer_jumps: int = 0  # jumps through a pointer that leave a function
+    open_calls: int = 0  # calls of merged bodies without evidence for the callee
+    dropped: dict[str, int] = field(default_factory=dict)  # statements that the machine code contradicts, by reason
     declarations_added: int = 0
     table_bytes: int = 0
     debug_info_bytes: int = 0
@@ -73,8 +74,8 @@ class Summary:
     undescribed: int = 0  # bodies where folded static functions may have left no trace (gold, without a report)
     merged_by_compiler: bool = False  # functions may have been merged before the link, without a trace
     merging_compilers: list[str] = field(default_factory=list)  # by these compilers
-    already_done: bool = False  # the tables were there; nothing but a copy was made
-    keep_unique: KeepUnique | None = None  # what makes every frame unique, if that was asked
+    already_done: bool = False  # the image had its tables; the pass only made a copy
+    keep_unique: KeepUnique | None = None  # the functions to keep so that every frame has one name, if requested
 
 
 class Options(NamedTuple):
@@ -88,14 +89,14 @@ class Options(NamedTuple):
     icf_report: str | None = None
     objects: tuple[str, ...] = ()  # inputs of the link: objects, archives, lib.a(member.o), @response
     named_objects: tuple[str, ...] = ()  # those that the user named, not a link map: they may be pipes
-    drop_relocations: bool = False  # take the sections of --emit-relocs out again
+    drop_relocations: bool = False  # remove the sections of --emit-relocs
     threads: int | None = None
     is_durable: bool = False  # whether to wait for the disk where an input is replaced
     keep_unique_out: str | None = None  # where to write the options that make every frame unique
 
 
 def prepare() -> None:
-    """Import what a pass else imports when it needs it: for whoever has time before there is an image."""
+    """Import the modules that a pass otherwise imports on first use; for a caller that waits for an image."""
     import concurrent.futures.thread
 
     import numpy.ma  # for np.unique
@@ -115,7 +116,7 @@ def run_pass(
     report: list[FoldedSections] | None = None,
     objects: LinkObjects | None = None,
 ) -> Summary:
-    """Put the tables into the image at `path`, or its debug file. The input is not touched if anything fails.
+    """Put the tables into the image at `path`, or its debug file. On failure the input stays as it is.
 
     `report` and `objects` are what the options name, where that has been read already.
     """
@@ -137,7 +138,8 @@ def run_pass(
         vtables = Vtables(image)
         complete_objects = _complete_objects(linked, told, objects)
         by_object = _slots_by_object(linked, vtables, objects)
-        collected = collect(linked, objects, annotations)  # waits for pointer jumps, which are still being found
+        # waits for pointer jumps, which a thread may still be finding
+        collected = collect(linked, objects, annotations)
         marks = find_marks(linked, collected, vtables, complete_objects)
         virtual = find_virtual(linked, collected.reach, find_slots(linked, vtables, by_object))
         compilers = find_compilers(linked)
@@ -145,7 +147,7 @@ def run_pass(
         apart = target is not image.debug
         tables = build_tables(linked, collected, marks, vtables, virtual, apart=apart, image_flags=image_flags)
         problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls)
-        if problems:  # a mistake of ours: every record was made from the code
+        if problems:  # an error of this program: every record was made from the code
             raise IcfError(f"{path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
         growths, edits = tables.growths(linked) if target is image.debug else ([], [])
         edits += tables.edits()
@@ -184,7 +186,7 @@ def run_pass(
 
 
 def _annotations(image: Image) -> Annotations | None:
-    """Return what annotated objects have left in the image."""
+    """Return the annotations that objects left in the image."""
     if image.named(ANNOTATION_SECTION) is None:
         return None
     from linkpass.evidence.annotated import Annotations
@@ -193,7 +195,7 @@ def _annotations(image: Image) -> Annotations | None:
 
 
 def _read_report(options: Options) -> list[FoldedSections] | None:
-    """Return what the linker said, if that is given."""
+    """Return the linker's report, if one is given."""
     if options.icf_report is None:
         return None
     from pathlib import Path
@@ -219,7 +221,9 @@ def _told(
     objects: LinkObjects | None,
     annotations: Annotations | None,
 ) -> Reported | list[FoldedSections] | None:
-    """Return who tells best of functions whose symbols the linker drops."""
+    """Return the most reliable source for functions whose symbols the linker dropped: objects, report, or
+    annotations.
+    """
     kept = image.linker.kept_symbols
     if kept.may_lack_some and report is None and objects is None and annotations is not None:
         return annotations.reported()
@@ -242,7 +246,7 @@ def _complete_objects(
 
 
 def _slots_by_object(linked: Linked, vtables: Vtables, objects: LinkObjects | None) -> SlotsByObject | None:
-    """Return what the objects have in the slots of vtables."""
+    """Return the functions that the objects put into the slots of vtables."""
     if objects is None or not objects.objects:
         return None
     from linkpass.pointers.slots_by_object import SlotsByObject
@@ -251,7 +255,7 @@ def _slots_by_object(linked: Linked, vtables: Vtables, objects: LinkObjects | No
 
 
 def _write_keep_unique(image: Image, table: IcfTable, calls: DirectCalls, options: Options) -> KeepUnique | None:
-    """Write the functions to keep unfolded, as options of the linker, if that is asked."""
+    """Write the functions to keep unfolded as options of the linker, if requested."""
     if options.keep_unique_out is None:
         return None
     from linkpass.keep_unique import find_keep_unique
@@ -266,12 +270,12 @@ def _write_keep_unique(image: Image, table: IcfTable, calls: DirectCalls, option
 
 
 def emitted_relocations(image: Image) -> list[str]:
-    """Return the sections that --emit-relocs has put into an image: relocations that nothing loads."""
+    """Return the sections that --emit-relocs has put into an image: relocations that are not loaded."""
     return [section.name for section in image.sections if section.type == SHT_RELA and not section.is_alloc]
 
 
 def _already_done(image: Image, outputs: Outputs, options: Options) -> Summary:
-    """Return the tables of an earlier run stay as they are, if they fit the code."""
+    """Finish a pass over an image whose tables fit its code: they stay as they are."""
     from icf.tables.load import load_tables
     from icf.tables.place import file_with_tables
     from linkpass.tables.verify import verify_image

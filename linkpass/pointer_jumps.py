@@ -1,4 +1,4 @@
-"""The calls through pointers of an image, and the jumps that leave a function to where a pointer says.
+"""The calls through pointers of an image, and the jumps through pointers that leave a function.
 
     jmp *16(%rax)          slot 2 of the vtable of the object in the first argument, where that is proven
     mov 8(%rdi), %rax      jmp *%rax: any pointer that the program has stored
@@ -6,8 +6,8 @@
     mov %rax, (%rsp)  ret  any pointer: a retpoline
     jmp callback@plt       a function of another module, which may jump back through any pointer
 
-A jump to `operator delete`, `free` and their kind is none: they jump to nothing that they were given, unless the image
-replaces what they go on to (`icf.code.imports`). Which slot it is
+A jump to `operator delete`, `free` and their kind does not count: they call no pointer from their arguments, unless the
+image replaces a function that they tail-call (`icf.code.imports`). The slot
 does not depend on the member, so a jump belongs to all members of its body.
 """
 
@@ -38,7 +38,7 @@ class PointerJumps(NamedTuple):
 
     jump: U64
     slot: I64  # of a vtable, STORED_POINTER or ANY_POINTER
-    body: U64  # that makes the jump
+    body: U64  # the body that makes the jump
     call_end: U64  # return addresses of all calls through pointers
     call_slot: I64  # of a vtable, or ANY_POINTER
 
@@ -54,7 +54,7 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
     keep = ~np.isin(found.jump_place, _places_of_leaves(image, defined))
     stubs = [stub for stub, symbol in image.plt_stubs.items() if _comes_back(symbol, defined)]
     retpolines = find_retpolines(image)
-    # gcc's have no size, so they are in no body: who jumps to one jumps on
+    # gcc's thunks have no size, so they are in no body: a function that jumps to one tail-calls its target
     row = np.searchsorted(bodies.start, retpolines[bodies.at(retpolines) < 0], side="right") - 1
     thunks = [thunk for thunk in bodies.start[row[row >= 0]].tolist() if is_retpoline(image, thunk)]
     imports = find_branches(image, _NO_PLACES, np.array(sorted({*stubs, *thunks}), np.uint64))
@@ -96,7 +96,9 @@ def _comes_back(symbol: str, defined: frozenset[str]) -> bool:
 
 
 def _places_of_leaves(image: Image, defined: frozenset[str]) -> U64:
-    """Return where the loader puts the addresses of imported functions that jump to nothing that they were given."""
+    """Return the slots in which the loader puts addresses of imported functions that call no pointer from their
+    arguments.
+    """
     places = []
     for section in image.sections:
         relocations = image.relocations(section) if section.is_alloc and section.type == SHT_RELA else None

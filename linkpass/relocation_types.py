@@ -1,4 +1,4 @@
-"""What relocations say of the place that they are for, by their types."""
+"""The meaning of relocation types for the place that they fill."""
 
 from __future__ import annotations
 

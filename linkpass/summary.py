@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """Return what a run found, for people; names in it are escaped as terminals need it."""
+    """Return the result of a run as lines for people; names in them are escaped for terminals."""
     return [printable(line) for line in _lines(summary)]
 
 
@@ -46,7 +46,7 @@ def _lines(summary: Summary) -> list[str]:
 
 
 def _keep_unique_lines(summary: Summary) -> list[str]:
-    """Return what it would cost that every frame has one name."""
+    """Return the cost of giving every frame one name."""
     found = summary.keep_unique
     if found is None:
         return []

@@ -7,7 +7,7 @@ here alone, and for each only while the process keeps the runtime's own definiti
     jmp _ZdlPvm@plt         the runtime's sized operator delete, which is   jmp _ZdlPv@plt
     _ZdlPv                  and that is the program's own, where it defines one
 
-`__cxa_end_catch` is not among them: it jumps to the exception's destructor, which may be any function.
+`__cxa_end_catch` is not among them: it jumps to an address in the exception object, which any module may have made.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Evidence of calls, of each kind, and how it is merged; `linkpass.evidence.collect` is the way in."""
+"""Evidence of calls, of each kind, and how it is merged; begin with `linkpass.evidence.collect`."""

@@ -1,10 +1,10 @@
 """Evidence `aligned`: call sites of folded functions whose addresses the linker overwrote.
 
 lld and mold put a tombstone over every address in the debug information of a folded function. Its call sites are
-still listed, each with its callee, but no longer say where they are. The code, however, is that of the kept
+still listed, each with its callee, but without their addresses. The code, however, is that of the kept
 function, byte for byte, and there the calls can be found:
 
-    kept body        call T   call U   call T           what it calls, from the machine code
+    kept body        call T   call U   call T           its calls, from the machine code
     folded DIE       {f, g, h}                          f and h share the body T, g is at U
 
 A site is at some call, no two sites are at one, and a site is only at a call whose target is a body of its callee.
@@ -13,7 +13,7 @@ there are calls of T, every such call has its site. Then
 
     if all these sites name one callee              it is the callee of each of the calls;
     else if they are children of one DIE            they are in the order of the calls;
-    else                                            which is where remains open, and no record is made.
+    else                                            their order is not known, and no record is made.
 
 Sites of one DIE are in the order of the code with gcc and clang: 70,000 pairs of neighbours in eight programs have no
 exception. The kept function's own sites, whose addresses are known, have to show the same before the rule is used.
@@ -22,7 +22,7 @@ The parts of a function (hot and cold) have an order of their own; there only th
 The calls are counted in a superset (see body_branches): a byte sequence that only looks like a call of T makes
 the count too high and costs a record. It cannot make one. A function may be described by several DIEs, a copy in
 each unit, of which one is the copy that was folded. A DIE with a site that fits no branch of the body is not that
-copy's: inlining differs from unit to unit. Nobody knows which of the others is, so these have to agree.
+copy's: inlining differs from unit to unit. Nothing shows which of the others is, so these have to agree.
 """
 
 from __future__ import annotations
@@ -42,25 +42,26 @@ from linkpass.evidence.records import Records, Statements
 from linkpass.linked import Linked, Place
 
 _CALL, _JUMP = False, True
-Choices = dict[tuple[bool, int], frozenset[Place]]  # (is a jump, its end) -> what it can mean
+Choices = dict[tuple[bool, int], frozenset[Place]]  # (is a jump, its end) -> possible callees
 
 
 @dataclass(slots=True)
 class _Body:
-    """A merged body with callers that nobody has spoken for, and its branches."""
+    """A merged body with callers for which there is no evidence yet, and its branches."""
 
     vaddr: int
     kept_dies: list[int]
     several_parts: bool
     callers: list[Place] = field(default_factory=list)
     ends: dict[tuple[bool, int], list[int]] = field(default_factory=dict)  # (is a jump, merged target) -> ends
-    counts: Counter[tuple[bool, int]] = field(default_factory=Counter)  # likewise, in all parts
+    # (is a jump, merged target) -> branches in all parts
+    counts: Counter[tuple[bool, int]] = field(default_factory=Counter)
     targets: dict[bool, frozenset[int]] = field(default_factory=dict)  # all targets, merged or not
     slots: dict[bool, frozenset[int]] = field(default_factory=dict)
 
 
 def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> Statements:
-    """Return what the call sites without addresses say of the branches that have no record yet."""
+    """Return the statements of call sites without addresses about the branches that have no record yet."""
     statements = Statements(Evidence.ALIGNED)
     bodies = list(_open_bodies(linked, reach, records))
     if not bodies:

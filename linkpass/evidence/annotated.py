@@ -1,10 +1,10 @@
-"""What annotated objects say in the linked image: functions at each address, and evidence for their calls.
+"""Evidence from annotated objects in the linked image: functions at each address, and callees of their calls.
 
     object   f at ?: a relocation for f       call ? at f + 5: symbol h
     image    f at A, the body that f has      call T, return address A + 9
     record   at A + 9, in f: h                if h is one of the functions at T
 
-A function is believed to be at its address only if the code there is its own, operands apart: of an inline
+A function is accepted at its address only if the code there is its own, operands apart: of an inline
 function the linker keeps one copy, and other objects' copies may have been compiled otherwise. Several objects may have
 the same copy of one function with external linkage; the linker took the first of them.
 """
@@ -81,7 +81,7 @@ class Annotations:
         return self._placed[vaddr]
 
     def beside(self, placed: Placed, distance: int) -> Placed | None:
-        """Return the function that is so far behind another in the same section of its object."""
+        """Return the function at this distance after another one in the same section of its object."""
         unit, function = self.units[placed.unit_idx], placed.function
         here = (unit.section == np.uint64(function.section)) & (
             unit.offset.astype(np.int64) == function.offset + distance
@@ -114,7 +114,7 @@ class Annotations:
         return told
 
     def reported(self) -> Reported:
-        """Return the same for who looks for fold classes: all of them, if all objects are annotated."""
+        """Return the same for the search for fold classes: all functions, if all objects are annotated."""
         return Reported(self.told(), given=self.is_complete())
 
     def is_complete(self) -> bool:
@@ -130,12 +130,12 @@ class Annotations:
         return all(is_unfolded(name) for name in others)
 
     def sections(self, removed: Sequence[str]) -> list[str]:
-        """Return the sections that the pass takes out, but for those that are `removed` anyway."""
+        """Return the sections that the pass removes, except those that are `removed` anyway."""
         names = (SECTION, RELA_SECTION)
         return [name for name in names if self._image.named(name) is not None and name not in removed]
 
     def statements(self, linked: Linked, reach: Reach) -> Statements:
-        """Return what annotated functions say of their calls and jumps into merged bodies."""
+        """Return the statements of annotated functions about their calls and jumps into merged bodies."""
         statements = Statements(Evidence.TABLE)
         reader = _Reader(linked, self, statements)
         branches: dict[int, list[tuple[int, int, bool]]] = {}
@@ -157,7 +157,7 @@ class _Reader:
         self._linked, self._annotations, self._statements = linked, annotations, statements
 
     def read(self, source: int, placed: Placed, branches: Iterable[tuple[int, int, bool]]) -> None:
-        """Add what one function has on the branches in its body: (end, target, is a jump)."""
+        """Add the statements of one function about the branches in its body: (end, target, is a jump)."""
         linked, statements = self._linked, self._statements
         callers = _callers(linked, source, placed)
         operands = {operand.offset: operand for operand in placed.function.operands}
@@ -193,7 +193,7 @@ def _called(name: str, source: str) -> Placed | None:
 
 
 def _callers(linked: Linked, source: int, placed: Placed) -> list[Place]:
-    """Return the members that the symbols of a function mean: several where the compiler has merged functions."""
+    """Return the members with the symbols of a function: several where the compiler has merged functions."""
     fold = linked.folds.get(source)
     if fold is None:
         return [Place(source, 0)]

@@ -1,7 +1,7 @@
-"""Where the code of one body may branch to.
+"""Possible branches in the code of one body.
 
-As in icf.code._branches every position is tried as the start of an instruction, so that no branch is missed. What
-is found is thus a superset, and right for statements of the form "nothing else in here can be a call of f".
+As in icf.code._branches every position is tried as the start of an instruction, so that no branch is missed. The result
+is thus a superset, and right for statements of the form "nothing else in here can be a call of f".
 
 On x86-64 a call through a slot of the GOT (-fno-plt) names its callee like a direct call does; calls through a
 register never have a callee in DWARF.
@@ -22,7 +22,7 @@ _MASK = (1 << 64) - 1
 
 @dataclass(slots=True)
 class BodyBranches:
-    """What some code may call and jump to."""
+    """Possible targets of the calls and jumps in some code."""
 
     calls: list[tuple[int, int]] = field(default_factory=list)  # return address, target; ascending
     jumps: list[tuple[int, int]] = field(default_factory=list)  # address after the instruction, target; ascending

@@ -1,9 +1,9 @@
 """Whether a callee that DWARF names can be the function at an address.
 
-Asked where a branch is not known to belong to the call site, so the question is put the cautious way: what cannot be
-ruled out is possible.
+The question comes up where a branch is not known to belong to the call site, so the answer is cautious: a callee that
+cannot be ruled out is possible.
 
-    what is there            possible if
+    at the address           possible if
     merged body              the callee is a member
     body of one function     same DIE, same declaration, or a name in common; nameless code may be anything local
     PLT stub, GOT slot       it is the symbol that is imported
@@ -36,7 +36,7 @@ class Callees:
         self._indexes: dict[int, FoldIndex] = {}
 
     def learn(self, origins: Iterable[int], targets: Iterable[int]) -> None:
-        """Read all that will be asked for: together it is much cheaper."""
+        """Read the names of all these: together this is much cheaper."""
         identities = self._linked.finder.identities
         assert identities is not None
         known = sorted(set(origins))

@@ -1,15 +1,15 @@
-"""Collect: all evidence about the branches that matter, merged and completed.
+"""Collect all evidence about the branches that matter, merge it, and complete it.
 
     evidence, best first            what it covers
     table                           annotated objects, an earlier .debug_dcall
     relocation                      kept code, all of it
     object                          all code, where the objects of the link are at hand
     dwarf                           kept and folded code, as far as compilers wrote call sites
-    aligned                         folded code whose call sites have lost their addresses
+    aligned                         folded code whose call sites are tombstoned
     the code itself (decoded)       calls and jumps whose target is not merged: there is no choice
 
-What stays open after that is a call that reaches a merged body, in a caller for which nobody says which function is
-meant. It gets no record, and the classes it calls are not complete.
+A call that reaches a merged body stays open if no evidence names the callee for its caller. It gets no record, and the
+classes it calls are not complete.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Collected:
 
 
 def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Annotations | None = None) -> Collected:
-    """Ask every kind of evidence about every branch into the reach of a merged body."""
+    """Collect every kind of evidence about every branch from which a merged body is reached."""
     reach = find_reach(linked)
     _outlined_functions(linked, reach)
     bodies = np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target])
@@ -56,7 +56,7 @@ def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Ann
         records.merge(annotations.statements(linked, reach))
     file = file_with_tables(linked.image)
     table = file.contents(".debug_dcall")
-    if len(table) and file.section(".debug_icf") is None:  # else it is our own, about to be made anew
+    if len(table) and file.section(".debug_icf") is None:  # else it is the pass's own, which it makes anew
         records.merge(from_table(linked, reach, parse_dcall(table, file.path)))
     relocations = from_relocations(linked, reach)
     if relocations is not None:
@@ -95,7 +95,7 @@ def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
 
 
 def _complete_calls(linked: Linked, reach: Reach, records: Records) -> list[Key]:
-    """Return calls of bodies that are not merged need no evidence; gives the calls that stay open."""
+    """Record calls of bodies that are not merged, which need no evidence; return the calls that stay open."""
     still_open = []
     columns = (reach.call_end, reach.call_from, reach.call_target)
     for end, source, target in zip(*(column.tolist() for column in columns), strict=True):
@@ -113,7 +113,7 @@ def _complete_calls(linked: Linked, reach: Reach, records: Records) -> list[Key]
 
 
 def _complete_jumps(linked: Linked, reach: Reach, records: Records) -> list[tuple[Key, int]]:
-    """Return the same for jumps. A jump into a cold part stays in its function."""
+    """Record jumps in the same way; return those that stay open. A jump into a cold part stays in its function."""
     parts = {(owner, vaddr): idx for vaddr, owners in fragment_owners(linked).items() for owner, idx in owners}
     still_open = []
     columns = (reach.jump_end, reach.jump_from, reach.jump_target)
@@ -123,7 +123,7 @@ def _complete_jumps(linked: Linked, reach: Reach, records: Records) -> list[tupl
             if key in records.jumps or key in records.not_calls:
                 continue
             if source == target and target not in linked.folds:
-                continue  # a loop, or as good as one
+                continue  # a loop, or equivalent to one
             if target not in linked.folds:
                 records.jumps[key] = (Place(target, 0), Evidence.DECODED)
             elif (source, target) in parts and source not in linked.folds:

@@ -1,10 +1,10 @@
 """Evidence `dwarf` and `table`: a call site, the DIE of its caller, the DIE of its callee.
 
 Compilers describe calls by DW_TAG_call_site; the callee is an origin, often a mere declaration. A
-`.debug_dcall` that is already there says the same in fewer bytes (`icf.folds.calltable` reads it). Either is
+`.debug_dcall` in the image has the same in fewer bytes (`icf.folds.calltable` reads it). Either is
 believed only where the machine code agrees: a direct call ends at that address, and its target is the body of
-exactly one member that the callee DIE can mean. As addresses of folded functions are restored (or, with gold, never
-lost), several callers speak for one return address, each for itself.
+exactly one member that the callee DIE can mean. As addresses of folded functions are restored (gold never overwrites
+them), one return address may have several callers, each with a statement of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from linkpass.linked import Linked, Place
 
 
 def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statements:
-    """Return what the call sites of DWARF say of the branches."""
+    """Return the statements of DWARF's call sites about the branches."""
     tail = (sites.flags & TAIL_CALL) != 0
     call_size = 4 if linked.image.machine is Machine.AARCH64 else 5
     at_instruction = (sites.flags & AT_INSTRUCTION) != 0
@@ -41,7 +41,7 @@ def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statement
 
 
 def from_table(linked: Linked, reach: Reach, calls: DirectCalls) -> Statements:
-    """Return what an existing direct-call table says of the calls."""
+    """Return the statements of an existing direct-call table about the calls."""
     statements = Statements(Evidence.TABLE)
     identities = linked.finder.identities
     assert identities is not None

@@ -8,9 +8,9 @@ that its body stands for:
     object   section of g     ... call ?      relocation at the same place in g: symbol h
     record   at R, in g: h    if h is one of the functions at T
 
-A call of a local function is relocated against its section, or a symbol that only the object knows; either way the
-place says which function it is. In its own section the assembler knew that place: such a call, of a local function
-that calls itself for one, has its operand in the object already.
+A call of a local function is relocated against its section, or a symbol that only the object has; either way the
+place identifies the function. The assembler resolves a call within its own section, as of a local function
+that calls itself: the object then has the operand already.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OPERAND_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (280, 282,
 
 
 class _Branch(NamedTuple):
-    """A call or jump of which the callee is asked."""
+    """A call or jump whose callee is wanted."""
 
     end: int
     target: int
@@ -45,7 +45,7 @@ class _Branch(NamedTuple):
 
 
 def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Records) -> Statements:
-    """Return what the objects say of the calls and jumps into merged bodies that `records` does not know yet."""
+    """Return the statements of objects about the calls and jumps into merged bodies that `records` lacks."""
     statements = Statements(Evidence.OBJECT)
     branches_of = _unknown_branches(linked, reach, records)
     wanted = [wanted_member(caller.vaddr, linked.member(caller)) for caller in branches_of]
@@ -82,7 +82,7 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
 
 
 def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Place, list[_Branch]]:
-    """Return the branches into merged bodies, by caller, of which `records` does not know the callee."""
+    """Return the branches into merged bodies, by caller, for which `records` has no callee."""
     unknown: dict[Place, list[_Branch]] = {}
     for ends, sources, targets, known, is_jump in (
         (reach.call_end, reach.call_from, reach.call_target, records.calls, False),
@@ -111,7 +111,7 @@ def _operands(linked: Linked, objects: LinkObjects, functions: I64, pairs: list[
 
 
 class _Callees:
-    """The members that the relocations of calls mean."""
+    """Finds the members that the relocations of calls refer to."""
 
     def __init__(self, linked: Linked, objects: LinkObjects) -> None:
         self._linked, self._objects = linked, objects
@@ -135,14 +135,16 @@ class _Callees:
         return found
 
     def beside(self, function: int, distance: int, target: int) -> list[int]:
-        """Return members of the body `target` that lie so far from the start of a function in its section."""
+        """Return members of the body `target` that lie at this distance from the start of a function in its section."""
         functions = self._objects.functions
         object_idx, section = int(functions.object_idx[function]), int(functions.section[function])
         names = self._objects.names_at(object_idx, section, int(functions.offset[function]) + distance)
         return self._members(self._linked.folds[target], names, self._objects.objects[object_idx].source_file)
 
     def _called(self, relocation: Relocation) -> tuple[list[str], str]:
-        """Return symbols of the function that the relocation of a call means, and the source file of a local one."""
+        """Return symbols of the function that the relocation of a call refers to, and the source file of a local
+        one.
+        """
         object_file = self._objects.objects[relocation.object_idx]
         symbols, symbol = object_file.symbols, relocation.symbol
         section = int(symbols.shndx[symbol])
@@ -172,7 +174,7 @@ class _Callees:
 
 
 def _by_function(names: list[str]) -> list[list[str]]:
-    """Return the names of one place, those of one function together."""
+    """Return the names of one place, grouped by function."""
     functions: list[list[str]] = []
     for name in names:
         own = next((known for known in functions if same_function(known[0], name)), None)
@@ -184,10 +186,10 @@ def _by_function(names: list[str]) -> list[list[str]]:
 
 
 def _learned(fold: Fold, names: list[str], file: str) -> list[int]:
-    """Return a member of which the image has no linkage name (gold, mold): the code calls its body, so it is one.
+    """Return a new member for a function that the image does not name (gold, mold): the code calls its body.
 
     A member that DWARF names without linkage name gets it, if it is the only function of the file that
-    the name fits; else the function is a member that nothing else has told of.
+    the name fits; else the function is a member of which there is no other evidence.
     """
     fitting = [idx for idx, member in enumerate(fold.members) if _may_be(member, names[0], file)]
     if len(fitting) > 1:

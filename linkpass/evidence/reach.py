@@ -1,18 +1,18 @@
-"""Which calls can end in a merged body, and by which jumps.
+"""Which calls and jumps can end in a merged body.
 
-A call of an unmerged function that jumps on into a merged one (a tail call) leaves the merged body under the
+A call of an unmerged function that tail-calls a merged one leaves the merged body under the
 call's return address, so such calls matter, too. The functions that matter are found backwards:
 
-    merged bodies M                     what frames are ambiguous in
+    merged bodies M                     whose frames are ambiguous
     + bodies that jump into the set     until nothing is added: the loop adds a body once, so it ends
     + PLT stubs of these                a call through one is a call of the symbol it imports
 
-Bodies with a jump to where a pointer says, and those that jump on to them, may reach a merged body, too. Whoever calls
-one directly calls it by its address, so such a call needs no record; but a pointer or a vtable may lead to it.
+Bodies with a jump through a pointer, and those that tail-call them, may reach a merged body, too. A direct call of one
+names its address, so it needs no record; but a pointer or a vtable may lead to it.
 
-The jumps come from the machine code, every direct jump from inside one body to the start of another, so no
-compiler's good will is needed. A jump from a body to its own start is a loop unless a relocation or a call
-site says that it is a call.
+The jumps come from the machine code, every direct jump from inside one body to the start of another, so nothing depends
+on what a compiler records. A jump from a body to its own start is a loop unless a relocation or a call
+site shows that it is a call.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from linkpass.pointer_jumps import NO_POINTER_JUMPS, PointerJumps
 class Reach(NamedTuple):
     """Direct calls and jumps to bodies from which a merged body is reached, that body included."""
 
-    wanted: frozenset[int]  # addresses of those bodies, and of bodies that may get there through a pointer
-    called: frozenset[int]  # those of which all direct calls are here
+    wanted: frozenset[int]  # addresses of those bodies, and of bodies that may reach them through a pointer
+    called: frozenset[int]  # those whose direct calls are all here
     pointers: PointerJumps
     call_end: U64  # return addresses, ascending
     call_from: U64  # the body that holds the call, 0 if none

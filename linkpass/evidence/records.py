@@ -1,7 +1,7 @@
 """Call-site records and jumps while they are collected from several kinds of evidence.
 
-A record says: at this return address, in this caller, this function is called. Kinds of evidence are
-asked best first, and the first that knows a record has it. Two statements of one kind that differ for one
+A record states: at this return address, in this caller, this function is called. The kinds of evidence come
+best first, and the first that has a record determines it. Two statements of one kind that differ for one
 call site and caller cancel each other: neither is believed, and no weaker kind may fill the gap.
 """
 
@@ -18,7 +18,7 @@ Key = tuple[int, Place]  # return address, or address after the jump; and the ca
 
 @dataclass(slots=True)
 class Records:
-    """What is known of the branches of a `Reach`, by key."""
+    """The callees of the branches of a `Reach`, by key, as far as they are known."""
 
     calls: dict[Key, tuple[Place, Evidence]] = field(default_factory=dict)
     jumps: dict[Key, tuple[Place, Evidence]] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Records:
     _disputed_jumps: set[Key] = field(default_factory=set)
 
     def merge(self, statements: Statements) -> None:
-        """Take over what is neither known yet nor disputed."""
+        """Add the statements that are neither known yet nor disputed."""
         for mine, disputed, theirs in (
             (self.calls, self._disputed_calls, statements.calls),
             (self.jumps, self._disputed_jumps, statements.jumps),
@@ -48,7 +48,7 @@ class Records:
 
 @dataclass(slots=True)
 class Statements:
-    """What one kind of evidence says; several callees for one key are a contradiction."""
+    """The statements of one kind of evidence; several callees for one key are a contradiction."""
 
     evidence: Evidence
     calls: dict[Key, set[Place]] = field(default_factory=dict)

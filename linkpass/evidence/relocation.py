@@ -1,8 +1,8 @@
 """Evidence `relocation`: the image was linked with --emit-relocs.
 
-The relocation of a call names its callee, folded or not, and stands in code that was kept: it speaks for the
-kept member of a merged caller, and for no other. A call of a local function is relocated against its
-section, and then the address is all it says; if one local function of the caller's source file is among the
+The relocation of a call names its callee, folded or not, and stands in code that was kept: it is about the
+kept member of a merged caller, and about no other. A call of a local function is relocated against its
+section, and then it contains only the address; if one local function of the caller's source file is among the
 members it must be that.
 """
 
@@ -27,7 +27,7 @@ _TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (282, 283, 280)}
 
 
 def from_relocations(linked: Linked, reach: Reach) -> Statements | None:
-    """Return what the relocations of the code say of the branches; None if there are none."""
+    """Return the statements of relocations in the code about the branches; None without relocations."""
     statements = Statements(Evidence.RELOCATION)
     found = False
     relocated: set[int] = set()
@@ -53,7 +53,7 @@ def _code_relocations(linked: Linked) -> Iterator[Relocations]:
 
 
 def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: Statements) -> set[int]:
-    """Make the statements; returns the ends of the branches that have a relocation, whoever makes them."""
+    """Make the statements; return the ends of the branches that have a relocation, in any caller."""
     relocated: set[int] = set()
     aarch64 = linked.image.machine is Machine.AARCH64
     operand = np.ascontiguousarray(relocations.offset)
@@ -89,7 +89,7 @@ def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: St
 
 
 def _kept(linked: Linked, source: int) -> Place | None:
-    """Return the member for which the code at a body stands."""
+    """Return the member whose code stands at a body."""
     fold = linked.folds.get(source)
     if fold is None:
         return Place(source, 0)
@@ -115,7 +115,7 @@ def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, 
     else:
         own = linked.member(caller)
         local = (idx for idx in linked.section_members(target) if _may_share_file(own, fold.members[idx]))
-        named = list(islice(local, 2))  # two are as many as several
+        named = list(islice(local, 2))  # two are as good as several
     return [Place(target, idx) for idx in named]
 
 

@@ -1,1 +1,1 @@
-"""Links: what a link command says, and running it."""
+"""Links: parses a link command and runs it."""

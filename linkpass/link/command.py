@@ -1,14 +1,14 @@
-"""Understands a link command as far as a pass after it needs: which linker, which output, folding or not.
+"""Parses a link command as far as a pass after it needs: which linker, which output, folding or not.
 
-A command is a compiler driver with linker options behind `-Wl,` and `-Xlinker`, or a linker called directly.
-Nothing of it is changed; options are only added at its end, where they bind to nothing else.
+A command is a compiler driver with linker options after `-Wl,` and `-Xlinker`, or a linker called directly.
+No word of it is changed; options are only added at its end, where they bind to nothing else.
 
     c++ -fuse-ld=lld -Wl,--icf=all,--gc-sections @objects.rsp -o prog
         driver, linker lld, folds, output prog
 
-Which linker it is follows from the command alone; to ask the linker would take longer than to parse all
-of this a thousand times. Where the compiler chooses it is not known, and none of the answers needs it to be. What a
-wrapper or a configuration file adds is not in the command; `linkpass.link.driver` asks the driver for that.
+The linker follows from the command alone; running the linker to find out would take longer than parsing a
+thousand commands. Where the compiler chooses it, it is not known, and no answer needs it. Options that a
+wrapper or a configuration file adds are not in the command; `linkpass.link.driver` asks the driver for them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NAMES = "|".join(linker.name for linker in LINKERS)
 _LINKER = re.compile(rf"(?:^|[-.])({_NAMES})(?:-[0-9.]+)?$")  # ld.lld, aarch64-linux-gnu-ld.gold, lld-19
 _DIRECT = re.compile(r"(?:^|-)(?:ld|ld[.-][a-z]+|lld|gold|mold)(?:-[0-9.]+)?$")
 _DRIVER_ENDS_EARLIER = frozenset({"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
-_LINKER_ENDS_EARLIER = frozenset({"--version", "--help"})  # to a linker -S, -E and -M are other things
+_LINKER_ENDS_EARLIER = frozenset({"--version", "--help"})  # for a linker -S, -E and -M are other options
 _BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _ARCHIVE_MAGIC = b"!<arch>\n"
 _ARCHIVE_HEAD_SIZE_BYTES = 1 << 20
 
 
 class LinkCommand(NamedTuple):
-    """A command and what is known of it."""
+    """A command and the facts that follow from it."""
 
     command: tuple[str, ...]
     direct: bool  # a linker, not a compiler driver
@@ -60,7 +60,7 @@ class LinkCommand(NamedTuple):
         return any(option.partition("=")[0] in names for option in self.options)
 
     def value_of(self, *names: str) -> str:
-        """Return what the last of these options says, `--name=value` or `--name value`; "" if there is none."""
+        """Return the value of the last of these options, `--name=value` or `--name value`; "" if there is none."""
         found = ""
         for option, following in zip(self.options, (*self.options[1:], ""), strict=True):
             name, is_joined, value = option.partition("=")
@@ -69,7 +69,7 @@ class LinkCommand(NamedTuple):
         return found
 
     def compiles(self) -> bool:
-        """Return whether code is made during the link (LTO), so that it is in none of the objects that were given."""
+        """Return whether the link makes code (LTO), so that no given object has it."""
         if any(argument.startswith("-flto") for argument in self.arguments):
             return True
         return any(_is_bitcode(word) for word in input_words(self.arguments)[0])
@@ -99,7 +99,7 @@ def parse_link_command(command: Sequence[str]) -> LinkCommand:
 
 
 def output_of(arguments: Sequence[str], options: Sequence[str] = ()) -> str:
-    """Return the file that is written: what the last `-o` says."""
+    """Return the file that is written: the value of the last `-o`."""
     output = "a.out"
     for known in (arguments, options):
         for at, argument in enumerate(known):
@@ -113,7 +113,7 @@ def output_of(arguments: Sequence[str], options: Sequence[str] = ()) -> str:
 
 
 def chosen_linker(arguments: Sequence[str]) -> Linker:
-    """Return the linker that a driver is told to use; the last word on it counts."""
+    """Return the linker that the words of a driver choose; the last such word counts."""
     choices = [argument.partition("=") for argument in arguments]
     named = [name for option, _, name in choices if option in ("-fuse-ld", "--ld-path")]
     return linker_of(named[-1]) if named else UNKNOWN
@@ -131,7 +131,7 @@ def is_linker(path: str) -> bool:
 
 
 def _linker_options(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield what a driver hands on to the linker."""
+    """Yield the words that a driver passes to the linker."""
     following = iter(arguments)
     for argument in following:
         if argument.startswith("-Wl,"):
@@ -143,7 +143,7 @@ def _linker_options(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _has_inputs(arguments: Sequence[str]) -> bool:
-    """Return whether there is anything to link: a driver that is only asked for its version has nothing."""
+    """Return whether there is anything to link; a command that only prints the driver's version has nothing."""
     inputs, libraries = input_words(arguments)
     return bool(inputs or libraries) or "-" in arguments
 
@@ -153,7 +153,7 @@ def _is_bitcode(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             head = file.read(8)
-            if head == _ARCHIVE_MAGIC:  # the first member, behind a table of symbols, will do
+            if head == _ARCHIVE_MAGIC:  # the first member after a table of symbols is enough
                 head = file.read(_ARCHIVE_HEAD_SIZE_BYTES)
                 return any(b"`\n" + magic in head for magic in _BITCODE_MAGICS)
     except OSError:

@@ -1,12 +1,12 @@
-"""Compiler drivers: whether a command is one, and what it makes of its words.
+"""Compiler drivers: recognizes them, and reads the linker command that they would run.
 
 A wrapper (`exec clang++ -fuse-ld=lld -Wl,--icf=all "$@"`), a configuration file (`--config=`) or the environment
-(`CCC_OVERRIDE_OPTIONS`) may choose the linker and its options. Drivers print the commands that they
-would run when `-###` is among their words, and run none: the last of those commands is the linker's.
+(`CCC_OVERRIDE_OPTIONS`) may choose the linker and its options. With `-###` among their words drivers print the
+commands that they would run, and run none: the last of those commands is the linker's.
 
-To add words to a command, or to run it twice, is safe only if it passes its words on to a driver and does no
-more: a wrapper that signs the program would sign twice. Known names are taken for drivers, other programs and
-scripts are not, but for a script whose last line is `exec DRIVER ... "$@"`.
+To add words to a command, or to run it twice, is safe only if it passes its words to a driver and does nothing
+else: a wrapper that signs the program would sign twice. Known names count as drivers, other programs and
+scripts do not, except a script whose last line is `exec DRIVER ... "$@"`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from linkpass.link.command import LinkCommand, chosen_linker, is_linker, linker_
 _DRIVER = re.compile(
     r"(?:^|-)(?:g?cc|[gc]\+\+|clang(?:\+\+)?|gfortran|flang|gdc|icp?x|amdclang(?:\+\+)?)(?:-[0-9.]+)?(?:-posix|-win32)?$"
 )
-_LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})  # they hand a link on to the command that follows
+_LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})  # they pass a link to the command that follows
 _SCRIPT_SIZE_LIMIT_BYTES = 1 << 16
 _PASSES_ON = re.compile(r"\s*exec\s+[\"']?([^\s\"']+)[\"']?\s(?:.*\s)?(?:\"\$@\"|\$\{1\+\"\$@\"\})\s*")
 
 
 def passes_words_on(command: LinkCommand) -> bool:
-    """Return whether the command hands its words to a linker, and leaves the output alone."""
+    """Return whether the command passes its words to a linker, and leaves the output alone."""
     if command.direct:
         return True
     words = command.command
@@ -46,7 +46,7 @@ def passes_words_on(command: LinkCommand) -> bool:
 
 
 def ask_driver(command: LinkCommand) -> LinkCommand:
-    """Return the command with what its driver adds; as it is where there is nothing to be learnt."""
+    """Return the command with what its driver adds; unchanged if the driver adds nothing."""
     if command.direct or not passes_words_on(command):
         return command
     words = _linker_words([*command.command, "-###"])

@@ -1,14 +1,15 @@
-"""A link that folds, and the pass over what it wrote.
+"""A link that folds, and the pass over its output.
 
     changed in the link                    so that
-    -o in a directory of ours              the program has its name only when it has its tables (`linkpass.link.output`)
-    --print-icf-sections --trace           classes and objects are known; both are kept from the user
+    -o in a temporary directory            the program has its name only when it has its tables (`linkpass.link.output`)
+    --print-icf-sections --trace           classes and objects are known; the user does not see the lines of either
     no -s (`linkpass.link.stripping`)      there are symbols for the pass; the program is stripped after the link
-    see `linkpass.link.lto_objects`        objects that are made during the link (LTO) are kept for a while
-    --color-diagnostics and the like       diagnostics are as colourful as without us, though they go through a pipe
+    see `linkpass.link.lto_objects`        objects that are made during the link (LTO) are kept until the pass is done
+    --color-diagnostics and the like       diagnostics have their usual colours, though they go through a pipe
 
-While the linker works the objects that it names are read. Nothing is done to a file that this link has not written: a
-build system may ask for `-Wl,--version`, or link nothing (`--thinlto-index-only`), beside a program of long ago.
+While the linker works, this module reads the objects that the linker names. It never touches a file that this link has
+not written: a build system may ask for `-Wl,--version`, or link nothing (`--thinlto-index-only`), beside an old
+program.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _FILES_WITH_OUTPUT_NAME = ("-Map", "--Map", "--dependency-file", "--time-trace",
 
 
 class Wishes(NamedTuple):
-    """What the options of `icf link` say."""
+    """The options of `icf link`."""
 
     strict: bool
     summary: bool
@@ -47,8 +48,8 @@ class Wishes(NamedTuple):
 
 
 def link_and_pass(command: LinkCommand, wishes: Wishes) -> int:
-    """Run the link, and the pass over its output; the exit status."""
-    gc.disable()  # all there is gets used until the end
+    """Run the link, and the pass over its output; return the exit status."""
+    gc.disable()  # all objects are used until the end
     given = command
     if leaves_out_symbols(command):
         command, wishes = with_symbols(command) or command, wishes._replace(in_image=True)
@@ -76,22 +77,22 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
         objects: LinkObjects | Exception
         try:
             objects = _read_inputs(link)
-        except Exception as error:  # whatever it is, the link goes on
+        except Exception as error:  # whatever the error, the link goes on
             objects = error
         status = link.wait()
         has_written = Identity.of(command.output) not in (before, None)
         if hidden is not None and hidden.is_written():
             if (status or has_written) and not link.was_interrupted:
-                return None  # something that runs after the linker looks for the program under its name
+                return None  # a program that runs after the linker expects the output under its name
         elif not has_written:
-            return status  # it was no link
+            return status  # it was not a link
         else:
             hidden = None
         return status or _finish(command, wishes, hidden, link, objects, lto)
 
 
 def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str) -> RunningLink:
-    """Start the link with what the pass needs; `made` is the folder for objects that the link makes."""
+    """Start the link with the options that the pass needs; `made` is the directory for objects that the link makes."""
     added = [] if command.has(_REPORT) else [_REPORT]
     added += [] if command.has(_TRACE, "-t") else [_TRACE]
     keeps_relocations = wishes.keep_relocations and not command.has(_RELOCATIONS, "-q")
@@ -122,7 +123,7 @@ def _finish(
     objects: LinkObjects | Exception,
     lto: LtoObjects | None,
 ) -> int | None:
-    """Run the pass, and give the program its name; None if it is not the program that was asked for."""
+    """Run the pass, and give the program its name; None if the output is not the requested program."""
     output = command.output
     path = output if hidden is None else hidden.path
     shown = str if hidden is None else hidden.shown
@@ -136,7 +137,7 @@ def _finish(
         wishes.say(*map(shown, notes))
         if wishes.summary:
             wishes.say(*map(shown, lines))
-    except Exception as error:  # a build must not break because of us
+    except Exception as error:  # an error of the pass must not break a build
         failed = True
         kind = "error" if wishes.strict else "warning"
         wishes.say(f"icf link: {kind}: the pass failed: {shown(_described(error))}")
@@ -157,7 +158,7 @@ def _environment(command: LinkCommand) -> dict[str, str]:
 
 
 def _linker_colours(command: LinkCommand) -> list[str]:
-    """Return what makes a linker colour its diagnostics as it does on a terminal."""
+    """Return the options with which a linker colours its diagnostics as it does on a terminal."""
     option = "--color-diagnostics"
     return [option] if command.linker.colours and _is_colourful() and not command.has(option) else []
 
@@ -175,7 +176,7 @@ def _is_colourful() -> bool:
 
 
 def _read_inputs(link: RunningLink) -> LinkObjects:
-    """Read the objects as the linker names them, and get ready for the pass."""
+    """Read the objects as the linker names them, and prepare the pass."""
     from icf.linkinputs.inputs import open_inputs
     from linkpass.objects.functions import LinkObjects
     from linkpass.pipeline import prepare
@@ -193,7 +194,7 @@ def _read_inputs(link: RunningLink) -> LinkObjects:
 def _pass(
     path: str, directory: str, link: RunningLink, objects: LinkObjects, *, in_image: bool
 ) -> tuple[list[str], list[str]]:
-    """Run the pass over the file at `path`, whose place is in `directory`; returns the summary and the notes.
+    """Run the pass over the file at `path`, whose place is in `directory`; return the summary and the notes.
 
     `in_image` strips it, too.
     """
@@ -232,7 +233,7 @@ def _run(command: LinkCommand) -> int:
 
 
 def _described(error: Exception) -> str:
-    """Return what went wrong; of what should not happen also where."""
+    """Return the text of an error; of an unexpected one also the place."""
     if isinstance(error, IcfError | OSError):
         return str(error)
     place = error.__traceback__

@@ -1,15 +1,16 @@
-"""Objects that are there only while a link runs (LTO): how they come to lie in a folder of ours.
+"""Objects that exist only while a link runs (LTO): keeps copies of them in a temporary directory.
 
     lld                --lto-obj-path=FOLDER/lto.o           a copy of each: lto.o, lto.o1, ...
     clang, gold, mold  -plugin-opt=obj-path=FOLDER/lto.o     the same, by LLVM's plugin
     gcc, gold, mold    -BFOLDER/bin                          gcc runs the `lto-wrapper` that is there
 
 gcc's plugin starts `lto-wrapper`, which makes the objects and prints their names, and deletes them when the link is
-over. Ours starts the true one and gives the objects second names. The program that is linked is the same to the byte.
+over. The wrapper put there starts the true one and makes second names for the objects. The linked program is the same to
+the byte.
 
-Where the user has them left somewhere (`--lto-obj-path`, `obj-path`, `save-temps` of the plugin) they are read there.
-What lld has in a ThinLTO cache is in none of these places (`linkpass.link.thin_cache`). gold names these files
-among its inputs, and if they were read then they are not read again.
+If the user has them left somewhere (`--lto-obj-path`, `obj-path`, `save-temps` of the plugin) they are read there.
+Objects from lld's ThinLTO cache are in none of these places (`linkpass.link.thin_cache`). gold names these files
+among its inputs; those that were read as inputs are not read again.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ printf '%s\\n' "$made"
 
 
 def keeps_objects(command: LinkCommand) -> bool:
-    """Return whether the link leaves its objects somewhere by itself, where an option of ours would change that."""
+    """Return whether the link itself leaves its objects somewhere, which a further option would change."""
     saves = command.linker.takes_lto_plugin and any(option.endswith("save-temps") for option in command.options)
     return saves or any("obj-path" in option for option in command.options)
 
@@ -77,7 +78,7 @@ def with_kept_objects(command: LinkCommand, added: list[str], folder: str) -> li
 class LtoObjects:
     """The objects that a link makes, and where it leaves them; made before the link starts.
 
-    `folder` is ours, "" if the link leaves them elsewhere; `output` is where the linker writes.
+    `folder` is the temporary directory, "" if the link leaves them elsewhere; `output` is the linker's output.
     """
 
     def __init__(self, command: LinkCommand, folder: str, output: str) -> None:

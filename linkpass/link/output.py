@@ -1,4 +1,4 @@
-"""Where the linker writes, so that the program has its name only when it has its tables.
+"""Hides the linker's output, so that the program has its name only when it has its tables.
 
 A link can be killed at any moment, so a linker that writes to the name that the user gave leaves a program without
 tables there. It is given a directory of its own beside that file instead:
@@ -11,13 +11,13 @@ tables there. It is given a directory of its own beside that file instead:
 Names that the linker makes of its output (`shop.0.5.precodegen.bc`, `shop.time-trace`, `shop.dbg`) begin with the same
 name in that directory, and are moved out of it. Text that has the name (dependency files, link maps, diagnostics)
 has one path component more; without it, it is the text of a link that writes to the user's name. The image itself
-does not know how it is called: it is the same to the byte.
+does not contain its own name: it is the same to the byte.
 
-The directory is locked for as long as this process or the linker lives. What a killed link has left is thus told from
-what is in use, and the next link that writes there takes it away.
+The directory is locked for as long as this process or the linker lives. The lock distinguishes the directory of a
+killed link from one in use, and the next link that writes there removes it.
 
-A wrapper that does more than run a driver may look for the file under the user's name; so does a linker that updates
-its last output. They write in place (`linkpass.link.driver`), and what the link wrote shows by comparison
+A wrapper that does more than run a driver may expect the file under the user's name; so does a linker that updates
+its last output. They write in place (`linkpass.link.driver`), and a comparison shows what the link wrote
 (`Identity`): each of gold (in place), lld and mold (a new file) changes the inode, or size and times.
 """
 
@@ -34,7 +34,7 @@ _TEXT_SIZE_LIMIT_BYTES = 1 << 30
 
 
 class Identity(NamedTuple):
-    """What changes whenever a file is written or replaced."""
+    """Fields that change whenever a file is written or replaced."""
 
     device: int
     inode: int
@@ -44,7 +44,7 @@ class Identity(NamedTuple):
 
     @classmethod
     def of(cls, path: str) -> Identity | None:
-        """Return the file that a path leads to; None if there is none."""
+        """Return the identity of the file at a path; None if there is none."""
         try:
             found = os.stat(path)
         except (OSError, ValueError):
@@ -63,7 +63,7 @@ def is_file(path: str) -> bool:
 class HiddenOutput:
     """A directory beside `output` in which the linker writes; a context that removes it.
 
-    `path` is the name for the linker; "" where the directory cannot be made, which the linker will complain of.
+    `path` is the name for the linker; "" if the directory cannot be made, which the linker then reports.
     """
 
     def __init__(self, output: str) -> None:
@@ -80,10 +80,10 @@ class HiddenOutput:
                 self._hidden = os.path.join(self._directory, _PREFIX + os.urandom(4).hex())
                 os.mkdir(self._hidden)
                 self._lock = os.open(self._hidden, os.O_RDONLY | os.O_DIRECTORY)
-                with suppress(OSError):  # a file system without locks: nothing is ever taken away there
+                with suppress(OSError):  # a file system without locks: nothing is ever removed there
                     fcntl.flock(self._lock, fcntl.LOCK_EX)
                     os.set_inheritable(self._lock, True)  # the linker may outlive this process
-                if os.path.isdir(self._hidden):  # not taken away before it was locked
+                if os.path.isdir(self._hidden):  # another link did not remove it before it was locked
                     self.path = os.path.join(self._hidden, self._name)
                 else:
                     os.close(self._lock)
@@ -102,7 +102,7 @@ class HiddenOutput:
         return text.replace(os.fsencode(self._component), b"") if self.path else text
 
     def publish(self, texts: tuple[str, ...] = ()) -> None:
-        """Give everything its name, the program last; `texts` are files that the linker wrote elsewhere."""
+        """Rename all files to their own names, the program last; `texts` are files that the linker wrote elsewhere."""
         for path in texts:
             self._correct(path)
         for name in sorted(os.listdir(self._hidden)):
@@ -120,7 +120,7 @@ class HiddenOutput:
         return os.path.basename(self._hidden) + "/"
 
     def _correct(self, path: str) -> None:
-        """Take the directory out of a text file, if it is there."""
+        """Remove the directory from the names in a text file."""
         if not os.path.isfile(path) or os.path.getsize(path) > _TEXT_SIZE_LIMIT_BYTES:
             return
         with open(path, "r+b") as file:
@@ -133,12 +133,12 @@ class HiddenOutput:
 
 
 def _remove_left_behind(directory: str) -> None:
-    """Remove what killed links have left."""
+    """Remove the directories of killed links."""
     with os.scandir(directory or ".") as entries:
         names = [entry.name for entry in entries if entry.name.startswith(_PREFIX)]
     for name in names:
         path = os.path.join(directory, name)
-        with suppress(OSError):  # another user's, or gone
+        with suppress(OSError):  # another user's, or already removed
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 if os.fstat(lock).st_uid == os.geteuid():

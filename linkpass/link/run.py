@@ -1,14 +1,14 @@
-"""Run a link, and keep what the linker reports about folding and inputs out of the user's sight.
+"""Runs a link, and hides the lines about folding and inputs that the user did not ask for.
 
-The linker's own words go through as they come, on the stream they came on. Two kinds of lines are ours, because we
-asked for them: the folding report, and the names of the input files.
+The linker's own lines go through as they come, on the stream they came on. `icf link` has asked for two kinds of lines
+itself: the folding report, and the names of the input files.
 
     selected section a.o:(.text._Z1fv)             lld and mold, on stdout
       removing identical section b.o:(.text._Z1gv)
     ld.gold: ICF folding section ...               gold, on stderr
     lib.a(member.o)                                an input; mold puts "trace: " before it
 
-Linkers name their inputs early and report before they write, so whoever waits may read the inputs meanwhile. Each is
+Linkers name their inputs early and report before they write, so the caller may read the inputs meanwhile. Each is
 mapped as soon as it is named: a compiler driver deletes the objects that it has made itself when the link is over.
 """
 
@@ -39,13 +39,13 @@ _REPORT_WORDS = (
     b"ICF saved ",
 )
 _TRACE_WORD = b"trace: "  # mold's
-_PIPE_SIZE_BYTES = 1 << 20  # so much may be said while we are busy, without the linker having to wait
+_PIPE_SIZE_BYTES = 1 << 20  # so much fits while this process is busy, without the linker having to wait
 _STDOUT, _STDERR = 1, 2
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class RunningLink:
-    """A link that was started; `inputs` gives what it reads while it runs, `wait` its end.
+    """A link that was started; `inputs` yields the files that it reads while it runs, `wait` waits for its end.
 
     `show_report`, `show_inputs`: the user has asked for these lines, too. `corrected` turns what is printed into what
     the user's own command would print.
@@ -62,7 +62,7 @@ class RunningLink:
     ) -> None:
         self.report: list[bytes] = []  # lines about folded sections
         self.files: dict[str, memoryview] = {}  # inputs by path, as long as they could be mapped
-        self.was_interrupted = False  # by a signal that we passed on
+        self.was_interrupted = False  # by a signal that was passed on
         self._corrected = corrected
         self._show_report, self._show_inputs = show_report, show_inputs
         self._names: SimpleQueue[str | None] = SimpleQueue()
@@ -88,19 +88,22 @@ class RunningLink:
         self._reader.start()
 
     def inputs(self) -> Iterator[str]:
-        """Yield the names of the inputs, archive members as `lib.a(member.o)`, until the linker has no more to say."""
+        """Yield the names of the inputs, archive members as `lib.a(member.o)`, until the linker names no more."""
         while (name := self._names.get()) is not None:
             yield name
 
     def wait(self) -> int:
-        """Return the exit status, as a shell would give it."""
+        """Return the exit status, in the shell's encoding."""
         self._reader.join()
         status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         self._pid = 0
         return status if status >= 0 else 128 - status
 
     def _pass_on(self, number: int, _frame: FrameType | None) -> None:
-        """Pass a signal on to the link, whose end then decides this one's. After the link the signal ends the pass."""
+        """Pass a signal on to the link, whose exit status is then the result.
+
+        After the link the signal ends the pass.
+        """
         self.was_interrupted = True
         if not self._pid:
             raise SystemExit(128 + number)
@@ -122,7 +125,10 @@ class RunningLink:
             self._names.put(None)
 
     def _read_some(self, fd: int, sink: IO[bytes], rest: bytearray) -> bool:
-        """Take what there is; false at the end, and when nobody listens to us: then nobody does to the link."""
+        """Take the bytes at hand.
+
+        False at the end, and if the reader of the output has gone: the link then sees it, too.
+        """
         chunk = os.read(fd, _PIPE_SIZE_BYTES)
         rest += chunk
         complete = rest.rfind(b"\n") + 1 if chunk else len(rest)
@@ -138,7 +144,7 @@ class RunningLink:
         return bool(chunk)
 
     def _is_shown(self, line: bytes) -> bool:
-        """Return whether a line is the user's, and not only ours."""
+        """Return whether the user wants to see a line, or only `icf link` asked for it."""
         text = line.rstrip(b"\r\n")
         if any(words in text for words in _REPORT_WORDS):
             self.report.append(text)
@@ -151,12 +157,12 @@ class RunningLink:
         return self._show_inputs or not is_gone
 
     def _hold(self, path: str) -> bool:
-        """Map a file; whether it is one."""
+        """Map a file; return whether the path is a file."""
         if path in self.files:
             return True
         if not os.path.isfile(path):
             return False
-        with contextlib.suppress(IcfError):  # unreadable, or gone since
+        with contextlib.suppress(IcfError):  # unreadable, or already deleted
             self.files[path] = map_file(path)
         return True
 

@@ -1,7 +1,7 @@
-"""Links that leave out symbols (`-s`, `--strip-all`; mold's `-S`, too): how their programs get tables all the same.
+"""Links that leave out symbols (`-s`, `--strip-all`; mold's `-S`, too): their programs get tables all the same.
 
-The pass needs the symbols. So the linker keeps them, the program is stripped here, and the pass takes the whole one
-for its debug file and puts the tables into the stripped one (`icf pass --in-image`). Code and data are those of the
+The pass needs the symbols. So the linker keeps them, this module strips the program, and the pass uses the whole one
+as debug file and puts the tables into the stripped one (`icf pass --in-image`). Code and data are those of the
 link as it was given, and lie at the same addresses; a build id that the linker computes from the contents is that of
 the whole one.
 """
@@ -28,7 +28,7 @@ def leaves_out_symbols(command: LinkCommand) -> bool:
 
 
 def with_symbols(command: LinkCommand) -> LinkCommand | None:
-    """Return the command without what strips; None if that comes from elsewhere than its words."""
+    """Return the command without the options that strip; None if the stripping comes from elsewhere."""
     unwanted = _options(command)
     for words in (command.command[1:], command.arguments):  # the latter without response files
         if sum(len(word) + 1 for word in words) > _SIZE_LIMIT_BYTES:
@@ -68,7 +68,7 @@ def _without(words: tuple[str, ...], unwanted: frozenset[str], *, direct: bool) 
 
 
 def _sections_of_symbols(image: Image) -> list[str]:
-    """Return the sections that only those have who look at symbols and debug information."""
+    """Return the sections that only readers of symbols and debug information need."""
     found = [section for section in image.sections if not section.is_alloc]
     names = [section.name for section in found if section.name.startswith(_DEBUG_PREFIXES)]
     tables = [section for section in found if section.type == SHT_SYMTAB]

@@ -1,9 +1,10 @@
-"""Which entries of a ThinLTO cache a link with lld uses (`--thinlto-cache-dir=`).
+"""Finds the entries of a ThinLTO cache that a link with lld uses (`--thinlto-cache-dir=`).
 
 With a cache lld takes the code of unchanged modules from files `llvmcache-HASH`, and writes nothing for them to
-`--lto-obj-path`, nor for those that it compiles and puts there. It names the files nowhere. The kernel reports which
-files of a directory are opened, or get their names: those are the ones. Other links that use the cache at that time
-have theirs reported, too; an object more than were linked is what an archive gives as well, and each statement of an
+`--lto-obj-path`, nor for those that it compiles and puts there. It names the files nowhere. The kernel (inotify)
+reports
+which files of a directory are opened, or get their names: those are the entries. It reports those of other links that
+use the cache at that time, too; an additional object is harmless, as with archives, because each statement of an
 object is checked against the code. gold's plugin copies entries to its `obj-path`, so it needs none of this.
 """
 
@@ -35,7 +36,7 @@ class CacheWatch:
             self._fd = -1
 
     def entries(self) -> list[str] | None:
-        """Return the entries that were used, once; None if the kernel cannot say, or not of all."""
+        """Return the entries that were used, once; None if the kernel cannot report them, or has dropped some."""
         if self._is_new:
             names = set(os.listdir(self._directory)) if os.path.isdir(self._directory) else set()
         elif self._fd < 0:

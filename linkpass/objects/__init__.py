@@ -1,1 +1,1 @@
-"""The objects of the link, all at once, as columns; `linkpass.objects.functions.LinkObjects` is the way in."""
+"""The objects of the link, all at once, as columns; begin with `linkpass.objects.functions.LinkObjects`."""

@@ -1,9 +1,9 @@
 """The addresses that one object takes: relocations of named symbols, and of sections with code.
 
     lea  f(%rip), %rax   R_X86_64_PC32   f        a row
-    call g               R_X86_64_PLT32  g        none: an operand of a call or direct jump
+    call g               R_X86_64_PLT32  g        no row: an operand of a call or direct jump
 
-Of unwind information nothing is read. Nothing but the object is asked, so it can be read while the linker runs.
+Unwind information is left out. Only the object is needed, so it can be read while the linker runs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _UNWIND = (".eh_frame", ".gcc_except_table")
 
 
 class Addresses(NamedTuple):
-    """What holds the address of a symbol with a name, or of something in a section with code; a row each."""
+    """A place that holds the address of a named symbol, or of something in a section with code; a row each."""
 
     object_idx: I64
     name_hash: U64  # of the symbol that is named
-    section: I64  # where the address lies in the object; only of use for a symbol that stands for a section
+    section: I64  # where the address lies in the object; used only for a symbol that stands for a section
     offset: I64
     is_local: Mask
     is_section: Mask  # the symbol stands for a section
@@ -66,7 +66,7 @@ def read_addresses(object_idx: int, object_file: ObjectFile) -> Addresses:
 
 
 def _are_branches(object_file: ObjectFile, source: I64, entries: Entries) -> Mask:
-    """Return operands of calls and direct jumps."""
+    """Return which relocations are operands of calls and direct jumps."""
     types, table = entries["type"], object_file.sections
     is_code = table.is_code[source]
     if object_file.machine is Machine.AARCH64:

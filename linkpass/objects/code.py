@@ -7,9 +7,9 @@ A function of an object is the one at an address of the image if all bytes are t
 fills in, and the few around them that a linker rewrites: relaxed GOT loads turn into other instructions, thread-local
 sequences into shorter ones.
 
-Relocations are read for the sections that somebody asks about. They stand one after the other in columns, sorted by a
-key: number of the section, in the order of asking, << 40 | offset. So finding them is a binary search for all
-functions together, and sections that are asked for later go to the end.
+Relocations are read for a section on its first use. They stand one after the other in columns, sorted by a
+key: number of the section, in the order of first use, << 40 | offset. So finding them is a binary search for all
+functions together, and sections that are used later go to the end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _X86_FIELDS = {
 
 
 class Pieces(Protocol):
-    """Columns of what has code or data in objects: functions, whole sections."""
+    """Columns of pieces with code or data in objects: functions, whole sections."""
 
     @property
     def object_idx(self) -> I64: ...
@@ -104,8 +104,8 @@ class ObjectCode:
         return np.where(inside, at, -1)
 
     def is_at(self, image: Image, functions: I64, vaddrs: U64) -> Mask:
-        """Return whether the body at each of these addresses is that function's, apart from the bytes that
-        relocations fill.
+        """Return whether the body at each of these addresses is that function's, apart from bytes that relocations
+        fill.
         """
         sizes = self._functions.size_bytes[functions].astype(np.int64)
         codes, bodies = [], []
@@ -124,7 +124,7 @@ class ObjectCode:
         return same
 
     def _forgive_fields(self, machine: Machine, functions: I64, starts: I64, differs: Mask) -> None:
-        """Clear the differences that relocations account for; the code of `functions[k]` begins at `starts[k]`."""
+        """Clear the differences that relocations explain; the code of `functions[k]` begins at `starts[k]`."""
         low, sizes = self._start_keys(functions), self._functions.size_bytes[functions]
         first = np.searchsorted(self._key, low)
         counts = np.searchsorted(self._key, low + sizes) - first

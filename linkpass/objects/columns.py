@@ -1,7 +1,7 @@
-"""The sections and symbols of all objects of a link as columns, and where the image has those that it names.
+"""The sections and symbols of all objects of a link as columns, and the addresses of those that the image names.
 
-Sections are numbered through, object after object, in the order of the link. A symbol is known by a key: the hash of
-its name, mixed with that of its source file if it is local. What has one key is one thing, except local symbols of
+Sections are numbered through, object after object, in the order of the link. A symbol has a key: the hash of
+its name, mixed with that of its source file if it is local. Symbols with one key are one thing, except local symbols of
 source files that have one name: those are not looked up.
 
     object  a.o   section 17  .text._Z3foov   symbol _Z3foov   ─┐  same key
@@ -10,7 +10,7 @@ source files that have one name: those are not looked up.
 Linkers make hidden symbols local, mold all; these are compared by their names alone, unless a local one has the name.
 
 Of several COMDAT groups of one name the first is linked and the others are dropped: only its sections prevail. A member
-of an archive counts if anything of it is in the image.
+of an archive counts if any section of it is in the image.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Sections(NamedTuple):
     size_bytes: U64
     file_offset: U64
     is_code: Mask
-    is_placed: Mask  # it is loaded, and as one: no strings, which a linker takes apart
+    is_placed: Mask  # it is loaded, and in one piece: not strings, which a linker splits
     has_relocations: Mask
     group: U64  # hash of the name of its COMDAT group, 0 if it is in none
 
@@ -70,7 +70,7 @@ class Definitions(NamedTuple):
 
 
 class LinkColumns:
-    """What the objects define, and where it is by name."""
+    """The symbols that the objects define, and their addresses by name."""
 
     def __init__(self, image: Image, objects: Sequence[ObjectFile]) -> None:
         self.objects = objects

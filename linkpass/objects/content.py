@@ -1,8 +1,8 @@
-"""Functions of the objects by what is in them: where else one may be that no reference has led to.
+"""Functions of the objects found by their contents, where no reference has led to them.
 
-A section is where its bytes are; and where a relocation of it names a symbol whose address is known, the image has to
-have that address. Several places may be left for one section. As it is not known which is right it counts for
-all of them: a superfluous candidate costs an answer, a missing one would make a wrong name.
+A section is where its bytes are; and if a relocation of it names a symbol whose address is known, the image has to
+have that address there. Several places may be left for one section. Nothing shows which is right, so it counts for
+all of them: a superfluous candidate makes an answer ambiguous, a missing one would make it wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from linkpass.objects.placement import Placement
 
 
 def possible_places(image: Image, placement: Placement, sections: I64) -> list[tuple[int, int]]:
-    """Return the (section, address) pairs that nothing speaks against."""
+    """Return the (section, address) pairs that no evidence contradicts."""
     if not len(sections):
         return []
     sections, bases = _of_equal_size(image, placement, sections)
@@ -50,7 +50,7 @@ def _of_equal_size(image: Image, placement: Placement, sections: I64) -> tuple[I
 
 
 class _Targets:
-    """What relocations refer to, as far as its address is known."""
+    """The targets of relocations, as far as their addresses are known."""
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
@@ -63,7 +63,7 @@ class _Targets:
         self._functions = np.unique(columns.address[found.is_function].view(np.uint64))
 
     def contradict(self, section: int, base: int) -> bool:
-        """Return whether code at an address refers to another function where the section refers to a known one."""
+        """Return whether code at an address refers to another function than the section does."""
         columns = self._placement.columns
         object_idx = int(columns.sections.object_idx[section])
         entries = columns.objects[object_idx].relocations_of(int(columns.sections.section[section]))
@@ -72,7 +72,7 @@ class _Targets:
         wanted = self._expected(object_idx, symbol)
         vaddrs = base + entries["offset"].astype(np.int64)
         actual, is_known = self._placement.fields.symbols(vaddrs, entries["type"], entries["addend"], symbol)
-        # what is no function of the objects may be a stub on the way to it
+        # an address without a function of the objects may be a stub
         is_known &= (wanted != NOWHERE) & is_in(actual.view(np.uint64), self._functions)
         return bool((is_known & (actual != wanted)).any())
 

@@ -5,8 +5,8 @@ function with external linkage may be in many objects (COMDAT); the linker took 
 is checked (`linkpass.objects.code`): the bytes of an object's function must be those of the body in the image, apart
 from the places that a relocation fills in.
 
-A function is known by its index in the columns: those are in the order of the link, and in an object by (section,
-offset). What an object tells is taken when it is added, so that objects can be added while the linker still runs.
+The index of a function in the columns identifies it: those are in the order of the link, and in an object by (section,
+offset). An object is read when it is added, so that objects can be added while the linker still runs.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Wanted(NamedTuple):
 
     vaddr: int
     names: Sequence[str]  # all of its symbols
-    files: frozenset[str]  # source files of its local symbols; none for a function that is not local
+    files: frozenset[str]  # source files of its local symbols; empty for a function that is not local
 
 
 def wanted_member(vaddr: int, member: FoldMember) -> Wanted:
-    """Return a member of the body at `vaddr`, as it is to be looked for."""
+    """Return a member of the body at `vaddr` as `Wanted`."""
     return Wanted(vaddr, () if member.nameless else (member.name, *member.aliases), member.files)
 
 
@@ -57,9 +57,9 @@ class LinkObjects:
             self.add(object_file)
 
     def add(self, object_file: ObjectFile) -> None:
-        """Take in one more; not after a question has been asked."""
+        """Add one more object; not after the first look-up."""
         symbols, sections, rows = object_file.symbols, object_file.sections, object_file.functions
-        _ = object_file.relocation_section  # it is kept, and will be asked for when nobody waits for a linker any more
+        _ = object_file.relocation_section  # computed now, while the linker runs
         section, offset, size_bytes = (
             symbols.shndx[rows].astype(np.int64),
             symbols.value[rows],
@@ -74,7 +74,7 @@ class LinkObjects:
                 rows,
                 section,
                 offset,
-                np.where(is_inside, size_bytes, np.uint64(0)),  # without code it is found nowhere
+                np.where(is_inside, size_bytes, np.uint64(0)),  # a function without code is found nowhere
                 sections.offset[section] + offset,
                 symbols.bind[rows] == STB_LOCAL,
                 hash_table(symbols.strtab, symbols.name_offset[rows]),
@@ -83,7 +83,10 @@ class LinkObjects:
         self.objects.append(object_file)
 
     def read_ahead(self) -> None:
-        """Read what will be asked of all objects, of those that are here; whoever asks hears what is wrong with it."""
+        """Read the columns that later look-ups need of each object added so far.
+
+        An error in one shows at its look-up.
+        """
         with suppress(IcfError):
             self._read_addresses()
 
@@ -93,7 +96,7 @@ class LinkObjects:
 
     @cached_property
     def addresses(self) -> Addresses:
-        """The addresses that objects take; there is an object."""
+        """The addresses that objects take; at least one object was added."""
         self._read_addresses()
         return Addresses(*map(np.concatenate, zip(*self._addresses, strict=True)))
 
@@ -112,7 +115,7 @@ class LinkObjects:
 
     @cached_property
     def _by_hash(self) -> tuple[U64, I64]:
-        """The hashes of names, ascending, and whose they are, in link order."""
+        """The hashes of names, ascending, and their functions, in link order."""
         order = np.argsort(self.functions.name_hash, kind="stable")
         return self.functions.name_hash[order], order
 
@@ -134,7 +137,7 @@ class LinkObjects:
         return self.object_of(function).symbols.name(int(self.functions.symbol[function]))
 
     def functions_at(self, object_idx: I64, section: I64, offset: I64) -> tuple[I64, I64]:
-        """Return the functions that start at these places: of each the index of its place, and its own."""
+        """Return the functions that start at these places: for each the index of its place, and its own."""
         sections, starts = self._starts
         wanted = object_idx << 32 | section
         number = np.searchsorted(sections, wanted)
@@ -187,7 +190,8 @@ class LinkObjects:
         """Return, for each function that is wanted, the functions of objects that it can be, by name, file and code."""
         found = self._named({name for one in wanted for name in one.names})
         drops_file = image.linker.hidden_symbols is HiddenSymbols.AFTER_ANY_FILE
-        asked: list[tuple[int, list[int]]] = []  # whose, and functions of which the first that fits is the one
+        # the index in `wanted`, and functions of which the first that fits is the one
+        asked: list[tuple[int, list[int]]] = []
         for at, one in enumerate(wanted):
             for name in one.names:
                 rows = [row for row in found.get(name, ()) if drops_file or self._may_be_of(row, one.files)]
@@ -196,7 +200,7 @@ class LinkObjects:
                 asked += [(at, [row]) for row in rows if self._is_local[row] and self._may_be_of(row, one.files)]
                 asked += [(at, exported)] if exported else []
         result: list[list[int]] = [[] for _ in wanted]
-        # the first of the alike nearly always is the one, so most need no look at the others
+        # the first of the alike nearly always is the one, so most need no check of the others
         for part in (slice(0, 1), slice(1, None)):
             tried = [(at, row) for at, rows in asked for row in rows[part]]
             vaddrs = np.array([wanted[at].vaddr for at, _ in tried], np.uint64)

@@ -1,8 +1,8 @@
-"""What the objects of a link tell of the functions at each address: as much as a linker's report, and more exactly.
+"""The functions at each address, from the objects of a link: as complete as a linker's report, and more exact.
 
-A report names sections; here a function has its symbol and, if it is local, its source file. That is complete if the
-objects are: a function of an object that is not there could have been folded into any body, without a trace. So what
-the image has and the objects do not have is looked for, too. Only the C runtime may be unknown: it folds with nothing.
+A report names sections; here a function has its symbol and, if it is local, its source file. The result is complete if
+the objects are: a function of a missing object could have been folded into any body, without a trace. So
+the code of the image that no object has is searched for, too. Only the C runtime may be unknown: it folds with nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from linkpass.objects.placement import Placement
 
 
 class PlacedFunctions(NamedTuple):
-    """The functions that the symbols of an image do not tell of, and those that its objects do not tell of."""
+    """The functions that the symbols of an image lack, and those that its objects lack."""
 
     told: dict[int, list[Told]]  # address -> functions that have no symbol there, in link order
     unknown: list[str]  # functions of the image that are in none of the objects; sorted
@@ -38,9 +38,9 @@ class PlacedFunctions(NamedTuple):
 def tell(
     image: Image, report: list[FoldedSections] | None, objects: LinkObjects | None
 ) -> Reported | list[FoldedSections] | None:
-    """Return what the objects say of an image that gold or mold has linked; the report if they are not all there.
+    """Return the functions of the objects for an image that gold or mold has linked; the report if objects are missing.
 
-    Raises IcfError where there is neither and symbols are not enough: mold drops those of functions of every kind.
+    Raise IcfError if there is neither and symbols are not enough: mold drops those of functions of every kind.
     """
     lack, hint = "its image alone is not enough", "give the objects of the link with --objects"
     if objects is not None and objects.objects:
@@ -80,7 +80,7 @@ def place_functions(image: Image, objects: LinkObjects) -> PlacedFunctions:
 
 
 def _in_sections(columns: LinkColumns, lost: I64, places: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return the lost functions in sections at these addresses, and where that puts them."""
+    """Return the functions without a symbol in sections at these addresses, with their addresses."""
     found = columns.definitions
     rows_in: dict[int, list[int]] = {}
     for row, section in zip(lost.tolist(), found.section[lost].tolist(), strict=True):
@@ -89,7 +89,7 @@ def _in_sections(columns: LinkColumns, lost: I64, places: Iterable[tuple[int, in
 
 
 def _first_by_key(columns: LinkColumns, lost: I64) -> dict[int, int]:
-    """Return the lost global functions by key; of copies the first."""
+    """Return the global functions without a symbol by key; of copies the first."""
     found = columns.definitions
     rows = lost[~found.is_local[lost]]
     keys, first = np.unique(found.key[rows], return_index=True)

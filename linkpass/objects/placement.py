@@ -1,20 +1,20 @@
-"""Where the sections of the objects went, those of functions without a symbol in the image, too.
+"""The addresses of the objects' sections, including those of functions without a symbol in the image.
 
-mold drops the symbol of a COMDAT function that it folds, gold that of a static one. But who calls it is still there,
-or was folded into somebody who is; and where the object has a relocation the image has an address:
+mold drops the symbol of a COMDAT function that it folds, gold that of a static one. But a function that calls it is
+still there, or was folded into one that is; and where the object has a relocation the image has an address:
 
     object   section of f, in the image at 0x1720        call ?    relocation at +9: function g
-    image    0x1729  call 0x1840                         so g is at 0x1840, whatever has its symbol there
+    image    0x1729  call 0x1840                         so g is at 0x1840, whatever symbol the image has there
 
-A relocation of a vtable or another table tells as much. What is found in this way tells of more. The search begins with
-the sections that have a symbol in the image and looks at each section once, so it ends. A section is asked only where
-its bytes are, all but those that relocations fill in. Of several copies of a function the one of the first
-object is asked; if the code shows that it is another's, so that the objects are not in the order of the link, all
-copies are.
+A relocation of a vtable or another table is as good. Each section found in this way leads to more. The search begins
+with the sections that have a symbol in the image and reads each section once, so it ends. It uses a section only where
+the image has its bytes, all but those that relocations fill in. Of several copies of a function it uses the one of the
+first object; if the code shows that it is another's, so that the objects are not in the order of the link, it uses all
+copies.
 
-The witness is the use itself. So what is not found is garbage that the linker has collected, or code that was linked
-but that nothing uses; neither is ever on a stack. Or it is used by something that does not tell the address: that
-is followed, too, and gives the sections that are used but not found.
+The witness is the use itself. So a section that is not found is garbage that the linker has collected, or code that was
+linked but that nothing uses; neither is ever on a stack. Or something uses it without showing its address: the search
+follows these uses, too, and returns the sections that are used but not found.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Placement:
         columns = self.columns
         self.known = columns.bases(sections)  # address of each section by its symbols, NOWHERE if it has none
         self.base = self.known.copy()  # by references, too
-        self.places: set[tuple[int, int]] = set()  # (section, address) that references to local symbols tell
-        self.globals: set[tuple[int, int]] = set()  # (key, address) that references to global symbols tell
+        self.places: set[tuple[int, int]] = set()  # (section, address) from references to local symbols
+        self.globals: set[tuple[int, int]] = set()  # (key, address) from references to global symbols
         self._references = _read_references(columns, sections, self.base)
-        self._is_silent = np.zeros(len(self._references.source), np.bool_)  # it is in the image and tells no address
+        self._is_silent = np.zeros(len(self._references.source), np.bool_)  # it is in the image and shows no address
         self._is_lost = np.zeros(len(self.base), np.bool_)  # it is in the image, but not where it should be
         rows = np.flatnonzero(~columns.definitions.is_local & sections[columns.definitions.section])
         self._by_key = rows[np.argsort(columns.definitions.key[rows], kind="stable")]
@@ -89,7 +89,7 @@ class Placement:
         self.base[self._is_lost] = NOWHERE
 
     def _place(self, rows: I64, symbols: I64) -> None:
-        """Take down the addresses that references tell of their symbols."""
+        """Store the addresses of symbols that references show."""
         references, found = self._references, self.columns.definitions
         target, key = references.target[rows], references.key[rows]
         local, of_global = np.flatnonzero(target != NOWHERE), np.flatnonzero(target == NOWHERE)
@@ -107,7 +107,7 @@ class Placement:
         self._is_lost[target[self.base[target] != base]] = True
 
     def _check(self, sections: I64) -> None:
-        """Take away the addresses of sections whose bytes are not there."""
+        """Remove the addresses of sections whose bytes are not there."""
         is_there = self.code.is_at(self._image, sections, self.base[sections].view(np.uint64))
         self.base[sections[~is_there]] = NOWHERE
         self._is_lost[sections[~is_there]] = True
@@ -123,7 +123,7 @@ class Placement:
         return has_copy
 
     def _read(self, rows: I64) -> tuple[I64, I64]:
-        """Return the references that tell an address, and it."""
+        """Return the references that show an address, and it."""
         references = self._references
         symbols, is_known = self.fields.symbols(
             self.base[references.source[rows]] + references.offset[rows],
@@ -135,7 +135,7 @@ class Placement:
         return rows[is_known], symbols[is_known]
 
     def missing(self) -> I64:
-        """Return sections with code that are used, as far as can be seen, and have not been found."""
+        """Return sections with code that are used, as far as the search can see, and have not been found."""
         references, definitions = self._references, self.columns.definitions
         is_used = self._is_lost.copy()
         is_used[self._roots()] = True
@@ -168,7 +168,7 @@ class Placement:
 
 
 def _read_references(columns: LinkColumns, chosen: Mask, base: I64) -> References:
-    """Return all relocations in the chosen sections against symbols of which the image does not have the name."""
+    """Return all relocations in the chosen sections against symbols without a name in the image."""
     sections, found = columns.sections, columns.definitions
     # a section without address is worth finding if it is code, or can lead to code
     is_wanted = chosen & (base == NOWHERE) & (sections.is_code | sections.has_relocations)

@@ -1,1 +1,1 @@
-"""Where pointers and vtables may lead: addresses that are taken, slots, calls and jumps through them."""
+"""Targets of pointers and vtables: functions whose address is taken, slots, calls and jumps through them."""

@@ -1,8 +1,8 @@
-"""Which members a pointer may lead to: whose address is taken, and who is in a vtable.
+"""Which members a pointer may lead to: those whose address is taken, and those in a vtable.
 
-An indirect call ends in such a member, or in one that it jumps on to. A mark that is missing would make the resolver
-name a wrong function; one too many costs an answer. So everything in the image that holds or forms the address of a
-body counts, and marks all members of the body unless something says which of them is meant:
+An indirect call ends in such a member, or in one that it tail-calls. A mark that is missing would make the resolver
+name a wrong function; a superfluous one makes an answer ambiguous. So everything in the image that holds or forms the
+address of a body counts, and marks all members of the body unless evidence shows which of them is meant:
 
     code and data of the image ── each place with the address of a body
                                      │
@@ -12,15 +12,15 @@ body counts, and marks all members of the body unless something says which of th
                                      │
     .dynsym ───────── member ────────┴──> ADDRESS_TAKEN, VIRTUAL
 
-What .dynsym exports is address-taken: another module may do so. So is what the loader calls (DT_INIT, DT_FINI). Calls
-and jumps do not count, nor unwind and debug information. The marks of a body are not known to be complete
-(ADDRESS_TAKEN_KNOWN) where
+A function that .dynsym exports is address-taken: another module may take it. So is one that the loader calls (DT_INIT,
+DT_FINI). Calls and jumps do not count, nor unwind and debug information. The marks of a body are not known to be
+complete (ADDRESS_TAKEN_KNOWN) if
 
     a short jump leads to it     from another function of its section: those are in no table (thunks of gcc do so, but
-                                 merged ones say by their names which function they jump to)
-    a jump leads to its start    from itself, and nobody says whether it is a loop or a tail call
+                                 the names of merged ones show the function that they jump to)
+    a jump leads to its start    from itself, and nothing shows whether it is a loop or a tail call
     code outside of all functions jumps to it
-    nothing refers to it         so something is not understood
+    nothing refers to it         so some reference was not understood
 
 All of them are unknown with split stacks: __morestack calls the function that called it, in its middle.
 """
@@ -54,7 +54,7 @@ _GOT = (".got", ".got.plt")
 
 @dataclass(slots=True)
 class Marks:
-    """What is known of each member of the bodies that matter, by the address of the body."""
+    """The marks of each member of the bodies that matter, by the address of the body."""
 
     looked_at: frozenset[int]
     taken: dict[int, set[int]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Marks:
 
 
 def find_marks(linked: Linked, collected: Collected, vtables: Vtables, objects: LinkObjects | None = None) -> Marks:
-    """Mark the members of all bodies from which a merged one can be reached; `objects` are all there are."""
+    """Mark the members of all bodies from which a merged one can be reached; `objects` are all objects of the link."""
     targets = np.array(sorted(collected.reach.wanted | linked.undescribed), np.uint64)
     if objects is not None:
         marks = _mark_by_objects(linked, vtables, targets, objects)
@@ -94,7 +94,7 @@ def _mark_by_image(linked: Linked, vtables: Vtables, targets: U64) -> Marks:
     rows = dict.fromkeys([*_rows(code), *_rows(data), *named])
     marks = Marks(frozenset(targets.tolist()))
     tables = vtables.at(np.array([place for place, _ in rows], np.uint64))
-    # thousands of places mean the same thousands of members: these are united once
+    # thousands of places refer to the same thousands of members: these are united once
     meant: dict[tuple[int, bool], set[frozenset[int] | None]] = {}
     for row, table in zip(rows, tables.tolist(), strict=True):
         meant.setdefault((row[1], bool(table)), set()).add(named.get(row))
@@ -111,7 +111,7 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
     found = taken_by_objects(linked, objects, targets.tolist())
     code = find_mentions(linked.image, targets, linked.bodies.start, linked.bodies.end)
     data = find_pointers(linked.image, targets)
-    mentioned = {*code.target.tolist(), *data.target.tolist()}  # else nothing of what names it has been linked
+    mentioned = {*code.target.tolist(), *data.target.tolist()}  # otherwise no section that names it has been linked
     marks = Marks(frozenset(targets.tolist()))
     for places, members_of in ((found.taken, marks.taken), (found.virtual, marks.virtual)):
         for place in places:
@@ -131,7 +131,7 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
 
 
 def _hidden(linked: Linked, code: Mentions, shared_sections: set[int]) -> Iterator[int]:
-    """Yield bodies whose address is taken where an object may have no relocation, or is not there."""
+    """Yield bodies whose address is taken where an object may have no relocation, or is missing."""
     bodies = linked.bodies.starts_at(code.place)
     runtime = {body for body in np.unique(bodies).tolist() if _is_runtime(linked, body)}
     for target, body in zip(code.target.tolist(), bodies.tolist(), strict=True):
@@ -140,7 +140,7 @@ def _hidden(linked: Linked, code: Mentions, shared_sections: set[int]) -> Iterat
 
 
 def _is_runtime(linked: Linked, body: int) -> bool:
-    """Return whether the code is in no object that was given."""
+    """Return whether no given object has the code."""
     rows = linked.bodies.symbols_at(body)[:1].tolist()
     return body not in linked.folds and any(is_unfolded(linked.image.symbols.name(row)) for row in rows)
 

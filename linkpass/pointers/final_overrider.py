@@ -1,16 +1,16 @@
 """The member in a slot of a vtable by its class: the final overrider.
 
-A vtable of class C has methods of C and of its bases, or thunks to such. Those that debug information has in another
-slot (DW_AT_vtable_elem_location) are none: a method that is no thunk is in the same slot wherever it is. If just one
+A vtable of class C has methods of C and of its bases, or thunks to such. A method that debug information has in another
+slot (DW_AT_vtable_elem_location) is excluded: a method that is not a thunk is in the same slot everywhere. If just one
 member of the body is left, that is the one. Of several, the most derived class has it, if
 
     that one overrides the others       same name and parameters; both are destructors
     no other base is there twice        in a second A, B::f does not override A::f
     the compiler keeps destructors      clang uses that of a base in place of one that does nothing else
 
-Nothing is said where members, or bases of C, may be missing, or where a member may be in any vtable. gold drops symbols
-of folded local functions, mold of others, too, and with them names that gcc has united already: nothing but the objects
-has those.
+There is no answer if members, or bases of C, may be missing, or if a member may be in any vtable. gold drops symbols
+of folded local functions, mold of others, too, and with them names that gcc has united already: only the objects have
+those.
 Destructors D0 and D1 are different functions; D1 and D2 are one member.
 """
 
@@ -38,8 +38,8 @@ _PATHS_MAX = 256  # to the bases of one class
 class Hierarchy(NamedTuple):
     """A class and all of its bases."""
 
-    paths: dict[str, int]  # mangled type -> by how many ways it is a base; the class itself: 1
-    knows_bases: bool  # and methods: of all, but for classes of the C++ library
+    paths: dict[str, int]  # mangled type -> number of paths on which it is a base; the class itself: 1
+    knows_bases: bool  # and methods: of all, except classes of the C++ library
     knows_standard_bases: bool
 
 
@@ -92,7 +92,7 @@ class FinalOverriders:
 
     def _may_be_in(self, slot: int, vaddr: int, method: Method) -> bool:
         """Return whether debug information, if there is any, has a method in that slot of its class's own vtable."""
-        if method.thunk or method.destructor:  # there are two of a destructor, and clang says 0 for both
+        if method.thunk or method.destructor:  # there are two of a destructor, and clang records 0 for both
             return True
         if vaddr not in self._slots:
             members = self._linked.folds[vaddr].members
@@ -158,7 +158,7 @@ class FinalOverriders:
 
 
 def compiled_by_gcc(image: Image) -> bool:
-    """Return whether all objects say that gcc compiled them."""
+    """Return whether all objects record that gcc compiled them."""
     comments = [text for text in bytes(image.contents(".comment")).split(b"\0") if text]
     compilers = [text for text in comments if not text.startswith((b"Linker:", b"mold "))]
     return bool(compilers) and all(text.startswith(b"GCC:") for text in compilers)

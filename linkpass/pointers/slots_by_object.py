@@ -1,4 +1,4 @@
-"""Which functions the objects of a link put into the slots of vtables.
+"""The functions that the objects of a link put into the slots of vtables.
 
     object   _ZTV1A, symbol   .data.rel.ro._ZTV1A + 16   R_X86_64_64   _ZN1A1fEv
     image    _ZTV1A           at + 16 the address of a body: its member _ZN1A1fEv
@@ -22,7 +22,7 @@ _Table = dict[int, tuple[tuple[str, ...], str]]
 
 
 class SlotsByObject:
-    """The functions in slots, asked for by group and offset."""
+    """The functions in slots, looked up by group and offset."""
 
     def __init__(self, linked: Linked, vtables: Vtables, objects: LinkObjects) -> None:
         self._linked, self._vtables, self._objects = linked, vtables, objects
@@ -40,7 +40,10 @@ class SlotsByObject:
             self._read(object_idx, wanted)
 
     def members_in(self, group: int, offset: int, vaddr: int) -> frozenset[int] | None:
-        """Return the members of a body that the objects may put at an offset in a group; None if they do not say it."""
+        """Return the members of a body that the objects may put at an offset in a group.
+
+        None if the objects lack it.
+        """
         name, _ = key = self._keys[group]
         is_local = self._is_local[group] and key in self._tables  # mold makes global symbols local
         found: set[int] = set()
@@ -51,7 +54,7 @@ class SlotsByObject:
                 members = self._linked.members(vaddr)
                 named = {idx for idx in named if file in members[idx].files}
             if not named:
-                return frozenset()  # the function is in another body, or the members are not all there are
+                return frozenset()  # the function is in another body, or the known members are not all
             found |= named
         return frozenset(found) if told else None
 
@@ -87,7 +90,7 @@ class SlotsByObject:
             self._tables.setdefault(key, []).append(table)
 
     def _named(self, object_idx: int, symbol: int, addend: int) -> tuple[tuple[str, ...], str]:
-        """Return the names of the function that a relocation means, and the source file if it is local."""
+        """Return the names of the function that a relocation refers to, and the source file if it is local."""
         object_file = self._objects.objects[object_idx]
         symbols = object_file.symbols
         is_local = symbols.bind[symbol] == STB_LOCAL

@@ -1,4 +1,4 @@
-"""Whose address is taken, by the objects of the link, if they are all there.
+"""Functions whose address is taken, by the objects of the link, if none is missing.
 
 In an object the relocation of every address names its function, in code and data that the linker folded, too:
 
@@ -6,9 +6,9 @@ In an object the relocation of every address names its function, in code and dat
                          call ?                 R_X86_64_PLT32  g     not
     .data.rel.ro._ZTV1A  .quad ?                R_X86_64_64     h     virtual: it is in the symbol _ZTV1A
 
-So the functions that are named are all that can be meant. Three things are left to the image: functions whose linkage
-name nothing tells; the addresses of functions that stand in one section with others, or take their own, for which an
-assembler needs no relocation; and code of the C runtime, which is in no object that was given.
+So only the named functions can be meant. Three cases remain to the image: functions without a known linkage
+name; the addresses of functions that stand in one section with others, or take their own, for which an
+assembler needs no relocation; and code of the C runtime, which no given object has.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from linkpass.pointers.taken_by_relocation import TAG_LIMIT
 
 
 class TakenByObjects(NamedTuple):
-    """The members that the objects name, and bodies of which they do not say everything."""
+    """The members that the objects name, and bodies for which the objects are not enough."""
 
     taken: set[Place]
     virtual: set[Place]
@@ -49,7 +49,7 @@ def are_complete(linked: Linked, objects: LinkObjects) -> bool:
 
 
 def taken_by_objects(linked: Linked, objects: LinkObjects, vaddrs: Iterable[int]) -> TakenByObjects:
-    """Return what the objects say of the bodies at these addresses."""
+    """Return the members that the objects name in the bodies at these addresses."""
     return _Reader(linked, objects, vaddrs).read()
 
 
@@ -68,7 +68,7 @@ class _Reader:
         self._hashes = np.array(sorted(self._places), np.uint64)
 
     def _add_aliases(self) -> set[int]:
-        """Take in other symbols of the same functions; gives the bodies of functions that share a section."""
+        """Add other symbols of the same functions; return the bodies of functions that share a section."""
         functions = self._objects.functions
         hashes, section = functions.name_hash, functions.object_idx << 32 | functions.section
         is_named = np.isin(hashes, np.fromiter(self._places, np.uint64))

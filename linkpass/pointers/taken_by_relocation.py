@@ -1,4 +1,4 @@
-"""Whose address is taken, by the relocations of an image that was linked with --emit-relocs.
+"""Functions whose address is taken, by the relocations of an image that was linked with --emit-relocs.
 
 A relocation that is not the operand of a call or jump names the function whose address stands there:
 
@@ -6,8 +6,8 @@ A relocation that is not the operand of a call or jump names the function whose 
     call f                 R_X86_64_PLT32 f      not
     .quad f                R_X86_64_64 f         taken, or a slot of a vtable
 
-It does so for what the linker kept. Where code or data was folded, too, the folded copy may have named another
-function of the same body, so there the relocation says no more than the address does.
+That holds for the code and data that the linker kept. Where it was folded, too, the folded copy may have named another
+function of the same body, so there the relocation shows no more than the address does.
 
     place                                   the relocation names
     a function that is not merged           the function
@@ -16,8 +16,8 @@ function of the same body, so there the relocation says no more than the address
     other data                              any: lld folds it as it folds code, and leaves no symbol of some of it
     a vtable that is that of one class      the function
 
-A local function is named by its section and its place in it: then any local function of the body is meant, or one that
-clang calls so in spite of its being global (`Linked.section_members`). Some bits of such an address may be a tag.
+A local function is named by its section and its place in it: then any local function of the body is meant, or a global
+one for which clang uses a local alias (`Linked.section_members`). Some bits of such an address may be a tag.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Named = dict[tuple[int, int], frozenset[int] | None]  # (place, body) -> members
 
 _UNWIND = (".eh_frame", ".gcc_except_table")
 _OPERAND_BYTES = 4
-TAG_LIMIT = 16  # functions are aligned: what is added to an address below this may be a tag of the pointer
+TAG_LIMIT = 16  # functions are aligned: an addend below this may be a tag of the pointer
 
 
 class TakenByRelocation:
-    """What the relocations say of each place; `knows_got`: the GOT's slots need not be looked at."""
+    """The members that the relocations name at each place; `knows_got`: the GOT's slots are covered."""
 
     def __init__(self, linked: Linked, vtables: Vtables, targets: U64) -> None:
         self.named: Named = {}
@@ -56,7 +56,7 @@ class TakenByRelocation:
             relocations = linked.image.relocations(section) if where.is_alloc else None
             if relocations is None or not relocations.count or relocations.symbols is not symbols:
                 continue
-            if where.flags & SHF_EXECINSTR:  # mold loses the symbols of folded sections
+            if where.flags & SHF_EXECINSTR:  # mold drops the symbols of folded sections
                 self.knows_got = True
                 lost_got |= bool(
                     (np.isin(relocations.type, GOT_LOADS[linked.image.machine]) & (relocations.symbol == 0)).any()
@@ -129,5 +129,5 @@ def is_branch(image: Image, relocations: Relocations, rows: I64, where: Section)
 
 
 def is_relro(name: str, flags: int) -> bool:
-    """Return whether a section is one that linkers fold like code: it does not change once the program runs."""
+    """Return whether linkers fold a section like code: it does not change once the program runs."""
     return not flags & SHF_WRITE or name.startswith(".data.rel.ro")

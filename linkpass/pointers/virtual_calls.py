@@ -1,9 +1,9 @@
-"""Which vtable slot each virtual call takes, and what is in the slots: as far as a merged function can be reached.
+"""The vtable slot that each virtual call takes, and the functions in the slots, if a merged function can be reached.
 
     slots of vtables ── those with a body of `Reach.wanted` ──> slots that matter
                                                                        │
     calls through pointers ── with a slot, proven by the code ─────────┴──> .debug_vcall
-                              or said by an earlier .debug_vcall, where the code does not say
+                              or by an earlier .debug_vcall, where the code does not show it
 
 A statement that the code contradicts is dropped and counted; so is a slot that no vtable of the image has.
 """
@@ -37,7 +37,7 @@ class VtableEntry(NamedTuple):
 
 @dataclass(slots=True)
 class Virtual:
-    """What goes into the tables."""
+    """The slots and virtual calls that the tables get."""
 
     entries: list[VtableEntry] = field(default_factory=list)  # by (vtable, slot)
     calls: list[tuple[int, int, Evidence]] = field(default_factory=list)  # return address, slot; ascending
@@ -83,7 +83,7 @@ def _statements(linked: Linked, reach: Reach, dropped: Counter[str]) -> list[tup
 
 
 def _foreign(linked: Linked) -> tuple[U64, U64]:
-    """Return the calls of a .debug_vcall that another producer wrote; our own is about to be made anew."""
+    """Return the calls of a .debug_vcall of another producer; the pass makes its own anew."""
     file = file_with_tables(linked.image)
     calls = VirtualCalls.of(())
     if file.section(".debug_icf") is None:

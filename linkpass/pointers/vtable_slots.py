@@ -1,13 +1,13 @@
-"""Which member is in each slot of each vtable; ALL_MEMBERS where nothing says it.
+"""Which member is in each slot of each vtable; ALL_MEMBERS if no evidence shows it.
 
-A slot that holds the address of a merged body holds one of its members. Which one is said, best first, by
+A slot that holds the address of a merged body holds one of its members. The evidence for it is, best first,
 
     relocation   of --emit-relocs, or with a symbol of .dynsym: in the very word
     objects      of the link: the relocations of the vtable of that name
     the class    the final overrider, by RTTI (`linkpass.pointers.final_overrider`)
 
-A linker that folds data may have folded the vtable, too; then relocations name the functions of one of the classes, and
-nothing is said.
+A linker that folds data may have folded the vtable, too; the relocations then describe only one of the folded vtables,
+so no member is recorded.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ class VtableSlots(NamedTuple):
     """Slots that hold the address of a body of the image, a row each, by (vtable, slot)."""
 
     vtable: U64  # its address point
-    group: U64  # where the symbol begins that has it
+    group: U64  # address of the symbol that holds it
     slot: U32
     body: U64
     members: list[int]  # index of the member, or ALL_MEMBERS
 
 
 def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None = None) -> VtableSlots:
-    """Return the slots of all vtables; `by_object` is what the objects of the link say, as far as they are at hand."""
+    """Return the slots of all vtables.
+
+    `by_object` are the slots in the objects of the link, as far as they are at hand.
+    """
     found = vtables.slots
     found = found.rows(np.flatnonzero(np.isin(found.target, linked.bodies.start)))
     is_merged = np.isin(found.target, linked.vaddrs)

@@ -1,1 +1,1 @@
-"""Sections into a linked image, without touching a byte that gets loaded; see `linkpass.rewrite.sections`."""
+"""Puts sections into a linked image, and leaves every loaded byte as it is; see `linkpass.rewrite.sections`."""

@@ -1,11 +1,12 @@
-"""What the file system knows of a file besides its bytes: given to the file that replaces it.
+"""Attributes that the file system keeps of a file besides its bytes: copied to the file that replaces it.
 
     mode, owner                 without the right to keep the owner, set-id bits go, too
-    system.posix_acl_access     the ACL; the new file has none that its folder would have given it
-    security.capability         what `setcap` gave; `chown` takes it away, so it comes last
+    system.posix_acl_access     the ACL; the new file has none that its directory would have given it
+    security.capability         set by `setcap`; `chown` removes it, so it comes last
     user.*, security.selinux, trusted.*   as they are
 
-A signature of the content (IMA, EVM) is not true of the new content, and what overlayfs notes is of one inode.
+A signature of the content (IMA, EVM) is not true of the new content, and the attributes of overlayfs are about one
+inode.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _OF_INODE = ("trusted.overlay.",)
 
 
 def keep_attributes(source_fd: int, fd: int) -> list[str]:
-    """Give a new file what another one has; return the names of what could not be kept."""
+    """Give a new file the attributes of another one; return the names of those that could not be kept."""
     lost = _keep_mode_and_owner(source_fd, fd)
     wanted, there = _attributes(source_fd), _attributes(fd)
     if _ACL in there and _ACL not in wanted:

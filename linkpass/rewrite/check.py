@@ -1,6 +1,6 @@
-"""Compare a rewritten image with its input: everything outside of the plan must be as it was.
+"""Compares a rewritten image with its input: everything outside of the plan must be as it was.
 
-Written against the meaning of the two files, not against the layout that produced the second: both are
+The check rests on the meaning of the two files, not on the layout that produced the second: both are
 opened, sections are paired by their order, symbols by their rows, and indices are compared by what they
 name.
 """

@@ -1,4 +1,4 @@
-"""What is asked of a rewrite, and what a section becomes by it."""
+"""The requests of a rewrite, and the sections that result."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Write a laid-out file: without a name first, then under its own.
+"""Writes a laid-out file: without a name first, then under its own.
 
-Ranges of the input are copied by the kernel (`copy_file_range`) where both files allow that. Holes of the input stay
-holes. Whatever goes wrong, the target is as it was and nothing else is left (`icf.newfile`).
+The kernel copies ranges of the input (`copy_file_range`) where both files allow that. Holes of the input stay
+holes. After any error the target is as it was and nothing else is left (`icf.newfile`).
 
-The new file is meant to be the old one with tables, so what the file system knows of the source goes along
+The new file is meant to be the old one with tables, so the source's attributes go along
 (`linkpass.rewrite.attributes`). It has an inode of its own: other names (hard links) of an older file keep that.
 
 A file that replaces its own source is the only copy there is. Its bytes have to be on the disk before the rename is,
-or a power failure leaves zeros under the name; `is_durable` asks for that. A link can be done again, so `icf link` does
+or a power failure leaves zeros under the name; `is_durable` asks for that. A link can be repeated, so `icf link` does
 not wait for the disk, and neither does a pass that leaves its input where it is.
 """
 
@@ -41,7 +41,7 @@ def replace_file(
     *,
     is_durable: bool = False,
 ) -> None:
-    """Make `path`, or what the symbolic link there points to, the file that `layout` describes.
+    """Make `path`, or the target of the symbolic link there, the file that `layout` describes.
 
     Mode, owner, capabilities and other attributes are those of the source; a line says which could not be kept.
     `check` is called with the temporary file: if it raises, `path` stays as it is.
@@ -73,7 +73,7 @@ def replace_file(
             os.replace(out.name(), target)
         if is_only_copy:
             _flush_folder(directory)
-    except OSError as error:  # a full disk does not say of which file
+    except OSError as error:  # the error for a full disk does not name the file
         error.filename = error.filename or target
         raise
     if lost:
@@ -93,9 +93,9 @@ def same_bytes(left: memoryview, right: memoryview) -> bool:
 
 
 def same_ranges(left_fd: int, left_offset: int, right_fd: int, right_offset: int, size_bytes: int) -> bool:
-    """Return whether two files hold the same bytes there, by a sample of what is long.
+    """Return whether two files hold the same bytes there, by a sample of long ranges.
 
-    What can go wrong is a piece at the wrong place, as the bytes are copied by the kernel; so the ends and 16 KB of
+    The error to find is a piece at the wrong place, as the kernel copies the bytes; so the ends and 16 KB of
     each MB are read. They are read, not mapped: mapped pages would all stay in memory.
     """
     left, right = bytearray(_SAMPLE_SIZE_BYTES), bytearray(_SAMPLE_SIZE_BYTES)
@@ -119,13 +119,13 @@ def _write_piece(fd: int, piece: Piece, source_path: str, source_fd: int, is_spa
 
 
 def _data_ranges(fd: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges between `start` and `end` that are no holes."""
+    """Yield the ranges between `start` and `end` that are not holes."""
     while start < end:
         try:
             first = os.lseek(fd, start, os.SEEK_DATA)
             last = os.lseek(fd, first, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole is left
+            if error.errno == errno.ENXIO:  # only a hole is left
                 return
             first, last = start, end
         if first >= end:

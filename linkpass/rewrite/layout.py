@@ -1,7 +1,7 @@
-"""Where every byte of the rewritten file goes.
+"""The place of every byte of the rewritten file.
 
 `plan_layout` decides all sizes and offsets before anything is written. Its result is the list of
-pieces that make up the file: ranges of the input and new bytes. What no piece covers is zero; a later
+pieces that make up the file: ranges of the input and new bytes. Bytes that no piece covers are zero; a later
 piece lies over an earlier one only where it patches the block of loaded bytes.
 
 The tail (see `linkpass.rewrite.sections`) begins where the last loaded byte ends. A section that is not loaded
@@ -47,10 +47,10 @@ class Layout(NamedTuple):
 
 
 def loaded_end(image: Image) -> int:
-    """File offset after the last byte that must stay where it is."""
+    """Return the file offset after the last byte that must stay where it is."""
     ends = [EHDR.size, image.headers.phoff + len(image.segments) * PHDR.size if image.segments else 0]
     ends += [section.end for section in image.sections if section.is_alloc and section.type != SHT_NOBITS]
-    if not image.is_debug_file:  # there the segments tell of the file it was taken from
+    if not image.is_debug_file:  # there the segments describe the file it was made from
         ends += [segment.offset + segment.filesz for segment in image.segments if segment.filesz]
     end = max(ends)
     if end > len(image.data):
@@ -63,7 +63,7 @@ def loaded_end(image: Image) -> int:
 def plan_layout(
     image: Image, edits: Sequence[SectionEdit], growths: Sequence[SectionGrowth], removals: Sequence[str]
 ) -> Layout:
-    """Decide every offset; refuses changes that would break the image."""
+    """Decide every offset; refuse changes that would break the image."""
     entries = build_table(image, edits, growths, removals)
     tail_start = loaded_end(image)
     _check_trailing_bytes(image, tail_start)
@@ -110,7 +110,7 @@ def _tail_in_file_order(image: Image, entries: Sequence[Entry], names: Entry, ta
     tail.sort(key=lambda pair: (pair[0].offset, pair[0].index))
     previous_end, previous_name = 0, ""
     for before, _ in tail:
-        start, end = image.extent(before)  # refuses what lies outside of the file
+        start, end = image.extent(before)  # raises an error for a section outside of the file
         if start < end:
             if before.offset < previous_end:  # copies of one range might fill the disk
                 raise UnsupportedError(f"{image.path}: sections {previous_name} and {before.name} overlap")
@@ -135,7 +135,7 @@ def _align_up(offset: int, align: int) -> int:
 
 
 def _check_trailing_bytes(image: Image, tail_start: int) -> None:
-    """Refuse a file with something behind the ELF image: whoever reads that finds it from the end."""
+    """Refuse a file with data after the ELF image: its readers find that data from the end of the file."""
     ends = [section.end for section in image.sections if section.type != SHT_NULL]
     end = max(tail_start, image.headers.shoff + len(image.sections) * SHDR.size, *ends)
     for start in _written_chunks(image, end):
@@ -148,11 +148,11 @@ def _check_trailing_bytes(image: Image, tail_start: int) -> None:
 
 
 def _written_chunks(image: Image, start: int) -> Iterator[int]:
-    """Yield offsets of the chunks from `start` on that are no holes, of which a sparse file may have terabytes."""
+    """Yield the offsets of the chunks from `start` on that are not holes, of which a sparse file may have terabytes."""
     while start < len(image.data):
         try:
             start = max(start, os.lseek(image.fileno(), start, os.SEEK_DATA))
-        except OSError:  # ENXIO: nothing but a hole is left
+        except OSError:  # ENXIO: only a hole is left
             return
         yield start
         start += _CHUNK_SIZE_BYTES

@@ -1,4 +1,4 @@
-"""Which files a pass writes: the image, its separate debug file, or both.
+"""The files that a pass writes: the image, its separate debug file, or both.
 
     debug information is in     tables go to      changed besides
     the image                   the image
@@ -7,7 +7,7 @@
 
 The CRC is that of the whole debug file, so debuggers would refuse the new one without it. Both files are complete
 under temporary names before either is replaced, the debug file first. A run that is killed between the two leaves
-an old CRC; where there are build ids, the next run, finding the tables, puts that right. Build ids never change.
+an old CRC; where there are build ids, the next run, finding the tables, corrects it. Build ids never change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from linkpass.rewrite.sections import rewrite
 
 
 class Outputs(NamedTuple):
-    """What is written where; `debug` None: the image gets the tables."""
+    """The files to write; `debug` None: the image gets the tables."""
 
     image: str
     debug: str | None
@@ -68,7 +68,7 @@ def write_outputs(
     *,
     is_durable: bool = False,
 ) -> None:
-    """Write the changes to the file that gets the tables, and what follows from it to the other.
+    """Write the changes to the file that gets the tables, and the new CRC to the other.
 
     With `is_durable` a file that replaces its input is on the disk when this returns.
     """

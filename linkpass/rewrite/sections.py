@@ -1,11 +1,11 @@
-"""Put sections into a linked image, without touching a byte that gets loaded.
+"""Puts sections into a linked image, and leaves every loaded byte as it is.
 
     edits = [SectionEdit(".debug_dcall", table)]
     rewrite(image, "b.out", edits)    # atomically, also over the image itself, and only if all else is as it was
 
-What is loaded stays where it is: the headers, segments and allocated sections come first in a file
-that a linker wrote, and are copied as one block. Behind it lie the sections that are not loaded;
-nothing refers to their file offsets but the section headers. That tail is laid out afresh: the
+Loaded bytes stay where they are: the headers, segments and allocated sections come first in a file
+that a linker wrote, and are copied as one block. The sections that are not loaded follow;
+only the section headers refer to their file offsets. That tail is laid out afresh: the
 sections in their old order, then the edited ones, the name table, and the header table, without gaps
 beyond alignment.
 
@@ -13,7 +13,7 @@ beyond alignment.
     copied as a block | each copied to its place, grown, left out| new
 
 So offsets are a function of the sections and not of the history: a second run with the same edits
-gives the same bytes, and no dead bytes pile up. Added sections get the last indices. Only a removal
+makes the same bytes, and no dead bytes pile up. Added sections get the last indices. Only a removal
 renumbers: then symbols and links follow (`linkpass.rewrite.symbols`).
 """
 
@@ -56,7 +56,7 @@ def rewrite(
         from linkpass.rewrite.check import check_images
 
         with Image.open(temporary, allow_rel=image.elf_type == ET_REL) as out:
-            out.path = os.fspath(out_path)  # as errors are to call it
+            out.path = os.fspath(out_path)  # the path that errors are to name
             check_images(image, out, edits, growths, removals)
         if before_replacing is not None:
             before_replacing(temporary)

@@ -37,7 +37,7 @@ _REMOVED = np.uint32(0xFFFFFFFF)
 
 
 def renumber_contents(image: Image, entries: list[Entry], new_index: Mapping[int, int]) -> None:
-    """Give new contents to each symbol table and group in which an index changes."""
+    """Set the new contents of each symbol table and group in which an index changes."""
     mapping = np.full(len(image.sections), _REMOVED, dtype=np.uint32)
     mapping[list(new_index.keys())] = list(new_index.values())
     for entry in entries:

@@ -1,7 +1,7 @@
-"""The section headers as they will be, and the contents that are new: no offsets yet.
+"""The future section headers and the contents that are new, without offsets.
 
 The table is a list of entries in the order of the future indices: those that stay in their old order,
-then the added ones. An entry knows the header that it had, so that its bytes can be found in the input.
+then the added ones. An entry keeps its old header, so that its bytes can be found in the input.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _names_index(image: Image, entries: Sequence[Entry]) -> int:
 def _check_request(
     image: Image, edits: Sequence[SectionEdit], growths: Sequence[SectionGrowth], removals: Sequence[str]
 ) -> None:
-    """Refuse what cannot be done, before any work."""
+    """Refuse requests that cannot be met, before any work."""
     if not image.sections or not image.headers.shstrndx:
         raise UnsupportedError(f"{image.path}: has no section headers or names, a section cannot be added")
     names_section = image.sections[image.headers.shstrndx]
@@ -126,7 +126,7 @@ def _grow(image: Image, entry: Entry, growth: SectionGrowth) -> None:
 
 
 def _name_offset(names: bytearray, name: str) -> int:
-    """Return where `name` stands in the name table, which gets it if need be."""
+    """Return where `name` stands in the name table; append it if it is missing."""
     encoded = name.encode() + b"\0"
     found = names.find(b"\0" + encoded)
     if found >= 0:

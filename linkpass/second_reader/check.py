@@ -1,4 +1,4 @@
-"""The second reader's rows against symbols, DIEs and instructions, and against what the first reader has."""
+"""The second reader's rows against symbols, DIEs and instructions, and against the first reader's rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Second(NamedTuple):
 
 
 def verify_again(image: Image, first: Tables) -> list[str]:
-    """Read the tables of an image again, with pyelftools; return a line for each thing that is wrong."""
+    """Read the tables of an image again, with pyelftools; return a line for each error."""
     file = file_with_tables(image)
     try:
         with ExitStack() as opened:
@@ -49,7 +49,7 @@ def verify_again(image: Image, first: Tables) -> list[str]:
             return [*_differences(second, first), *checks.lines()]
     except (IcfError, OSError):
         raise
-    except Exception as error:  # of a damaged file pyelftools raises whatever comes first
+    except Exception as error:  # pyelftools raises many types for a damaged file
         problem = " ".join(f"{type(error).__name__} {error}".split())
         raise IcfError(f"{image.path}: second reader: pyelftools cannot read it: {problem}") from error
 
@@ -109,7 +109,7 @@ class _Checks:
                 self._bodies.setdefault(member.die, []).append(fold)
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each thing that is wrong."""
+        """Yield a line for each error."""
         digest = self._second.icf.code_digest
         if digest and digest != self._digest():
             yield "the tables are about other code"
@@ -157,7 +157,7 @@ class _Checks:
                     yield f".symtab has {member.name} at {there}, the table at {fold.vaddr:#x}"
 
     def _dies(self) -> Iterator[str]:
-        """Yield the DIEs that are none of a function, or of a function with another name."""
+        """Yield the DIEs that do not describe a function, or describe a function with another name."""
         if not self._debug.has_dwarf_info():
             return
         dwarf = self._debug.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
@@ -228,7 +228,7 @@ class _Checks:
         return bool(sizes) or self._direct_target(site) is not None  # a retpoline is called directly
 
     def _jump(self, vaddr: int) -> int | None:
-        """Return where the jump at `vaddr` goes; None if there is no direct one."""
+        """Return the target of the jump at `vaddr`; None if there is no direct one."""
         if not self._is_aarch64:
             code = self._read(vaddr, 16)
             match = _JCC.match(code)
@@ -261,7 +261,7 @@ def _is_pointer_call(code: bytes) -> bool:
 
 
 def _linkage_name(die: Any) -> str:
-    """Return the linkage name of a DIE, its own or that of what it completes; "" if it has none."""
+    """Return the linkage name of a DIE, its own or that of its origin; "" if it has none."""
     for _ in range(_HOPS):
         for attribute in ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name"):
             if attribute in die.attributes:

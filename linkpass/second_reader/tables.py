@@ -1,6 +1,6 @@
-"""The tables, read once more: one value after the other, as the formats are described.
+"""Reads the tables once more: one value after the other, after the descriptions of the formats.
 
-`icf.tables.dcall`, `icf.tables.vcall` and `icf.tables.icftable` describe them; nothing here is taken from there.
+`icf.tables.dcall`, `icf.tables.vcall` and `icf.tables.icftable` describe them; no code is shared with these modules.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Function = tuple[int, int]  # fold class, member of it or -1: any
 
 
 class Icf(NamedTuple):
-    """What `.debug_icf` says."""
+    """The contents of `.debug_icf`."""
 
     code_digest: bytes
     classes: list[FoldClass]
@@ -94,7 +94,7 @@ class Bytes:
         return [self.uleb() for _ in range(count)]
 
     def sums(self, count: int) -> list[int]:
-        """Return values that are written as the difference to the one above."""
+        """Return values that are stored as differences to the one above."""
         total, found = 0, []
         for _ in range(count):
             total += self.uleb()
@@ -136,7 +136,7 @@ def read_vcall(data: bytes, path: str) -> list[VirtualCall]:
 
 
 def _units(bytes_: Bytes, *, has_debug_info: bool) -> Iterator[tuple[int, int]]:
-    """Yield the width of call sites and the base of DIEs of each unit, whose entries then are what is left."""
+    """Yield the width of call sites and the base of DIEs of each unit; the reader then has only its entries left."""
     size_bytes = bytes_.end
     while bytes_.pos < size_bytes:
         bytes_.end = size_bytes
@@ -164,7 +164,7 @@ def _units(bytes_: Bytes, *, has_debug_info: bool) -> Iterator[tuple[int, int]]:
 
 
 def read_icf(data: bytes, debug_str: bytes, path: str) -> Icf:
-    """Return what `.debug_icf` says; its names are in its pool, or in `debug_str`."""
+    """Return the contents of `.debug_icf`; its names are in its pool, or in `debug_str`."""
     bytes_ = Bytes(data, path, ".debug_icf")
     if not data:
         return Icf(b"", [], [], [], [], [], [])

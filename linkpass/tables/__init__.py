@@ -1,1 +1,1 @@
-"""The tables of an image: made from what was collected, and checked against machine code and data."""
+"""The tables of an image: made from the collected records, and checked against machine code and data."""

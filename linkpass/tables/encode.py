@@ -2,7 +2,7 @@
 
     places -> DIEs (declarations are made where there is none) -> classes, records, tail calls -> sections
 
-Everything is sorted by address before it is written, so the same input gives the same bytes.
+Everything is sorted by address before it is written, so the same input makes the same bytes.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from linkpass.tables.vtable_dies import describe_vtables
 
 @dataclass(slots=True)
 class Tables:
-    """What is to be written, and what it was made from."""
+    """The tables to write, and what they were made from."""
 
     icf: IcfTable
     calls: DirectCalls  # in the order in which they were written
-    virtual_calls: VirtualCalls  # likewise
+    virtual_calls: VirtualCalls  # in the order in which they were written
     dcall_bytes: bytes
     vcall_bytes: bytes
     icf_bytes: bytes
@@ -70,7 +70,7 @@ class Tables:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the tables."""
+        """Return the size of the tables in bytes."""
         return len(self.dcall_bytes) + len(self.vcall_bytes) + len(self.icf_bytes)
 
     def growths(self, linked: Linked) -> tuple[list[SectionGrowth], list[SectionEdit]]:
@@ -202,10 +202,10 @@ def build_tables(
 
 
 def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterator[tuple[int, Place, Place]]:
-    """Yield jumps as (end, caller, callee), in order; one for all members of a body where it means the same in each.
+    """Yield jumps as (end, caller, callee), in order; one for all members of a body if it means the same in each.
 
-    A callee with the index ALL_MEMBERS is one of which nothing says which it is.
-    Bodies of visitors have thousands of members that jump on to the same few functions.
+    If no evidence names the member, the callee has the index ALL_MEMBERS.
+    Bodies of visitors have thousands of members that tail-call the same few functions.
     """
     callees_of: dict[int, dict[Place, set[Place]]] = {}
     for (end, caller), callee in jumps:
@@ -268,5 +268,5 @@ def _member_flags(kept: bool, taken: bool, virtual: bool, local: bool, synthetic
 
 
 def evidence_counts(table: IcfTable) -> dict[str, int]:
-    """Return how many records rest on each kind of evidence."""
+    """Return how many records each kind of evidence has."""
     return {kind.name.lower(): count for kind in Evidence if (count := table.evidence.count(kind))}

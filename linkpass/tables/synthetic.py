@@ -4,8 +4,8 @@ The tables name functions by DIEs, so these get some: one compile unit at the en
 are artificial declarations, with their names in place. It has no code and no types, so that
 debuggers pass over it. A unit that an earlier run has written is recognized by its name and replaced.
 
-The vtables of the tables are described there, too, as the proposal's last section says: DW_TAG_GNU_vtable, with
-DW_AT_location the address point, and DW_AT_type the class; a class that has no DIE has its name there (DW_AT_name).
+The unit describes the vtables of the tables, too, as the proposal's last section demands: DW_TAG_GNU_vtable, with
+DW_AT_location the address point, and DW_AT_type the class; for a class without a DIE, DW_AT_name has its name.
 
     .debug_abbrev   ... tables of the image ... | ours
     .debug_info     ... units of the image  ... | header, compile unit, a subprogram each, 0
@@ -47,7 +47,7 @@ _DW_OP_addr = b"\x03"
 
 
 class VtableDie(NamedTuple):
-    """What a DW_TAG_GNU_vtable says."""
+    """The contents of a DW_TAG_GNU_vtable."""
 
     vaddr: int  # address point
     type_die: int  # of the class, an offset in .debug_info; 0 for none
@@ -55,22 +55,22 @@ class VtableDie(NamedTuple):
 
 
 class SyntheticUnit(NamedTuple):
-    """What to append, after how much of the sections, and where each declaration will be."""
+    """The bytes to append, the sizes of the sections before them, and the offset of each declaration."""
 
     info: bytes
     abbrev: bytes
     info_keep_bytes: int
     abbrev_keep_bytes: int
     dies: tuple[int, ...]  # offsets in .debug_info, in the order of the names
-    vtable_dies: tuple[int, ...]  # likewise of the vtables
+    vtable_dies: tuple[int, ...]  # of the vtables, in their order
 
 
 def make_synthetic_unit(
     image: Image, debug: DebugInfo, names: Sequence[tuple[str, bool]], vtables: Sequence[VtableDie] = ()
 ) -> SyntheticUnit:
-    """Lay out declarations of `names`, and `vtables`; without any there is no unit, and an earlier one goes.
+    """Lay out declarations of `names`, and `vtables`; without any there is no unit, and an earlier one is removed.
 
-    With a name comes whether it is none that a linker knows, but the source's.
+    Each name comes with a flag: it is the source's name, and not a linkage name.
     """
     info_keep, abbrev_keep = _image_ends(image, debug)
     if not names and not vtables:

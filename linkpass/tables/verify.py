@@ -1,8 +1,8 @@
-"""Check the tables of an image against its machine code.
+"""Checks the tables of an image against its machine code.
 
-What is checked, for every entry: a call ends at the return address, and the body it calls is the callee's; a jump
+For every entry it checks: a call ends at the return address, and the body it calls is the callee's; a jump
 stands at the address of a tail call and goes to the callee's body; the caller is one of the functions of
-the body that holds the instruction; sections fit together; and what `linkpass.tables.verify_virtual` checks of
+the body that holds the instruction; sections fit together; and `linkpass.tables.verify_virtual` checks
 vtables and pointers. An image that passes makes no statement that its own code contradicts.
 """
 
@@ -39,7 +39,7 @@ def verify_image(image: Image) -> list[str]:
 
 
 def check_present(image: Image) -> Tables:
-    """Return the tables of an image; raises `IcfError` where it has none, or they are about other code."""
+    """Return the tables of an image. Raise IcfError if it has none, or they are about other code."""
     if are_stale(image):
         raise IcfError(stale_line(image.path), hint="link the program again")
     tables = load_tables(image)
@@ -50,7 +50,7 @@ def check_present(image: Image) -> Tables:
 
 
 def check_tables(image: Image, table: IcfTable, calls: DirectCalls, virtual_calls: VirtualCalls) -> list[str]:
-    """Return what the code of `image` contradicts in these tables, a line each; slots of calls apart."""
+    """Return the statements of these tables that the code of `image` contradicts, a line each; slots of calls apart."""
     return _Checker(image, table).check(calls) + list(check_virtual(image, table, virtual_calls))
 
 
@@ -98,7 +98,7 @@ class _Checker:
         return problems
 
     def _plainly_right(self, calls: DirectCalls) -> Mask:
-        """Return the records, most of all, in which a direct call goes to the start of the callee's body."""
+        """Return the records, most of all, whose direct call goes to the start of the callee's body."""
         table = self.table
         if not self.starts:
             return np.zeros(len(calls), np.bool_)

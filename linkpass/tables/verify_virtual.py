@@ -1,8 +1,8 @@
-"""Check what the tables say of vtables, and of calls and jumps through pointers, against code and data.
+"""Checks the tables' vtables, and calls and jumps through pointers, against code and data.
 
-What is checked: a call through a pointer ends at the return address, and the code does not show that it takes another
-slot; a jump through a pointer, or to an import, stands where one is said to be; the word of a slot holds the address of
-the function's body.
+It checks: a call through a pointer ends at the return address, and the code does not show that it takes another
+slot; a jump through a pointer, or to an import, stands at each recorded address; the word of a slot holds the address
+of the function's body.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORD_BYTES = 8
 
 
 def check_virtual(image: Image, table: IcfTable, calls: VirtualCalls) -> Iterator[str]:
-    """Yield what code and data contradict, a line each; slots of calls apart."""
+    """Yield the statements that code and data contradict, a line each; slots of calls apart."""
     for site in calls.call_site.tolist():
         if call_ending_at(image, site).kind is not CallKind.INDIRECT:
             yield f".debug_vcall: call site {site:#x}: no call through a pointer ends there"
@@ -71,5 +71,5 @@ def check_slots(image: Image, calls: VirtualCalls) -> Iterator[str]:
 
 
 def _is_thunk(image: Image, target: int | None) -> bool:
-    """Return whether what a jump leads to is nothing but a jump through a pointer."""
+    """Return whether the target of a jump only jumps through a pointer."""
     return target is not None and (target in image.plt_stubs or is_retpoline(image, target))

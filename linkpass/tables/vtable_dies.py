@@ -1,11 +1,11 @@
-"""Which DIE describes the class of a vtable.
+"""The DIE that describes the class of each vtable.
 
     vtable          group       _ZTV1A, or its type_info: class 1A
     slots           bodies      a member that is a method of 1A, and the DIEs that declare it
     declaration     DW_AT_containing_type: the class
 
 Every class with a vtable of its own has a method of its own there, at least its destructor, or inherits all of them:
-then nothing leads to its DIE, and it is known by its name.
+then nothing leads to its DIE, and its name identifies it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIE_LIMIT = 1 << 32  # of an offset in 32-bit DWARF
 
 
 def describe_vtables(linked: Linked, vtables: Vtables, points: Sequence[int]) -> list[VtableDie]:
-    """Return what to say of the vtables with these address points."""
+    """Return the descriptions of the vtables with these address points."""
     groups, slots = vtables.groups, vtables.slots
     group_of = dict(zip(slots.vtable.tolist(), slots.group.tolist(), strict=True))
     wanted = sorted({group_of[point] for point in points})
