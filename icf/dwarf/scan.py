@@ -40,8 +40,8 @@ class Functions(NamedTuple):
 class CallSites(NamedTuple):
     """One row for each call site with a callee.
 
-    `pc` is the return address, or with AT_INSTRUCTION the address of the call or jump itself; `caller` is the DIE of the
-    enclosing function, 0 if none is recorded (gcc hangs a few sites into the abstract instance).
+    `pc` is the return address, or with AT_INSTRUCTION the address of the call or jump itself; `caller` is the DIE of
+    the enclosing function, 0 if none is recorded (gcc hangs a few sites into the abstract instance).
     """
 
     pc: U64

@@ -5,8 +5,8 @@
     gcc, gold, mold    -BFOLDER/bin                          gcc runs the `lto-wrapper` that is there
 
 gcc's plugin starts `lto-wrapper`, which makes the objects and prints their names, and deletes them when the link is
-over. The wrapper put there starts the true one and makes second names for the objects. The linked program is the same to
-the byte.
+over. The wrapper put there starts the true one and makes second names for the objects. The linked program is the
+same to the byte.
 
 If the user has them left somewhere (`--lto-obj-path`, `obj-path`, `save-temps` of the plugin) they are read there.
 Objects from lld's ThinLTO cache are in none of these places (`linkpass.link.thin_cache`). gold names these files
