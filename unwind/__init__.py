@@ -24,39 +24,35 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unwind.callgraph.calls import graph as graph
+    from unwind.program.lines import Frame as Frame
     from unwind.readers.pcs import read_pcs as read_pcs
-    from unwind.resolve.answer import FrameAnswer as FrameAnswer
-    from unwind.resolve.reasons import Reason as Reason
-    from unwind.resolve.reasons import ReasonCode as ReasonCode
     from unwind.resolve.resolver import Resolver as Resolver
     from unwind.resolve.vptrs import read_vptrs as read_vptrs
     from unwind.samples.stack import Stack as Stack
-    from unwind.symbolize.symbolizer import Candidate as Candidate
-    from unwind.symbolize.symbolizer import Symbolized as Symbolized
+    from unwind.symbolize.answer import Answer as Answer
+    from unwind.symbolize.answer import Candidate as Candidate
+    from unwind.symbolize.reasons import Reason as Reason
+    from unwind.symbolize.reasons import ReasonCode as ReasonCode
     from unwind.symbolize.symbolizer import Symbolizer as Symbolizer
-    from unwind.symcache.reader.found import Frame as Frame
     from unwind.symcache.reader.found import Located as Located
     from unwind.symcache.reader.symcache import SymCache as SymCache
     from unwind.symcache.store.store import open_by_build_id as open_by_build_id
     from unwind.symcache.store.store import open_or_build as open_or_build
-    from unwind.target.live_symbolizer import LiveFrame as LiveFrame
     from unwind.target.live_symbolizer import LiveSymbolizer as LiveSymbolizer
     from unwind.target.live_symbolizer import open_process as open_process
     from unwind.target.opening import open_resolver as open_resolver
 
 _HOME = {  # imported when they are first used
-    "Candidate": "unwind.symbolize.symbolizer",
-    "Frame": "unwind.symcache.reader.found",
-    "FrameAnswer": "unwind.resolve.answer",
-    "LiveFrame": "unwind.target.live_symbolizer",
+    "Answer": "unwind.symbolize.answer",
+    "Candidate": "unwind.symbolize.answer",
+    "Frame": "unwind.program.lines",
     "LiveSymbolizer": "unwind.target.live_symbolizer",
     "Located": "unwind.symcache.reader.found",
-    "Reason": "unwind.resolve.reasons",
-    "ReasonCode": "unwind.resolve.reasons",
+    "Reason": "unwind.symbolize.reasons",
+    "ReasonCode": "unwind.symbolize.reasons",
     "Resolver": "unwind.resolve.resolver",
     "Stack": "unwind.samples.stack",
     "SymCache": "unwind.symcache.reader.symcache",
-    "Symbolized": "unwind.symbolize.symbolizer",
     "Symbolizer": "unwind.symbolize.symbolizer",
     "graph": "unwind.callgraph.calls",
     "open_by_build_id": "unwind.symcache.store.store",

@@ -31,7 +31,7 @@ from unwind.resolve.answer import Facts
 from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolver import Answers, Resolver
 from unwind.samples.stack import Stack
-from unwind.target.frames import Frames
+from unwind.symbolize.answer import read_frames
 from unwind.target.opening import open_alone, open_modules, open_process
 from unwind.target.search import SearchPaths
 from unwind.writers.json_lines import JsonWriter
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from unwind.second_reader.resolver import SecondResolver
+    from unwind.target.live_resolver import LiveResolver
 
 _Resolved = tuple[Stack, Answers, Facts | None]
 _Write = Callable[[Stack, Answers, Facts | None], str]
@@ -100,9 +101,9 @@ def run(args: Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     if args.second_reader and args.explain:
         raise IcfError("--explain explains the answers of the first resolver", hint="leave out --second-reader")
-    with _open(args) as (first, frames):
+    with _open(args) as first:
         resolver = _second(first) if args.second_reader else first
-        write = _writer(args, frames)
+        write = _writer(args)
         facts = _explainer(first) if args.explain else lambda stack, answers: None
         with Source.open(args.stacks) as source:
             progress = _Progress(source.stream)
@@ -119,11 +120,11 @@ def run(args: Namespace) -> int:
                     is_any_known = is_any_known or any(answer.verdict is not Verdict.UNKNOWN for answer in answers)
                     if len(resolved) < _TOGETHER and more_waits():
                         continue
-                    _write(resolved, frames, write, progress)
+                    _write(resolved, write, progress, with_lines=not args.no_lines)
                     if not more_waits():
                         sys.stdout.flush()
             finally:  # a bad line does not take back the answers above it
-                _write(resolved, frames, write, progress)
+                _write(resolved, write, progress, with_lines=not args.no_lines)
                 progress.done()
         if args.pid is None:
             hint = _OF_MODULES if args.exe is None else _OF_IMAGE
@@ -134,9 +135,10 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _write(resolved: list[_Resolved], frames: Frames, write: _Write, progress: _Progress) -> None:
+def _write(resolved: list[_Resolved], write: _Write, progress: _Progress, *, with_lines: bool) -> None:
     """Write what was resolved, and forget it."""
-    frames.meet(answers for _, answers, _ in resolved)
+    if with_lines:
+        read_frames(answers for _, answers, _ in resolved)
     while resolved:
         part = resolved[:_WRITTEN_TOGETHER]
         del resolved[:_WRITTEN_TOGETHER]
@@ -144,33 +146,33 @@ def _write(resolved: list[_Resolved], frames: Frames, write: _Write, progress: _
         progress.step(len(part))
 
 
-def _open(args: Namespace) -> AbstractContextManager[tuple[Resolver, Frames]]:
+def _open(args: Namespace) -> AbstractContextManager[Resolver | LiveResolver]:
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
     if args.exe is None and args.debug_file is not None:
         raise IcfError("--debug-file is about one image", hint="without -e, name folders with --debug-root")
     if args.pid is not None:
-        return open_process(args.pid, search, no_lines=args.no_lines)
+        return open_process(args.pid, search)
     if args.modules is not None:
-        return open_modules(args.modules, args.module_root, search, no_lines=args.no_lines)
-    return open_alone(args.exe, search, no_lines=args.no_lines)
+        return open_modules(args.modules, args.module_root, search)
+    return open_alone(args.exe, search)
 
 
-def _second(first: Resolver) -> SecondResolver:
+def _second(first: Resolver | LiveResolver) -> SecondResolver:
     from unwind.second_reader.resolver import SecondResolver  # imports networkx
 
     return SecondResolver(first.process)
 
 
-def _explainer(resolver: Resolver) -> Callable[[Stack, Answers], Facts | None]:
+def _explainer(resolver: Resolver | LiveResolver) -> Callable[[Stack, Answers], Facts | None]:
     from unwind.resolve.explain import explain
 
     return partial(explain, resolver)
 
 
-def _writer(args: Namespace, frames: Frames) -> _Write:
+def _writer(args: Namespace) -> _Write:
     if args.out == "json":
-        return JsonWriter(frames.of, with_modules=args.exe is None).line
-    return TextWriter(frames.of).block
+        return JsonWriter(with_modules=args.exe is None, with_lines=not args.no_lines).line
+    return TextWriter(with_lines=not args.no_lines).block
 
 
 def _more_waits(lines: BinaryIO) -> Callable[[], bool]:

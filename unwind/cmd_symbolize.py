@@ -19,10 +19,11 @@ from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.printable import say
 from unwind.options import add_cache_options
+from unwind.symbolize.answer import Answer
 from unwind.symbolize.flags import add_spellings
 from unwind.symbolize.requests import Request, read_addresses, read_hexadecimal, read_request
 from unwind.symbolize.styles import Options, TextWriter
-from unwind.symbolize.symbolizer import Symbolized, Symbolizer
+from unwind.symbolize.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from unwind.symbolize.data import DataSymbols
     from unwind.symbolize.protocols import Writer
-    from unwind.target.live_symbolizer import LiveFrame, LiveSymbolizer
+    from unwind.target.live_symbolizer import LiveSymbolizer
 
 _PIECE_BYTES, _TOGETHER_BYTES = 1 << 16, 1 << 19
 _LINE_LIMIT = 1 << 20
@@ -351,16 +352,16 @@ class _Asker:
         return (self.writer.address(frame, at, frame.module) for frame, at in zip(frames, asked, strict=True))
 
 
-def _functions(symbolizer: Symbolizer | LiveSymbolizer, symbol: str, offset: int) -> list[Symbolized | LiveFrame]:
+def _functions(symbolizer: Symbolizer | LiveSymbolizer, symbol: str, offset: int) -> list[Answer]:
     """Return the answers at an offset from the begin of each function of a name: in that function, wherever it was
     folded.
     """
-    places: list[Symbolized | LiveFrame] = []
+    places = []
     for vaddr in symbolizer.addresses(symbol):
-        found: Symbolized | LiveFrame = symbolizer.symbolize(vaddr + offset & _U64)
+        found = symbolizer.symbolize(vaddr + offset & _U64)
         own = next((each.frames for each in found.candidates if each.linkage_name == symbol), found.frames)
         if own:
-            found = found._replace(candidates=())
             own = (own[-1]._replace(file=own[0].file, line=own[0].line, column=own[0].column),)
-        places.append(found._replace(frames=own))
+        is_complete = found.is_complete
+        places.append(Answer(found.address, vaddr=found.vaddr, start=found.start, frames=own, is_complete=is_complete))
     return places

@@ -27,11 +27,11 @@ from icf.elf.image import Image
 from tests.support.gdb_frames import functions_between, stacks
 from tests.support.link import tool
 from unwind.program.from_image import load_program
-from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
+from unwind.symbolize.answer import Answer
 
 
-def judge(ours: Sequence[FrameAnswer], theirs: Sequence[str]) -> str:
+def judge(ours: Sequence[Answer], theirs: Sequence[str]) -> str:
     """The outcome for one gap; both are from the inside outwards."""
     if not theirs:
         return "ours alone" if ours else "none"
@@ -42,18 +42,18 @@ def judge(ours: Sequence[FrameAnswer], theirs: Sequence[str]) -> str:
     return "less" if _holds(theirs, ours) else "other"
 
 
-def _is_part(names: Sequence[str], ours: Sequence[FrameAnswer]) -> bool:
+def _is_part(names: Sequence[str], ours: Sequence[Answer]) -> bool:
     rest = iter(ours)
     return all(any(_fits(answer, name) for answer in rest) for name in names)
 
 
-def _holds(names: Sequence[str], ours: Sequence[FrameAnswer]) -> bool:
+def _holds(names: Sequence[str], ours: Sequence[Answer]) -> bool:
     rest = iter(names)
     return all(any(_fits(answer, name) for name in rest) for answer in ours)
 
 
-def _fits(answer: FrameAnswer, name: str) -> bool:
-    return any(kin(said) == kin(name) for said in answer.candidates or [answer.linkage_name or ""])
+def _fits(answer: Answer, name: str) -> bool:
+    return any(kin(said) == kin(name) for said in answer.linkage_names or [answer.linkage_name or ""])
 
 
 def compare(
@@ -89,7 +89,7 @@ def compare(
                 outcome = judge(answer.missing, missing)
                 outcomes[outcome] += 1
                 if outcome not in ("none", "same"):
-                    said = [each.linkage_name or "|".join(each.candidates[:2]) for each in answer.missing]
+                    said = [each.linkage_name or "|".join(each.linkage_names[:2]) for each in answer.missing]
                     findings[f"{outcome}: {name}: gdb {missing}, we {said}"] += 1
     return outcomes, findings
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, MemberRef, TailCall, Vaddr
 from unwind.program.exports import Export, ListedExports
 from unwind.program.parts import CallRecord
-from unwind.resolve.answer import FrameAnswer
+from unwind.symbolize.answer import Answer
 
 COMPLETE, FRAGMENT = ClassFlag.MEMBERS_COMPLETE, ClassFlag.FRAGMENT
 MARKED = COMPLETE | ClassFlag.ADDRESS_TAKEN_KNOWN
@@ -65,8 +65,18 @@ def exports(*folds: FoldClass) -> ListedExports:
     return ListedExports(Export(member.name, each.vaddr) for each in folds for member in each.members)
 
 
-def assert_same(answers: Sequence[FrameAnswer], others: Sequence[FrameAnswer]) -> None:
+def assert_same(answers: Sequence[Answer], others: Sequence[Answer]) -> None:
     """Both say the same of each frame; evidence and reasons are the first resolver's alone."""
     for one, other in zip(answers, others, strict=True):
-        for field in ("address", "verdict", "linkage_name", "name", "candidates", "vaddr", "body", "member_idx"):
+        for field in (
+            "address",
+            "verdict",
+            "linkage_name",
+            "name",
+            "linkage_names",
+            "vaddr",
+            "start",
+            "module",
+            "member_idx",
+        ):
             assert getattr(one, field) == getattr(other, field), f"{field}:\n{one}\n{other}"

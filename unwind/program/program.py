@@ -39,6 +39,7 @@ from icf.model import (
 )
 from unwind.program.dispatch import Dispatch, bits
 from unwind.program.exports import Export, Exports, ListedExports
+from unwind.program.lines import Lines
 from unwind.program.parts import CallRecord, Code, Functions, ListedCode, ListedRecords, Records, SlotCalls
 
 
@@ -154,6 +155,7 @@ class Program:
         self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not where they lead
         self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
         self.dropped_records = 0  # of a foreign table, which did not fit the code
+        self.lines: Lines | None = None  # what is inlined in its functions, and where
         # node -> its body and its place there; of all modules, where they share the list
         self.candidates: list[tuple[Body, int]] = linkage.candidates if linkage else []
         in_order = sorted(classes, key=lambda fold: fold.vaddr)

@@ -1,43 +1,97 @@
-"""What the resolver says of a frame, and why it does not say more."""
+"""Make the answers of resolvers: the one function that a frame is, or the functions that it can be."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import partial
 
-from icf.demangle import demangle
-from icf.model import Verdict
+from icf.model import MemberFlag, Verdict
+from unwind.process.process import Process
+from unwind.program.dispatch import bits
 from unwind.program.program import Body
-from unwind.resolve.reasons import Reason
+from unwind.resolve.places import Place
+from unwind.symbolize import reasons
+from unwind.symbolize.answer import Answer, Candidate
+from unwind.symbolize.reasons import Reason
 
 BY_VPTR = "vptr"  # the vtable pointer of an object decided
 Facts = list[list[str]]  # why, for each frame and each that tail calls left out, in the order of the output
 
+OUTSIDE = Answer(None, Verdict.UNKNOWN, reason=reasons.OUTSIDE)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FrameAnswer:
-    """One resolved frame; equal answers to one address are one object, so writers can keep its text."""
 
-    address: int | None  # as sampled; None is a frame outside of the image
-    verdict: Verdict
-    linkage_name: str | None = None  # only of `unmerged` and `unique` frames
-    candidates: tuple[str, ...] = ()  # linkage names still possible, of all others
-    evidence: str = ""  # what the record that decided rests on; BY_VPTR: what memory held when the stack was taken
-    reason: Reason | None = None  # what keeps the answer from being one name
-    vaddr: int = 0  # where the frame was looked up: the program counter, or a byte inside the call
-    body: Body | None = None
-    member_idx: int = -1  # the member of `body` that it is, if that is known
-    source_name: str | None = None  # instead of a linkage name that the image does not have
-    missing: tuple[FrameAnswer, ...] = ()  # frames left out by tail calls between it and its caller, from inside
-    tail_call: bool = False  # is such a frame: `address` is that of its jump, None if it was one of several
+def unknown(process: Process, address: int, place: Place) -> Answer:
+    """Return the answer for a frame in no function."""
+    module = process.module_at(address)
+    reason = place.problem or (reasons.NO_MODULE if module is None else reasons.NO_FUNCTION)
+    return Answer(address, Verdict.UNKNOWN, vaddr=place.vaddr, reason=reason, module=module.path if module else "")
 
-    module_path: str = ""  # of a frame that lies in no function
 
-    @property
-    def module(self) -> str:
-        """The path of its module; "" if it is in none that is known, or in the only one there is."""
-        return self.module_path if self.body is None else self.body.program.path
+def one(
+    address: int | None,
+    vaddr: int,
+    body: Body,
+    member_idx: int,
+    verdict: Verdict,
+    evidence: str = "",
+    missing: tuple[Answer, ...] = (),
+    tail_call: bool = False,
+) -> Answer:
+    """Return the answer for a frame that is one member of its body."""
+    program, member = body.program, body.members[member_idx]
+    is_nameless = member.flags & MemberFlag.NAMELESS and verdict is Verdict.UNIQUE
+    return Answer(
+        address,
+        verdict,
+        None if is_nameless else member.name,
+        vaddr,
+        body.start + program.bias,
+        body.fold.size_bytes,
+        evidence=evidence,
+        module=program.path,
+        member_idx=member_idx,
+        lines=program.lines,
+        source_name=member.name if is_nameless else None,
+        aliases=member.aliases,
+        missing=missing,
+        tail_call=tail_call,
+    )
 
-    @property
-    def name(self) -> str | None:
-        """The demangled name."""
-        return self.source_name if self.linkage_name is None else demangle(self.linkage_name)
+
+def several(
+    address: int | None,
+    vaddr: int,
+    body: Body,
+    left: int,
+    verdict: Verdict,
+    names: tuple[str, ...] | str,
+    evidence: str = "",
+    reason: Reason | None = None,
+    missing: tuple[Answer, ...] = (),
+    tail_call: bool = False,
+) -> Answer:
+    """Return the answer for a frame that can be any of the candidates `left`, of these names, or all of this one."""
+    program, listed = body.program, left & body.listed
+    common, names = (names, ()) if isinstance(names, str) else (None, names)
+    return Answer(
+        address,
+        verdict,
+        common,
+        vaddr,
+        body.start + program.bias,
+        body.fold.size_bytes,
+        is_complete=left == listed,
+        linkage_names=names,
+        candidates=None if common else partial(_candidates, body, listed, vaddr),
+        evidence=evidence,
+        reason=reason,
+        module=program.path,
+        lines=program.lines,
+        missing=missing,
+        tail_call=tail_call,
+    )
+
+
+def _candidates(body: Body, listed: int, vaddr: int) -> Iterator[Candidate]:
+    for idx in bits(listed):
+        yield Candidate(body.members[idx].name, body.program.lines, vaddr, idx)

@@ -12,21 +12,21 @@ nothing further in says more, which `plain` steps never do: most stacks need no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from icf.aliases import function_name, same_function
 from icf.model import Member, MemberFlag, Verdict
 from unwind.process.process import Process
+from unwind.program.dispatch import bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body
 from unwind.resolve import reasons
-from unwind.resolve.answer import BY_VPTR, FrameAnswer
+from unwind.resolve.answer import BY_VPTR, OUTSIDE, one, several, unknown
 from unwind.resolve.missing_frames import MissingFrame, MissingFrames
 from unwind.resolve.places import Marked, Place, Places, Sampled
-from unwind.resolve.reasons import Reason
 from unwind.resolve.relations import FOREIGN, Callee, Relation, Relations
-
-_OUTSIDE = FrameAnswer(None, Verdict.UNKNOWN, reason=reasons.OUTSIDE)
+from unwind.symbolize.answer import Answer
+from unwind.symbolize.reasons import Reason
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +46,7 @@ class Step:
     by_vptr: bool = False  # without the vtable pointer of its object more candidates would be possible
     broken: bool = False  # no possible caller allows anything, so the pair was cut
     plain: bool = True  # it says nothing new about its caller
-    answer: FrameAnswer = _OUTSIDE
+    answer: Answer = OUTSIDE
     inwards: dict[Sampled, Step] = field(default_factory=dict)  # by return address
     innermost: dict[Sampled, Step] = field(default_factory=dict)  # by program counter
 
@@ -58,10 +58,10 @@ class Chains:
         self._process, self._places = process, places
         self._relations = Relations()
         self._missing = MissingFrames()
-        self._left_out: dict[tuple[int, int, Body, int], tuple[FrameAnswer, ...]] = {}
+        self._left_out: dict[tuple[int, int, Body, int], tuple[Answer, ...]] = {}
         self._alone: tuple[dict[int, Step], dict[int, Step]] = {}, {}  # what no caller changes; those that are exact
         self._steps: dict[tuple[int, int, bool, int | None, int], Step] = {}
-        self._answers: dict[tuple[object, ...], FrameAnswer] = {}
+        self._answers: dict[tuple[object, ...], Answer] = {}
         self.root = Step(None)
         self._outside = Step(None, possible=FOREIGN, is_outside=True)
 
@@ -131,12 +131,12 @@ class Chains:
             return self._relations.between(caller.return_address, caller.body, frame)
         return self._relations.from_outside(frame) if caller is not None and caller.is_outside else None
 
-    def answer(self, step: Step, left: int, callers: int, inner: tuple[Step, int] | None) -> FrameAnswer:
+    def answer(self, step: Step, left: int, callers: int, inner: tuple[Step, int] | None) -> Answer:
         """Return the answer for a merged frame with the candidates `left` and its caller's `callers`.
 
         `inner` is the frame that it called, with what is left of it, if that frame made the difference.
         """
-        missing: tuple[FrameAnswer, ...] = ()
+        missing: tuple[Answer, ...] = ()
         if step.caller is not None and step.body is not None and not step.broken:
             missing = self._missing_frames(step.caller, callers, step.body, left)
         inner_key = inner and (id(inner[0].relation), inner[1])
@@ -150,13 +150,10 @@ class Chains:
             word = "" if evidence is None else evidence.name.lower()
             if step.by_vptr or (inner is not None and inner[0].by_vptr):
                 word = BY_VPTR
-            answer = _answer(step, left, word, _why_open(step.relation, callers))
-            if missing:
-                answer = replace(answer, missing=missing)
-            self._answers[key] = answer
+            answer = self._answers[key] = _answer(step, left, word, _why_open(step.relation, callers), missing)
         return answer
 
-    def _missing_frames(self, caller: Step, callers: int, body: Body, left: int) -> tuple[FrameAnswer, ...]:
+    def _missing_frames(self, caller: Step, callers: int, body: Body, left: int) -> tuple[Answer, ...]:
         """Return the frames that tail calls left out between a frame in `body` and its caller."""
         if caller.body is None:
             return ()
@@ -173,7 +170,7 @@ class Chains:
             answers = self._left_out[key] = tuple([_missing_answer(frame) for frame in frames])
         return answers
 
-    def contradiction(self, step: Step, callee: Step) -> FrameAnswer:
+    def contradiction(self, step: Step, callee: Step) -> Answer:
         """Return the answer for `step`, which is `callee` or the frame that called it: this pair fits nothing."""
         caller = callee.caller
         key = ("contradicted", step.address, step.vaddr, callee.address, caller and caller.address)
@@ -187,21 +184,20 @@ class Chains:
 
     def _unknown(self, address: int, place: Place) -> Step:
         """Return a frame in no function: its module is known, or it is outside of all that is."""
-        module = self._process.module_at(address)
-        reason = place.problem or (reasons.NO_MODULE if module is None else reasons.NO_FUNCTION)
-        path = module.path if module else ""
-        answer = FrameAnswer(address, Verdict.UNKNOWN, reason=reason, vaddr=place.vaddr, module_path=path)
-        return Step(address, place.vaddr, is_outside=module is None, possible=0 if module else FOREIGN, answer=answer)
+        answer, is_outside = unknown(self._process, address, place), self._process.module_at(address) is None
+        possible = FOREIGN if is_outside else 0
+        return Step(address, place.vaddr, is_outside=is_outside, possible=possible, answer=answer)
 
 
-def _settled(address: int, place: Place, body: Body, missing: tuple[FrameAnswer, ...]) -> Step:
+def _settled(address: int, place: Place, body: Body, missing: tuple[Answer, ...]) -> Step:
     """Return a frame whose body is that of one function."""
-    name = body.members[0].name
-    answer = FrameAnswer(address, Verdict.UNMERGED, name, vaddr=place.vaddr, body=body, member_idx=0, missing=missing)
+    answer = one(address, place.vaddr, body, 0, Verdict.UNMERGED, missing=missing)
     return Step(address, place.vaddr, body, body.domain, place.return_address, answer=answer)
 
 
-def _answer(step: Step, left: int, evidence: str, reason: Reason) -> FrameAnswer:
+def _answer(
+    step: Step, left: int, evidence: str, reason: Reason, missing: tuple[Answer, ...] = (), tail_call: bool = False
+) -> Answer:
     """Return the verdict for the candidates `left` of a merged frame, which rest on `evidence`.
 
     None left: contradicted.
@@ -209,27 +205,22 @@ def _answer(step: Step, left: int, evidence: str, reason: Reason) -> FrameAnswer
     body = step.body
     assert body is not None
     listed = left & body.listed
-    if not left:
-        verdict, listed = Verdict.CONTRADICTED, body.listed
-    elif left == listed and not left & (left - 1):
-        verdict = Verdict.UNIQUE
-    else:
-        verdict = Verdict.AMBIGUOUS if listed == body.listed else Verdict.NARROWED
-    limited = verdict in (Verdict.UNIQUE, Verdict.NARROWED)
-    word = evidence if limited else ""
-    if verdict is Verdict.UNIQUE:
+    if left == listed and left and not left & (left - 1):
         idx = left.bit_length() - 1
-        member = body.members[idx]
-        name, source_name = (None, member.name) if member.flags & MemberFlag.NAMELESS else (member.name, None)
-        return FrameAnswer(step.address, verdict, name, (), word, None, step.vaddr, body, idx, source_name)
-    possible = [member for idx, member in enumerate(body.members) if listed >> idx & 1]
-    candidates = tuple(dict.fromkeys(member.name for member in possible))
-    common = _common_name(possible) if left and left == listed else ""
+        return one(step.address, step.vaddr, body, idx, Verdict.UNIQUE, evidence, missing, tail_call)
+    verdict = Verdict.AMBIGUOUS if listed == body.listed else Verdict.NARROWED
+    if not left:
+        verdict, left, listed = Verdict.CONTRADICTED, body.domain, body.listed
+    word = evidence if verdict is Verdict.NARROWED else ""
+    members = [body.members[idx] for idx in bits(listed)]
+    is_certain = left == listed and verdict is not Verdict.CONTRADICTED
+    common = _common_name(members) if is_certain else ""
     if common:
-        return FrameAnswer(step.address, Verdict.UNIQUE, common, (), word, None, step.vaddr, body)
-    if left and (not listed or (left != listed and len(candidates) == 1)):
+        return several(step.address, step.vaddr, body, left, Verdict.UNIQUE, common, word, None, missing, tail_call)
+    names = tuple(dict.fromkeys([member.name for member in members]))
+    if verdict is not Verdict.CONTRADICTED and (not listed or (left != listed and len(names) == 1)):
         reason = reasons.unnamed(body.start + body.program.bias)
-    return FrameAnswer(step.address, verdict, None, candidates, word, reason, step.vaddr, body)
+    return several(step.address, step.vaddr, body, left, verdict, names, word, reason, missing, tail_call)
 
 
 def _common_name(members: list[Member]) -> str:
@@ -250,14 +241,11 @@ def _common_name(members: list[Member]) -> str:
     return min((name for name in names if function_name(name) == name), default=source)
 
 
-def _missing_answer(frame: MissingFrame) -> FrameAnswer:
+def _missing_answer(frame: MissingFrame) -> Answer:
     step = Step(frame.jump + frame.body.program.bias if frame.jump else None, frame.jump, frame.body)
     if frame.body.settled:
-        name = frame.body.members[0].name
-        answer = FrameAnswer(step.address, Verdict.UNMERGED, name, vaddr=step.vaddr, body=step.body, member_idx=0)
-    else:
-        answer = _answer(step, frame.members, "", reasons.SEVERAL_TAIL_CALLERS)
-    return replace(answer, tail_call=True)
+        return one(step.address, step.vaddr, frame.body, 0, Verdict.UNMERGED, tail_call=True)
+    return _answer(step, frame.members, "", reasons.SEVERAL_TAIL_CALLERS, tail_call=True)
 
 
 def _why_open(outer: Relation | None, callers: int) -> Reason:

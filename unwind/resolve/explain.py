@@ -17,20 +17,29 @@ resolver's own steps, so an explanation always belongs to the answer that was gi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from icf.demangle import demangle
 from icf.model import ClassFlag, Evidence, Verdict
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body
-from unwind.resolve.answer import Facts, FrameAnswer
+from unwind.resolve.answer import Facts
 from unwind.resolve.chain import Step
-from unwind.resolve.resolver import Answers, Resolver, left_over
+from unwind.resolve.resolver import Addresses, Answers, Exact, left_over
+from unwind.resolve.vptrs import Vptrs
 from unwind.samples.stack import Stack
+from unwind.symbolize.answer import Answer
 
 _SHOWN = 4  # names in a line
 
 
-def explain(resolver: Resolver, stack: Stack, answers: Answers) -> Facts:
+class Explained(Protocol):
+    """A resolver that shows its steps."""
+
+    def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]: ...
+
+
+def explain(resolver: Explained, stack: Stack, answers: Answers) -> Facts:
     """Return the facts behind the answers of `resolver` to `stack`."""
     steps = resolver.steps(stack.addresses, stack.vptrs, stack.exact)
     vptrs = dict(stack.vptrs)
@@ -47,8 +56,8 @@ def _of_frame(
     step: Step,
     left: int,
     callers: int,
-    inner: tuple[Step, FrameAnswer] | None,
-    answer: FrameAnswer,
+    inner: tuple[Step, Answer] | None,
+    answer: Answer,
     vptr: int,
 ) -> list[str]:
     body = step.body
@@ -152,14 +161,14 @@ def _unrecorded(step: Step, return_address: int, where: str) -> tuple[str, str]:
     return f"may call anything: {site.kind.value} {where}", ""
 
 
-def _not_inwards(step: Step, inner: tuple[Step, FrameAnswer] | None) -> str:
+def _not_inwards(step: Step, inner: tuple[Step, Answer] | None) -> str:
     assert inner is not None and step.body is not None
     name = inner[1].name or "a function of the frame inside"
     return_address = step.return_address + step.body.program.bias
     return f"its call before {return_address:#x} does not lead to {name}"
 
 
-def _of_missing(missing: Iterable[FrameAnswer], idx: int, inner: Step) -> list[str]:
+def _of_missing(missing: Iterable[Answer], idx: int, inner: Step) -> list[str]:
     """Return the facts of a frame that tail calls left out; the last one is what was called."""
     frames = list(missing)
     facts = []
@@ -171,8 +180,8 @@ def _of_missing(missing: Iterable[FrameAnswer], idx: int, inner: Step) -> list[s
         facts.append(f"entered by the jump at {frames[idx + 1].address:#x}")
     jump = "one of several jumps" if frames[idx].address is None else f"its jump at {frames[idx].address:#x}"
     facts.append(f"every path from the call to the frame leads through it, by {jump}")
-    if frames[idx].candidates:
-        facts.append(f"possible: {_listed(frames[idx].candidates)}: {frames[idx].reason}")
+    if frames[idx].linkage_names:
+        facts.append(f"possible: {_listed(frames[idx].linkage_names)}: {frames[idx].reason}")
     return facts
 
 

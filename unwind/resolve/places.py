@@ -29,7 +29,8 @@ from typing import NamedTuple
 from unwind.process.process import Module, Process
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
-from unwind.resolve.reasons import Reason, no_call_before
+from unwind.resolve.reasons import no_call_before
+from unwind.symbolize.reasons import Reason
 
 _NO_CALL = (SiteKind.NONE, SiteKind.UNKNOWN)
 _ADDRESS_BITS, _SIDE_BIT = 48, 55  # of AArch64: what counts of a pointer, and what is 0 in user space

@@ -39,8 +39,8 @@ from unwind.program.parts import SiteKind
 from unwind.program.program import Body
 from unwind.resolve import reasons
 from unwind.resolve.reach import CallGraph
-from unwind.resolve.reasons import Reason
 from unwind.resolve.vptrs import destructors
+from unwind.symbolize.reasons import Reason
 
 FOREIGN = 1  # the only candidate of a frame outside of the image
 

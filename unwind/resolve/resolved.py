@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from unwind.resolve.answer import FrameAnswer
 from unwind.samples.recording import Sample
+from unwind.symbolize.answer import Answer
 
 
 class Resolved(NamedTuple):
     """A sample with an answer for each of its frames, innermost first."""
 
     sample: Sample
-    answers: tuple[FrameAnswer, ...]
+    answers: tuple[Answer, ...]

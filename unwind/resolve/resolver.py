@@ -4,7 +4,7 @@
 
     resolver = open_resolver("shop")
     for frame in resolver.resolve((0x8e5, 0x8f5, 0x90f, 0x74a)):     # link-time return addresses, innermost first
-        print(frame.verdict.value, frame.name or frame.candidates)
+        print(frame.verdict.value, frame.name or frame.linkage_names)
 
 A stack is a chain: each frame restricts the one that it called, and is restricted by it. For a chain one
 sweep in each direction finds, for every frame, exactly the members that it takes in at least one
@@ -26,14 +26,14 @@ from collections.abc import Collection, Sequence
 
 from unwind.process.process import Process
 from unwind.program.program import Program
-from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.chain import Chains, Step
 from unwind.resolve.places import Marked, Places, Sampled
 from unwind.resolve.vptrs import Trust, Vptrs
+from unwind.symbolize.answer import Answer
 
 Addresses = tuple[int | None, ...]
 Exact = tuple[int, ...]  # frames, by index
-Answers = tuple[FrameAnswer, ...]
+Answers = tuple[Answer, ...]
 
 
 class Resolver:

@@ -19,13 +19,13 @@ from icf.model import Member, MemberFlag, Verdict
 from unwind.callgraph.jumps import jump_graph
 from unwind.process.process import Process
 from unwind.program.program import Body, Program
-from unwind.resolve import reasons
-from unwind.resolve.answer import FrameAnswer
+from unwind.resolve.answer import OUTSIDE, one, several, unknown
 from unwind.resolve.moved import SPECIAL, Moves
 from unwind.resolve.places import Place, Places
-from unwind.resolve.reasons import Reason, ReasonCode
 from unwind.second_reader.pairs import Callee, Pairs
 from unwind.second_reader.reach import Functions
+from unwind.symbolize.answer import Answer
+from unwind.symbolize.reasons import Reason, ReasonCode
 
 _REASON = Reason(ReasonCode.SEVERAL_CALLERS, "the second reader finds no fewer")
 
@@ -56,7 +56,7 @@ class SecondResolver:
 
     def resolve(
         self, addresses: Sequence[int | None], vptrs: Sequence[tuple[int, int]] = (), exact: Collection[int] = ()
-    ) -> tuple[FrameAnswer, ...]:
+    ) -> tuple[Answer, ...]:
         """Return an answer for each frame of a stack, innermost first; the arguments are those of `Resolver`."""
         frames = self._frames(addresses, dict(vptrs) if self._use_vptrs else {}, exact)
         cuts: set[int] = set()  # frames of which nothing that their caller can be calls anything
@@ -144,35 +144,29 @@ class SecondResolver:
             or self._moves.may_be_moved(body, group)
         )
 
-    def _answer(self, frame: _Frame, left: Functions) -> FrameAnswer:
+    def _answer(self, frame: _Frame, left: Functions) -> Answer:
         address, vaddr = frame.address, frame.place.vaddr
         if address is None:
-            return FrameAnswer(None, Verdict.UNKNOWN, reason=reasons.OUTSIDE)
+            return OUTSIDE
         if frame.callee is None:
-            module = self._process.module_at(address)
-            reason = frame.place.problem or (reasons.NO_MODULE if module is None else reasons.NO_FUNCTION)
-            path = module.path if module else ""
-            return FrameAnswer(address, Verdict.UNKNOWN, reason=reason, vaddr=vaddr, module_path=path)
+            return unknown(self._process, address, frame.place)
         body = frame.callee.body
         if body.settled:
-            return FrameAnswer(address, Verdict.UNMERGED, body.members[0].name, vaddr=vaddr, body=body, member_idx=0)
+            return one(address, vaddr, body, 0, Verdict.UNMERGED)
+        mask = body.mask_of(left)
         listed = sorted(function - body.first_node for function in left)
         is_listed = bool(listed) and listed[-1] < len(body.members)
         members = [body.members[idx] for idx in listed if idx < len(body.members)]
         if len(listed) == 1 and is_listed:
-            (idx,), (member,) = listed, members
-            name, source_name = (None, member.name) if member.flags & MemberFlag.NAMELESS else (member.name, None)
-            return FrameAnswer(
-                address, Verdict.UNIQUE, name, vaddr=vaddr, body=body, member_idx=idx, source_name=source_name
-            )
+            return one(address, vaddr, body, listed[0], Verdict.UNIQUE)
         common = _common_name(members) if is_listed else ""
         if common:
-            return FrameAnswer(address, Verdict.UNIQUE, common, vaddr=vaddr, body=body)
+            return several(address, vaddr, body, mask, Verdict.UNIQUE, common)
         verdict = Verdict.AMBIGUOUS if len(members) == len(body.members) else Verdict.NARROWED
         if not left:
-            verdict, members = Verdict.CONTRADICTED, list(body.members)
+            verdict, mask, members = Verdict.CONTRADICTED, body.domain, list(body.members)
         names = tuple(dict.fromkeys(member.name for member in members))
-        return FrameAnswer(address, verdict, None, names, reason=_REASON, vaddr=vaddr, body=body)
+        return several(address, vaddr, body, mask, verdict, names, reason=_REASON)
 
 
 def _common_name(members: Sequence[Member]) -> str:

@@ -1,32 +1,20 @@
-"""What the styles of `icf symbolize` have in common, as protocols: what they write, and how they are asked to."""
+"""What the styles of `icf symbolize` have in common, as a protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from unwind.symbolize.answer import Answer
 from unwind.symbolize.many import Style
 from unwind.symbolize.requests import Request
-from unwind.symbolize.symbolizer import Candidate, Frames, Symbolizer
-
-
-class Found(Protocol):
-    """What is known of an address: `unwind.symbolize.symbolizer.Symbolized`, or a frame of a process."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def frames(self) -> Frames: ...
-    @property
-    def candidates(self) -> tuple[Candidate, ...]: ...
-    @property
-    def is_complete(self) -> bool: ...
+from unwind.symbolize.symbolizer import Symbolizer
 
 
 class Writer(Protocol):
     """What turns answers into text."""
 
-    def address(self, found: Found, address: int, image: str) -> str:
+    def address(self, found: Answer, address: int, image: str) -> str:
         """What is at an address, which was asked for as `address`."""
 
     def addresses(
@@ -37,7 +25,7 @@ class Writer(Protocol):
     def style(self, image: str) -> Style:
         """The same for what writes many at once."""
 
-    def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
+    def function(self, found: Sequence[Answer], symbol: str, image: str) -> str:
         """What is at the functions of a name."""
 
     def failed(self, image: str) -> str:

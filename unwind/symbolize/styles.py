@@ -30,10 +30,11 @@ from unwind.symcache.reader.symcache import MANY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from unwind.program.lines import Frames
+    from unwind.symbolize.answer import Answer
     from unwind.symbolize.many import Bulk, Style
-    from unwind.symbolize.protocols import Found
     from unwind.symbolize.requests import Request
-    from unwind.symbolize.symbolizer import Frames, Symbolizer
+    from unwind.symbolize.symbolizer import Symbolizer
 
 _SHOWN = 4
 _KEPT_NAMES = 1 << 16
@@ -64,7 +65,7 @@ class TextWriter:
         self._is_addr2line, self._has_columns = options.form == "addr2line", options.form == "llvm"
         self._end = "\n" if self._has_columns else ""
 
-    def address(self, found: Found, address: int, image: str) -> str:
+    def address(self, found: Answer, address: int, image: str) -> str:
         options = self._options
         head = self._head(address, "\n" if options.candidates and found.candidates else ": ")
         return f"{head}{self._found(found)}{self._end}"
@@ -119,7 +120,7 @@ class TextWriter:
             several=several,
         )
 
-    def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
+    def function(self, found: Sequence[Answer], symbol: str, image: str) -> str:
         return "".join(map(self._found, found)) + self._end if found else self.failed(image)
 
     def failed(self, image: str) -> str:
@@ -132,7 +133,7 @@ class TextWriter:
     def together(self, answers: Sequence[str]) -> str:
         return "".join(answers)
 
-    def _found(self, found: Found) -> str:
+    def _found(self, found: Answer) -> str:
         if not found.frames:
             return self._unknown()
         if not found.candidates:

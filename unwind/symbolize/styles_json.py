@@ -26,10 +26,11 @@ from unwind.symcache.reader.symcache import MANY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from unwind.program.lines import Frames
+    from unwind.symbolize.answer import Answer
     from unwind.symbolize.many import Bulk, Style
-    from unwind.symbolize.protocols import Found
     from unwind.symbolize.requests import Request
-    from unwind.symbolize.symbolizer import Frames, Symbolizer
+    from unwind.symbolize.symbolizer import Symbolizer
 
 _NO_FRAME = (
     '{"Column":0,"Discriminator":0,"FileName":"","FunctionName":"","Line":0,"StartAddress":"","StartFileName":"",'
@@ -46,7 +47,7 @@ class JsonWriter:
         self._name = namer(options)
         self._path = basename if options.basenames else str
 
-    def address(self, found: Found, address: int, image: str) -> str:
+    def address(self, found: Answer, address: int, image: str) -> str:
         text = f'"Address":"{address:#x}","ModuleName":{_quoted(image)},"Symbol":{self._symbol(found)}'
         if found.candidates:
             candidates = [self._candidate(found, idx) for idx in range(len(found.candidates))]
@@ -108,7 +109,7 @@ class JsonWriter:
             several=several,
         )
 
-    def function(self, found: Sequence[Found], symbol: str, image: str) -> str:
+    def function(self, found: Sequence[Answer], symbol: str, image: str) -> str:
         places = [place for each in found for place in self._places(each)]
         return self._line(f'{{"Loc":{_listed(places)},"ModuleName":{_quoted(image)},"SymName":{_quoted(symbol)}}}')
 
@@ -132,17 +133,17 @@ class JsonWriter:
             text = json.dumps(json.loads(text), indent=2)
         return f"{text}\n"
 
-    def _symbol(self, found: Found) -> str:
+    def _symbol(self, found: Answer) -> str:
         return _listed(self._places(found))
 
-    def _places(self, found: Found) -> list[str]:
+    def _places(self, found: Answer) -> list[str]:
         if not found.frames:
             return [_NO_FRAME]
         names = [each.linkage_name for each in found.candidates]
         own_name = joined(names, found.is_complete, self._name) if names else ""
         return self._frames(found.frames, found.start, own_name)
 
-    def _candidate(self, found: Found, idx: int) -> str:
+    def _candidate(self, found: Answer, idx: int) -> str:
         each = found.candidates[idx]
         name = self._name(each.linkage_name)
         text = f'"FunctionName":{_quoted(name)},"LinkageName":{_quoted(each.linkage_name)}'

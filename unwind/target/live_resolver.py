@@ -10,34 +10,44 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from icf.model import Verdict
 from unwind.process.jit.code import JitCode
 from unwind.process.live.live_process import LiveModule, LiveProcess
 from unwind.process.process import Module, Process
 from unwind.program.exports import Exports, ImageExports
 from unwind.program.program import Linkage, Program
-from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.chain import Step
+from unwind.resolve.places import Places
 from unwind.resolve.resolver import Addresses, Answers, Exact, Resolver
 from unwind.resolve.vptrs import Vptrs
+from unwind.symbolize.answer import Answer, made_at_run_time
 
 Load = Callable[[LiveModule, Exports, Linkage], Program]
 _JIT_LIMIT = 1 << 16
 
 
-class LiveResolver(Resolver):
-    """A resolver of a process that goes on running; `load` makes the program of a module."""
+class LiveResolver:
+    """The resolver of a process that goes on running; `load` makes the program of a module."""
 
     def __init__(self, live: LiveProcess, load: Load) -> None:
         self._live, self._load = live, load
-        self._jit: dict[tuple[int, JitCode], FrameAnswer] = {}
-        self._jit_of: dict[FrameAnswer, JitCode] = {}
-        self._renew()
+        self._jit: dict[tuple[int, JitCode], Answer] = {}
+        self._generation = live.generation
+        self._resolver = self._make()
+
+    @property
+    def process(self) -> Process:
+        """The modules as they were when it was last asked."""
+        return self._resolver.process
+
+    @property
+    def places(self) -> Places:
+        """What the addresses of its stacks mean."""
+        return self._resolver.places
 
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
         """An answer for each frame of a stack, innermost first; `IcfError` when the process has ended."""
         jit = self._jit_at(addresses, exact)
-        answers = super().resolve(addresses, vptrs, exact)
+        answers = self._resolver.resolve(addresses, vptrs, exact)
         if not jit:
             return answers
         return tuple(jit.get(idx, answer) for idx, answer in enumerate(answers))
@@ -45,13 +55,9 @@ class LiveResolver(Resolver):
     def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
         """The steps behind the answers for a stack, innermost first."""
         self._jit_at(addresses, exact)
-        return super().steps(addresses, vptrs, exact)
+        return self._resolver.steps(addresses, vptrs, exact)
 
-    def jit_of(self, answer: FrameAnswer) -> JitCode | None:
-        """The function made at run time that an answer is about."""
-        return self._jit_of.get(answer)
-
-    def _jit_at(self, addresses: Sequence[int | None], exact: Collection[int]) -> dict[int, FrameAnswer]:
+    def _jit_at(self, addresses: Sequence[int | None], exact: Collection[int]) -> dict[int, Answer]:
         """The frames that were made at run time, by index; the resolver then knows the modules of now."""
         known = [(idx, address) for idx, address in enumerate(addresses) if address is not None]
         places = self._live.where_many([address - (idx > 0 and idx not in exact) for idx, address in known])
@@ -61,26 +67,24 @@ class LiveResolver(Resolver):
             if place.jit is not None
         }
         if self._generation != self._live.generation:
-            self._renew()
+            self._resolver = self._make()
         return found
 
-    def _renew(self) -> None:
+    def _make(self) -> Resolver:
+        """A resolver for the modules of now."""
         modules: list[Module] = []
         for each in self._live.modules():
             if not modules or each.start >= modules[-1].end:
                 exports = ImageExports(each.image)
                 load = partial(self._load, each, exports)
                 modules.append(Module(each.path, each.bias, each.start, each.end, load, exports))
-        super().__init__(Process(modules))
         self._generation = self._live.generation
+        return Resolver(Process(modules))
 
-    def _answer(self, address: int, code: JitCode) -> FrameAnswer:
+    def _answer(self, address: int, code: JitCode) -> Answer:
         answer = self._jit.get((address, code))
         if answer is None:
             if len(self._jit) > _JIT_LIMIT:
                 self._jit.clear()
-                self._jit_of.clear()
-            answer = FrameAnswer(address, Verdict.UNMERGED, code.name, vaddr=address)
-            self._jit[address, code] = answer
-            self._jit_of[answer] = code
+            answer = self._jit[address, code] = made_at_run_time(address, code)
         return answer

@@ -20,16 +20,11 @@ from icf.log import note, warn
 from unwind.process.module_list import Placed, find_images, read_modules
 from unwind.process.process import Module, Process
 from unwind.program.program import Linkage, Program
-from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 from unwind.symcache.format.container import STALE_TABLES
-from unwind.symcache.reader.found import Frame
 from unwind.symcache.reader.program import has_program
-from unwind.symcache.reader.symcache import SymCache
-from unwind.target.frames import Frames, KeptFrames, OneByOne
+from unwind.target.live_resolver import LiveResolver
 from unwind.target.search import SearchPaths
-
-_Opened = Iterator[tuple[Resolver, Frames]]
 
 
 def open_resolver(
@@ -54,8 +49,8 @@ def open_resolver(
 
 
 @contextmanager
-def open_alone(path: str, search: SearchPaths, *, no_lines: bool) -> _Opened:
-    """One image, and the functions inlined in its frames; reports what it lacks."""
+def open_alone(path: str, search: SearchPaths) -> Iterator[Resolver]:
+    """One image; reports what it lacks."""
     with ExitStack() as opened:
         cache = search.open(path)
         if has_program(cache) and not cache.container.section_size_bytes("codemap"):
@@ -77,44 +72,35 @@ def open_alone(path: str, search: SearchPaths, *, no_lines: bool) -> _Opened:
             )
         if program.dropped_records:
             note(f"{path}: {program.dropped_records} records do not fit its code and are ignored")
-        yield Resolver(program), OneByOne(_nothing) if no_lines else KeptFrames({program: cache})
+        yield Resolver(program)
 
 
 @contextmanager
-def open_modules(path: str, module_roots: Sequence[str], search: SearchPaths, *, no_lines: bool) -> _Opened:
-    """The modules that a list names, and the functions inlined in their frames; reports each that is not found."""
+def open_modules(path: str, module_roots: Sequence[str], search: SearchPaths) -> Iterator[Resolver]:
+    """The modules that a list names; reports each that is not found."""
     with ExitStack() as opened:
         roots = (*module_roots, *search.debug_roots)
         placed, missing = find_images(read_modules(path), roots, search.cache_dir, opened)
         for problem in missing:
             warn(f"{problem}: its frames are unknown")
-        cache_of: dict[Program, SymCache] = {}
         modules = []
         for each in placed:
-            load = partial(_load, each, search, cache_of, opened)
+            load = partial(_load, each, search, opened)
             modules.append(Module(each.path, each.bias, each.start, each.end, load, each.exports))
-        yield Resolver(Process(modules)), OneByOne(_nothing) if no_lines else KeptFrames(cache_of)
+        yield Resolver(Process(modules))
 
 
 @contextmanager
-def open_process(pid: int, search: SearchPaths, *, no_lines: bool) -> _Opened:
-    """The modules of a running process, and the functions inlined in their frames."""
+def open_process(pid: int, search: SearchPaths) -> Iterator[LiveResolver]:
+    """The modules of a running process."""
     from unwind.target.live_symbolizer import open_process as open_live
 
     with open_live(
         pid, debug_roots=search.debug_roots, cache_dir=search.cache_dir, shared_caches=search.shared_caches
     ) as live:
-        yield live.resolver, OneByOne(_nothing if no_lines else live.frames_of)
+        yield live.resolver
 
 
-def _load(
-    placed: Placed, search: SearchPaths, cache_of: dict[Program, SymCache], opened: ExitStack, linkage: Linkage
-) -> Program:
+def _load(placed: Placed, search: SearchPaths, opened: ExitStack, linkage: Linkage) -> Program:
     cache = placed.cache or search.open(placed.found)
-    program = search.program(cache, placed.found, opened, placed.exports, linkage)
-    cache_of[program] = cache
-    return program
-
-
-def _nothing(_: FrameAnswer) -> Sequence[Frame]:
-    return ()
+    return search.program(cache, placed.found, opened, placed.exports, linkage)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from copy import copy
 from functools import partial
 from os.path import expanduser
 from typing import Self
@@ -20,14 +20,12 @@ from typing import Self
 from icf.model import Verdict
 from unwind.process.process import Module, Process
 from unwind.program.program import Linkage, Program
-from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.bases import warn_of_bases
-from unwind.resolve.reasons import NO_MODULE, Reason
 from unwind.resolve.resolved import Resolved
 from unwind.resolve.resolver import Resolver
 from unwind.samples.recording import RecordedFrame, RecordedProcess, Sample
-from unwind.symcache.reader.symcache import SymCache
-from unwind.target.frames import KeptFrames
+from unwind.symbolize.answer import Answer, read_frames
+from unwind.symbolize.reasons import NO_MODULE
 from unwind.target.recorded_images import Located, PlacedImage, RecordedImages
 from unwind.target.search import SearchPaths
 
@@ -35,7 +33,7 @@ _KEPT_STACKS = 1 << 18
 _KEPT_ANSWERS = 1 << 20
 _HINT = "the recording is of another build, or its addresses are not what its format says"
 
-_Answers = tuple[FrameAnswer, ...]
+_Answers = tuple[Answer, ...]
 
 
 class RecordedResolver:
@@ -53,12 +51,10 @@ class RecordedResolver:
         self._opened = ExitStack()
         roots = (*module_roots, *search.debug_roots, expanduser("~/.debug"))
         self._images = RecordedImages(self._opened, roots, search.cache_dir, image)
-        self._cache_of: dict[Program, SymCache] = {}
-        self._frames = KeptFrames(self._cache_of)
         self._addresses: dict[tuple[str, RecordedFrame], int | None] = {}
         self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
         self._of_process: dict[RecordedProcess, tuple[int, _OfProcess]] = {}  # with the number of its modules
-        self._answers: dict[tuple[RecordedFrame, FrameAnswer, _OfProcess], FrameAnswer] = {}
+        self._answers: dict[tuple[RecordedFrame, Answer, _OfProcess], Answer] = {}
         self._stacks: dict[_Key, _Answers] = {}
 
     def resolve(self, samples: Iterable[Sample]) -> list[Resolved]:
@@ -75,7 +71,7 @@ class RecordedResolver:
             if key not in self._stacks and key not in new:
                 new[key] = sample, self._resolve(sample, process)
         if self._with_lines:
-            self._frames.meet(answers for _, answers in new.values())
+            read_frames(answers for _, answers in new.values())
         for key, (sample, answers) in new.items():
             pairs = zip(sample.frames, answers, strict=True)
             self._stacks[key] = tuple([self._as_recorded(*pair, key[0]) for pair in pairs])
@@ -137,13 +133,11 @@ class RecordedResolver:
 
     def _load(self, image: PlacedImage, linkage: Linkage) -> Program:
         cache = image.cache or self._search.open(image.path)
-        program = self._search.program(cache, image.path, self._opened, image.exports, linkage)
-        self._cache_of[program] = cache
-        return program
+        return self._search.program(cache, image.path, self._opened, image.exports, linkage)
 
     # Answers with the addresses of the recording
 
-    def _as_recorded(self, frame: RecordedFrame, answer: FrameAnswer, process: _OfProcess) -> FrameAnswer:
+    def _as_recorded(self, frame: RecordedFrame, answer: Answer, process: _OfProcess) -> Answer:
         key = frame, answer, process
         known = self._answers.get(key)
         if known is None:
@@ -152,13 +146,15 @@ class RecordedResolver:
             known = self._answers[key] = self._recorded(frame, answer, process)
         return known
 
-    def _recorded(self, frame: RecordedFrame, answer: FrameAnswer, process: _OfProcess) -> FrameAnswer:
+    def _recorded(self, frame: RecordedFrame, answer: Answer, process: _OfProcess) -> Answer:
         if answer.address is None:
             if frame.is_certain:
-                return FrameAnswer(frame.address, Verdict.UNMERGED, frame.name or None)
+                return Answer(frame.address, Verdict.UNMERGED, frame.name or None)
             path = frame.module.path if frame.module is not None else ""
-            return FrameAnswer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module_path=path)
-        return replace(process.as_recorded(answer), address=frame.address)
+            return Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=path)
+        recorded = process.as_recorded(answer)
+        recorded.address = frame.address
+        return recorded
 
 
 class _OfProcess:
@@ -170,15 +166,18 @@ class _OfProcess:
         self._moves = [(each.image.start, each.image.end, -each.to_linked - each.image.bias) for each in located]
         self._is_moved = any(move for _, _, move in self._moves)
 
-    def as_recorded(self, answer: FrameAnswer) -> FrameAnswer:
-        """Return an answer with the addresses of this process."""
-        if not self._is_moved:
-            return answer
-        missing = tuple(self.as_recorded(each) for each in answer.missing)
-        reason = answer.reason
-        if reason is not None:
-            reason = Reason(reason.code, reason.text, self._back(reason.address))
-        return replace(answer, address=self._back(answer.address), reason=reason, missing=missing)
+    def as_recorded(self, answer: Answer) -> Answer:
+        """Return a copy of an answer, with the addresses of this process."""
+        recorded = copy(answer)
+        if self._is_moved:
+            if answer.address is not None:
+                recorded.address = self._back(answer.address)
+            if answer.size_bytes:
+                recorded.start = self._back(answer.start)
+            recorded.missing = tuple(self.as_recorded(each) for each in answer.missing)
+            if answer.reason is not None and answer.reason.address is not None:
+                recorded.reason = answer.reason._replace(address=self._back(answer.reason.address))
+        return recorded
 
     def moved(self, address: int) -> int:
         """Return the place of an address of this process."""
@@ -187,11 +186,10 @@ class _OfProcess:
                 return address - move
         return address
 
-    def _back(self, address: int | None) -> int | None:
-        if address is not None:
-            for start, end, move in self._moves:
-                if start <= address <= end:
-                    return address + move
+    def _back(self, address: int) -> int:
+        for start, end, move in self._moves:
+            if start <= address <= end:
+                return address + move
         return address
 
 

@@ -41,8 +41,11 @@ class SearchPaths(NamedTuple):
         exports: Exports | None = None,
         linkage: Linkage | None = None,
     ) -> Program:
-        """The program of a symcache, or of its image, which is closed with `opened`."""
+        """The program of a symcache, or of its image, which is closed with `opened`; the symcache has its lines."""
         if has_program(cache):
-            return load_cached(cache, exports, linkage)
-        image = opened.enter_context(open_with_debug(path, self.debug_file, self.debug_roots))
-        return load_program(image, exports, linkage)
+            program = load_cached(cache, exports, linkage)
+        else:
+            image = opened.enter_context(open_with_debug(path, self.debug_file, self.debug_roots))
+            program = load_program(image, exports, linkage)
+        program.lines = cache
+        return program

@@ -11,7 +11,7 @@ there, innermost first, with `name`, `linkage_name`, `file`, `line` and `column`
 frame outside of the image. `aliases`, where there are some, are further symbols of the function that `name` says. With
 `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
 
-`reason` is null, or what keeps the frame from having one name: a code (`unwind.resolve.reasons.ReasonCode`), with
+`reason` is null, or what keeps the frame from having one name: a code (`unwind.symbolize.reasons.ReasonCode`), with
 `"reason_text"` for people, and `"reason_address"` where it is about an address: that of the call, or of the body.
 
 There is a frame for each address. Where tail calls have left frames out between one and its caller, it has
@@ -22,29 +22,27 @@ several. With `icf resolve --explain` each frame has `"explain"`, a list of fact
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from icf.demangle import demangle
-from icf.model import Verdict
-from unwind.resolve.answer import Facts, FrameAnswer
+from unwind.program.lines import Frame
+from unwind.resolve.answer import Facts
 from unwind.samples.stack import Stack
-from unwind.symcache.reader.found import Frame
+from unwind.symbolize.answer import Answer
 
-FramesOf = Callable[[FrameAnswer], Sequence[Frame]]  # innermost inlined function first, the function itself last
 _KEPT_FRAMES = 1 << 18
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _NO_FRAME = Frame("", "", 0, 0, False)
 
 
 class JsonWriter:
-    """Turns answers into lines; `frames_of` gives what is inlined in a frame, and the places."""
+    """Turns answers into lines; without `with_lines` no files, lines and inlined functions."""
 
-    def __init__(self, frames_of: FramesOf, *, with_modules: bool = False) -> None:
-        self._frames_of = frames_of
-        self._with_modules = with_modules
-        self._frames: dict[FrameAnswer, str] = {}
+    def __init__(self, *, with_modules: bool = False, with_lines: bool = True) -> None:
+        self._with_modules, self._with_lines = with_modules, with_lines
+        self._frames: dict[Answer, str] = {}
 
-    def line(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
+    def line(self, stack: Stack, answers: tuple[Answer, ...], facts: Facts | None = None) -> str:
         """Return one object, with its newline; `facts` explain its frames."""
         if facts is not None:
             left = iter(facts)
@@ -62,20 +60,19 @@ class JsonWriter:
             frames = ",".join([known[answer] for answer in answers])
         return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
 
-    def _frame(self, answer: FrameAnswer, facts: Iterator[list[str]] | None = None) -> str:
+    def _frame(self, answer: Answer, facts: Iterator[list[str]] | None = None) -> str:
         return _encode(self._object(answer, facts))
 
-    def _object(self, answer: FrameAnswer, facts: Iterator[list[str]] | None) -> dict[str, object]:
+    def _object(self, answer: Answer, facts: Iterator[list[str]] | None) -> dict[str, object]:
         """Return a frame; takes from `facts` those of itself and of the frames that tail calls left out above it."""
-        *inlined, own = self._frames_of(answer) or (_NO_FRAME,)
-        candidates = () if answer.verdict is Verdict.UNKNOWN else answer.candidates
+        *inlined, own = answer.frames if self._with_lines and answer.is_named else (_NO_FRAME,)
         frame: dict[str, object] = {
             "address": None if answer.address is None else f"{answer.address:#x}",
             "verdict": answer.verdict.value,
             "name": answer.name,
             "linkage_name": answer.linkage_name,
-            "candidates": candidates,
-            "candidate_names": [demangle(name) for name in candidates],
+            "candidates": answer.linkage_names,
+            "candidate_names": [demangle(name) for name in answer.linkage_names],
             **_place(own),
             "inlines": [
                 {"name": demangle(each.linkage_name), "linkage_name": each.linkage_name, **_place(each)}
@@ -88,8 +85,8 @@ class JsonWriter:
             frame["reason"], frame["reason_text"] = answer.reason.code.value, str(answer.reason)
             if answer.reason.address is not None:
                 frame["reason_address"] = f"{answer.reason.address:#x}"
-        if answer.body is not None and answer.member_idx >= 0 and answer.body.members[answer.member_idx].aliases:
-            frame["aliases"] = answer.body.members[answer.member_idx].aliases
+        if answer.aliases:
+            frame["aliases"] = answer.aliases
         if self._with_modules:
             frame["module"] = answer.module or None
         if facts is not None:

@@ -21,30 +21,30 @@ its address is that of the jump:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from icf.demangle import demangle
 from icf.model import Verdict
 from icf.printable import printable
-from unwind.resolve.answer import Facts, FrameAnswer
+from unwind.program.lines import Frame
+from unwind.resolve.answer import Facts
 from unwind.samples.stack import Stack
-from unwind.symcache.reader.found import Frame
+from unwind.symbolize.answer import Answer
 
-FramesOf = Callable[[FrameAnswer], Sequence[Frame]]  # innermost inlined function first, the function itself last
 _SHOWN_CANDIDATES = 16
 _KEPT_FRAMES = 1 << 18
 
 
 class TextWriter:
-    """Turns answers into blocks of text; `frames_of` gives what is inlined in a frame, and the places."""
+    """Turns answers into blocks of text; without `with_lines` no files, lines and inlined functions."""
 
-    def __init__(self, frames_of: FramesOf) -> None:
-        self._frames_of = frames_of
+    def __init__(self, *, with_lines: bool = True) -> None:
+        self._with_lines = with_lines
         # by the width of a frame's number: what stands before that, and after it
-        self._frames: dict[int, dict[FrameAnswer, tuple[str, str]]] = {}
+        self._frames: dict[int, dict[Answer, tuple[str, str]]] = {}
         self._stack_count = 0
 
-    def block(self, stack: Stack, answers: tuple[FrameAnswer, ...], facts: Facts | None = None) -> str:
+    def block(self, stack: Stack, answers: tuple[Answer, ...], facts: Facts | None = None) -> str:
         """Return the lines of one stack, with an empty one after them; `facts` explain its frames."""
         self._stack_count += 1
         width = len(str(len(answers) - 1)) + 1
@@ -62,7 +62,7 @@ class TextWriter:
         pieces.append("\n")
         return "".join(pieces)
 
-    def _lines(self, answer: FrameAnswer, width: int, explained: Iterator[list[str]]) -> tuple[str, str]:
+    def _lines(self, answer: Answer, width: int, explained: Iterator[list[str]]) -> tuple[str, str]:
         """Return the lines of an answer before and after its number; remove from `explained` what it is about."""
         indent = " " * (width + 2)
         *inlined, own = self._frame(answer)
@@ -73,18 +73,18 @@ class TextWriter:
             after += _facts(explained)
         return before, "".join(after)
 
-    def _frame(self, answer: FrameAnswer) -> list[str]:
+    def _frame(self, answer: Answer) -> list[str]:
         address = "?".rjust(18) if answer.address is None else f"{answer.address:#018x}"
         inlined: list[str] = []
         words = [address]
         remarks = [answer.verdict.value] if answer.verdict is not Verdict.UNMERGED else []
         if answer.name is not None:
-            frames = self._frames_of(answer)
+            frames = answer.frames if self._with_lines else ()
             words.append(answer.name + _place(frames[-1]) if frames else answer.name)
             for each in frames[:-1]:
                 inlined.append(printable(f"{address}  {demangle(each.linkage_name)}{_place(each)}  [inlined]"))
-        elif answer.candidates:
-            words.append(_COUNTED[answer.verdict].format(len(answer.candidates)))
+        elif answer.linkage_names:
+            words.append(_COUNTED[answer.verdict].format(len(answer.linkage_names)))
         if answer.module:
             words[-1] += f" in {os.path.basename(answer.module)}"
         if answer.evidence:
@@ -94,8 +94,8 @@ class TextWriter:
         if remarks:
             reason = "" if answer.reason is None else f": {answer.reason}"
             words.append(f"[{', '.join(remarks)}{reason}]")
-        shown = [printable(demangle(name)) for name in answer.candidates[:_SHOWN_CANDIDATES]]
-        more = len(answer.candidates) - len(shown)
+        shown = [printable(demangle(name)) for name in answer.linkage_names[:_SHOWN_CANDIDATES]]
+        more = len(answer.linkage_names) - len(shown)
         if more > 0:
             shown.append(f"and {more} more")
         return [*inlined, "\n        ".join([printable("  ".join(words)), *shown])]

@@ -18,8 +18,8 @@ from unwind.process.process import Module, Process
 from unwind.program.exports import Export, ListedExports
 from unwind.program.parts import CallSite, Jumps, ListedCode, SiteKind
 from unwind.program.program import Linkage, Program
-from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
+from unwind.symbolize.answer import Answer
 
 NONE, TAKEN = MemberFlag.NONE, MemberFlag.ADDRESS_TAKEN
 SIZE_BYTES = 0x100000
@@ -59,12 +59,12 @@ class World:
         self.modules.append(Module(path, bias, bias, bias + SIZE_BYTES, load, listed))
         return self
 
-    def resolve(self, *addresses: int | None) -> tuple[FrameAnswer, ...]:
+    def resolve(self, *addresses: int | None) -> tuple[Answer, ...]:
         return Resolver(Process(self.modules)).resolve(addresses)
 
     def names(self, *addresses: int | None) -> list[str]:
         return [
-            answer.linkage_name or ":".join([answer.verdict.value, ",".join(answer.candidates)]).rstrip(":")
+            answer.linkage_name or ":".join([answer.verdict.value, ",".join(answer.linkage_names)]).rstrip(":")
             for answer in self.resolve(*addresses)
         ]
 

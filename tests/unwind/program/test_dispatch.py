@@ -66,7 +66,7 @@ def program(
 
 def answer(one: Program, vptr: int = 0, at: int = start(0)) -> str:
     found = Resolver(one).resolve((at, ret(1)), ((0, vptr),) if vptr else ())[0]
-    return found.linkage_name or f"{found.verdict.value}:{','.join(found.candidates)}"
+    return found.linkage_name or f"{found.verdict.value}:{','.join(found.linkage_names)}"
 
 
 SHAPES = [fold(0, 4, MARKED, marks=[VIRTUAL, VIRTUAL, VIRTUAL, NONE]), fold(1, 1)]
@@ -205,7 +205,7 @@ def test_a_recorded_callee_jumps_on_by_a_slot() -> None:
 def test_a_call_from_outside_of_the_image_with_an_object() -> None:
     one = program(SHAPES, VTABLES, None)
     code = (pc(1), ret(0), None)
-    assert Resolver(one).resolve(code)[1].candidates == ("b0m0", "b0m1", "b0m2")
+    assert Resolver(one).resolve(code)[1].linkage_names == ("b0m0", "b0m1", "b0m2")
     assert Resolver(one).resolve(code, ((1, SQUARE),))[1].linkage_name == "b0m1"
 
 
@@ -224,7 +224,7 @@ class TestMovedPointers:
 
     def answer(self, one: Program, vptr: int, *addresses: int, frame: int = 0) -> str:
         found = Resolver(one).resolve(addresses, ((frame, vptr),))[frame]
-        return found.linkage_name or ",".join(found.candidates)
+        return found.linkage_name or ",".join(found.linkage_names)
 
     def test_a_destructor_may_have_moved_it_to_a_base(self) -> None:
         one = self.program()

@@ -102,7 +102,7 @@ def annotated(plain: Path, at: dict[str, int]) -> Path:
 def names(image_path: Path, *addresses: int) -> list[str]:
     with Image.open(image_path) as image:
         answers = Resolver(load_program(image)).resolve(addresses)
-        return [answer.linkage_name or "|".join(answer.candidates) or answer.verdict.value for answer in answers]
+        return [answer.linkage_name or "|".join(answer.linkage_names) or answer.verdict.value for answer in answers]
 
 
 def test_folding_happened(at: dict[str, int]) -> None:

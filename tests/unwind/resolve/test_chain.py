@@ -9,7 +9,7 @@ from unwind.program.parts import CallSite, ListedCode, SiteKind, SlotCall
 from unwind.program.program import Program
 from unwind.resolve.chain import Chains, Step
 from unwind.resolve.places import Marked, Places, Sampled
-from unwind.resolve.reasons import ReasonCode
+from unwind.symbolize.reasons import ReasonCode
 
 FRAME, CALLER, OUTER = 0, 1, 2  # bodies
 

@@ -13,9 +13,9 @@ from icf.model import FoldClass, Member, Vaddr
 from tests.unwind.support import BODY_BYTES, COMPLETE, FRAGMENT, call, die, exports, fold, pc, ret, start, tail
 from unwind.program.parts import CallSite, Jumps, ListedCode, SiteKind
 from unwind.program.program import Program
-from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 from unwind.samples.stack import Stack
+from unwind.symbolize.answer import Answer
 from unwind.writers.json_lines import JsonWriter
 from unwind.writers.text import TextWriter
 
@@ -46,9 +46,9 @@ def missing(program: Program, frame: int, *outer: int) -> list[str]:
     return [said(answer) for answer in inner.missing]
 
 
-def said(answer: FrameAnswer) -> str:
+def said(answer: Answer) -> str:
     assert answer.tail_call
-    name = answer.linkage_name or "|".join(answer.candidates)
+    name = answer.linkage_name or "|".join(answer.linkage_names)
     return name if answer.address else f"{name}?"
 
 
@@ -202,13 +202,13 @@ def test_so_does_one_that_only_its_symbol_names() -> None:
 def test_they_are_written_between_the_frames() -> None:
     answers = Resolver(merged()).resolve((pc(2), ret(4)))
     stack = Stack((pc(2), ret(4)))
-    inner, outer = json.loads(JsonWriter(lambda answer: ()).line(stack, answers))["frames"]
+    inner, outer = json.loads(JsonWriter().line(stack, answers))["frames"]
     assert (inner["name"], outer["name"]) == ("b2m0", "b4m0") and "missing" not in outer
     assert [(frame["name"], frame["address"]) for frame in inner["missing"]] == [
         ("b1m0", f"{at(1):#x}"),
         ("b0m0", f"{at(0):#x}"),
     ]
-    assert TextWriter(lambda answer: ()).block(stack, answers) == (
+    assert TextWriter().block(stack, answers) == (
         "stack 1\n"
         "#0  0x0000000000003008  b2m0  [unique, table]\n"
         "    0x0000000000002800  b1m0  [unique, tail call]\n"
@@ -217,7 +217,7 @@ def test_they_are_written_between_the_frames() -> None:
     )
     open_jump = program({0: [1, 1]})
     answers = Resolver(open_jump).resolve((pc(1), ret(MAIN)))
-    line = JsonWriter(lambda answer: ()).line(Stack((pc(1), ret(MAIN))), answers)
+    line = JsonWriter().line(Stack((pc(1), ret(MAIN))), answers)
     assert json.loads(line)["frames"][0]["missing"][0]["address"] is None
 
 

@@ -20,8 +20,8 @@ from icf.model import (
 from tests.unwind.support import MARKED, call, exports, fold, ret, start, tail
 from unwind.program.parts import CallRecord, CallSite, Jumps, ListedCode, SiteKind, SlotCall
 from unwind.program.program import Program
-from unwind.resolve.reasons import ReasonCode
 from unwind.resolve.relations import FOREIGN, Callee, Group, Relation, Relations
+from unwind.symbolize.reasons import ReasonCode
 
 FRAME, CALLER, OTHER = 0, 1, 2  # bodies
 TAKEN, NONE = MemberFlag.ADDRESS_TAKEN, MemberFlag.NONE

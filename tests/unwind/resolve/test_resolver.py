@@ -22,21 +22,21 @@ from icf.model import (
 from tests.unwind.support import FRAGMENT, MARKED, call, die, exports, fold, pc, ret, start, tail
 from unwind.program.parts import CallRecord, CallSite, Jumps, ListedCode, SiteKind
 from unwind.program.program import Program
-from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
+from unwind.symbolize.answer import Answer
 
 INCOMPLETE = ClassFlag.NONE
 NONE, TAKEN = MemberFlag.NONE, MemberFlag.ADDRESS_TAKEN
 
 
-def resolve(program: Program, *addresses: int | None) -> tuple[FrameAnswer, ...]:
+def resolve(program: Program, *addresses: int | None) -> tuple[Answer, ...]:
     return Resolver(program).resolve(addresses)
 
 
-def shown(answers: tuple[FrameAnswer, ...]) -> list[str]:
+def shown(answers: tuple[Answer, ...]) -> list[str]:
     """`b0m0` for a named frame, `verdict:candidates` for others."""
     return [
-        answer.linkage_name or ":".join([answer.verdict.value, ",".join(answer.candidates)]).rstrip(":")
+        answer.linkage_name or ":".join([answer.verdict.value, ",".join(answer.linkage_names)]).rstrip(":")
         for answer in answers
     ]
 
@@ -49,7 +49,7 @@ def test_a_record_names_the_callee() -> None:
     program = Program([fold(0, 2), fold(1, 1)], [call((1, 0), (0, 1))])
     assert shown(resolve(program, pc(0), ret(1))) == ["b0m1", "b1m0"]
     inner, outer = resolve(program, pc(0), ret(1))
-    assert (inner.verdict, inner.evidence, inner.candidates) == (Verdict.UNIQUE, "table", ())
+    assert (inner.verdict, inner.evidence, inner.linkage_names) == (Verdict.UNIQUE, "table", ())
     assert (outer.verdict, outer.evidence) == (Verdict.UNMERGED, "")
 
 
@@ -377,7 +377,7 @@ def test_functions_of_one_name_have_that_name_though_which_one_is_open() -> None
         twins = FoldClass(pair.vaddr, pair.size_bytes, (pair.members[0], pair.members[0]), flags)
         (answer,) = resolve(Program([twins]), pc(0))
         assert (answer.verdict, answer.member_idx) == (verdict, -1)
-        assert (answer.linkage_name or answer.candidates) in ("b0m0", ("b0m0",))
+        assert (answer.linkage_name or answer.linkage_names) in ("b0m0", ("b0m0",))
 
 
 def test_answers_are_remembered_and_bounded() -> None:

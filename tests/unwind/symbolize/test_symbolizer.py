@@ -15,10 +15,12 @@ import unwind.symbolize.symbolizer
 from icf.model import Verdict
 from tests.e2e.program import icf
 from tests.support.paths import ROOT
+from unwind.program.lines import Frame
+from unwind.symbolize.answer import Answer
+from unwind.symbolize.reasons import NO_FUNCTION
 from unwind.symbolize.styles import Options, TextWriter, joined
 from unwind.symbolize.styles_json import JsonWriter
-from unwind.symbolize.symbolizer import Symbolized, Symbolizer, agreed
-from unwind.symcache.reader.found import Frame
+from unwind.symbolize.symbolizer import Symbolizer
 
 SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 
@@ -61,8 +63,9 @@ def test_a_function_alone_is_unmerged(symbolizer: Symbolizer) -> None:
 
 def test_no_function_is_unknown(symbolizer: Symbolizer) -> None:
     for vaddr in (0, 1, 1 << 40, (1 << 64) - 1):
-        assert symbolizer.symbolize(vaddr) == Symbolized(vaddr)
-        assert symbolizer.symbolize(vaddr).verdict is Verdict.UNKNOWN
+        found = symbolizer.symbolize(vaddr)
+        assert (found.address, found.verdict, found.reason) == (vaddr, Verdict.UNKNOWN, NO_FUNCTION)
+        assert (found.linkage_name, found.size_bytes, found.frames, found.candidates) == (None, 0, (), ())
     assert symbolizer.addresses("no_such_function") == []
 
 
@@ -85,7 +88,8 @@ def test_many_are_as_one(symbolizer: Symbolizer) -> None:
     many = symbolizer.symbolize_many(iter(vaddrs))
     for vaddr, found in zip(vaddrs, many, strict=True):
         alone = symbolizer.symbolize(vaddr)
-        assert found[:4] == alone[:4] and found.is_complete == alone.is_complete
+        for field in ("address", "vaddr", "start", "size_bytes", "linkage_name", "frames", "is_complete"):
+            assert getattr(found, field) == getattr(alone, field)
         assert [each.frames for each in found.candidates] == [each.frames for each in alone.candidates]
     assert {found.verdict for found in many} == {Verdict.UNKNOWN, Verdict.UNMERGED, Verdict.AMBIGUOUS}
 
@@ -131,24 +135,10 @@ def test_json_lists_the_candidates(symbolizer: Symbolizer) -> None:
 
 @pytest.mark.parametrize("odd", ['say "a"', "a\\b", "a\nb\tc", "\x7f", "caf\xe9", "\udc80", "\U0001f600", ""])
 def test_json_of_odd_names_is_json(odd: str) -> None:
-    found = Symbolized(3, 1, 4, (Frame(odd, f"{odd}/x.cc", 7, 9, False),))
+    found = Answer(3, None, odd, 3, 1, 4, (Frame(odd, f"{odd}/x.cc", 7, 9, False),))
     for options in (Options(), Options(pretty=True)):
         writer = JsonWriter(options)
         answer = json.loads(writer.address(found, 3, odd))
         assert (answer["ModuleName"], answer["Symbol"][0]["FileName"]) == (odd, f"{odd}/x.cc")
         assert answer["Symbol"][0]["FunctionName"] == odd
         assert json.loads(writer.function([found], odd, odd))["SymName"] == odd
-
-
-def frame(name: str, line: int, *, is_inlined: bool = False) -> Frame:
-    return Frame(name, "a.cc", line, 1, is_inlined)
-
-
-def test_what_chains_agree_on() -> None:
-    inlined = frame("inlined", 3, is_inlined=True)
-    nameless = Frame("", "", 0, 0, False)
-    assert agreed([(inlined, frame("a", 7)), (inlined, frame("b", 7))]) == (inlined, frame("", 7))
-    assert agreed([(inlined, frame("a", 7)), (inlined, frame("b", 8))]) == (inlined, nameless)
-    assert agreed([(inlined, frame("a", 7)), (frame("b", 7),)]) == (nameless,)
-    assert agreed([(inlined, frame("a", 7)), (inlined._replace(line=4), frame("b", 7))]) == (nameless,)
-    assert agreed([(frame("a", 7),), ()]) == (nameless,)

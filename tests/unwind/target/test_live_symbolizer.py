@@ -20,8 +20,9 @@ from tests.e2e.workshop import GOLD, LLD, Toolchain, Workshop
 from tests.support.link import tool
 from tests.support.strip import strip_to_minidebug
 from tests.unwind.process.live.host import Host, build_host, build_library, running
-from unwind.resolve.reasons import NO_MODULE, NOTHING_MAPPED
-from unwind.target.live_symbolizer import LiveFrame, LiveSymbolizer, open_process
+from unwind.symbolize.answer import Answer
+from unwind.symbolize.reasons import NO_MODULE, NOTHING_MAPPED
+from unwind.target.live_symbolizer import LiveSymbolizer, open_process
 
 FRUIT = """
     extern "C" {
@@ -83,7 +84,7 @@ def test_the_frames_of_a_running_program_are_named(fruit: Modules) -> None:
     assert process.returncode == 0
 
 
-def check_one(symbolizer: LiveSymbolizer, frame: LiveFrame, stack: list[int]) -> None:
+def check_one(symbolizer: LiveSymbolizer, frame: Answer, stack: list[int]) -> None:
     """The frame of the function that took the sample, alone and by its caller."""
     pc, caller = stack[1] - 1, stack[2]
     alone, again = symbolizer.symbolize(pc), symbolizer.symbolize(pc, caller=caller)

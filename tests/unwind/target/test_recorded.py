@@ -14,8 +14,8 @@ from icf.elf.image import Image
 from icf.model import Verdict
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
-from unwind.resolve.reasons import ReasonCode
 from unwind.samples.recording import Base, RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.symbolize.reasons import ReasonCode
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
 

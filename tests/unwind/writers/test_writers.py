@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 
 from icf.model import ClassFlag, Evidence, FoldClass, Member, Vaddr
-from tests.unwind.support import call, die, fold, pc, ret
+from tests.unwind.support import call, die, fold, pc, ret, start
+from unwind.program.lines import Frame
 from unwind.program.parts import CallRecord, CallSite, ListedCode, SiteKind
 from unwind.program.program import Program
-from unwind.resolve.answer import FrameAnswer
 from unwind.resolve.resolver import Resolver
 from unwind.samples.stack import Stack
-from unwind.symcache.reader.found import Frame
 from unwind.writers.json_lines import JsonWriter
 from unwind.writers.text import TextWriter
 
@@ -25,18 +24,24 @@ RECORDS = [
     CallRecord(ret(1), die(1, 0), die(2, 1), Evidence.ALIGNED),
     *(call((2, member), (3, member)) for member in range(2)),
 ]
+
+
+class OneFunction:
+    """Lines of `b1m0`, into which `max` is inlined but for one call."""
+
+    def frames(self, vaddr: int, member_idx: int = 0) -> list[Frame]:
+        if not start(1) <= vaddr < start(2):
+            return []
+        own = Frame("b1m0", "src/main.cc", 40, 5, False)
+        return [own] if vaddr < ret(1) else [Frame("_ZN3fir3maxEv", "src/fir.h", 7, 0, True), own]
+
+
 PROGRAM = Program(CLASSES, RECORDS, code=ListedCode({ret(1, 1): CallSite(SiteKind.INDIRECT)}))
-
-
-def frames_of(answer: FrameAnswer) -> list[Frame]:
-    if answer.linkage_name != "b1m0":
-        return []
-    own = Frame("b1m0", "src/main.cc", 40, 5, False)
-    return [own] if answer.address == ret(1) else [Frame("_ZN3fir3maxEv", "src/fir.h", 7, 0, True), own]
+PROGRAM.lines = OneFunction()
 
 
 def test_text_is_a_block_for_each_stack() -> None:
-    resolver, writer = Resolver(PROGRAM), TextWriter(frames_of)
+    resolver, writer = Resolver(PROGRAM), TextWriter()
     blocks = ""
     for stack in (
         Stack((pc(0), ret(1, 1), None), 1200),
@@ -78,21 +83,21 @@ def test_long_lists_of_candidates_are_cut_in_text_and_whole_in_json() -> None:
     program = Program([fold(0, 30)])
     stack = Stack((pc(0),))
     answers = Resolver(program).resolve(stack.addresses)
-    assert TextWriter(frames_of).block(stack, answers).endswith("        b0m15\n        and 14 more\n\n")
-    assert len(json.loads(JsonWriter(frames_of).line(stack, answers))["frames"][0]["candidates"]) == 30
+    assert TextWriter().block(stack, answers).endswith("        b0m15\n        and 14 more\n\n")
+    assert len(json.loads(JsonWriter().line(stack, answers))["frames"][0]["candidates"]) == 30
 
 
 def test_json_has_candidates_by_linkage_name_and_demangled_in_one_order() -> None:
     stack = Stack((pc(0), ret(1, 1), 0x99999999, None))
     answers = Resolver(PROGRAM).resolve(stack.addresses)
-    frames = json.loads(JsonWriter(frames_of).line(stack, answers))["frames"]
+    frames = json.loads(JsonWriter().line(stack, answers))["frames"]
     assert frames[0]["candidates"] == ["_ZN3fir4leftEv", "_ZN3fir5rightEv"]
     assert [frame["candidate_names"] for frame in frames] == [["fir::left()", "fir::right()"], [], [], []]
 
 
 def test_json_keeps_the_order_of_keys_and_has_no_spaces() -> None:
     stack = Stack((pc(2), ret(1)), 7)
-    assert JsonWriter(frames_of).line(stack, Resolver(PROGRAM).resolve(stack.addresses)) == (
+    assert JsonWriter().line(stack, Resolver(PROGRAM).resolve(stack.addresses)) == (
         '{"frames":[{"address":"0x3008","verdict":"unique","name":"b2m1","linkage_name":"b2m1","candidates":[],'
         '"candidate_names":[],'
         '"file":null,"line":null,"column":null,"inlines":[],"evidence":"aligned","reason":null},'
@@ -104,10 +109,19 @@ def test_json_keeps_the_order_of_keys_and_has_no_spaces() -> None:
 
 def test_json_has_inlined_functions_innermost_first() -> None:
     stack = Stack((pc(0), ret(1, 1), None))
-    frames = json.loads(JsonWriter(frames_of).line(stack, Resolver(PROGRAM).resolve(stack.addresses)))["frames"]
+    frames = json.loads(JsonWriter().line(stack, Resolver(PROGRAM).resolve(stack.addresses)))["frames"]
     inlined = {"name": "fir::max()", "linkage_name": "_ZN3fir3maxEv", "file": "src/fir.h", "line": 7, "column": None}
     assert [frame["inlines"] for frame in frames] == [[], [inlined], []]
     assert (frames[1]["name"], frames[1]["line"]) == ("b1m0", 40)
+
+
+def test_without_lines_there_are_none() -> None:
+    stack = Stack((pc(1),))
+    answers = Resolver(PROGRAM).resolve(stack.addresses)
+    for with_lines in (True, False):
+        (frame,) = json.loads(JsonWriter(with_lines=with_lines).line(stack, answers))["frames"]
+        assert (frame["name"], frame["line"]) == ("b1m0", 40 if with_lines else None)
+        assert ("main.cc:40" in TextWriter(with_lines=with_lines).block(stack, answers)) == with_lines
 
 
 def test_names_that_are_no_text_are_shown() -> None:
@@ -115,13 +129,13 @@ def test_names_that_are_no_text_are_shown() -> None:
     program = Program([FoldClass(Vaddr(0x1000), 16, (Member(name),), ClassFlag.MEMBERS_COMPLETE)])
     stack = Stack((pc(0),))
     answers = Resolver(program).resolve(stack.addresses)
-    assert "odd\\xff" in TextWriter(frames_of).block(stack, answers)
-    assert json.loads(JsonWriter(frames_of).line(stack, answers))["frames"][0]["name"] == name
+    assert "odd\\xff" in TextWriter().block(stack, answers)
+    assert json.loads(JsonWriter().line(stack, answers))["frames"][0]["name"] == name
 
 
 def test_a_frame_is_written_as_wide_as_its_stack_needs() -> None:
     program = Program([fold(0, 1)])
-    resolver, writer = Resolver(program), TextWriter(lambda answer: ())
+    resolver, writer = Resolver(program), TextWriter()
     for count in (3, 12, 3):
         stack = Stack((pc(0), *[ret(0)] * (count - 1)))
         lines = writer.block(stack, resolver.resolve(stack.addresses)).splitlines()[1:-1]

@@ -4,28 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from icf.demangle import demangle
-
 if TYPE_CHECKING:
     from icf.model import MemberFlag
-
-
-class Frame(NamedTuple):
-    """One function at an address; "" and 0 where something is not known."""
-
-    linkage_name: str
-    file: str
-    line: int
-    column: int
-    is_inlined: bool
-
-    @property
-    def name(self) -> str:
-        """The demangled name."""
-        return demangle(self.linkage_name)
-
-
-Frames = tuple[Frame, ...]  # innermost first, the function that has the machine code last
 
 
 class CachedMember(NamedTuple):

@@ -12,8 +12,8 @@ import gc
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
+from unwind.program.lines import Frame
 from unwind.symcache.reader._look_up import look_up
-from unwind.symcache.reader.found import Frame
 from unwind.symcache.reader.symcache import MANY
 
 if TYPE_CHECKING:

@@ -23,10 +23,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from icf.errors import FormatError, IcfError
+from unwind.program.lines import Frame
 from unwind.symcache.format.container import STALE_TABLES, Identity, pack
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.format.sources import SECTION, Sought, Sources
-from unwind.symcache.reader.found import Frame, Located
+from unwind.symcache.reader.found import Located
 from unwind.symcache.reader.symcache import NotCached, SymCache
 from unwind.symcache.store.folder import Folder, complain, warn_if_stale
 from unwind.symcache.store.locks import locked

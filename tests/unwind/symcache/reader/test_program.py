@@ -52,10 +52,10 @@ def test_answers_are_those_of_the_image(program: Path, folder: Path) -> None:
         for addresses in stacks(image):
             for left, right in zip(here.resolve(addresses), kept.resolve(addresses), strict=True):
                 assert [
-                    (each.verdict, each.linkage_name, each.candidates, each.evidence, each.reason, each.vaddr)
+                    (each.verdict, each.linkage_name, each.linkage_names, each.evidence, each.reason, each.vaddr)
                     for each in (left, *left.missing)
                 ] == [
-                    (each.verdict, each.linkage_name, each.candidates, each.evidence, each.reason, each.vaddr)
+                    (each.verdict, each.linkage_name, each.linkage_names, each.evidence, each.reason, each.vaddr)
                     for each in (right, *right.missing)
                 ]
 

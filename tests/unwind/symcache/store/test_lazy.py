@@ -16,9 +16,10 @@ from icf.errors import FormatError
 from icf.model import MemberFlag
 from tests.support.paths import ROOT
 from tests.unwind.symcache.support import aged, inodes, kept
+from unwind.program.lines import Frame
 from unwind.symcache.format.container import Container, Head, Identity, pack
 from unwind.symcache.format.sources import Sought
-from unwind.symcache.reader.found import CachedMember, Frame, Located
+from unwind.symcache.reader.found import CachedMember, Located
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store import lazy
 from unwind.symcache.store.checking import bodies

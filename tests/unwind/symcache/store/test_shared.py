@@ -112,5 +112,5 @@ def test_every_verb_has_the_option(
     assert main(["disasm", *options, "-l", "-e", str(image), "main"]) == 0
     assert capsys.readouterr().out.count("main") >= 3
     resolver = open_resolver(str(image), cache_dir=str(folder), shared_caches=[str(shared)])
-    assert resolver.resolve((start,))[0].candidates == ("main",)  # it has no tables
+    assert resolver.resolve((start,))[0].linkage_names == ("main",)  # it has no tables
     assert kept(folder) == []

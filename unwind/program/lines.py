@@ -1,0 +1,41 @@
+"""What is inlined at an address, and where: frames, and what can be asked for them.
+
+One address of `right` below, in whose code the compiler has inlined `twice`, has two frames:
+
+    Frame("twice", "a.c", 2, 77, True)       innermost first
+    Frame("right", "a.c", 4, 61, False)      the function that has the machine code last
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from icf.demangle import demangle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Frame(NamedTuple):
+    """One function at an address; "" and 0 where something is not known."""
+
+    linkage_name: str
+    file: str
+    line: int
+    column: int
+    is_inlined: bool
+
+    @property
+    def name(self) -> str:
+        """The demangled name."""
+        return demangle(self.linkage_name)
+
+
+Frames = tuple[Frame, ...]  # innermost first, the function that has the machine code last
+
+
+class Lines(Protocol):
+    """Frames of one image; the members of a body have the numbers that they have in the tables."""
+
+    def frames(self, vaddr: int, member_idx: int = 0) -> Sequence[Frame]:
+        """Return the frames at `vaddr` in one member; none where no function is, `IndexError` for no member."""
