@@ -136,5 +136,5 @@ def test_a_contradiction_lists_all_functions_and_both_addresses() -> None:
     walk = Walk(Program([fold(FRAME, 2), fold(CALLER, 1), fold(OUTER, 1)], [call((CALLER, 0), (OUTER, 0))]))
     step = walk.to(ret(CALLER), pc=pc(FRAME))
     answer = walk.chains.contradiction(step, step)
-    assert (answer.verdict, answer.candidates) == (Verdict.CONTRADICTED, ("b0m0", "b0m1"))
+    assert (answer.verdict, answer.linkage_names) == (Verdict.CONTRADICTED, ("b0m0", "b0m1"))
     assert str(answer.reason) == f"nothing possible at {ret(CALLER):#x} calls a function at {pc(FRAME):#x}"
