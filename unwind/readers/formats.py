@@ -20,7 +20,10 @@ from unwind.samples.recording import Recording
 
 PCS = "pcs"
 READERS: dict[str, str] = {
+    "gperftools-cpu": "unwind.readers.gperftools_cpu",
     "pprof": "unwind.readers.pprof",
+    "heap": "unwind.readers.heap_text",
+    "collapsed": "unwind.readers.collapsed",
 }
 """Name of each format -> module of its reader."""
 

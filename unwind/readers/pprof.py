@@ -224,7 +224,7 @@ class _Mapping(NamedTuple):
     is_kernel: bool = False
 
     def holds(self, address: int) -> bool:
-        """Whether an address lies in it; 0 is the address of what has none."""
+        """Tell whether an address lies in it; 0 is the address of what has none."""
         return self.start <= address != 0 and (not self.limit or address < self.limit)
 
 

@@ -25,7 +25,7 @@ class Field(NamedTuple):
 
     @property
     def is_of_profile(self) -> bool:
-        """Whether a profile can have it; numbers from 16 on may be defined one day."""
+        """Tell whether a profile can have it; numbers from 16 on may be defined one day."""
         if self.number in _MESSAGES:
             return self.kind == _SIZED
         if self.number in _NUMBERS:
