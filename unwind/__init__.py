@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from unwind.symcache.reader.symcache import SymCache as SymCache
     from unwind.symcache.store.store import open_by_build_id as open_by_build_id
     from unwind.symcache.store.store import open_or_build as open_or_build
+    from unwind.target.annotate import annotate as annotate
     from unwind.target.live_symbolizer import LiveSymbolizer as LiveSymbolizer
     from unwind.target.live_symbolizer import open_process as open_process
     from unwind.target.opening import open_resolver as open_resolver
@@ -54,6 +55,7 @@ _HOME = {  # imported when they are first used
     "Stack": "unwind.samples.stack",
     "SymCache": "unwind.symcache.reader.symcache",
     "Symbolizer": "unwind.symbolize.symbolizer",
+    "annotate": "unwind.target.annotate",
     "graph": "unwind.callgraph.calls",
     "open_by_build_id": "unwind.symcache.store.store",
     "open_or_build": "unwind.symcache.store.store",

@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.opening import open_with_debug
 from icf.debugfiles.options import add_debug_arguments
 from icf.debugfiles.stripped import tables_hint
 from icf.demangle import demangle
+from icf.errors import IcfError
 from icf.printable import say
 from icf.tables.place import are_stale, has_tables
-from unwind.disasm.listing import Listing
+from unwind.disasm.display import Display, Syntax
+from unwind.disasm.listing import Listing, Piece
 from unwind.disasm.select import Region, Selection
 from unwind.disasm.sources import SourcePlace, Sources
 from unwind.options import add_cache_options
@@ -31,8 +34,30 @@ _Places = Callable[[Region, int], SourcePlace | None]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("-e", "--exe", metavar="IMAGE", required=True, help="an executable or shared object")
+    code = parser.add_mutually_exclusive_group(required=True)
+    code.add_argument("-e", "--exe", metavar="IMAGE", help="an executable or shared object")
+    code.add_argument(
+        "--pid",
+        metavar="PID",
+        type=int,
+        help="a running process: its code as it is in memory, also what a compiler has made while it ran; addresses"
+        " are run-time ones",
+    )
     add_debug_arguments(parser)
+    parser.add_argument(
+        "-M",
+        dest="syntax",
+        metavar="att|intel",
+        choices=[each.value for each in Syntax],
+        default=Syntax.INTEL.value,
+        help="syntax of x86-64 code (intel)",
+    )
+    parser.add_argument(
+        "--start-address", metavar="ADDR", type=_address, help="without FUNCTION: show the code from this address on"
+    )
+    parser.add_argument(
+        "--stop-address", metavar="ADDR", type=_address, help="without FUNCTION: show the code up to this address"
+    )
     parser.add_argument("-l", "--lines", action="store_true", help="show where file and line change")
     parser.add_argument(
         "-S", "--source", action="store_true", help="show the source lines, too, if the files are there"
@@ -53,12 +78,27 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "what",
         metavar="FUNCTION|ADDR",
-        nargs="+",
-        help="a function, by its name or an address in it, or a range ADDR..ADDR (hexadecimal, as linked)",
+        nargs="*",
+        help="a function, by its name or an address in it, or a range ADDR..ADDR (hexadecimal, as linked; with --pid"
+        " with 0x, at run time); none: all code of the image",
     )
 
 
 def run(args: Namespace) -> int:
+    if (args.start_address is not None or args.stop_address is not None) and (args.what or args.pid is not None):
+        raise IcfError("--start-address and --stop-address are for a whole image", hint="give a range: ADDR..ADDR")
+    show = _of_process if args.pid is not None else _of_image
+    is_first = True
+    for piece, place in show(args):
+        writer = _json(piece, place) if args.json else _text(piece, place, args)
+        if not is_first and not args.json:
+            sys.stdout.write("\n")
+        is_first = False
+        sys.stdout.writelines(f"{line}\n" for line in writer)
+    return 0
+
+
+def _of_image(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
     with open_with_debug(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
         folds = image.linker.name and image.linker.folds_functions
         if folds and not (has_tables(image) or has_only_records(image) or are_stale(image)):
@@ -80,29 +120,43 @@ def run(args: Namespace) -> int:
                 shared_caches=args.shared_cache,
             )
             place = Sources(cache).place
-        write = _json(listing, place) if args.json else _text(listing, place, args)
-        for argument in args.what:
-            for region in selection.regions(argument):
-                sys.stdout.writelines(f"{line}\n" for line in write(region))
-    return 0
+        start, stop = args.start_address or 0, args.stop_address or 1 << 64
+        found = chain.from_iterable(map(selection.regions, args.what)) if args.what else selection.between(start, stop)
+        for region in found:
+            yield Piece(region, listing.lines(region), 0, image.machine, args.exe), place
 
 
-def _json(listing: Listing, place: _Places | None) -> Callable[[Region], Iterator[str]]:
+def _of_process(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
+    from unwind.target.live_code import LiveCode
+    from unwind.target.live_symbolizer import open_process
+
+    if not args.what:
+        raise IcfError("--pid needs a function, an address or a range", hint="all code of an image: -e IMAGE")
+    if args.lines or args.source or args.debug_file:
+        raise IcfError("--pid shows no source lines", hint="use -e with the image")
+    with (
+        open_process(
+            args.pid, debug_roots=args.debug_root, cache_dir=args.cache_dir, shared_caches=args.shared_cache
+        ) as symbolizer,
+        LiveCode(symbolizer) as code,
+    ):
+        for piece in chain.from_iterable(map(code.pieces, args.what)):
+            yield piece, None
+
+
+def _json(piece: Piece, place: _Places | None) -> Iterator[str]:
     from unwind.disasm.write_json import JsonWriter
 
-    writer = JsonWriter(place)
-
-    def write(region: Region) -> Iterator[str]:
-        yield writer.header(region)
-        yield from (writer.line(region, line) for line in listing.lines(region))
-
-    return write
+    writer = JsonWriter(Display(piece.machine, bias=piece.bias), place)
+    yield writer.header(piece.region)
+    yield from (writer.line(piece.region, line) for line in piece.lines)
 
 
-def _text(listing: Listing, place: _Places | None, args: Namespace) -> Callable[[Region], Iterator[str]]:
+def _text(piece: Piece, place: _Places | None, args: Namespace) -> Iterator[str]:
     from unwind.disasm.write_text import TextWriter
 
     writer = TextWriter(
+        Display(piece.machine, Syntax(args.syntax), piece.bias),
         place=place,
         with_source=args.source,
         with_bytes=args.bytes,
@@ -110,17 +164,15 @@ def _text(listing: Listing, place: _Places | None, args: Namespace) -> Callable[
         with_color=args.color == "always" or (args.color == "auto" and _likes_color()),
         name=str if args.no_demangle else demangle,
     )
-    separator: list[str] = []
-
-    def write(region: Region) -> Iterator[str]:
-        yield from separator
-        separator[:] = [""]
-        yield from writer.header(region)
-        yield ""
-        yield from writer.lines(region, listing.lines(region))
-
-    return write
+    yield from writer.header(piece.region)
+    yield ""
+    yield from writer.lines(piece.region, piece.lines)
 
 
 def _likes_color() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _address(text: str) -> int:
+    """Return an address as objdump takes it."""
+    return int(text, 0)

@@ -46,6 +46,7 @@ def test_an_example_runs(example: Block, shop: Path, capsys: pytest.CaptureFixtu
         "read_memory": lambda address, size_bytes: bytes(size_bytes),
         "bias": 0,
         "address": here,
+        "code": ctypes.string_at(here or 0, 16),
         "pc": here,
         "return_address": here,
         "return_addresses": [here],

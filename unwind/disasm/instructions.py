@@ -22,6 +22,7 @@ import capstone
 
 from icf.elf.types import Machine
 
+UNDECODED, WORD = ".byte", ".quad"  # mnemonics of bytes that are no instruction, and of a constant among code
 _LAST_VADDR = (1 << 64) - 1
 _PIECE_BYTES = 1 << 16  # decoded together
 _LONGEST_BYTES = 16  # more than any instruction
@@ -112,7 +113,7 @@ class Decoder:
                 yield self._instruction(vaddr, code[vaddr - first : reached - first], mnemonic, operands)
             if reached < last:  # too few bytes for an instruction
                 rest = code[reached - first : last - first]
-                yield Instruction(reached, rest, ".byte", ", ".join(map(hex, rest)), Kind.OTHER, None)
+                yield Instruction(reached, rest, UNDECODED, ", ".join(map(hex, rest)), Kind.OTHER, None)
                 reached = last
             start = reached
 
@@ -125,7 +126,7 @@ class Decoder:
             target = _target(operands)
         elif _RETURN.search(mnemonic):
             kind = Kind.RETURN
-        if self._machine is Machine.X86_64 and target is None and mnemonic != ".byte":
+        if self._machine is Machine.X86_64 and target is None and mnemonic != UNDECODED:
             references = tuple(_references(mnemonic, operands, vaddr + len(code)))
         return Instruction(vaddr, code, mnemonic, operands, kind, target, references)
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from icf.code.indirect import Switch, find_switches
 from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, Machine
 from unwind.disasm.calls import Calls
 from unwind.disasm.data import GOT, ImageData
-from unwind.disasm.instructions import Decoder, Instruction, Kind, Reference, Use
+from unwind.disasm.instructions import Decoder, Instruction, Kind, Read, Reference, Use
 from unwind.disasm.notes import Data, Import, JumpTable, Likely, Note, Place, Pointer
 from unwind.disasm.registers import find_references
 from unwind.disasm.select import Region
@@ -36,18 +37,29 @@ _COMPARED = re.compile(r"(.*), #?(\w+)")
 Line = tuple[Instruction, list[Note]]
 
 
-class Listing:
-    """Annotates the code of one image."""
+class Piece(NamedTuple):
+    """A stretch of code; run-time address = address in it + `bias`."""
 
-    def __init__(self, image: Image, program: Program, facts: ImageFacts) -> None:
+    region: Region
+    lines: Iterator[Line]
+    bias: int
+    machine: Machine
+    module: str  # path; "" for code made at run time
+
+
+class Listing:
+    """Annotates the code of one image; `read` gives the bytes where they are not the file's."""
+
+    def __init__(self, image: Image, program: Program, facts: ImageFacts, read: Read | None = None) -> None:
         self._image, self._program, self._facts = image, program, facts
+        self._read = read or image.read  # by addresses as linked
         self._decoder = Decoder(image.machine)
         self._calls = Calls(program)
         self._data = ImageData(image)
 
     def lines(self, region: Region) -> Iterator[Line]:
         """Yield the instructions of a region, and what is known of each."""
-        instructions = self._decoder.decode(self._image.read, region.start, region.end)
+        instructions = self._decoder.decode(self._read, region.start, region.end)
         body = region.body
         switches: dict[int, JumpTable] = {}
         if region.end - region.start <= _WHOLE_BYTES:

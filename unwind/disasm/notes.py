@@ -62,6 +62,7 @@ class Pointer:
     place: Data
     target: Place
     is_constant: bool  # else it may have been changed since the program was loaded
+    is_current: bool = False  # it was read from the memory of a process
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,13 +32,14 @@ _EXACT, _FORM, _SCOPED = 0, 1, 2  # how closely a name fits
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A stretch of code: of one function, of a PLT stub, or of neither."""
+    """A stretch of code: of one function, of a PLT stub, made at run time, or of none of these."""
 
     start: int
     end: int
     body: Body | None = None
     member_idx: int = 0  # the member that was asked for, if one was
     stub: str = ""  # the import that the stub calls
+    made: str = ""  # the name of a function made at run time
 
 
 class Selection:
@@ -63,6 +64,10 @@ class Selection:
         if address:
             return iter([self._around(int(address[2], 16))])
         raise IcfError(f"{self._image.path}: no function {argument!r}", hint=self._suggestion(argument))
+
+    def between(self, start: int, end: int) -> Iterator[Region]:
+        """Yield all code between two addresses; IcfError if there is none."""
+        return self._in_range(f"{start:#x}..{end:#x}", start, end)
 
     # By address
 

@@ -13,6 +13,9 @@ names where the image has no others. A meaning without callers holds for each me
 `caller_members`, which are indices; one with several callees means one of them. `inlined` are the functions that are
 inlined there, innermost first; `file` and `line` are of that one. Kinds of notes: `function`, `import`, `data`,
 `pointer` (with `place` and `target`), `likely` (with `place`), `virtual_call`, `jump_table`.
+
+With `--pid` all addresses are run-time ones. A region that a compiler made while the process ran has its name as
+`made_at_run_time`; a pointer that was read from the memory has `"is_current":true`.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any
 
 from icf.demangle import demangle
 from icf.model import ClassFlag, Evidence, Member, MemberFlag
+from unwind.disasm.display import Display
 from unwind.disasm.listing import Line
 from unwind.disasm.notes import Data, Function, Import, JumpTable, Likely, Note, Pointer, VirtualCall
 from unwind.disasm.select import Region
@@ -34,8 +38,8 @@ _Json = dict[str, Any]
 class JsonWriter:
     """Turns regions and instructions into lines; `place` gives file and line."""
 
-    def __init__(self, place: Callable[[Region, int], SourcePlace | None] | None = None) -> None:
-        self._place = place
+    def __init__(self, display: Display, place: Callable[[Region, int], SourcePlace | None] | None = None) -> None:
+        self._display, self._bias, self._place = display, display.bias, place
 
     def header(self, region: Region) -> str:
         """Return the object of a region, without its newline."""
@@ -52,7 +56,10 @@ class JsonWriter:
                 for member in body.members
             ]
         flags = [] if body is None else [_words(flag.name) for flag in ClassFlag if flag & body.fold.flags]
-        entry: _Json = {"address": hex(region.start), "end": hex(region.end), "stub": region.stub or None}
+        bounds = {"address": hex(region.start + self._bias), "end": hex(region.end + self._bias)}
+        entry: _Json = {**bounds, "stub": region.stub or None}
+        if region.made:
+            entry["made_at_run_time"] = region.made
         return _dumps({"region": {**entry, "flags": flags, "members": members}})
 
     def line(self, region: Region, line: Line) -> str:
@@ -60,21 +67,22 @@ class JsonWriter:
         instruction, notes = line
         place = self._place(region, instruction.vaddr) if self._place is not None else None
         members = region.body.members if region.body is not None else ()
+        mnemonic, operands = self._display.text(instruction)
         return _dumps(
             {
-                "address": hex(instruction.vaddr),
+                "address": hex(instruction.vaddr + self._bias),
                 "bytes": instruction.code.hex(),
-                "mnemonic": instruction.mnemonic,
-                "operands": instruction.operands,
+                "mnemonic": mnemonic,
+                "operands": operands,
                 "file": place.file if place else None,
                 "line": place.line if place else None,
                 "inlined": list(place.inlined) if place else [],
-                "notes": [_note(note, members) for note in notes],
+                "notes": [_note(note, members, self._bias) for note in notes],
             }
         )
 
 
-def _note(note: Note, members: Sequence[Member]) -> _Json:
+def _note(note: Note, members: Sequence[Member], bias: int) -> _Json:
     match note:
         case Function():
             meanings = [
@@ -87,29 +95,34 @@ def _note(note: Note, members: Sequence[Member]) -> _Json:
                 }
                 for meaning in note.meanings
             ]
-            entry: _Json = {"address": hex(note.vaddr), "offset": note.offset, "members": note.member_count}
+            entry: _Json = {"address": hex(note.vaddr + bias), "offset": note.offset, "members": note.member_count}
             return {"kind": "function", **entry, "meanings": meanings}
         case Import():
             return {"kind": "import", "symbol": note.symbol}
         case Data():
-            place: _Json = {"address": hex(note.vaddr), "section": note.section, "symbols": list(note.names)}
+            place: _Json = {"address": hex(note.vaddr + bias), "section": note.section, "symbols": list(note.names)}
             return {"kind": "data", **place, "offset": note.offset, "text": note.text}
         case Pointer():
-            constant = {"is_constant": note.is_constant}
+            constant = {"is_constant": note.is_constant, **({"is_current": True} if note.is_current else {})}
             return {
                 "kind": "pointer",
-                "place": _note(note.place, members),
-                "target": _note(note.target, members),
+                "place": _note(note.place, members, bias),
+                "target": _note(note.target, members, bias),
                 **constant,
             }
         case Likely():
-            return {"kind": "likely", "place": _note(note.place, members)}
+            return {"kind": "likely", "place": _note(note.place, members, bias)}
         case VirtualCall():
             merged = list(note.merged)
             return {"kind": "virtual_call", "slot": note.slot, "merged": merged, "evidence": _evidence(note.evidence)}
         case JumpTable():
-            targets = [hex(target) for target in note.targets]
-            return {"kind": "jump_table", "address": hex(note.vaddr), "targets": targets, "entries": note.entry_count}
+            targets = [hex(target + bias) for target in note.targets]
+            return {
+                "kind": "jump_table",
+                "address": hex(note.vaddr + bias),
+                "targets": targets,
+                "entries": note.entry_count,
+            }
 
 
 def _evidence(evidence: Evidence | None) -> str | None:

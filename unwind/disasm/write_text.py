@@ -23,6 +23,7 @@ from linecache import getline
 from icf.demangle import demangle
 from icf.model import ClassFlag, MemberFlag
 from icf.printable import printable
+from unwind.disasm.display import Display
 from unwind.disasm.instructions import Instruction, Kind
 from unwind.disasm.listing import Line
 from unwind.disasm.notes import Data, Function, Import, JumpTable, Likely, Meaning, Note, Pointer, VirtualCall
@@ -49,6 +50,7 @@ class TextWriter:
 
     def __init__(
         self,
+        display: Display,
         *,
         place: Callable[[Region, int], SourcePlace | None] | None = None,
         with_source: bool = False,
@@ -60,17 +62,23 @@ class TextWriter:
         self._place, self._with_source = place, with_source
         self._with_bytes, self._with_addresses, self._with_color = with_bytes, with_addresses, with_color
         self._name = name
+        self._display, self._bias = display, display.bias
+        self._mark = display.comment
 
     def header(self, region: Region) -> Iterator[str]:
         """Yield what the region is; lines without their newlines."""
-        bounds = f"{region.start:#x}..{region.end:#x}, {_count(region.end - region.start, 'byte')}"
+        bounds = f"{self._at(region.start)}..{self._at(region.end)}, {_count(region.end - region.start, 'byte')}"
         body = region.body
         if body is None:
-            what = f": {region.stub} (procedure linkage table)" if region.stub else ": in no function"
+            what = ": in no function"
+            if region.stub:
+                what = f": {region.stub} (procedure linkage table)"
+            elif region.made:
+                what = f": {self._shown(region.made)} (made at run time)"
             yield self._colored(_BOLD, bounds + printable(what))
             return
         if (region.start, region.end) != (body.start, body.end):
-            bounds += f" of {body.start:#x}..{body.end:#x}"
+            bounds += f" of {self._at(body.start)}..{self._at(body.end)}"
         if body.settled:
             member = body.members[0]
             yield self._colored(_BOLD, f"{bounds}: {self._shown(member.name)}")
@@ -96,44 +104,43 @@ class TextWriter:
 
     def lines(self, region: Region, instructions: Iterator[Line]) -> Iterator[str]:
         """Yield the instructions; lines without their newlines."""
-        width = len(f"{region.end:x}")
+        width = len(f"{region.end + self._bias:x}")
         last: SourcePlace | None = None
         for instruction, notes in instructions:
             place = self._place(region, instruction.vaddr) if self._place is not None else None
             if place is not None and place != last:
                 yield self._colored(_GREY, printable(self._source(place)))
                 last = place
-            lead = f"  {instruction.vaddr:{width}x}:  " if self._with_addresses else "  "
+            lead = f"  {instruction.vaddr + self._bias:{width}x}:  " if self._with_addresses else "  "
             if self._with_bytes:
                 lead += f"{instruction.code.hex(' '):{_BYTES_WIDTH}} "
             texts = self._comments(region, instruction, notes)
-            code = self._code(region, instruction)
+            mnemonic, operands = self._code(region, instruction)
+            code = f"{mnemonic:{_MNEMONIC_WIDTH}} {operands}".rstrip()
+            painted = self._painted(instruction, mnemonic) + code[len(mnemonic) :]
             if not texts:
-                yield lead + self._painted(instruction, code)
+                yield lead + painted
                 continue
             padding = " " * max(_MNEMONIC_WIDTH + 1 + _OPERANDS_WIDTH - len(code), 1)
-            yield f"{lead}{self._painted(instruction, code)}{padding}{self._colored(_GREEN, f'; {texts[0]}')}"
+            yield f"{lead}{painted}{padding}{self._colored(_GREEN, f'{self._mark} {texts[0]}')}"
             column = len(lead) + len(code) + len(padding)
-            yield from (" " * column + self._colored(_GREEN, f"; {text}") for text in texts[1:])
+            yield from (" " * column + self._colored(_GREEN, f"{self._mark} {text}") for text in texts[1:])
 
     def _source(self, place: SourcePlace) -> str:
         text = getline(place.file, place.line).rstrip() if self._with_source else ""
         inlined = f" (inlined {self._shown(place.inlined[0])})" if place.inlined else ""
         return f"{place.file}:{place.line}{inlined}{f':  {text}' if text else ''}"
 
-    def _code(self, region: Region, instruction: Instruction) -> str:
-        operands = instruction.operands
+    def _code(self, region: Region, instruction: Instruction) -> tuple[str, str]:
+        mnemonic, operands = self._display.text(instruction)
         if not self._with_addresses and instruction.target is not None:
             inside = _inside(region, instruction.target)
             operands = re.sub(r"#?0x[0-9a-f]+$", "..." if inside is None else inside, operands)
-        return f"{instruction.mnemonic:{_MNEMONIC_WIDTH}} {operands}".rstrip()
+        return mnemonic, operands
 
-    def _painted(self, instruction: Instruction, code: str) -> str:
+    def _painted(self, instruction: Instruction, mnemonic: str) -> str:
         color = _OF_KIND.get(instruction.kind)
-        if color is None or not self._with_color:
-            return code
-        size = len(instruction.mnemonic)
-        return self._colored(color, code[:size]) + code[size:]
+        return mnemonic if color is None else self._colored(color, mnemonic)
 
     def _comments(self, region: Region, instruction: Instruction, notes: Sequence[Note]) -> list[str]:
         texts = [text for note in notes for text in self._note(note, region)]
@@ -153,7 +160,7 @@ class TextWriter:
                 return [self._data(note)]
             case Pointer():
                 target = self._note(note.target, region)
-                rest = "" if note.is_constant else ", at first"
+                rest = "" if note.is_constant or note.is_current else ", at first"
                 return [f"{self._data(note.place)} -> {target[0]}{rest}", *target[1:]]
             case Likely():
                 target = self._note(note.place, region)
@@ -190,12 +197,12 @@ class TextWriter:
         return f"{text}  [{', '.join(remarks)}]" if remarks else text
 
     def _data(self, data: Data) -> str:
-        words = [f"{data.vaddr:#x}"] if self._with_addresses else []
+        words = [self._at(data.vaddr)] if self._with_addresses else []
         offset = f"+{data.offset:#x}" if data.offset else ""
         if data.names:
             text = self._listed(data.names, offset)
             words.append(f"one of {len(data.names)}: {text}" if len(data.names) > 1 else text)
-        elif data.text is None:
+        elif data.text is None and data.section:
             words.append(f"{data.section}{offset}" if self._with_addresses else data.section)
         if data.text is not None:
             words.append(_quoted(data.text))
@@ -208,7 +215,7 @@ class TextWriter:
         return text if call.evidence is None else f"{text}  [{call.evidence.name.lower()}]"
 
     def _table(self, table: JumpTable, region: Region) -> str:
-        shown = [_inside(region, target) or f"{target:#x}" for target in table.targets[:_SHOWN_TARGETS]]
+        shown = [_inside(region, target) or self._at(target) for target in table.targets[:_SHOWN_TARGETS]]
         more = len(table.targets) - len(shown)
         count = f"{len(table.targets)}"
         if table.entry_count is None:
@@ -216,7 +223,7 @@ class TextWriter:
         elif table.entry_count > len(table.targets):
             count += f" of {table.entry_count}"
         rest = f" and {more} more" if more else ""
-        place = f" by {table.vaddr:#x}" if self._with_addresses else ""
+        place = f" by {self._at(table.vaddr)}" if self._with_addresses else ""
         return f"switch{place}, {count}: {' '.join(shown)}{rest}"
 
     def _listed(self, names: Sequence[str], offset: str = "") -> str:
@@ -228,6 +235,9 @@ class TextWriter:
 
     def _shown(self, linkage_name: str) -> str:
         return printable(self._name(linkage_name)) or "?"
+
+    def _at(self, vaddr: int) -> str:
+        return hex(vaddr + self._bias)
 
     def _colored(self, color: str, text: str) -> str:
         return f"{color}{text}{_RESET}" if self._with_color else text

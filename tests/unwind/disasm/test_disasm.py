@@ -291,3 +291,25 @@ def test_numbers_that_may_be_addresses(tmp_path: Path, capsys: pytest.CaptureFix
     assert re.search(r'mov +edi, 0x\w+ +; maybe 0x\w+ "text"$', shown, re.M)
     assert re.search(r"; 0x\w+ pointer\n +; maybe 0x\w+ table$", shown, re.M)
     assert re.search(r"; 0x\w+ function\n +; maybe other\(int\)$", shown, re.M)
+
+
+# Syntax, and whole images
+
+
+def test_the_syntax_of_att(capsys: pytest.CaptureFixture[str], shop: str) -> None:
+    intel, att = (disasm(capsys, "-e", shop, "-M", syntax, "--no-addresses", "main") for syntax in ("intel", "att"))
+    notes = [[line.partition(mark)[2] for line in text.splitlines()] for text, mark in ((intel, ";"), (att, "#"))]
+    assert notes[0] == notes[1] and any(notes[0])
+    assert "%rsp" in att and "rsp" in intel and "%" not in intel
+
+
+def test_all_code_of_an_image(capsys: pytest.CaptureFixture[str], shop: str) -> None:
+    whole = disasm(capsys, "-e", shop)
+    assert disasm(capsys, "-e", shop, "main").splitlines()[2:] == [
+        line for line in whole.splitlines() if line in disasm(capsys, "-e", shop, "main").splitlines()[2:]
+    ]
+    assert "List<Order>::grow()" in whole and "_start" in whole
+    first, last = (int(word, 16) for word in re.findall(r"^ +([0-9a-f]+):", whole, re.MULTILINE)[3:5])
+    part = disasm(capsys, "-e", shop, "--start-address", hex(first), "--stop-address", hex(last))
+    assert re.findall(r"^ +([0-9a-f]+):", part, re.MULTILINE) == [f"{first:x}"]
+    assert main(["disasm", "-e", shop, "--start-address", "0x10", "main"]) == 1

@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
 from struct import Struct
 from struct import error as ShortError
 from typing import NamedTuple
@@ -114,6 +115,11 @@ class JitDump:
         if idx < 0:
             return code
         return code._replace(path=lines.paths[idx], line=lines.lines[idx], column=lines.columns[idx])
+
+    def codes(self) -> Iterator[JitCode]:
+        """Yield the functions that no later one covers from their start on."""
+        found = (self.find(start) for start in self._regions.starts())
+        yield from dict.fromkeys(code for code in found if code is not None)
 
     def read(self, fd: int) -> None:
         """Read what was added to the open file, or all of it if it was written anew.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
 from unwind.process.jit.code import JitCode
 from unwind.process.jit.growing_file import GrowingFile
@@ -36,6 +37,11 @@ class PerfMap:
     def find(self, address: int) -> JitCode | None:
         """Return the function made last that covers the address."""
         return self._regions.find(address)
+
+    def codes(self) -> Iterator[JitCode]:
+        """Yield the functions that no later one covers from their start on."""
+        found = (self.find(start) for start in self._regions.starts())
+        yield from dict.fromkeys(code for code in found if code is not None)
 
     def read(self, fd: int) -> None:
         """Read what was added to the open file, or all of it if it was written anew."""

@@ -14,7 +14,7 @@ merged again only as often as the number of all doubles.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Generic, TypeVar
@@ -45,6 +45,11 @@ class Regions(Generic[T]):
                 if address < end:
                     return value
         return None
+
+    def starts(self) -> Iterator[int]:
+        """Yield where each stretch begins, those of later layers first; some may lie under others."""
+        for starts, _ in reversed(self.layers):
+            yield from starts
 
 
 def _flat(regions: Sequence[tuple[int, int, T]]) -> list[tuple[int, int, T]]:

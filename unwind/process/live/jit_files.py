@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from icf.errors import FormatError
 from unwind.process.jit.code import JitCode
@@ -83,6 +83,11 @@ class JitFiles:
             if code is not None:
                 return code
         return None
+
+    def codes(self) -> Iterator[JitCode]:
+        """Yield all functions, as far as the files were read."""
+        for file in self._files():
+            yield from file.code.codes()
 
     def _files(self) -> list[_File]:
         """Return the jitdumps first, which say more."""

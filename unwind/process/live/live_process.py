@@ -147,6 +147,20 @@ class LiveProcess:
         self._jit.read()
         return self._jit.find(address)
 
+    def jit_codes(self) -> list[JitCode]:
+        """Return the functions made at run time that its files have now."""
+        self._jit.read()
+        return [code for code in self._jit.codes() if self._jit.find(code.start) == code]
+
+    def mapped_at(self, address: int) -> tuple[Mapping | None, LiveModule | None]:
+        """Return the mapping of an address, as of the last look at the mappings, and the module whose file it is of.
+
+        Unlike `where` it finds modules of data, too.
+        """
+        mapping = self._mapping(address)
+        is_of_module = mapping is not None and (mapping.is_of_file or mapping.path == VDSO)
+        return mapping, self._module_by(mapping) if mapping is not None and is_of_module else None
+
     def modules(self) -> list[LiveModule]:
         """Return all that is loaded, as of the last look at the mappings, by address."""
         found = {self._module(mapping) for mapping in self.mappings}
