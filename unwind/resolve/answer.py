@@ -55,6 +55,7 @@ def one(
         aliases=member.aliases,
         missing=missing,
         tail_call=tail_call,
+        members=body.members,
     )
 
 
@@ -89,6 +90,7 @@ def several(
         lines=program.lines,
         missing=missing,
         tail_call=tail_call,
+        members=body.members,
     )
 
 

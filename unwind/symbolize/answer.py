@@ -22,7 +22,7 @@ from unwind.symcache.reader.symcache import SymCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from icf.model import Verdict
+    from icf.model import Member, Verdict
     from unwind.process.jit.code import JitCode
     from unwind.program.lines import Lines
     from unwind.symbolize.reasons import Reason
@@ -72,6 +72,7 @@ class Answer:
         "linkage_name",
         "linkage_names",
         "member_idx",
+        "members",
         "missing",
         "module",
         "reason",
@@ -103,6 +104,7 @@ class Answer:
         aliases: tuple[str, ...] = (),
         missing: tuple[Answer, ...] = (),
         tail_call: bool = False,
+        members: tuple[Member, ...] = (),
     ) -> None:
         self.address = address  # as it was given; None: a frame outside of the image, or one that tail calls left out
         self._verdict = verdict
@@ -123,6 +125,7 @@ class Answer:
         self.aliases = aliases  # further symbols of the function
         self.missing = missing  # frames between this one and its caller that tail calls left out, innermost first
         self.tail_call = tail_call  # is such a frame: `address` is that of its jump, None if it was one of several
+        self.members = members  # all functions of its body, whatever the stack excludes; only resolvers give them
 
     @property
     def verdict(self) -> Verdict:
