@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import signal
 from array import array
@@ -12,6 +13,7 @@ import pytest
 
 from icf.errors import IcfError
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
+from tests.support import firefox
 from tests.support.profiles import ProfileMaker
 from tests.support.recordings import read, recognizes
 from unwind.samples.recording import Recording
@@ -56,6 +58,7 @@ MAPPED_LIBRARIES:
 WORDS = (0, 3, 0, 10_000, 0, 3, 2, 0x55D0A0001136, 0x55D0A0001180, 1, 1, 0x10, 0, 1, 0)
 PROFILES = {
     "collapsed": b"# head\nmain;List<Order>::grow();[libshop.so+0x1136] 12\nmain;shop+0x1180;0x7f0012345678 0.5\n",
+    "firefox": json.dumps(firefox.profile(), separators=(",", ":")).encode(),
     "gperftools-cpu": array("Q", WORDS).tobytes() + MAPS,
     "heap": GPERFTOOLS + MAPS,
     "heap by thread": JEMALLOC + MAPS,

@@ -22,6 +22,7 @@ PCS = "pcs"
 READERS: dict[str, str] = {
     "gperftools-cpu": "unwind.readers.gperftools_cpu",
     "pprof": "unwind.readers.pprof",
+    "firefox": "unwind.readers.firefox",
     "heap": "unwind.readers.heap_text",
     "collapsed": "unwind.readers.collapsed",
 }
