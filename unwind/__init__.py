@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from unwind.target.live_symbolizer import open_process as open_process
     from unwind.target.opening import open_resolver as open_resolver
 
-_HOME = {  # imported when they are first used
+_HOME = {  # imported on first use
     "Answer": "unwind.symbolize.answer",
     "Candidate": "unwind.symbolize.answer",
     "Frame": "unwind.program.lines",

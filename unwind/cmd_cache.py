@@ -236,7 +236,7 @@ def _import(folder: Folder, args: argparse.Namespace) -> int:
 
 
 def _chosen(folder: Folder, which: str) -> Iterator[Entry]:
-    """Yield the entries of an image, or whose identity starts like that; `IcfError` if there are none."""
+    """Yield the entries of an image, or those whose identity starts like that. Raise IcfError if there are none."""
     entries = entries_of(folder)
     if os.path.exists(which):
         stem = str(folder.recognize(which))

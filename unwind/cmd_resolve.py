@@ -123,7 +123,7 @@ def run(args: Namespace) -> int:
                     _write(resolved, write, progress, with_lines=not args.no_lines)
                     if not more_waits():
                         sys.stdout.flush()
-            finally:  # a bad line does not take back the answers above it
+            finally:  # a bad line does not drop the answers above it
                 _write(resolved, write, progress, with_lines=not args.no_lines)
                 progress.done()
         if args.pid is None:
@@ -136,7 +136,7 @@ def run(args: Namespace) -> int:
 
 
 def _write(resolved: list[_Resolved], write: _Write, progress: _Progress, *, with_lines: bool) -> None:
-    """Write what was resolved, and forget it."""
+    """Write the answers, and drop them."""
     if with_lines:
         read_frames(answers for _, answers, _ in resolved)
     while resolved:
@@ -176,7 +176,7 @@ def _writer(args: Namespace) -> _Write:
 
 
 def _more_waits(lines: BinaryIO) -> Callable[[], bool]:
-    """Return whether reading on would give something at once; a file always does."""
+    """Return a function that returns whether more can be read at once; for a file it always can."""
     if lines.seekable():
         return lambda: True
     fd = lines.fileno()

@@ -1,7 +1,7 @@
 """`icf symbolize -e IMAGE [ADDRESS...]`: names, inlined functions and lines of addresses.
 
 It takes the options of addr2line and llvm-symbolizer, reads what they read and writes what they write, so scripts
-need another name of the program and no more. `--style` says which of the two it stands in for, with its defaults and
+only need another name of the program. `--style` chooses which of the two it replaces, with its defaults and
 its reading of numbers; `--output-style` is llvm-symbolizer's own option and changes the output alone.
 
 Lines on stdin are answered as they come, many at a time where many are there.
@@ -153,7 +153,7 @@ def _section_start(path: str | None, name: str) -> int:
 
 
 def _options(args: Namespace) -> Options:
-    """Return what to write; where nothing is said, what the tool writes that this stands in for."""
+    """Return what to write; by default what the tool writes that this replaces."""
     is_gnu = args.style == "gnu"
     form = _FORMS[args.output_style] if args.output_style else _TOOLS[args.style or "llvm"]
     return Options(
@@ -282,7 +282,7 @@ class _Asker:
         self._exe: str | None = args.exe or args.build_id or None if args.pid is None else f"process {args.pid}"
         self._is_gnu = args.style == "gnu"
         self._options = options
-        self._shift = args.adjust_vma + args.return_addresses  # a return address lies behind its call
+        self._shift = args.adjust_vma + args.return_addresses  # a return address lies after its call
         if args.section is not None:
             self._shift -= _section_start(args.exe, args.section)
 

@@ -8,10 +8,10 @@ slot            slot 3      slot        of any vtable; or "any pointer", "stored
 
 edge            kind        attributes
 call            direct      call_site, evidence
-tail call       tail        jump; to a fold class where nothing says which member is called
+tail call       tail        jump; to a fold class if no evidence names the member that is called
 virtual call    virtual     call_site, evidence; to the slot
 slot            entry       vtable; to each function there. Without vtable: its address is taken, or it may be there
-outlined part   part        and `thunk`: to the function that a thunk's name says
+outlined part   part        and `thunk`: to the function in a thunk's name
 fold class      member      to each member
 """
 
@@ -65,7 +65,7 @@ def call_graph(image: Image) -> CallGraph:
 
 
 def _add_body(found: CallGraph, body: Body) -> str:
-    """Add the functions of a body, and its fold class if they are several; returns the id of the class."""
+    """Add the functions of a body, and its fold class if they are several; return the id of the class."""
     class_id = f"{body.start:#x}"
     is_merged = not body.settled
     if is_merged:

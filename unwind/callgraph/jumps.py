@@ -1,16 +1,16 @@
-"""The graph of what leaves no frame: tail calls, outlined parts, and the slots that calls through pointers go by.
+"""The graph of control flow that leaves no frame: tail calls, outlined parts, and the slots of calls through pointers.
 
 A node is
 
     a function       the number of a candidate (`unwind.program.program`): a member of a fold class, or any function
-    a Body           any function of that body, where nothing says which one
+    a Body           any function of that body, if no evidence names one
     a Slot           slot k of whichever vtable a pointer leads to
 
 and an edge, by its `kind`, is
 
     tail             a function jumps at `jump` to a function, to a Body, or through a pointer to a Slot
     part             a function goes on in its outlined part
-    thunk            a thunk goes on to the function that its name says; only where no other edge leaves it
+    thunk            a thunk goes on to the function in its name; only where no other edge leaves it
     entry            a call by the Slot enters the function: that stands in `vtable`, or, where that is None, whose
                      address is taken (`taken`), or that may stand in a table which is not listed
 

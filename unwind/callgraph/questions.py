@@ -1,4 +1,4 @@
-"""What can be asked of a call graph (`unwind.graph`): circles, paths, and what keeps a fold class ambiguous."""
+"""Questions to a call graph (`unwind.graph`): circles, paths, and the reasons why a fold class is ambiguous."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FUNCTIONS = ("member", "function")
 
 
 class Doubt(NamedTuple):
-    """What leads to several members of a fold class, so that a stack does not tell them apart there."""
+    """A node that leads to several members of a fold class, so that a stack does not distinguish them there."""
 
     by: str  # a slot, the id of a function that calls or jumps to any of them, or of a fold class that calls them
     members: tuple[str, ...]
@@ -71,7 +71,7 @@ def doubts(graph: CallGraph, fold_class: str) -> list[Doubt]:
 
 
 def around(graph: CallGraph, functions: list[str]) -> CallGraph:
-    """Return the part of a graph about some functions and those of their bodies: their callers and what they call."""
+    """Return the part of a graph around some functions and those of their bodies: their callers and callees."""
     classes = {graph.nodes[node]["address"] for node in functions}
     mine = {node for node, data in graph.nodes(data=True) if data.get("address") in classes}
     near = set(mine)

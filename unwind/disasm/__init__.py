@@ -1,9 +1,9 @@
-"""Machine code for people: select what to show, decode it, find out what each instruction refers to, write it.
+"""Machine code for people: selects what to show, decodes it, finds what each instruction refers to, writes it.
 
 select ──> instructions ──> listing ──> write_text, write_json
                               │ data        what is at an address
                               │ registers   addresses that take two instructions (AArch64)
                               │ calls       which function a call means, by caller
                               │ sources     files and lines
-                              │ notes       what was found out
+                              │ notes       the results
 """

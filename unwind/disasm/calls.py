@@ -1,10 +1,10 @@
-"""What calls, jumps and addresses of functions mean: the members of a merged body that this very instruction is about.
+"""The functions that calls, jumps and addresses mean: the members of a merged body that this very instruction is about.
 
     call 0x8c0          the body at 0x8c0 is shared by List<Order>::add and List<Payment>::add
 
-A record says which of them is called in which caller (`.debug_dcall`, tail calls in `.debug_icf`). Where the caller is
-merged, too, the same instruction means something else in each of its members, and a member without a record may mean
-any. A jump between a function and its outlined part stays in that function. A pointer means a function of which the
+A record names the one that each caller calls (`.debug_dcall`, tail calls in `.debug_icf`). If the caller is
+merged, too, the same instruction means something else in each of its members, and a member without a record may call
+any. A jump between a function and its outlined part stays in that function. A pointer means a function whose
 address is taken, as far as the marks are known.
 """
 

@@ -1,6 +1,6 @@
-"""What lies at an address outside of functions: a symbol, a string constant, a pointer that the loader fills.
+"""The contents of an address outside of functions: a symbol, a string constant, a pointer that the loader fills.
 
-Symbols name data; where several begin at one place all are given, as lld folds constant data as well. A string is
+Symbols name data; if several begin at one place all are shown, as lld folds constant data as well. A string is
 shown where readable text ends in a NUL in constant data that is not writable.
 """
 
@@ -68,14 +68,14 @@ class ImageData:
         return section is not None and bool(section.flags & SHF_EXECINSTR)
 
     def is_constant(self, vaddr: int) -> bool:
-        """Return whether what lies there stays as the loader has left it."""
+        """Return whether the bytes there stay as the loader has left them."""
         section = self.section_at(vaddr)
         if section is None:
             return False
         return not section.flags & SHF_WRITE or section.name in GOT or any(vaddr in part for part in self._relro)
 
     def at(self, vaddr: int, *, with_text: bool = False) -> Data | None:
-        """Return what lies there; with `with_text` also which string. None: no section does."""
+        """Return the contents there; with `with_text` also the string. None: no section has the address."""
         section = self.section_at(vaddr)
         if section is None:
             return None

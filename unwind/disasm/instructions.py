@@ -1,7 +1,8 @@
-"""Machine code as instructions with what their text says: where they branch, which address they form or access.
+"""Machine code as instructions with the facts in their text: where they branch, which address they form or access.
 
 capstone decodes; its text is what is shown, and what is read here, as decoding with details takes several times as
-long. Bytes that are no instruction come out as `.byte`, one at a time (x86-64) or four, and decoding goes on behind.
+long. Bytes that are not an instruction come out as `.byte`, one at a time (x86-64) or four, and decoding goes on after
+them.
 
     call   0x8c0                        CALL, target 0x8c0
     lea    rdi, [rip + 0x2e1]           forms an address       ADDRESS
@@ -45,7 +46,7 @@ class Kind(Enum):
 
     CALL = "call"
     JUMP = "jump"
-    BRANCH = "branch"  # a jump on a condition
+    BRANCH = "branch"  # a conditional jump
     RETURN = "return"  # or nothing that comes back here
     OTHER = "other"
 
@@ -60,7 +61,7 @@ class Use(Enum):
 
 
 class Reference(NamedTuple):
-    """An address that an instruction has to do with."""
+    """An address that an instruction refers to."""
 
     use: Use
     vaddr: int
@@ -132,7 +133,7 @@ class Decoder:
 
 
 def _target(operands: str) -> int | None:
-    """Return where a branch goes; None if a register or memory says it."""
+    """Return the target of a branch; None if a register or memory holds it."""
     try:
         return int(operands.rpartition(", ")[2].lstrip("#"), 0) & _LAST_VADDR
     except ValueError:
@@ -140,7 +141,7 @@ def _target(operands: str) -> int | None:
 
 
 def _references(mnemonic: str, operands: str, end: int) -> Iterator[Reference]:
-    """Yield what an x86-64 instruction, which ends at `end`, has to do with fixed addresses."""
+    """Yield the fixed addresses that an x86-64 instruction, which ends at `end`, refers to."""
     place = _RIP.search(operands)
     fixed = None if place else _FIXED.search(operands)
     vaddr = None

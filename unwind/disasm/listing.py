@@ -1,10 +1,10 @@
 """The instructions of a stretch of code with their notes.
 
     Selection    arguments -> regions
-    Listing      region -> instructions, each with what is known of it
+    Listing      region -> instructions, each with its notes
     writers      -> text, JSON
 
-What an instruction refers to is looked up for many instructions together: the relocations of a large image are columns,
+References are looked up for many instructions together: the relocations of a large image are columns,
 and each look-up in them costs as much for one place as for a thousand.
 """
 
@@ -28,7 +28,7 @@ from unwind.program.facts import ImageFacts
 from unwind.program.program import Body, Program
 
 _TOGETHER = 4096  # instructions
-_WHOLE_BYTES = 1 << 20  # a function that is no longer is looked at as a whole
+_WHOLE_BYTES = 1 << 20  # limit of a function that is read as a whole
 _POINTER_BYTES = 8
 _BEFORE_SWITCH = 16  # instructions among which a switch compares its value with the last case
 _ABOVE = ("ja", "b.hi")
@@ -96,7 +96,7 @@ class Listing:
         return [note for note in notes if note is not None]
 
     def _branch(self, each: Instruction, target: int, body: Body | None) -> Note | None:
-        """Return what a direct call or jump leads to; nothing for those within the function."""
+        """Return the target of a direct call or jump; None for those within the function."""
         calls, is_call = self._calls, each.kind is Kind.CALL
         if body is not None and body.start <= target < body.end:
             if target != body.start or not (is_call or calls.has_tail_call(each.vaddr, body)):
@@ -133,7 +133,7 @@ class Listing:
         return place if target is None else Pointer(place, target, self._data.is_constant(vaddr))
 
     def _held(self, each: Instruction, vaddr: int, body: Body | None, *, in_got: bool) -> Place | None:
-        """Return what the address means that an instruction loads, or calls or jumps to at once."""
+        """Return the meaning of the address that an instruction loads, or calls or jumps to at once."""
         function = None
         if each.kind is Kind.CALL:
             function = self._calls.call(each.end, vaddr, body)
@@ -144,7 +144,7 @@ class Listing:
         return self._place(vaddr, with_text=True, by_marks=not in_got)
 
     def _place(self, vaddr: int, *, with_text: bool, by_marks: bool = True) -> Place | None:
-        """Return what an address that is held somewhere means."""
+        """Return the meaning of an address that is held somewhere."""
         if self._data.is_code(vaddr):
             if vaddr in self._facts.stubs:
                 return Import(self._facts.stubs[vaddr])
@@ -172,7 +172,10 @@ class Listing:
 
 
 def _table(switch: Switch, before: Sequence[Instruction], parts: Sequence[Body]) -> JumpTable | None:
-    """Return the entries of a table that lead into the function; as many as there are cases, where the code tells."""
+    """Return the entries of a table that lead into the function.
+
+    As many as there are cases, where the code shows it.
+    """
     count = _case_count(before)
     targets = []
     for target in switch.targets if count is None else switch.targets[:count]:
@@ -183,7 +186,7 @@ def _table(switch: Switch, before: Sequence[Instruction], parts: Sequence[Body])
 
 
 def _case_count(before: Sequence[Instruction]) -> int | None:
-    """Return how many entries the comparison in front of a switch lets through; None: there is none."""
+    """Return how many entries the comparison before a switch lets through; None: there is none."""
     for at in range(len(before) - 1, 0, -1):
         if before[at].kind is not Kind.OTHER and before[at].mnemonic not in _ABOVE:
             return None

@@ -1,4 +1,4 @@
-"""What the disassembler says of an instruction: facts as data, which the writers turn into text or JSON.
+"""The disassembler's notes about an instruction: facts as data, which the writers turn into text or JSON.
 
 Functions are given by linkage names, and where several are possible by all of them: a note never picks one.
 """
@@ -86,7 +86,7 @@ class JumpTable:
     """A jump by a table of places in the function."""
 
     vaddr: int
-    targets: tuple[int, ...]  # by entry, up to the first that leads out of what is known of the function
+    targets: tuple[int, ...]  # by entry, up to the first that leads out of the known function
     entry_count: int | None  # None: not known, and the last targets may not belong to the table
 
 

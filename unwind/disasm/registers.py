@@ -5,9 +5,10 @@
     ldr  x2, [x0, #0xfd8]    loads from page + 0xfd8
     blr  x2                  calls what that place holds
 
-A register has a known value at an instruction if it has the same on all ways there: forward through the instructions,
-along direct branches and the entries of known tables of switches; again until nothing changes. Behind what does not go
-on, where no branch leads, and at every label of a function with a jump to unknown places, nothing is known.
+A register has a known value at an instruction if it has the same on all paths there: forward through the instructions,
+along direct branches and the entries of known tables of switches; again until nothing changes. After an instruction
+that does not go on, where no branch leads, and at every label of a function with a jump to unknown places, nothing is
+known.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ def find_references(
 def _follow(
     instructions: Sequence[Instruction], ways: Mapping[int, list[int]], entering: dict[int, _Values], labels: set[int]
 ) -> tuple[dict[int, Reference], bool]:
-    """Return one way through the function; takes note of what is known at labels in `entering`."""
+    """Follow the function once from its start to its end; store in `entering` the values at labels.
+
+    Return the references found, and whether another pass is needed.
+    """
     found: dict[int, Reference] = {}
     changed = False
     values: _Values | None = {}
@@ -108,7 +112,7 @@ def _common(one: _Values, other: _Values) -> _Values:
 
 
 def _step(instruction: Instruction, values: _Values) -> Reference | None:
-    """Return what an instruction refers to; changes `values` to those behind it."""
+    """Return the reference of an instruction; change `values` to those after it."""
     mnemonic, operands = instruction.mnemonic, instruction.operands
     if instruction.kind is Kind.CALL or mnemonic.startswith("br"):
         callee = values.get(operands.partition(",")[0])
@@ -137,7 +141,7 @@ def _step(instruction: Instruction, values: _Values) -> Reference | None:
 
 
 def _access(mnemonic: str, operands: str, values: _Values) -> Reference | None:
-    """Return what an instruction loads or stores; forgets the registers that it writes."""
+    """Return the place that an instruction loads or stores; forget the registers that it writes."""
     reference = None
     place = _PLACE.search(operands)
     base = values.get(f"x{place[1]}") if place else None

@@ -50,7 +50,7 @@ class Selection:
         self._code = [(vaddr, vaddr + len(contents)) for vaddr, contents in facts.code()]
 
     def regions(self, argument: str) -> Iterator[Region]:
-        """Yield the code that an argument means; IcfError if it means none."""
+        """Yield the code that an argument means. Raise IcfError if it means none."""
         given = _RANGE.fullmatch(argument)
         if given:
             start, end = int(given[1], 16), int(given[2], 16)
@@ -192,7 +192,7 @@ class Selection:
 
     @cached_property
     def _listed(self) -> list[tuple[str, int]]:
-        """Names that the tables have, also of functions whose symbols the linker dropped."""
+        """Return the names in the tables, also of functions whose symbols the linker dropped."""
         return [
             (name, body.start)
             for body in self._program.bodies
@@ -250,7 +250,7 @@ def _forms(name: str) -> Iterator[str]:
 
 
 def _is_return(name: str, at: int) -> bool:
-    """Return whether the blank at `at` stands between a return type and a name, and not behind parameters."""
+    """Return whether the blank at `at` stands between a return type and a name, and not after parameters."""
     return ")" not in name[:at].rpartition("::")[2] and "(" in name[at:]
 
 

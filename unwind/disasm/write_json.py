@@ -36,7 +36,7 @@ _Json = dict[str, Any]
 
 
 class JsonWriter:
-    """Turns regions and instructions into lines; `place` gives file and line."""
+    """Turns regions and instructions into lines; `place` returns file and line."""
 
     def __init__(self, display: Display, place: Callable[[Region, int], SourcePlace | None] | None = None) -> None:
         self._display, self._bias, self._place = display, display.bias, place

@@ -10,8 +10,8 @@
                                                    ;   List<Order>::add(Order*): List<Order>::grow()  [dwarf]
                                                    ;   List<Payment>::add(Payment*): List<Payment>::grow()  [dwarf]
 
-An instruction is one line; what does not fit behind it goes on in lines with nothing but a `;` before their text. A
-line of source, where asked for, begins with its file. `A -> B` is a place A that holds the address of B.
+An instruction is one line; notes that do not fit there go on in lines with only a `;` before their text. A
+line of source, where requested, begins with its file. `A -> B` is a place A that holds the address of B.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Where an image was loaded: what was added to its link-time addresses, found from its mappings.
+"""The load bias of an image: what was added to its link-time addresses, found from its mappings.
 
 A loader maps whole pages of the file for each segment, so a page where two segments meet is mapped for both. The bias
 that fits a mapping is
 
     bias = start - (p_vaddr + offset - p_offset)          for the segment that the pages at `offset` belong to
 
-The same for every kind: prelinked or at a fixed address (bias 0, or what it was moved by), several segments of code, a
-segment that was cut in pieces (`mprotect`), a file that is loaded twice. Where the pages belong to several segments of
-the same rights, that bias is right which the file's other mappings fit best; if two fit as well, none is known.
+It holds for every kind: prelinked or at a fixed address (bias 0, or the distance it was moved by), several segments of
+code, a segment that was cut in pieces (`mprotect`), a file that is loaded twice. If the pages belong to several
+segments
+of the same rights, the bias is right that the file's other mappings fit best; if two fit as well, none is known.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _PAGE_BYTES = 4096
 
 
 def bias_of(mapping: Mapping, segments: Iterable[Segment], of_file: Sequence[Mapping]) -> int | None:
-    """Return what was added to the addresses of what is in `mapping`; `of_file` are all mappings of the same file."""
+    """Return the load bias of the image in `mapping`; `of_file` are all mappings of the same file."""
     loads = [segment for segment in segments if segment.type == PT_LOAD and segment.filesz]
     biases = {
         mapping.start - (segment.vaddr + mapping.offset - segment.offset)
@@ -41,7 +42,7 @@ def biases_of(mappings: Sequence[Mapping], segments: Sequence[Segment]) -> list[
 
 
 def bias_of_listed(places: Sequence[tuple[int, int]], segments: Iterable[Segment]) -> int | None:
-    """Return what was added to the addresses of a file, of which mappings, start and offset, are known, and no rights.
+    """Return the load bias of a file whose mappings are known by start and offset, without rights.
 
     A single mapping is taken to be that of the code. Of several biases that one is right which most segments fit; if
     two fit as well, none is known.

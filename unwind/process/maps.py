@@ -1,12 +1,12 @@
-"""What lies where in a process: `/proc/PID/maps`.
+"""The mappings of a process: `/proc/PID/maps`.
 
     7f61ebe1000-7f61ebeb000 r-xp 00027000 fe:00 338944                     /usr/lib/ld-linux-x86-64.so.2
     start       end         rights offset device inode                     path
 
-The kernel pads the line with spaces before the path and writes a newline in it as `\\012`; spaces and all other bytes
-are there as they are. What is mapped from no file has inode 0 and no path, or a word in brackets: `[heap]`, `[vdso]`,
-`[vsyscall]`, `[anon:NAME]`. ` (deleted)` follows a path that no longer leads to the file, which memory that several
-processes share (`/memfd:NAME`, `/SYSV00000000`, `/dev/zero`) never had.
+The kernel pads the line with spaces before the path and writes a newline in it as `\012`; spaces and all other bytes
+are there as they are. A mapping without a file has inode 0 and no path, or a word in brackets: `[heap]`, `[vdso]`,
+`[vsyscall]`, `[anon:NAME]`. ` (deleted)` follows a path that no longer leads to the file; memory that several
+processes share (`/memfd:NAME`, `/SYSV00000000`, `/dev/zero`) never had such a file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Mapping(NamedTuple):
     end: int
     rights: str  # "r-xp": read, write, execute, private or shared
     offset: int
-    device: int  # as `os.makedev` has it; not what `stat` says on btrfs and overlays
+    device: int  # as `os.makedev` has it; not the device that `stat` returns on btrfs and overlays
     inode: int  # 0: from no file
     path: str
 
@@ -42,7 +42,7 @@ class Mapping(NamedTuple):
 
     @property
     def file_id(self) -> tuple[int, int]:
-        """Tells files apart while one is open or mapped; then no other can get its inode number."""
+        """Identifies a file while it is open or mapped; then no other file can get its inode number."""
         return self.device, self.inode
 
     @property
@@ -52,12 +52,12 @@ class Mapping(NamedTuple):
 
     @property
     def path_once(self) -> str:
-        """Where the file was, also if it is there no longer."""
+        """The path of the file, even if the file no longer exists."""
         return self.path.removesuffix(_DELETED)
 
 
 def parse_maps(text: bytes, path: str) -> list[Mapping]:
-    """Return the mappings, ascending; `FormatError` for what the kernel would not write."""
+    """Return the mappings, ascending. Raise FormatError for a line that the kernel would not write."""
     mappings: list[Mapping] = []
     offset = end = 0
     for line in text.split(b"\n"):

@@ -10,8 +10,8 @@ be a mapping, as perf.data and others have it: the one that holds the code, or a
 
     {"path": "/usr/bin/shop", "start": "0x555500001000", "end": "0x555500003000", "offset": "0x0"}
 
-The program headers then say where the image was loaded. (A mapping's start less its offset is no load address: linkers
-place code at addresses other than its offset.) Numbers may be strings in hexadecimal (`0x...`). Keys that are not known
+The program headers then say where the image was loaded. (A mapping's start less its offset is not a load address:
+linkers place code at addresses other than its offset.) Numbers may be strings in hexadecimal (`0x...`). Unknown keys
 are passed over. Instead of the list the file may be the text of /proc/PID/maps as it is.
 
 The list is written where the process ran; the images may be elsewhere now. A path that leads to no file, or to one of

@@ -6,12 +6,13 @@ link-time address + bias, and a name that one module imports is a function of an
     0x555500001180   module shop, bias 0x555500000000    call g@plt       ──>  g of each module that exports one
     0x7f0000001204   module libx.so                      frame in {g, h}  ──>  g: libx.so exports that name
 
-Which definition the loader has bound is not asked: whichever modules export the name, the frame lies in one of
+It does not matter which definition the loader has bound: whichever modules export the name, the frame lies in one of
 them, and its own definition is the only one that leads there - or another one does so by a tail call, which is followed
-just as well. A module that is not known is taken not to define what a known one does.
+just as well. The resolver assumes that an unknown module does not redefine a symbol of a known one.
 
-A program is loaded when an address is first looked up in it, or a call leads to it. `Process.of` makes a process of
-the one image that `-e` names, of whose neighbours nothing is known.
+A program is loaded on the first look-up of an address in it, or of a call that leads to it. `Process.of` makes a
+process
+of the one image that `-e` names, whose neighbours are not known.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Process:
     """The modules of one process, which do not overlap."""
 
     def __init__(self, modules: Iterable[Module], *, is_whole: bool = True) -> None:
-        self.is_whole = is_whole  # else there are other modules, of which nothing is known
+        self.is_whole = is_whole  # else there are other, unknown modules
         self.candidates: list[tuple[Body, int]] = []
         self._modules = sorted(modules, key=lambda module: module.start)
         self._starts = [module.start for module in self._modules]
@@ -51,7 +52,7 @@ class Process:
 
     @classmethod
     def of(cls, program: Program) -> Process:
-        """Return a process of which one module is known, whose run-time addresses are those of the link."""
+        """Return a process with one known module, whose run-time addresses are those of the link."""
         module = Module("", 0, 0, 1 << 64, lambda _: program, program.exports)
         process = cls([module], is_whole=False)
         process.candidates = program.candidates
@@ -81,7 +82,7 @@ class Process:
         return program
 
     def nodes_named(self, symbol: str) -> list[int]:
-        """Return the candidates that an import can mean; none if no module defines it, or one does so unclearly."""
+        """Return the candidates that an import can mean; none if no module defines it, or one does so ambiguously."""
         nodes = self._nodes_named.get(symbol)
         if nodes is None:
             nodes = self._nodes_named[symbol] = self._define(symbol)
@@ -115,5 +116,5 @@ class _Linkage:
         self.nodes_named, self.replaces = process.nodes_named, process.replaces
 
     def dispatches(self) -> Iterator[Dispatch]:
-        """Yield where pointers lead in each module; this loads all of them."""
+        """Yield the dispatches, pointer targets, of each module; this loads all of them."""
         return (program.dispatch for program in self._process.programs())

@@ -1,7 +1,7 @@
-"""The machine code as the resolver asks about it: the call before a return address, the jumps of a function.
+"""The machine code as the resolver needs it: the call before a return address, the jumps of a function.
 
-A body is looked at when first asked about, and decoded straight through from the start. Where that stops early (data
-among the code) nothing is known of the jumps, and the resolver rules nothing out, unless no bytes could be a jump out
+A body is decoded on first use, straight through from the start. If decoding stops early (data
+among the code), its jumps are not known, and the resolver rules nothing out, unless no bytes could be a jump out
 of the function. A switch's jump table looks like any other indirect jump. A call into the middle of its own function is
 one, too: a retpoline then overwrites the return address, and returns
 
@@ -10,7 +10,7 @@ one, too: a retpoline then overwrites the return address, and returns
 So a call of a retpoline is an indirect call.
 
 On AArch64 most functions have no word that could be a jump out of them. Those that have one are left to capstone, whose
-import takes longer than many a run, as it knows which words are no instructions.
+import takes longer than many a run, because it recognizes words that are not instructions.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class DecodedCode:
         self.may_form = Constants(facts).may_form
 
     def call_site(self, return_address: int) -> CallSite:
-        """Return what the instruction before `return_address` is."""
+        """Return the kind of the instruction before `return_address`, with its target."""
         site = self._sites.get(return_address)
         if site is None:
-            # whoever asks about an address that may be less one asks about the next one, too
+            # a caller that asks about an address that may be less one asks about the next one, too
             both = bytes(self._facts.read(return_address - LONGEST_CALL_BYTES, LONGEST_CALL_BYTES + 1))
             if len(both) > LONGEST_CALL_BYTES:
                 after = return_address + 1
@@ -120,7 +120,7 @@ class DecodedCode:
         return self._jumps[key]
 
     def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
-        """Return the calls and jumps to which the function in `start:end` hands on one of the `given` registers."""
+        """Return the calls and jumps to which the function in `start:end` passes on one of the `given` registers."""
         size_bytes = end - start
         code = self._facts.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else memoryview(b"")
         if len(code) < size_bytes or not size_bytes:
@@ -223,7 +223,7 @@ def _may_leave_aarch64(code: memoryview) -> bool:
 
 
 def _target(operands: str) -> int | None:
-    """Return where a branch goes; None if a register or memory says it."""
+    """Return the target of a branch; None if a register or memory holds it."""
     try:
         return int(operands.rpartition(", ")[2].lstrip("#"), 0) & (1 << 64) - 1
     except ValueError:

@@ -3,8 +3,8 @@
     lea  _ZTV4Base+16(%rip), %rax        adrp x8, _ZTV4Base        mov $_ZTV4Base+16, %eax (not position-independent)
     mov  _ZTV4Base@GOTPCREL(%rip), %rax  adrp x8, :got:_ZTV4Base       mov _ZTT7Derived+8(%rip), %rax
 
-A "may": on x86-64 all four bytes in a row count that hold such an address or, from where they end, the distance to it;
-on AArch64 every `adrp` to a page that holds one.
+The answer is a superset: on x86-64 any four bytes in a row count that hold such an address or, from their end, the
+distance to it; on AArch64 every `adrp` to a page that holds one.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Where calls and jumps through pointers lead: by the slots of vtables, from what the tables say alone.
+"""Targets of calls and jumps through pointers: by the slots of vtables, from the tables alone.
 
 A call whose target is loaded from slot k of the table that its object points to enters a function in slot k of some
-vtable; or one whose address is taken, as a C program with its own tables of functions compiles to the same code. What
-is entered may jump on, directly or through a pointer again, and leaves no frame behind. `Entered` is the set of all
-functions that one such call can end up in.
+vtable; or one whose address is taken, as a C program with its own tables of functions compiles to the same code. The
+entered function may tail-call others, directly or through a pointer again, and leaves no frame. `Entered` is the set of
+all functions that one such call can end up in.
 
 An object's vtable pointer V, sampled in the frame it ended up in, leaves fewer. The frame was entered
 
     through slot j of that object     V's own function there, where j is one of the slots that control goes through
     by a thunk in such a slot         of a vtable of V's group: a thunk goes on with the same object; or it is the thunk
-    by another direct jump            with any object: V says nothing
-    through any pointer               V's function in any slot, those of thunks, or what else a pointer leads to
+    by another direct jump            with any object: V excludes nothing
+    through any pointer               V's function in any slot, those of thunks, or any other target of a pointer
 
-so the slot of the call itself decides only if nothing that the call may enter jumps on to the body. Example (double
+so the slot of the call itself decides only if no function that the call may enter tail-calls the body. Example (double
 dispatch): `shape->accept(visitor)` is slot 2; Circle::accept is `jmp *0x18(%rax)` through the visitor's vtable, slot 3.
 A frame with a visitor's V is then V's function in slot 3, or, should some vtable have it in slot 2, that one.
 
@@ -50,11 +50,11 @@ _THUNK = re.compile(r"_ZT[hvc]")  # Itanium C++ ABI, 5.1.4.2: non-virtual, virtu
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """What a call through a pointer can end up in."""
+    """The functions that a call through a pointer can end up in."""
 
     members: Masks
     jumped: Masks  # those of them that a direct jump enters, not counting the jumps of thunks
-    slots: frozenset[int]  # through which control goes; ANY_POINTER among them: it may be any
+    slots: frozenset[int]  # through which control goes; ANY_POINTER among them: any slot
 
 
 class Dispatch:
@@ -94,7 +94,7 @@ class Dispatch:
         return next((each.function for each in self._vtables[vptr].slots if each.slot == slot), None)
 
     def slots_left_by(self, class_idx: int, but: Collection[int] = ()) -> frozenset[int]:
-        """Return the slots by which the body jumps on, ANY_POINTER among them, but for the jumps at `but`."""
+        """Return the slots by which the body tail-calls, ANY_POINTER among them, except the jumps at `but`."""
         return frozenset(each.slot for each in self._left_by.get(class_idx, ()) if each.jump not in but)
 
     def slot_of_jump(self, vaddr: int) -> int | None:
@@ -109,7 +109,7 @@ class Dispatch:
         return [(each.jump, each.slot) for each in jumps if each.slot not in (ANY_POINTER, STORED_POINTER)]
 
     def in_slot(self, slot: int) -> Masks:
-        """Return what a call by `slot`, or by ANY_POINTER, enters directly."""
+        """Return the functions that a call by `slot`, or by ANY_POINTER, enters directly."""
         if slot == ANY_POINTER:
             return _union([dict(enumerate(self._marked)), *self._of_slot.values()])
         if slot == STORED_POINTER:
@@ -121,7 +121,7 @@ class Dispatch:
         return self._of_slot.get(slot, {}).get(class_idx, 0) | self._anywhere.get(class_idx, 0)
 
     def entered(self, slot: int) -> Entered:
-        """Return what a call by `slot`, or by ANY_POINTER, can end up in."""
+        """Return all functions that a call by `slot`, or by ANY_POINTER, can end up in."""
         found = self._entered.get(slot)
         if found is None:
             found = self._entered[slot] = self._follow(slot)
@@ -173,7 +173,7 @@ class Dispatch:
         return mask
 
     def _follow(self, slot: int) -> Entered:
-        """Return all that a call by `slot` can end up in here, whichever modules control goes through."""
+        """Return all functions that a call by `slot` can end up in here, through all modules."""
         slots = {slot}
         todo = [slot]
         while todo:
@@ -185,8 +185,8 @@ class Dispatch:
         return Entered(_union(part.members for part in parts), _union(part.jumped for part in parts), frozenset(slots))
 
     def _enter(self, slot: int) -> Entered:
-        """Return what a call by `slot` enters until control goes through a pointer again, and the slots it then
-        takes.
+        """Return the functions that a call by `slot` enters before control goes through a pointer again, and the
+        slots it takes.
         """
         found = self._directly.get(slot)
         if found is None:
@@ -199,7 +199,7 @@ class Dispatch:
 
     @cached_property
     def _from_anywhere(self) -> Entered:
-        """What is entered whatever the slot."""
+        """The functions that are entered whatever the slot."""
         return self._jump_on(self._anywhere, Entered({}, {}, frozenset()))
 
     def _jump_on(self, first: Masks, known: Entered) -> Entered:
@@ -260,7 +260,7 @@ class Dispatch:
 
     @cached_property
     def _taken(self) -> list[int]:
-        """The members that a pointer which is no vtable's may lead to."""
+        """The members that a pointer outside of vtables may lead to."""
         return [marked(fold, MemberFlag.ADDRESS_TAKEN) for fold in self._classes]
 
     @cached_property

@@ -1,8 +1,8 @@
-"""What a module defines for others: the dynamic symbols by which calls of other modules are bound.
+"""The functions that a module defines for others: the dynamic symbols to which calls of other modules are bound.
 
 A reference is `g`, or `g@V1` with a version. It means every definition that the loader may bind it to: one of that
-version, or one without; a reference that has no version means each (`icf.elf.versions`). An address alone does not say
-which function is meant where several were folded into one body; the symbol's name does (`Program.nodes_exported`):
+version, or one without; a reference that has no version means each (`icf.elf.versions`). If several functions were
+folded into one body, its address does not identify the function; the symbol's name does (`Program.nodes_exported`):
 
     .dynsym of X    g 0x1200, h 0x1200          class at 0x1200: g, h, i (not exported)
     call g@plt                                  means g
@@ -50,7 +50,7 @@ class Exports(Protocol):
 
 
 class ListedExports:
-    """Exports given one by one, which are taken when one is first asked for: a library has 100,000."""
+    """Exports given one by one, which are read on first use: a library has 100,000."""
 
     def __init__(self, exports: Iterable[Export] = ()) -> None:
         self._exports = exports
@@ -78,7 +78,7 @@ class ListedExports:
 
 
 class ImageExports:
-    """The dynamic symbols of an image, read when first asked for."""
+    """The dynamic symbols of an image, read on first use."""
 
     def __init__(self, image: Image) -> None:
         self._image = image

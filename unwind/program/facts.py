@@ -1,6 +1,6 @@
-"""What decoding code takes from an image besides the bytes: where code is, and which imports its calls mean.
+"""The facts that decoding needs besides the bytes: where code is, and which imports its calls mean.
 
-`ImageFacts` reads an image; a symcache keeps the same facts of one that may not be there (`KeptFacts` in its
+`ImageFacts` reads an image; a symcache keeps the same facts of one that may be missing (`KeptFacts` in its
 `program`).
 """
 

@@ -1,8 +1,8 @@
 """The program of an image that has a `.debug_dcall` and no `.debug_icf`: another tool's tables, or a compiler's.
 
-The table says which DIE each call means, and nothing of who shares a body. That is worked out here from symbols and
-debug information, as the link pass does it, and then records become those of members. What the pass would know
-besides is not known: no class is complete, so a member is named by a record and never because all others fell,
+The table records which DIE each call means, but not which functions share a body. This module finds that from symbols
+and debug information, as the link pass does, and then turns records into those of members. Other results of the pass
+are missing: no class is complete, so a record names a member, and never the exclusion of all others,
 and a jump between functions counts as far as the code shows it.
 """
 
@@ -49,7 +49,7 @@ def load_foreign(image: Image, exports: Exports | None = None, linkage: Linkage 
     assert identities is not None
     table = CallTable(calls, _branches(image, bodies), folds, identities)
 
-    # every member gets a number by which records name it: its DIE, else one behind .debug_info
+    # every member gets a number by which records name it: its DIE, or a number after .debug_info
     dies: dict[tuple[int, int], DieOffset] = {}
     classes = []
     for vaddr, fold in sorted(folds.items()):
@@ -61,7 +61,7 @@ def load_foreign(image: Image, exports: Exports | None = None, linkage: Linkage 
     records = [
         CallRecord(call.end, dies.get((call.source, call.caller), DieOffset(0)), dies[call.target, callee])
         for call in table.statements()
-        if call.target in folds  # of what is not merged the code itself says what is called
+        if call.target in folds  # the code itself names the callee that is not merged
         for callee in call.callees
     ]
     code, others = DecodedCode(ImageFacts(image)), SymbolFunctions(image, folds_known=True)

@@ -1,7 +1,7 @@
 """The program of a linked image: its tables, here or in its debug file, its symbols and its code.
 
-With `.debug_icf` the fold classes, tail calls and evidence are those of the link pass. With nothing but a
-`.debug_dcall` the classes are worked out for its records (`foreign`). With no table at all, several symbols at
+With `.debug_icf` the fold classes, tail calls and evidence are those of the link pass. With only a
+`.debug_dcall` the classes are computed for its records (`foreign`). Without tables, several symbols at
 one address are candidates.
 """
 
@@ -33,7 +33,7 @@ _EVIDENCE = {int(evidence): evidence for evidence in Evidence}
 
 
 class ColumnRecords:
-    """Records that stay columns, sorted by call site; few of them are ever asked for."""
+    """Records that stay columns, sorted by call site; few of them are ever needed."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ColumnSlotCalls:
 
 
 def has_only_records(image: Image) -> bool:
-    """Return whether the image has the proposal's table and not ours: what another tool or a compiler wrote."""
+    """Return whether the image has the proposal's table and not this project's: one of another tool or a compiler."""
     file = file_with_tables(image)
     return file.section(ICF) is None and len(file.contents(DCALL)) > 0
 
@@ -96,7 +96,7 @@ class Tables(NamedTuple):
 
 
 def read_tables(image: Image) -> Tables | None:
-    """Return the tables that the link pass wrote for this code, if it has been over the image."""
+    """Return the tables that the link pass wrote for this code; None if there are none."""
     if not has_tables(image):
         return None
     file = file_with_tables(image)
@@ -108,7 +108,7 @@ def read_tables(image: Image) -> Tables | None:
 
 
 def load_program(image: Image, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:
-    """Return what the resolver needs of `image`; sections are parsed now, symbols and code when asked about.
+    """Return the program of `image`; sections are parsed now, symbols and code on first use.
 
     `linkage`: the module of a process that the image is; None: it stands alone.
     """
@@ -122,7 +122,7 @@ def load_program(image: Image, exports: Exports | None = None, linkage: Linkage 
 
 
 def may_fold_imports(image: Image) -> bool:
-    """Return whether the linker takes imports for the same that lie at one address in the module they come from."""
+    """Return whether the linker takes imports for equal that lie at one address in the module they come from."""
     return image.linker.may_fold_imports
 
 
@@ -134,7 +134,7 @@ def make_program(
     folds_imports: bool,
     linkage: Linkage | None,
 ) -> Program:
-    """Return the program of what was read from an image, or kept of it."""
+    """Return the program made of the parts of an image, or of a symcache."""
     code = DecodedCode(facts)
     if tables is None:
         return Program(code=code, functions=functions, exports=exports, folds_imports=folds_imports, linkage=linkage)

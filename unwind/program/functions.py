@@ -1,18 +1,18 @@
-"""Functions by address, from the symbol table: whatever is in no fold class.
+"""Functions by address, from the symbol table: all functions in no fold class.
 
-Symbols that start at one address make one function here. What they mean depends on the image. Where the
-link pass has been, it has sorted out which of them are folded functions, so the rest are aliases and the
-best symbol names the function: global before weak before local, then by name. Where it has not, several
-symbols may be folded functions or aliases, nobody knows; only the variants that a C++ compiler makes of one
-constructor or destructor (C1 and C2, D1 and D2) are told from the names: they demangle to one text and
-differ in that digit; and versions of one name (`memcpy@@GLIBC_2.14`). The rest are members, and there may be more of
+Symbols that start at one address make one function here. Their meaning depends on the image. If the
+link pass has run, its fold classes have the folded functions, so the other symbols are aliases and the
+best symbol names the function: global before weak before local, then by name. If it has not, several
+symbols may be folded functions or aliases. Names alone show the variants that a C++ compiler makes of one
+constructor or destructor (C1 and C2, D1 and D2), which demangle to one text and
+differ in that digit, and versions of one name (`memcpy@@GLIBC_2.14`). All others are members, and there may be more of
 them, also where one symbol is left: gold drops those of folded local functions, mold those of all folded ones, `strip`
 and -x local ones. lld drops none.
 
 GNU ld folds nothing. There the symbols of C at one address are aliases, which get one name: a global one before a local
 one, the default version before others (`memcpy@@GLIBC_2.14` is memcpy), one without underscores before one with them,
-and else the last in the image's own table of symbols, as llvm-symbolizer has it. Different functions of C++ or Rust at
-one address are members there as well: compilers merge them. No name here has a version; the symbols as they are, are
+and else the last in the image's own table of symbols, as in llvm-symbolizer. Different functions of C++ or Rust at
+one address are members there as well: compilers merge them. No name here has a version; the unchanged symbols are
 aliases.
 
 Assembly often leaves out sizes: such a symbol reaches to the next one or the end of its section. Where
@@ -51,7 +51,7 @@ class SymbolFunctions:
         self._image = image
         self._folds_known = folds_known
         symbols = image.symbols
-        # no function has lost its symbol to another that it was folded with
+        # no symbol of a function was dropped when it was folded
         self.are_all_named = (
             folds_known
             or not image.linker.folds_functions
@@ -83,7 +83,7 @@ class SymbolFunctions:
         return ends
 
     def find(self, vaddr: int) -> FoldClass | None:
-        """Return the function whose code holds `vaddr`, if a symbol says so."""
+        """Return the function whose code holds `vaddr`, if a symbol covers it."""
         if not 0 <= vaddr < 1 << 64:
             return None
         idx = int(np.searchsorted(self.starts, np.uint64(vaddr), side="right")) - 1
@@ -133,7 +133,7 @@ class SymbolFunctions:
         return FoldClass(Vaddr(start), int(self.ends[idx]) - start, tuple(members), complete)
 
     def _likely(self, entry: _Named) -> tuple[bool, bool, bool, int, int]:
-        """Return what sorts the symbols of one C function; the best name comes first."""
+        """Return a sort key for the symbols of one C function; the best name comes first."""
         has_no_size, rank, name, row = entry
         is_old = "@" in name and "@@" not in name
         if self._dynamic_rows is not None:

@@ -1,4 +1,4 @@
-"""What a program is made of: call-site records, machine code, functions; as protocols, and as plain data."""
+"""The parts of a program: call-site records, machine code, functions; as protocols, and as plain data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CallRecord:
 
 
 class SiteKind(Enum):
-    """What the instruction that ends at a return address is; the value says it in words."""
+    """The kind of the instruction that ends at a return address; the value is its description."""
 
     DIRECT = "direct call"
     IMPORT = "call of an import"
@@ -44,7 +44,7 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True)
 class Jumps:
-    """The ways by which control leaves a body other than by return; `indirect`: it may leave by a pointer, too."""
+    """The jumps by which control leaves a body; `indirect`: it may leave by a pointer, too."""
 
     direct: tuple[tuple[int, int], ...] = ()  # (address of the jump, target)
     indirect: bool = False
@@ -52,7 +52,7 @@ class Jumps:
 
 
 class Code(Protocol):
-    """The machine code, as far as the resolver asks about it."""
+    """The machine code, as far as the resolver needs it."""
 
     @property
     def signs_pointers(self) -> bool:
@@ -67,13 +67,13 @@ class Code(Protocol):
         """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
 
     def jumps(self, start: int, end: int) -> Jumps | None:
-        """Return the jumps in `start:end`; None when they cannot be told."""
+        """Return the jumps in `start:end`; None if they are not known."""
 
     def may_form(self, start: int, end: int, addresses: range) -> bool:
         """Return whether the code in `start:end` may form one of `addresses`."""
 
     def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
-        """Return the calls and jumps to which the code in `start:end` hands on one of `given`; None: not known."""
+        """Return the calls and jumps to which the code in `start:end` passes on one of `given`; None: not known."""
 
 
 class Records(Protocol):
@@ -96,7 +96,7 @@ class SlotCalls(Protocol):
 
 
 class Functions(Protocol):
-    """Functions that are in no fold class, and what vtables are called."""
+    """Functions that are in no fold class, and names of vtables."""
 
     def find(self, vaddr: int) -> FoldClass | None: ...
 
@@ -106,8 +106,9 @@ class Functions(Protocol):
 class ListedCode:
     """Code given as data: sites by return address (else unknown), jumps and addresses by start of body (else none).
 
-    `boundaries` are the ends of call instructions, where those that a site is listed for are not all; `signal_returns`
-    where handlers return to.
+    `boundaries` are the ends of call instructions, if they are not just those that a site is listed for;
+    `signal_returns`
+    are the return addresses of signal handlers.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
-"""To which calls a function may hand on what it was given in some of its registers: its object, for one.
+"""The calls to which a function may pass on the contents of some of its argument registers, such as its object.
 
     push %rbx; mov %rdi, %rbx; call tick; mov %rbx, %rdi; call flip       rdi -> rbx; tick gets nothing, flip the object
 
-Copies are followed from register to register, and through the stack as a whole: what was stored there may be in all
-that is loaded from there. Where ways meet, a register may hold the object if it does on one of them; after a jump,
-where nothing says what comes there (a landing pad, a switch), if it does anywhere. An address above that of the
-object is a part of it, and no longer the object. What is stored elsewhere in memory is not followed.
+Copies are followed from register to register, and through the stack as a whole: any load from the stack may return any
+value that was stored there. Where paths meet, a register may hold the object if it does on one of them; after a jump,
+at code to which no known path leads (a landing pad, a switch), if it does anywhere. An address above that of the
+object is a part of it, and no longer the object. Values stored elsewhere in memory are not followed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import capstone
 
 Registers = frozenset[str]
-_ROUNDS = 8  # until no way back adds anything; else all is handed on
+_ROUNDS = 8  # until no backward jump adds anything; else all is passed on
 _INSTRUCTION_LIMIT = 20_000
 _ADDRESS = re.compile(r"(?:0x)?[0-9a-f]+")
 
 
 class Passed(NamedTuple):
-    """A call or a jump out of the function, and the registers of arguments that may hold what it was given."""
+    """A call or a jump out of the function, and the argument registers that may hold one of the given values."""
 
     vaddr: int
     return_address: int
@@ -93,7 +93,7 @@ _AARCH64 = _Machine(
 
 
 def find_passed(code: memoryview, start: int, given: Registers, machine: Machine) -> tuple[Passed, ...] | None:
-    """Return the calls and jumps to which one of the `given` registers is handed on; None: it cannot be followed."""
+    """Return the calls and jumps to which one of the `given` registers is passed on; None: it cannot be followed."""
     words = _AARCH64 if machine is Machine.AARCH64 else _X86_64
     lines = list(_disassembler(machine).disasm_lite(bytes(code), start, _INSTRUCTION_LIMIT))
     if not lines or lines[-1][0] + lines[-1][1] != start + len(code):
@@ -108,16 +108,16 @@ def find_passed(code: memoryview, start: int, given: Registers, machine: Machine
 
 
 class _Flow:
-    """What registers may hold, where ways meet."""
+    """Possible contents of registers, where paths meet."""
 
     def __init__(self, words: _Machine, start: int, end: int) -> None:
         self._words, self._start, self._end = words, start, end
         self._at: dict[int, set[str]] = {}  # by address of a label
-        self._anywhere: set[str] = set()  # where nothing says who comes there
+        self._anywhere: set[str] = set()  # at code to which no known path leads
         self._is_on_stack = False
 
     def known(self) -> tuple[int, int, bool]:
-        """Return what grows until all is known."""
+        """Return numbers that grow until the result is complete."""
         return sum(map(len, self._at.values())), len(self._anywhere), self._is_on_stack
 
     def follow(self, lines: list[tuple[int, int, str, str]], given: Registers) -> list[Passed]:
@@ -175,7 +175,7 @@ class _Flow:
         elif mnemonic in words.sets:
             is_held = mnemonic == "xor" and first != rest and first in holding
         elif mnemonic not in words.copies:
-            return  # as add: what it held, it may still hold
+            return  # as add: a value that it held, it may still hold
         for name in written:
             (holding.add if is_held and name == words.narrow.get(name, name) else holding.discard)(name)
 

@@ -1,9 +1,9 @@
-"""What the resolver knows of one image: bodies and their candidates, call-site records, tail calls, code.
+"""One image as the resolver sees it: bodies and their candidates, call-site records, tail calls, code.
 
 A *body* is the code of one function, or of all functions that a linker folded into one. Its *candidates*
 are the members of its fold class, in table order, and, unless membership is known to be complete, a last
-*anonymous* one that stands for a function which no table lists. It makes "all others fell" and "a record
-says so" different things: the first leaves the anonymous candidate, the second does not.
+*anonymous* one that stands for a function which no table lists. It distinguishes "all others are excluded" from "a
+record names it": the first leaves the anonymous candidate, the second does not.
 
     body 0x1000   members a, b            complete     candidates a b        mask 0b011
     body 0x2000   members p, q            incomplete   candidates p q ?      mask 0b111
@@ -13,7 +13,7 @@ at `first_node`, so a set of candidates of one body is a bit mask and a set acro
 of one process number theirs together, so such a set may span modules.
 
 A `Program` is made from plain data (tests do that), or from an image, another tool's tables or a symcache.
-Bodies that are in no fold class come from `functions` as addresses ask for them.
+`functions` adds bodies that are in no fold class, as addresses need them.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class Body:
 
 
 class Linkage(Protocol):
-    """What a program asks about the process that its image is loaded in; `unwind.process.process` has it.
+    """The process that a program's image is loaded in; `unwind.process.process` implements it.
 
-    A program without one stands alone: nothing is known of its neighbours, and its run-time addresses are those of the
+    A program without one stands alone: its neighbours are not known, and its run-time addresses are those of the
     link.
     """
 
@@ -113,17 +113,17 @@ class Linkage(Protocol):
         """Whether all modules of the process are known."""
 
     def dispatches(self) -> Iterable[Dispatch]:
-        """Return where pointers lead in each module."""
+        """Return the dispatches, pointer targets, of each module."""
 
     def nodes_named(self, symbol: str) -> list[int]:
-        """Return the candidates that an import can mean; none if no module defines it, or one does so unclearly."""
+        """Return the candidates that an import can mean; none if no module defines it, or one does so ambiguously."""
 
     def replaces(self, name: str) -> bool:
         """Return whether a module has a definition of its own of a function of the runtime, or of one of `prefix*`."""
 
 
 class Program:
-    """Everything the resolver asks about one image."""
+    """Everything that the resolver needs of one image."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Program:
         self.slot_calls: SlotCalls = {} if slot_calls is None else slot_calls
         self.vtables = tuple(vtables)
         self.pointer_jumps = tuple(pointer_jumps or ())
-        self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not where they lead
+        self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not their targets
         self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
         self.dropped_records = 0  # of a foreign table, which did not fit the code
         self.lines: Lines | None = None  # what is inlined in its functions, and where
@@ -170,7 +170,7 @@ class Program:
         listed = tuple(tail_calls)
         everybody = linkage.dispatches if linkage and linkage.is_whole else None
         self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables, everybody)
-        self.tail_calls = [  # (address of the jump, caller node, callee node or the hub of its body)
+        self.tail_calls = [  # (address of the jump, caller node, callee node or the class node of its body)
             (call.jump, caller, callee)
             for call in listed
             for callee in [self.hub(call.callee) if call.callee.member_idx == ALL_MEMBERS else self._node(call.callee)]
@@ -191,9 +191,9 @@ class Program:
         return body
 
     def callees(self, return_address: int, caller: Body) -> dict[int, list[tuple[int, Evidence]]]:
-        """Return what the records say is called before `return_address`, by the caller's place in its class.
+        """Return the callees recorded for the call before `return_address`, by the caller's place in its class.
 
-        A callee that no class lists is left out: then the code has to say what is called.
+        A callee that no class lists is left out: then the code has to name it.
         """
         records = self._records.at(return_address)
         if not records:
@@ -208,7 +208,7 @@ class Program:
         return found
 
     def has_record(self, return_address: int) -> bool:
-        """Return whether a record says what is called before `return_address`."""
+        """Return whether there is a record for the call before `return_address`."""
         return bool(self._records.at(return_address))
 
     def _idx_of_die(self, die: int, body: Body) -> int:
@@ -224,9 +224,7 @@ class Program:
         return [node for node in nodes if not self.candidates[node][0].is_fragment] or nodes
 
     def parts(self, node: int) -> list[int]:
-        """Return the nodes of the same source function in other bodies: its outlined parts, or what they were
-        outlined from.
-        """
+        """Return the nodes of the same source function in other bodies: outlined parts, or what they come from."""
         body, idx = self.candidates[node]
         die = body.members[idx].die if idx < len(body.members) else 0
         return [other for other in self._nodes_of_die.get(die, ()) if other != node]
@@ -243,7 +241,7 @@ class Program:
         return [self.bodies[class_idx].first_node + idx for class_idx, mask in entered for idx in bits(mask)]
 
     def slots_left_by(self, body: Body, but: Collection[int] = ()) -> frozenset[int]:
-        """Return the slots by which a body is known to jump on, ANY_POINTER among them, but for the jumps at `but`."""
+        """Return the slots by which a body is known to tail-call, ANY_POINTER among them, except the jumps at `but`."""
         return self.dispatch.slots_left_by(body.class_idx, but)
 
     def slot_jumps(self, body: Body) -> list[tuple[int, int]]:
@@ -259,7 +257,7 @@ class Program:
 
         None: not known.
 
-        Where the linker folds callers of different imports, the name is that of one of them.
+        If the linker folds callers of different imports, the name is that of one of them.
         """
         if self._linkage is not None:
             nodes = self._linkage.nodes_named(symbol)
@@ -276,7 +274,7 @@ class Program:
         return comes_back(symbol, self._replaces)
 
     def nodes_behind(self, symbol: str, caller: Body) -> list[int]:
-        """Return the candidates of known modules that the runtime's function of that name goes on to by their names."""
+        """Return the candidates of known modules that the runtime's function of that name tail-calls by their names."""
         names = sorted(filter(self._replaces, goes_on_to(symbol) or ()))
         return [node for name in names for node in self.nodes_named(name, caller)]
 
@@ -305,17 +303,18 @@ class Program:
 
     @staticmethod
     def hub(ref: MemberRef) -> int:
-        """Return a negative number that stands for any function of a body: enumerating thousands times thousands
-        costs too much.
+        """Return a negative number, the class node: it stands for any function of a body.
+
+        Enumerating the functions would cost too much: jumps between bodies with thousands of members multiply.
         """
         return -1 - ref.class_idx
 
     def body_of_hub(self, hub: int) -> Body:
-        """Return the body that a hub stands for."""
+        """Return the body that a class node stands for."""
         return self.bodies[-1 - hub]
 
     def nodes_of_hub(self, hub: int) -> range:
-        """Return its candidates."""
+        """Return the candidates that a class node stands for."""
         return self.body_of_hub(hub).nodes
 
     def _nodes_of(self, ref: MemberRef) -> range | list[int]:
@@ -340,6 +339,6 @@ def _named(body: Body, export: Export) -> list[int]:
             for node, member in zip(body.nodes, body.members, strict=False)
             if not names.isdisjoint((member.name, *member.aliases))
         ]
-        if members:  # a static function of that name is not the one that is exported
+        if members:  # a static function of that name is not the exported one
             return [n for n, member in members if not member.flags & MemberFlag.LOCAL] or [n for n, _ in members]
     return []

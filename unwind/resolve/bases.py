@@ -1,10 +1,10 @@
-"""Stacks whose addresses have the wrong base: seen by how few return addresses follow a call, and said once a module.
+"""Stacks whose addresses have the wrong base: detected by how few return addresses follow a call; one warning a module.
 
-People have addresses as run-time ones, as link-time ones, and as offsets in the file (perf script up to 6.3); load
-addresses of the first mapping, and of the one that holds the code. A wrong one shows: of 894 real return addresses all
-follow a call, of the same with 0x1000 too little 2 do. Which address would be right is searched among some pages in
-both directions and the differences between address and file offset of the image's segments; it is named if it makes
-nearly all fit, and is never applied: it would be a vote.
+Addresses come as run-time ones, as link-time ones, and as offsets in the file (perf script up to 6.3); with load
+addresses of the first mapping, or of the one that holds the code. A wrong base shows: of 894 real return addresses all
+follow a call, of the same with 0x1000 too little 2 do. The right address is searched for among some pages in
+both directions and the differences between address and file offset of the image's segments; the warning names it if it
+makes nearly all fit, and it is never applied: it would be a vote.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def warn_of_bases(places: Places, image_path: str, hint: str) -> None:
 
 
 def find_shift(program: Program, addresses: Sequence[int], path: str) -> int:
-    """Return what has to be added to nearly all `addresses`, as linked, for them to follow a call; 0: nothing does."""
+    """Return the number to add to nearly all `addresses`, as linked, so that they follow a call; 0: there is none."""
     best, best_count = 0, 0
     for shift in dict.fromkeys(_shifts(path)):
         count = _fitting(program, addresses[:_TRIED_FIRST], shift)

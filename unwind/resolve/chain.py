@@ -1,4 +1,4 @@
-"""One frame in the light of what called it: the steps of the sweep from the outermost frame inwards.
+"""One frame, given its caller: the steps of the sweep from the outermost frame inwards.
 
 A step is a frame and the candidates that are possible for it, given those of its caller. It depends on its
 caller's address and candidates and on nothing further out, so the steps of all stacks together form a small
@@ -7,7 +7,7 @@ automaton: state = (address, possible candidates), input = the next address inwa
     (root) --0x4011f0--> main {main} --0x401180--> 0x401180 {a, b} --0x401136--> 0x401136 {p, q}
 
 A step that has been taken once is a dictionary look-up, and it carries the frame's answer for the case that
-nothing further in says more, which `plain` steps never do: most stacks need no other work.
+nothing further in restricts it, which `plain` steps never do: most stacks need no other work.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Step:
     body: Body | None = None
     possible: int = 0
     return_address: int = 0  # of the call that it waits for, as linked; 0: it has made none
-    is_outside: bool = False  # in no module that is known
+    is_outside: bool = False  # in no known module
     vptr: int = 0  # of its object, as linked, if it counts
-    calls: int | None = None  # what that call says directly, as linked; -1: nothing; None: not looked at
-    caller: Step | None = None  # None: whatever called it, the frame is the same
+    calls: int | None = None  # the direct target of that call, as linked; -1: it has none; None: not decoded
+    caller: Step | None = None  # None: the frame is the same with any caller
     relation: Relation | None = None  # to the caller; None: there is nothing to know
     by_vptr: bool = False  # without the vtable pointer of its object more candidates would be possible
     broken: bool = False  # no possible caller allows anything, so the pair was cut
-    plain: bool = True  # it says nothing new about its caller
+    plain: bool = True  # it does not restrict its caller
     answer: Answer = OUTSIDE
     inwards: dict[Sampled, Step] = field(default_factory=dict)  # by return address
     innermost: dict[Sampled, Step] = field(default_factory=dict)  # by program counter
@@ -59,7 +59,7 @@ class Chains:
         self._relations = Relations()
         self._missing = MissingFrames()
         self._left_out: dict[tuple[int, int, Body, int], tuple[Answer, ...]] = {}
-        self._alone: tuple[dict[int, Step], dict[int, Step]] = {}, {}  # what no caller changes; those that are exact
+        self._alone: tuple[dict[int, Step], dict[int, Step]] = {}, {}  # not changed by any caller; exact
         self._steps: dict[tuple[int, int, bool, int | None, int], Step] = {}
         self._answers: dict[tuple[object, ...], Answer] = {}
         self.root = Step(None)

@@ -1,6 +1,6 @@
-"""Explain an answer: for each frame what was known, which record and rule applied, and which candidates were excluded.
+"""Explain an answer: for each frame the facts, the record and rule that applied, and the excluded candidates.
 
-One fact a line, for a reader who does not trust the answer and wants to look it up (`icf dump`, objdump):
+One fact a line, for a reader who wants to check the answer (`icf dump`, objdump):
 
     #0  0x0000000000001d28  apples(int)  [unique, relocation]
             - 2 functions share the body at 0x1d20: pears(int), apples(int)
@@ -40,7 +40,7 @@ class Explained(Protocol):
 
 
 def explain(resolver: Explained, stack: Stack, answers: Answers) -> Facts:
-    """Return the facts behind the answers of `resolver` to `stack`."""
+    """Return the facts on which the answers of `resolver` to `stack` rest."""
     steps = resolver.steps(stack.addresses, stack.vptrs, stack.exact)
     vptrs = dict(stack.vptrs)
     found: Facts = []
@@ -62,7 +62,7 @@ def _of_frame(
 ) -> list[str]:
     body = step.body
     if body is None:
-        return []  # the answer says what there is to say
+        return []  # the answer has its reason
     if body.settled:
         return [f"the body at {_at(body, body.start)} has one function"]
     facts = [_shared(body)]
@@ -169,7 +169,7 @@ def _not_inwards(step: Step, inner: tuple[Step, Answer] | None) -> str:
 
 
 def _of_missing(missing: Iterable[Answer], idx: int, inner: Step) -> list[str]:
-    """Return the facts of a frame that tail calls left out; the last one is what was called."""
+    """Return the facts of a frame that tail calls left out; the last one is the called function."""
     frames = list(missing)
     facts = []
     if idx + 1 == len(frames):

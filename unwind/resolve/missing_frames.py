@@ -1,22 +1,22 @@
 """The frames that are missing from a stack because their functions left by tail calls.
 
-The call before a return address enters s, and the frame above it is in t: s has jumped on, perhaps by way of others,
-and its frame is gone. Where the code allows only one way from s to t, the frames that would be there are known:
+The call before a return address enters s, and the frame above it is in t: s has tail-called t, perhaps through others,
+and its frame is gone. If the code allows only one path from s to t, the frames that would be there are known:
 
     called   s               s: jmp x            missing: s, x, with the addresses of their jumps
     frame    t               x: jmp t
 
-Where there are several, what all of them begin with and what all of them end with is still certain, and no more is
-said (gdb follows the same rule, for the call sites that DWARF describes):
+If there are several paths, the common beginning and the common end of all of them are still certain, and nothing else
+is (gdb follows the same rule, for the call sites that DWARF describes):
 
-    s: jmp x     x: je y ; jmp z     y: jmp w     z: jmp w     w: jmp t         s, x, then who knows, w
+    s: jmp x     x: je y ; jmp z     y: jmp w     z: jmp w     w: jmp t         s, x, then unknown, w
 
 x is certain and its jump is not, so that frame has no address. A circle, as of two functions that jump to each other,
-is a way that may be taken any number of times: what is said holds for each of them. Where a function on the way may
-jump to where nobody knows, nothing is certain behind it. A single way to t of which one jump is unknown is none: not
-everything that lies on a stack was called (signal handlers return to code that nobody called).
+is a path that may be taken any number of times: an answer must hold for each of them. If a function on the path may
+jump to an unknown place, nothing is certain after it. A single path to t with one unknown jump does not count: not
+everything that lies on a stack was called (signal handlers return to code that no function called).
 
-A missing frame of a merged function has the candidates that some way allows.
+A missing frame of a merged function has the candidates that some path allows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MissingFrame(NamedTuple):
 
 
 class MissingFrames:
-    """Finds missing frames, each question once."""
+    """Finds missing frames, and remembers each answer."""
 
     def __init__(self) -> None:
         self._paths = TailPaths()
@@ -65,14 +65,14 @@ class MissingFrames:
 
 
 def entered_by(return_address: int, caller: Body, callers: int, callee: Body) -> tuple[Body, int] | None:
-    """Return the function that the call before `return_address` enters: its body and possible members; None: not known.
+    """Return the function that the call before `return_address` enters.
 
-    Most calls enter `callee`, and are done with quickly.
+    The result is its body and possible members; None: not known. Most calls enter `callee`, and are done with quickly.
     """
     program = caller.program
     site = program.code.call_site(return_address)
     if site.kind is SiteKind.DIRECT and site.target == callee.start and caller.program is callee.program:
-        return callee, callee.domain  # whatever a record says: the code calls that body
+        return callee, callee.domain  # whatever a record states: the code calls that body
     records = program.callees(return_address, caller)
     nodes: set[int] = set()
     for idx, callees in records.items():
@@ -100,7 +100,7 @@ def entered_by(return_address: int, caller: Body, callers: int, callee: Body) ->
 
 
 def certain(walks: Walks) -> tuple[MissingFrame, ...]:
-    """Return what all walks have in common: frames at the caller's end and at the callee's end, innermost first."""
+    """Return the common part of all walks: frames at the caller's end and at the callee's end, innermost first."""
     first, last = _beginning(walks), _ending(walks)
     length = _shortest(walks)
     if len(first) + len(last) > length:  # they overlap: the same frames, seen from both ends

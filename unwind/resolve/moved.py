@@ -1,12 +1,12 @@
 """Whether a function may have destroyed the object that it was called for, or made another in its place.
 
-It is seen to have done so if it hands the object on, itself or through others that it calls,
+That is so if it passes the object on, itself or through others that it calls,
 
     to `operator delete`, `free`, or a constructor or destructor, as the first argument,
     by a slot in which some vtable has a deleting destructor,
     or to code that forms the address of the vtables which the object points to now: a constructor that was inlined
 
-Calls through pointers whose function is not known, and what other modules do, are not seen.
+It does not see calls through pointers whose function is not known, nor what other modules do.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Moves:
         self._reached: dict[Body, frozenset[Body] | None] = {}
 
     def may_be_moved(self, body: Body, group: range) -> bool:
-        """Return whether the function in `body` may have done so; `group` is where the object's vtables are."""
+        """Return whether the function in `body` may have done so; `group` has the object's vtables."""
         if body not in self._reached:
             self._reached[body] = self._reach(body)
         reached = self._reached[body]
         return reached is None or any(self._forms_address(each, group) for each in reached if each is not body)
 
     def _reach(self, start: Body) -> frozenset[Body] | None:
-        """Return the functions that the object is handed to; None: to one that destroys or makes it, or to too many."""
+        """Return the functions that get the object; None: one that destroys or makes it, or too many."""
         seen: set[_State] = set()
         todo = [(start, OBJECT)]
         is_frame = True  # which has not jumped out of its function: it is on the stack

@@ -1,22 +1,22 @@
-"""Where each frame stands: how its address is meant, and which call it waits for.
+"""The place of each frame: how its address is meant, and which call it waits for.
 
 The first address of a stack is a program counter. The others are return addresses, as they lie on the stack or less
-one, as unwinders hand them out that look the caller up (libdw, perf's DWARF unwinder, pprof, sanitizers); some mix both
-in one stack. Which one it is shows in the code, for each frame by itself:
+one, as in unwinders that look the caller up (libdw, perf's DWARF unwinder, pprof, sanitizers); some mix both
+in one stack. The code shows which one it is, for each frame by itself:
 
     a      follows a call          raw: the frame is looked up at a - 1, and a is the key of the call
     a + 1  follows a call          less one: looked up at a, key a + 1
 
-A call is two bytes or more, so both cannot be; where the bytes look like it, the boundaries of the instructions decide.
-An address that fits neither is none of a frame (a wrong base, a damaged stack, a binary that was rebuilt since): the
-frame is unknown, and says nothing about its neighbours. But for
+A call is two bytes or more, so both cannot be; if the bytes look like it, the boundaries of the instructions decide.
+An address that fits neither does not belong to a frame (a wrong base, a damaged stack, a binary that was rebuilt
+since): the frame is unknown, and restricts no neighbour. The exceptions are
 
     the start of a function       put on the stack by hand (the entry of a fibre), or interrupted there: that function
     a signal trampoline           the kernel has put the return address there: `mov $15,%rax; syscall`
 
 and the frame outwards of a trampoline is the one that the signal interrupted: its address is *exact*, a program
-counter, as is one that the caller of the resolver marks. An exact frame has called nothing: the frame inwards of it was
-called by the kernel. On AArch64 the signature that a return address may have in its upper bits is taken out.
+counter, as is one that the caller of the resolver marks. An exact frame has called nothing: the kernel called the frame
+inwards of it. On AArch64 the signature that a return address may have in its upper bits is removed.
 
 Code that cannot be read contradicts nothing: then `a` counts as raw.
 """
@@ -33,13 +33,13 @@ from unwind.resolve.reasons import no_call_before
 from unwind.symbolize.reasons import Reason
 
 _NO_CALL = (SiteKind.NONE, SiteKind.UNKNOWN)
-_ADDRESS_BITS, _SIDE_BIT = 48, 55  # of AArch64: what counts of a pointer, and what is 0 in user space
+_ADDRESS_BITS, _SIDE_BIT = 48, 55  # of AArch64: the address bits of a pointer, and the bit that is 0 in user space
 _KEPT_PLACES = 1 << 20
 _KEPT_ADDRESSES = 1 << 12
 
 
 class Marked(NamedTuple):
-    """A frame of which more is known than its address."""
+    """A frame with more facts than its address."""
 
     address: int
     vptr: int = 0  # the vtable pointer of its object, if that counts
@@ -50,12 +50,12 @@ Sampled = int | None | Marked  # a frame as it was sampled; None: outside of all
 
 
 class Place(NamedTuple):
-    """What an address means."""
+    """The meaning of an address."""
 
     vaddr: int  # as linked: the program counter, or a byte inside of the call
     body: Body | None
     return_address: int = 0  # as linked: the key of the call that the frame waits for; 0: it has made none
-    problem: Reason | None = None  # why the address is none of a frame
+    problem: Reason | None = None  # why the address does not belong to a frame
     is_trampoline: bool = False
 
 

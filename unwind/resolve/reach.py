@@ -1,6 +1,6 @@
 """Where a call can end up: the graph of tail calls over the members of merged functions.
 
-A tail call leaves no return address, so the frame above a call site is the recorded callee or anything that it
+A tail call leaves no return address, so the frame above a call site is the recorded callee or any function that it
 reaches by jumps:
 
     along tail calls that are recorded, from a function into its outlined parts,
@@ -10,9 +10,9 @@ reaches by jumps:
 
     call f;  f: jmp g (recorded for f)  g: jmp h  h: jmp *rax        f g h, and wild
 
-h may be merged with nothing and in no table; all the same it may lead back to f, or to another member of f's body:
-interpreters do so. Where nothing has recorded tail calls, jumps to the own start count as well. Functions that jump on
-in a circle are as good as any others.
+h may be unmerged and in no table; all the same it may lead back to f, or to another member of f's body, as in
+interpreters. If the tables record no tail calls, jumps to the own start count as well. Functions that tail-call
+each other in a circle are like any others.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from unwind.program.program import Body, Program
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The candidates that control can be in before a call returns; `wild`: or anywhere."""
+    """The candidates that control can be in before a call returns; `wild`: or in any function."""
 
     nodes: frozenset[int]
-    slots: frozenset[int] = frozenset()  # by which they jump on to where a pointer says
+    slots: frozenset[int] = frozenset()  # by which they tail-call through pointers
     wild: bool = False
 
 
@@ -67,13 +67,13 @@ class CallGraph:
 
 
 class _TailCalls:
-    """Those of one program, a jump at a time."""
+    """The tail calls of one program, a jump at a time."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._steps: dict[int, Reach] = {}
         self._recorded = {(caller, jump) for jump, caller, _ in program.tail_calls}
-        # member -> members and hubs, by recorded tail calls and into outlined parts
+        # member -> members and class nodes, by recorded tail calls and into outlined parts
         self._successors: dict[int, list[int]] = {}
         for _, caller, callee in program.tail_calls:
             self._successors.setdefault(caller, []).append(callee)
@@ -98,7 +98,7 @@ class _TailCalls:
         if jumps is None:
             return Reach(frozenset(nodes), self._program.slots_left_by(body), wild=True)
         wild = jumps.indirect and not self._program.pointer_jumps_known
-        followed = []  # the tables have jumps to imports among those to where a pointer says
+        followed = []  # the tables have jumps to imports among those through pointers
         for jump, symbol in jumps.imports:
             named = self._imported(symbol, body)
             nodes.update(named, self._program.nodes_behind(symbol, body))
@@ -111,7 +111,7 @@ class _TailCalls:
             if (node, jump) in self._recorded:
                 continue
             if body.start <= target < body.end and (target != body.start or self._program.tail_calls_known):
-                continue  # a loop, as far as anybody says
+                continue  # a loop, as no record contradicts
             landed = self._program.body_at(target)
             if landed is None:
                 wild = True
@@ -120,7 +120,7 @@ class _TailCalls:
         return Reach(frozenset(nodes), slots, wild)
 
     def _imported(self, symbol: str, body: Body) -> list[int]:
-        """Return what an import means, less the runtime's own functions that jump to nothing of others."""
+        """Return the candidates that an import means, less the runtime's own functions that call no others."""
         nodes = self._program.nodes_named(symbol, body)
         if not self._program.comes_back(symbol):
             nodes = [node for node in nodes if self._program.candidates[node][0].program.bodies]

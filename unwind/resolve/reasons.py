@@ -23,7 +23,7 @@ _OF_SITE = {
 
 
 def no_call_before(address: int) -> Reason:
-    """Return the address is not that of a frame."""
+    """Return the reason for an address that is not that of a frame."""
     return Reason(ReasonCode.NOT_AFTER_CALL, "{address} does not follow a call", address)
 
 
@@ -34,23 +34,23 @@ def nothing_fits(caller: str, callee: int) -> Reason:
 
 
 def unnamed(start: int) -> Reason:
-    """Return members are missing from the tables."""
+    """Return the reason for a body with members that the tables lack."""
     return Reason(ReasonCode.UNNAMED_MEMBERS, "functions that nothing names may share the body at {address}", start)
 
 
 def open_site(kind: SiteKind, return_address: int) -> Reason:
-    """Return the code at a call site does not tell what is called."""
+    """Return the reason for a call site whose code does not show the callee."""
     if kind is SiteKind.DIRECT:
         return Reason(ReasonCode.NO_RECORD, "no record of the direct call before {address}", return_address)
     return Reason(_OF_SITE[kind], f"{kind.value} before {{address}}", return_address)
 
 
 def slot_call(slot: int, return_address: int) -> Reason:
-    """Return a virtual call."""
+    """Return the reason for a virtual call."""
     return Reason(ReasonCode.VIRTUAL_CALL, f"call of slot {slot} of a vtable before {{address}}", return_address)
 
 
 def pointer_jump(start: int) -> Reason:
-    """Return a record names the callee, which may tail-call the body of the frame."""
+    """Return the reason for a recorded callee that may tail-call the body of the frame."""
     text = "what its caller calls there may jump through a pointer to the body at {address}"
     return Reason(ReasonCode.POINTER_JUMP, text, start)

@@ -3,29 +3,30 @@
 A relation belongs to a return address and the body that the frame above it lies in. Its groups split the
 caller's candidates by what they allow. The first rule that applies to a candidate decides:
 
-1. It has a record at the return address: the recorded callee, and what that reaches by jumps, those through slots
-   and pointers included; where it may leave in ways that no table lists, also the members that a pointer may lead to,
-   or all of the body if nothing else is in it. It may be nothing.
-2. The instruction there is a direct call: all members of the body if it goes there, else what the code
+1. It has a record at the return address: the recorded callee, and the functions that it reaches by jumps, through slots
+   and pointers, too; if it may leave on a path that no table lists, also the members that a pointer may lead to,
+   or all of the body if nothing else is in it. The result may be empty.
+2. The instruction there is a direct call: all members of the body if it is the target, else the members that the code
    lets the functions at its target reach.
 3. It is a call through a PLT stub or a GOT slot: the member that the symbol names, in whichever module defines it, if
-   the body is within its reach; else a module answers the call that is not known, and nothing is.
-4. It is a call by a slot, or an indirect call of which no slot is known: what that can end up in, see
+   the body is within its reach; else an unknown module answers the call, and no member is excluded.
+4. It is a call by a slot, or an indirect call without a known slot: the functions in which that can end, see
    `unwind.program.dispatch`. The vtable pointer of the callee's frame, where it is known, leaves fewer.
-5. It is no call at all (a signal frame, a bad unwind), or unreadable: nothing is known.
+5. It is not a call at all (a signal frame, a bad unwind), or unreadable: nothing is known.
 
-A frame in no module that is known, too, can only have had a pointer, or a name that is exported: rule 4. That is not
-held against an innermost frame, whose caller a profiler may have missed.
+A frame in an unknown module, too, can only have had a pointer, or a name that is exported: rule 4. An innermost
+frame is exempt, as a profiler may have missed its caller.
 
-A vtable pointer that leaves nothing was not this object's, and counts as none. Once a destructor runs it may have moved
-to the vtable of a base: members that are destructors then stay where their call is possible at all.
+If no candidate is compatible with the vtable pointer, the pointer is ignored: it was not this object's. Once a
+destructor runs it may have moved the pointer to the vtable of a base: members that are destructors then stay where
+their call is possible at all.
 
-A call by a name may be bound to any definition of it, also where a record tells which one the linker saw. Caller and
-callee may lie in different modules; where nothing leads from the one to the other, nothing is concluded: the loader
-itself runs in the place of a function that it binds when it is first called.
+A call by a name may be bound to any definition of it, also where a record names the one that the linker saw. Caller and
+callee may lie in different modules; if nothing leads from the one to the other, no member is excluded: the loader
+itself runs in the place of a function that it binds on its first call.
 
-A body with a single candidate allows everything: whoever called it, its name is sure. (A stack that lost a
-frame, as frame pointers do in leaf functions, then says nothing wrong about the frames around the gap.)
+A body with a single candidate allows everything: its name is certain with any caller. (A stack without a
+frame, as frame pointers drop it in leaf functions, then yields no wrong name around the gap.)
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ FOREIGN = 1  # the only candidate of a frame outside of the image
 
 
 class Callee(NamedTuple):
-    """A frame as its caller's relation to it sees it: its body, and what is known of the object it is called for."""
+    """A frame as its caller's relation to it sees it: its body, and the facts about the object it is called for."""
 
     body: Body
     vptr: int = 0  # 0: not known
@@ -55,9 +56,9 @@ class Callee(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Caller candidates that allow the same of the callee's, and what that rests on (None: on nothing).
+    """Caller candidates that allow the same of the callee's, and the evidence for that (None: none).
 
-    `why` says what leaves several of the callee's open.
+    `why` is the reason why several of the callee's stay open.
     """
 
     callers: int
@@ -105,7 +106,7 @@ class Relation:
 
 
 class _Limit(NamedTuple):
-    """What a caller candidate allows: as in `Group`."""
+    """The candidates that a caller candidate allows: as in `Group`."""
 
     allowed: int
     evidence: Evidence | None
@@ -113,12 +114,12 @@ class _Limit(NamedTuple):
 
 
 class Relations:
-    """The relations of frames in all modules of a process, each worked out once; addresses are link-time ones."""
+    """The relations of frames in all modules of a process, each computed once; addresses are link-time ones."""
 
     def __init__(self) -> None:
         self._graph = CallGraph()
         self._known: dict[tuple[int, int, Callee], Relation] = {}
-        self._made: dict[Relation, Relation] = {}  # equal ones are one
+        self._made: dict[Relation, Relation] = {}  # equal ones are one object
 
     def between(self, return_address: int, caller: Body, callee: Callee) -> Relation:
         """Return the relation of a frame, `callee`, to the frame in `caller` that it returns to."""
@@ -130,7 +131,7 @@ class Relations:
         return relation
 
     def from_outside(self, frame: Callee) -> Relation | None:
-        """Return the relation of a frame to one in no known module: a pointer was what it had."""
+        """Return the relation of a frame to one in an unknown module, which can only have had a pointer."""
         callee = frame.body
         allowed = self._by_slots((ANY_POINTER,), frame) or callee.program.by_slots(callee)
         if allowed in (0, callee.domain):
@@ -158,7 +159,7 @@ class Relations:
 
     @staticmethod
     def _imported(return_address: int, caller: Body) -> list[int]:
-        """Return what the loader may have bound the call to in other modules, where it is one by a name."""
+        """Return the functions to which the loader may have bound the call in other modules, if it is one by a name."""
         program = caller.program
         site = program.code.call_site(return_address)
         nodes = program.nodes_named(site.symbol, caller) if site.kind is SiteKind.IMPORT else []
@@ -176,7 +177,7 @@ class Relations:
         if site.kind is SiteKind.DIRECT:
             target = program.body_at(site.target)
             if target is body or target is None or target.start != site.target:
-                return anything  # what is not entered at its start may be bytes that only look like a call
+                return anything  # a target that is not an entry may come from bytes that only look like a call
             limit = self._within_reach(target.nodes, frame, Evidence.DECODED)
             return anything if limit.evidence is None else limit
         if site.kind is SiteKind.INDIRECT:
@@ -192,7 +193,7 @@ class Relations:
         return anything
 
     def _within_reach(self, nodes: Collection[int], frame: Callee, evidence: Evidence) -> _Limit:
-        """Return the members of the frame's body that one of `nodes` reaches, and what that rests on."""
+        """Return the members of the frame's body that one of `nodes` reaches, and the evidence for that."""
         body = frame.body
         allowed, wild = 0, False
         slots: set[int] = set()

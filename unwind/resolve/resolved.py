@@ -1,4 +1,4 @@
-"""A sample with what the resolver says of its frames."""
+"""A sample with the resolver's answers for its frames."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Answers = tuple[Answer, ...]
 
 
 class Resolver:
-    """Answers for the stacks of one program, or of a process with several modules.
+    """Resolves the stacks of one program, or of a process with several modules.
 
     What is remembered is bounded: `step_limit` is for steps and their answers, `address_limit` for the addresses
     of whole stacks.
@@ -80,13 +80,13 @@ class Resolver:
         return answers
 
     def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
-        """Return the steps behind the answers for a stack, innermost first."""
+        """Return the steps of the answers for a stack, innermost first."""
         return self._steps(addresses, vptrs, exact)
 
     def _steps(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> list[Step]:
         known_count = -1
         steps: list[Step] = []
-        while len(self.places.trampolines) != known_count:  # once more, with what the walk has found
+        while len(self.places.trampolines) != known_count:  # once more, with the trampolines that the walk has found
             known_count = len(self.places.trampolines)
             steps = self._walk(self._mark(addresses, vptrs, exact))
         return steps[::-1]
@@ -135,12 +135,12 @@ class Resolver:
                 step = step.inwards[address]
                 steps.append(step)
             steps.append(step.innermost[addresses[0]])
-        except KeyError:  # something not met before
+        except KeyError:  # a frame that is new after this caller
             self._go_on(steps, addresses)
         return steps
 
     def _go_on(self, steps: list[Step], addresses: tuple[Sampled, ...]) -> None:
-        """Add to `steps`, the outermost ones of a stack, all others, made where they are new."""
+        """Add to `steps`, the outermost ones of a stack, all others, making those that are new."""
         if len(self._chains) > self._step_limit:
             self._chains = Chains(self.process, self.places)
             steps.clear()
@@ -150,7 +150,7 @@ class Resolver:
             steps.append(step)
 
     def _sweep_back(self, steps: list[Step]) -> Answers:
-        """Return the answers where some frame says something about its caller."""
+        """Return the answers for a stack in which some frame restricts its caller."""
         chains = self._chains
         answers = []
         inner: Step | None = None
@@ -174,7 +174,7 @@ class Resolver:
 
 
 def left_over(steps: list[Step]) -> list[tuple[int, int]]:
-    """Return what is left of each frame's candidates, and of its caller's; innermost first."""
+    """Return the remaining candidates of each frame and of its caller; innermost first."""
     found = []
     left = steps[0].possible if steps else 0
     for idx, step in enumerate(steps):

@@ -1,14 +1,14 @@
-"""All ways by which tail calls lead from one function to another, as a graph of bodies.
+"""All paths by which tail calls lead from one function to another, as a graph of bodies.
 
-A jump goes to one body whoever makes it, so bodies are the vertices, and each vertex carries the members that a walk
+A jump goes to one body from each member, so bodies are the vertices, and each vertex carries the members that a walk
 from the start to the end can be in there: those that are reached from the start and reach the end.
 
     call f          f: jmp g        recorded for member f of body 1, whose other member jumps to h
                     g: je t         body 1 {f} -> body 2 {g} -> body 3 {t}
-                    g: jmp *rax     and from body 2 to anywhere: `open`
+                    g: jmp *rax     and from body 2 to any function: `open`
 
-An outlined part of a function (`f.cold`) belongs to its function: a jump there is no call. What bodies are jumped to
-is asked of the code, and of `.debug_icf` for what a jump means in each member; the walk stops at a number of bodies, as
+An outlined part of a function (`f.cold`) belongs to its function: a jump there is not a call. The code has the targets
+of jumps, and `.debug_icf` the callee that a jump means in each member. The walk stops after a number of bodies, as
 it may come to a program's dispatcher that reaches everything, and then there is no answer.
 """
 
@@ -40,7 +40,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Exits:
-    """The ways out of a function; `open`: the jumps that may lead anywhere, 0 for those that cannot be told."""
+    """The exits of a function; `open`: the jumps that may lead to any function, 0 for those that are not known."""
 
     jumps: tuple[Exit, ...]
     open: frozenset[int]
@@ -64,11 +64,11 @@ class Walks:
     end: Body
     members: Mapping[Body, int]
     steps: tuple[Step, ...]
-    open: Mapping[Body, frozenset[int]]  # jumps to where nobody knows, also of bodies that no known walk meets
+    open: Mapping[Body, frozenset[int]]  # jumps to unknown targets, also of bodies that no known walk meets
 
 
 class TailPaths:
-    """The walks in a program, or in all modules of a process: a body knows its own."""
+    """The walks in a program, or in all modules of a process, as a body has its own program."""
 
     def __init__(self) -> None:
         self._exits: dict[Body, Exits] = {}
@@ -85,7 +85,7 @@ class TailPaths:
             return None
         ends = [body for body in reached if body is end or end in self.exits(body).parts]
         slots = {} if ends else self._through_slots(reached, end)
-        if slots:  # no other way is known, so one of these jumps was taken: at the end, or before another at the end
+        if slots:  # no other path is known, so one of these jumps was taken: at the end, or before another at the end
             ends, reached = [end], {**reached, end: end_members}
         if len(ends) != 1:
             return None
@@ -109,7 +109,7 @@ class TailPaths:
         return Walks(start, end, reaching, tuple(steps), ways_out)
 
     def _reach(self, start: Body, members: int) -> dict[Body, int] | None:
-        """Return the members that control can come to; None: too many to follow."""
+        """Return the members that control can reach; None: too many to follow."""
         key = (start, members)
         if key in self._reached:
             return self._reached[key]
@@ -161,7 +161,7 @@ class TailPaths:
         return {body: members for body, members in reaching.items() if members}
 
     def exits(self, body: Body) -> Exits:
-        """Return the ways out of a function and its outlined parts."""
+        """Return the exits of a function and its outlined parts."""
         exits = self._exits.get(body)
         if exits is None:
             exits = self._exits[body] = self._find_exits(body)
@@ -196,7 +196,7 @@ class TailPaths:
         return Exits(tuple(ways), frozenset(unknown), frozenset(bodies[1:]))
 
     def _records_of(self, program: Program) -> dict[int, list[tuple[int, int]]]:
-        """Return the recorded tail calls, caller and callee (or hub), by jump."""
+        """Return the recorded tail calls, caller and callee (or class node), by jump."""
         recorded = self._recorded.get(program)
         if recorded is None:
             recorded = self._recorded[program] = {}
@@ -207,7 +207,7 @@ class TailPaths:
     def _pairs(self, jump: int, body: Body, landed: Body, anyone: int, whole: Body) -> tuple[tuple[int, int], ...]:
         """Return the targets of the jump for each member of `whole`; `anyone` is used where no record exists."""
         if body is not whole:
-            return ((whole.domain, anyone),)  # the members of an outlined part are not told apart
+            return ((whole.domain, anyone),)  # the members of an outlined part are not distinguished
         pairs: dict[int, int] = {}
         unrecorded = body.domain
         for caller, callee in self._records_of(body.program).get(jump, ()):
@@ -224,7 +224,7 @@ class TailPaths:
 
 
 def _is_part(whole: Body, part: Body) -> bool:
-    """Return whether `part` is code of a function of `whole` that a compiler has moved elsewhere."""
+    """Return whether `part` is code of a function of `whole` that a compiler has outlined."""
     if part.is_fragment:
         return any(whole.mask_of(part.program.parts(node)) for node in part.nodes)
     names = {base_name(member.name) for member in whole.members}

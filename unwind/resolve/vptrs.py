@@ -1,4 +1,4 @@
-"""Which of the vtable pointers sampled with a stack still say how each frame was entered.
+"""Which of the vtable pointers sampled with a stack still show how each frame was entered.
 
 A frame's function was called through the vtable that its object pointed to at that moment. A sampler sees what the
 object points to now, and constructors and destructors move that:
@@ -10,11 +10,11 @@ object points to now, and constructors and destructors move that:
             log       <- sampled here: `this` of Derived::close points to Base's vtable
 
 At a function's first instruction nothing has happened yet. Later, and in frames further out, the pointer counts unless
-one of the functions on the stack that ran since may be what moved it: a constructor or a destructor, by its name, or
+one of the functions on the stack that ran since may have moved it: a constructor or a destructor, by its name, or
 code that has one inlined, which shows by the address of that very group of vtables in it. Functions that have returned
-count, too, where the frame's function handed the object on to them (`unwind.resolve.moved`). A pointer to a vtable that
-the tables do not list says nothing. What is past all help is an object that others have destroyed: its memory may hold
-another.
+count, too, if the frame's function passed the object to them (`unwind.resolve.moved`). A pointer to a vtable that
+the tables do not list excludes nothing. A destroyed object cannot be detected: its memory may already hold another
+object.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes], *, lo
     """Return the vtable pointers of objects, for `Resolver.resolve`.
 
     `this` holds the run-time address of the object for each frame index where it is known, as DWARF's location of
-    `this` or, at a function's first instruction, the register of the first argument gives it. `read(address,
+    `this` or, at a function's first instruction, the register of the first argument yields it. `read(address,
     size_bytes)` returns memory of the process or core; what it cannot read (OSError, or fewer bytes) is left out.
     `load_bias` is what was added to link-time addresses when the module was loaded.
     """

@@ -120,7 +120,7 @@ class Value(NamedTuple):
 
 @dataclass(slots=True)
 class Recording:
-    """What a reader gives; `samples` can be read once."""
+    """The result of a reader; `samples` can be read once."""
 
     format: str  # as `--format` names it
     samples: Iterable[Sample]

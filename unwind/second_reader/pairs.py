@@ -1,12 +1,12 @@
 """Which functions a frame can be, given the function that called it: the four cases of the proposal.
 
 1. Direct call     "we can use the callee_die field to locate the debug information entry for the function that was
-                   actually called"; without a record for the caller, what the instruction calls
+                   actually called"; without a record for the caller, the target of the instruction
 2. Virtual call    by the slot that the table has for the call, and by the object's vtable pointer, where it is known
 3. Indirect call   any function that a pointer may lead to
-4. Tail call       each of these may have jumped on (`reach`, `pointers`)
+4. Tail call       each of these may have tail-called others (`reach`, `pointers`)
 
-A body that no table lists may be called by anything.
+Any function may call a body that no table lists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of 
 
 
 class Callee(NamedTuple):
-    """A frame as what called it sees it."""
+    """A frame as its caller sees it."""
 
     body: Body
     vptr: int = 0  # the vtable pointer of its object; 0: not known
@@ -63,18 +63,18 @@ class Pairs:
         return frame.every if is_other_module and not found else found
 
     def called_from_outside(self, frame: Callee) -> Functions:
-        """Return the functions that `frame` can be if nothing is known of what called it but that it is elsewhere."""
+        """Return the functions that `frame` can be if all that is known of its caller is that it is elsewhere."""
         found = self._through([ANY_POINTER], frame) or self._through([ANY_POINTER], frame._replace(vptr=0))
         return found if frame.body.class_idx >= 0 and found else frame.every
 
     def _bound_elsewhere(self, return_address: int, body: Body) -> list[int]:
-        """Return what the loader may have bound a call to in other modules."""
+        """Return the functions to which the loader may have bound a call in other modules."""
         site = body.program.code.call_site(return_address)
         named = body.program.nodes_named(site.symbol, body) if site.kind is SiteKind.IMPORT else []
         return [function for function in named if self._candidates[function][0].program is not body.program]
 
     def _by_code(self, return_address: int, body: Body, frame: Callee) -> Functions:
-        """Return what the instruction before `return_address` may have called."""
+        """Return the functions that the instruction before `return_address` may have called."""
         site = body.program.code.call_site(return_address)
         if site.kind is SiteKind.DIRECT:
             target = body.program.body_at(site.target)
@@ -90,7 +90,7 @@ class Pairs:
         return frame.every
 
     def _reached(self, callees: Iterable[int], frame: Callee) -> Functions:
-        """Return which functions of the frame's body a call of one of `callees` ends up in."""
+        """Return the functions of the frame's body in which a call of one of `callees` ends up."""
         reaches = [self._jumps.reach(callee) for callee in callees]
         found = frame.every & frozenset[int]().union(*(reach.functions for reach in reaches))
         if any(reach.anywhere for reach in reaches):
@@ -99,7 +99,7 @@ class Pairs:
         return found | self._through(slots, frame) or self._through(slots, frame._replace(vptr=0))
 
     def _through(self, slots: Iterable[int], frame: Callee) -> Functions:
-        """Return which functions of the frame's body a call through one of `slots` ends up in."""
+        """Return the functions of the frame's body in which a call through one of `slots` ends up."""
         found = self._pointers.called(slots, frame.body, frame.vptr)
         if frame.vptr and not frame.is_entry:  # a destructor that runs has moved the pointer to the vtable of a base
             found |= set(filter(self._is_destructor, self._pointers.called(slots, frame.body)))

@@ -1,8 +1,8 @@
-"""Which functions a call through a pointer ends up in, and what the vtable pointer of an object says of them.
+"""Which functions a call through a pointer ends up in, and which of them the vtable pointer of an object leaves.
 
-The call enters what the pointer leads to; that may jump on, directly or through a pointer again. The proposal: "Given
-the vtable address, which can be obtained from the this pointer in the callee, [...] the function being called can be
-determined." So each function is kept with how it was entered, and a vtable pointer at hand leaves
+The call enters the pointer's target; that may tail-call others, directly or through a pointer again. The proposal:
+"Given the vtable address, which can be obtained from the this pointer in the callee, [...] the function being called
+can be determined." So each function is kept with how it was entered, and a vtable pointer at hand leaves
 
     through a vtable     the functions that this very vtable has there
     by a thunk           of any vtable of its group, as a thunk goes on with the same object
@@ -25,7 +25,7 @@ from unwind.second_reader.reach import Jumps
 class By(NamedTuple):
     """How a function was entered."""
 
-    way: str  # vtable, thunk, pointer, jump; unknown: with an object of which nothing is known
+    way: str  # vtable, thunk, pointer, jump; unknown: with an unknown object
     vtable: Vtable | None = None  # that the object points to, or that the thunk stands in
 
 
@@ -69,7 +69,7 @@ class Pointers:
         return frozenset(seen)
 
     def _entries(self, slot: int) -> set[State]:
-        """Return what a call through a slot enters; through no special one, also what unlisted tables may hold."""
+        """Return the functions that a call through a slot enters; through any slot, also those of unlisted tables."""
         nodes = [Slot(slot), UNLISTED] if 0 <= slot < STORED.number else [Slot(slot)]
         found = set()
         for node in nodes:
@@ -80,7 +80,7 @@ class Pointers:
         return found
 
     def _onwards(self, function: int, by: By) -> By:
-        """Return how a function is entered that one jumps to which was entered `by`."""
+        """Return how a function is entered by a jump of one that was entered `by`."""
         if not self._is_thunk(function) or by == JUMP:
             return JUMP
         return By("thunk", by.vtable) if by.vtable else UNKNOWN

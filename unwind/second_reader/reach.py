@@ -1,7 +1,7 @@
-"""Which functions a call ends up in: the one it enters, and all that those reach which it may have jumped to.
+"""Which functions a call ends up in: the one it enters, and all functions that tail calls reach from it.
 
 "The point of call may have led to an intermediate procedure that made a tail call to reach the current callee." A tail
-call leaves no return address, so every function on the way may be the one in the frame.
+call leaves no return address, so every function on the path may be the one in the frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Functions = frozenset[int]
 
 
 class Reach(NamedTuple):
-    """The functions that a call ends up in, and what it leaves them by."""
+    """The functions that a call ends up in, and the ways in which it leaves them."""
 
     functions: Functions
     slots: frozenset[int]  # it may also go on through these slots
@@ -34,7 +34,7 @@ class Jumps:
         self._step = cache(self._find_step)
 
     def _reach(self, function: int) -> Reach:
-        """Return what a call of `function` ends up in."""
+        """Return the functions in which a call of `function` ends up."""
         found, slots, anywhere = {function}, set[int](), False
         todo = [function]
         while todo:
@@ -48,8 +48,9 @@ class Jumps:
     def pointed(self, function: int) -> set[int]:
         """Return where a function jumps, by the tables alone, that was entered through a pointer.
 
-        A function that no table lists makes the jumps of those that share its body, and may mean by them any function
-        of the body it jumps to, as may those.
+        A function that no table lists makes the jumps of those that share its body, and each of its jumps may lead to
+        any
+        function of the target body. The same holds for those.
         """
         body, idx = self._candidates[function]
         is_complete = body.domain == body.listed
@@ -68,7 +69,7 @@ class Jumps:
         return found
 
     def slots_left_by(self, function: int) -> set[int]:
-        """Return the slots by which the tables say that a function jumps on."""
+        """Return the slots by which, after the tables, a function tail-calls."""
         return {to.number for to, _, _ in self._edges(function) if isinstance(to, Slot)}
 
     def entered(self, function: int, body: Body) -> set[int]:
@@ -89,7 +90,7 @@ class Jumps:
                 yield to, edge["kind"], edge.get("jump", 0)
 
     def _find_step(self, function: int) -> Reach:
-        """Return what a function reaches by one jump."""
+        """Return the functions that a function reaches by one jump."""
         body, _ = self._candidates[function]
         program = body.program
         found: set[int] = set()
@@ -118,7 +119,7 @@ class Jumps:
                 found |= self._landing(function, landed)
         for jump, symbol in jumps.imports:
             means = program.nodes_named(symbol, body)
-            if not program.comes_back(symbol):  # the runtime's own functions jump to nothing of others
+            if not program.comes_back(symbol):  # the runtime's own functions call no others
                 means = [node for node in means if self._candidates[node][0].program.bodies]
             found.update(means, program.nodes_behind(symbol, body))
             if not program.is_whole if means else program.comes_back(symbol):
@@ -128,7 +129,7 @@ class Jumps:
         return Reach(frozenset(found), frozenset(slot for _, slot in pointer_jumps), anywhere)
 
     def _landing(self, function: int, landed: Body) -> set[int]:
-        """Return what a jump enters of which only the code is known: a part of a function jumps back into that."""
+        """Return the functions that a jump enters without a record: a part of a function jumps back into that."""
         body, _ = self._candidates[function]
         own = set(body.program.parts(function)) & set(landed.nodes)
         return own if own and (body.is_fragment or landed.is_fragment) else self.entered(function, landed)

@@ -4,8 +4,8 @@ The proposal: "In some cases, the point of call may itself be in a merged functi
 or D will have a return pointer that could be in either A or C. We would need to recursively determine whether we are in
 A or C before we can decide whether we are in B or D."
 
-So a frame can be a function if something that its caller can be calls it there, and if it calls something that the
-frame inwards of it can be. Where a frame can be nothing, its pair with its caller is cut: both are contradicted.
+So a frame can be a function if a function that its caller can be calls it there, and if it calls a function that the
+frame inwards of it can be. If a frame can be no function, its pair with its caller is cut: both are contradicted.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class _Frame:
     address: int | None
     place: Place
     is_exact: bool
-    is_outside: bool  # in no module that is known
+    is_outside: bool  # in an unknown module
     callee: Callee | None  # None: in no function
 
     @property
     def functions(self) -> Sequence[int]:
-        """All that it could be."""
+        """All functions that it could be."""
         return () if self.callee is None else self.callee.body.nodes
 
 
 class SecondResolver:
-    """As `Resolver`, slowly."""
+    """A slow resolver with the interface of `Resolver`."""
 
     def __init__(self, process: Process | Program, *, use_vptrs: bool = True) -> None:
         self._process = process if isinstance(process, Process) else Process.of(process)
@@ -59,7 +59,7 @@ class SecondResolver:
     ) -> tuple[Answer, ...]:
         """Return an answer for each frame of a stack, innermost first; the arguments are those of `Resolver`."""
         frames = self._frames(addresses, dict(vptrs) if self._use_vptrs else {}, exact)
-        cuts: set[int] = set()  # frames of which nothing that their caller can be calls anything
+        cuts: set[int] = set()  # frames that no candidate of their caller calls
 
         @cache
         def outwards(idx: int, function: int) -> bool:
@@ -94,7 +94,7 @@ class SecondResolver:
         return tuple(answers)
 
     def _knows_caller(self, frames: Sequence[_Frame], idx: int) -> bool:
-        """Return whether anything is known of what called a frame."""
+        """Return whether the caller of a frame is known."""
         frame, outer = frames[idx], frames[idx + 1]
         if outer.callee is not None:
             return outer.place.return_address != 0
@@ -105,7 +105,7 @@ class SecondResolver:
         callee = frames[idx].callee
         assert callee is not None
         if callee.body.settled:
-            return True  # whatever called it, its name is sure
+            return True  # its name is certain with any caller
         if caller is None:
             return function in self._pairs.called_from_outside(callee)
         return function in self._pairs.called(frames[idx + 1].place.return_address, caller, callee)

@@ -1,5 +1,5 @@
 """Functions made at run time.
 
-perf_map, jitdump         the two formats; code and regions: what they say
-files, growing_file       finds such files, and reads on as they grow
+perf_map, jitdump         the two formats; code and regions: their contents
+files, growing_file       find such files, and read on as they grow
 """

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class JitCode(NamedTuple):
-    """Where it lies, and where an address in it comes from, if that is known."""
+    """A function's place, and the source of each address in it, if that is known."""
 
     name: str
     start: int

@@ -1,4 +1,4 @@
-"""Jitdump: what compilers at run time write for `perf inject --jit`: code, lines, and what was moved where.
+"""Jitdump, which compilers at run time write for `perf inject --jit`: code, lines, and moves of code.
 
     header  u32 magic "JiTD", version 1, size of the header, ELF machine, padding, pid; u64 time, flags
     record  u32 kind, size of the record; u64 time; contents
@@ -6,18 +6,18 @@
       1 MOVE    u32 pid, tid; u64 vma, old_code_addr, new_code_addr, code_size, code_index
       2 DEBUG   u64 code_addr, entry count; entries: u64 address, u32 line, column, path with NUL (0xff NUL: as before)
                 stands before the LOAD of its function
-      3 CLOSE, 4 UNWINDING: nothing for us
+      3 CLOSE, 4 UNWINDING: not read
 
 The byte order is that of the magic (tools/perf/Documentation/jitdump-specification.txt, version 2). CPython
 (`-X perf_jit`), node (`--perf-prof`), Java and LLVM write `jit-PID.dump` and keep its first page mapped.
 
 A record counts from its time on: where several cover an address, the last one is there. An entry of the lines holds
 from its address to the next one. V8 adds the 0x40 bytes of an ELF header to all of them, since perf puts the code
-behind one: where no function of the file has a line before 0x40 and one has its first there, so much is taken off. V8
+after one: if no function of the file has a line before 0x40 and one has its first there, 0x40 is subtracted. V8
 also writes paths that it has freed already: a function whose lines do not fit their record or its code has none.
 
-The file grows while it is read: a record that is not all there waits. Whatever breaks the format ends the reading with
-a `FormatError`; what stands before it counts.
+The file grows while it is read: an incomplete record waits. A record that breaks the format ends the reading with
+a `FormatError`; the records before it count.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class JitDump:
         self._file.offset = 0
         self._regions: Regions[tuple[int, _Function] | None] = Regions()
         self._functions: dict[int, _Function] = {}  # by code_index
-        self._lines_ahead: dict[int, _Lines] = {}  # of functions that are still to come, by address
+        self._lines_ahead: dict[int, _Lines] = {}  # of functions whose record has not come yet, by address
         self._forms: _Forms | None = None
         self._time = 0
         self._least_offset = -1  # of all functions' first lines
@@ -122,7 +122,7 @@ class JitDump:
         yield from dict.fromkeys(code for code in found if code is not None)
 
     def read(self, fd: int) -> None:
-        """Read what was added to the open file, or all of it if it was written anew.
+        """Read the bytes added to the open file, or all of it if it was written anew.
 
         Raises `FormatError`, once, where the file breaks the format: nothing more is read of it then.
         """
@@ -148,7 +148,7 @@ class JitDump:
             raise problem
 
     def _read_on(self, fd: int) -> tuple[list[_Step], FormatError | None]:
-        """Return the steps that were added, and what ended the reading if it was not the end."""
+        """Return the steps that were added, and the error that ended the reading before the end."""
         steps: list[_Step] = []
         offset, end = self._file.offset, os.fstat(fd).st_size
         problem = None
@@ -249,7 +249,7 @@ class JitDump:
             self._lines_ahead[start] = _Lines(array("Q", offsets), array("I", lines), array("I", columns), list(paths))
 
     def _rows(self, record: bytes, start: int, count: int) -> list[tuple[int, int, int, str]]:
-        """Return the lines by offset, ascending; `ValueError` if they are none."""
+        """Return the lines by offset, ascending. Raise ValueError if the entries are not lines."""
         assert self._forms is not None
         at = _RECORD_BYTES + self._forms.lines.size
         rows: list[tuple[int, int, int, str]] = []

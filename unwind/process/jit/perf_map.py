@@ -1,14 +1,14 @@
-"""Perf maps: the lines by which compilers at run time tell profilers what they have made.
+"""Perf maps: the lines by which compilers at run time name their functions for profilers.
 
     7f80f62cc016 b py::_ModuleLockManager.__enter__:<frozen importlib._bootstrap>
     start size name                  both in hexadecimal; the name is the rest of the line, spaces and all
 
 CPython (`-X perf`), node (`--perf-basic-prof`), Java (`jcmd PID Compiler.perfmap`), .NET and others append to
-`/tmp/perf-PID.map` while they run. Nothing is ever taken back: what lies over an earlier entry has replaced it. The
-file is read on from where it ended; a last line without its end waits for the rest. Where what was read is no longer
-there, it was written anew, and is read anew.
+`/tmp/perf-PID.map` while they run. No entry is ever removed: a later entry replaces earlier ones that it overlaps. Each
+reading goes on where the last one ended; a last line without its end waits for the rest. If the bytes read earlier are
+gone, the file was written anew, and is read anew.
 
-It is a log of somebody else that may be cut or mixed up by two writers at once. A line that is no entry is left out.
+The log may be truncated, or mixed up by two writers at once. A line that is not an entry is left out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PerfMap:
         yield from dict.fromkeys(code for code in found if code is not None)
 
     def read(self, fd: int) -> None:
-        """Read what was added to the open file, or all of it if it was written anew."""
+        """Read the bytes added to the open file, or all of it if it was written anew."""
         file = self._file
         if not file.has_more(fd):
             return

@@ -1,11 +1,11 @@
 """Stretches of addresses that a compiler at run time names one after the other: later ones lie over earlier ones.
 
-Hundreds of thousands are read at once at first, then a few at a time, and between any two somebody looks up an address.
-So they are kept in layers, each flat: sorted, without overlaps, found by bisection. What is new is a layer over the
-others; where two layers have about one size they become one, so there are never more than a few, and each entry is
+Hundreds of thousands are read at once at first, then a few at a time, with look-ups of addresses in between.
+So they are kept in layers, each flat: sorted, without overlaps, found by bisection. New stretches are a layer over the
+others; two layers of about one size become one, so there are never more than a few, and each entry is
 merged again only as often as the number of all doubles.
 
-    find         |                   the uppermost layer that covers the address says what is there
+    find         |                   the uppermost layer that covers the address has the value
     third        |  ▒▒
     second ▒▒▒▒  |      ▒▒▒▒▒
     first  ▒▒▒▒▒▒▒▒▒ ▒▒▒▒▒▒▒▒▒▒  ▒▒▒▒
@@ -37,7 +37,7 @@ class Regions(Generic[T]):
             self.layers.append(([start for start, _, _ in flat], flat))
 
     def find(self, address: int) -> T | None:
-        """Return what was added last of all that cover the address."""
+        """Return the value added last of those that cover the address."""
         for starts, flat in reversed(self.layers):
             idx = bisect_right(starts, address) - 1
             if idx >= 0:
@@ -53,7 +53,7 @@ class Regions(Generic[T]):
 
 
 def _flat(regions: Sequence[tuple[int, int, T]]) -> list[tuple[int, int, T]]:
-    """Return the same without overlaps, ascending: what an earlier one has left over of it is there in pieces."""
+    """Return the same stretches without overlaps, ascending: the remains of an earlier one are there in pieces."""
     order = sorted((idx for idx, (start, end, _) in enumerate(regions) if start < end), key=lambda idx: regions[idx][0])
     if all(regions[idx][1] <= regions[following][0] for idx, following in pairwise(order)):
         return [regions[idx] for idx in order]

@@ -1,6 +1,6 @@
-"""A process that runs: what its addresses mean now.
+"""A process that runs: the meaning of its addresses now.
 
 procfs                       /proc/PID
-module_file, memory_image    the file of a mapping, or what is in its memory
-live_process                 joins them with `unwind.process.jit`, looked at again for each question
+module_file, memory_image    the file of a mapping, or its contents in memory
+live_process                 joins them with `unwind.process.jit`, updated for each question
 """

@@ -1,12 +1,12 @@
 """The perf map and the jitdumps of a process: found, checked and read on.
 
-    /proc/PID/root/tmp/perf-N.map, /tmp/perf-PID.map       N is its number as it sees it itself, in a container
+    /proc/PID/root/tmp/perf-N.map, /tmp/perf-PID.map       N is the process's own number in its container
     jit-N.dump wherever it is mapped                       its writers keep a page of it mapped, so that it is found
     /proc/PID/root/tmp/jit-N.dump
 
-Anybody can write to /tmp, and nobody takes these files away: one counts if it belongs to the user of the process, to us
-or to root, and was written to since the process was started, unless the process itself has it mapped. A jitdump
-says more than a perf map, so it is asked first.
+Any user can write to /tmp, and these files stay there: one counts if it belongs to the user of the process, to this
+user or to root, and was written to since the process was started, unless the process itself has it mapped. A jitdump
+has more facts than a perf map, so it is used first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLOCK_SLACK_S = 1.0
 
 
 class _File:
-    """A file as far as it was read; `name` is its path in the folder of the process."""
+    """A file as far as it was read; `name` is its path in the process's directory."""
 
     def __init__(self, name: str, code: JitDump | PerfMap, fd: int = -1) -> None:
         self.name, self.code, self.fd = name, code, fd
@@ -66,7 +66,7 @@ class JitFiles:
                     self._mapped[mapping.file_id] = _File("", JitDump(mapping.path_once), fd)
 
     def read(self) -> None:
-        """Read what was added to the files since, and what has appeared."""
+        """Read the bytes added to the files since the last call, and files that have appeared."""
         for file in self._files():
             if file.name:
                 self._look_for(file)
@@ -90,7 +90,7 @@ class JitFiles:
             yield from file.code.codes()
 
     def _files(self) -> list[_File]:
-        """Return the jitdumps first, which say more."""
+        """Return the jitdumps first, which have more facts."""
         return [*(self._mapped.values() or (self._dump,)), *self._perf_maps]
 
     def _look_for(self, file: _File) -> None:
@@ -113,6 +113,6 @@ class JitFiles:
         if not stat.S_ISREG(status.st_mode) or status.st_mtime < self._started_s - _CLOCK_SLACK_S:
             return False
         if status.st_uid not in self._users:
-            self._warn(f"{path}: belongs to user {status.st_uid}, who is not that of the process: not used")
+            self._warn(f"{path}: belongs to user {status.st_uid}, not to that of the process: not used")
             return False
         return True

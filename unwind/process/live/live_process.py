@@ -4,8 +4,8 @@
                             └─> perf map, jitdump ──> name               memory that no image is in
 
 A library may be loaded, unloaded or replaced between any two questions, so each question asks `procfs` what is mapped
-there now. Where that differs from what is known, the mappings are read again. What is still mapped keeps
-its image, and with it whatever a caller has made of it; `generation` tells callers that some of it has gone.
+there now. If that differs from the known mappings, they are read again. A file that is still mapped keeps
+its image, and with it all that a caller has derived from it; `generation` changes when some of it has gone.
 
 Text that a program has copied over itself into anonymous memory (for huge pages) counts as its image's while the bytes
 are the same.
@@ -45,7 +45,7 @@ class LiveModule:
 
 
 class Place(NamedTuple):
-    """What an address means; all of it is empty where nothing that is known is."""
+    """The meaning of an address; all fields are empty where no known code is."""
 
     module: LiveModule | None = None
     vaddr: int = 0  # in the module's image
@@ -62,11 +62,11 @@ _END = 1 << 64
 class LiveProcess:
     """A process by its number, or this one. Files stay open until `close`.
 
-    Raises `IcfError` if there is no such process, if it may not be read, and from any method when it has ended.
+    It raises IcfError if there is no such process, if it may not be read, and from any method when it has ended.
     """
 
     def __init__(self, pid: int | Literal["self"] = "self") -> None:
-        self.generation = 0  # changes when code comes or goes that is of a file
+        self.generation = 0  # changes when code of a file comes or goes
         self._warned: set[str] = set()
         self.target = Target(pid)
         self._images: dict[tuple[int, int], Image | None] = {}  # by file
@@ -99,7 +99,7 @@ class LiveProcess:
         self.close()
 
     def debug_roots(self) -> tuple[str, ...]:
-        """Return where the process has debug information, if that is not where we have it."""
+        """Return the directories of the process's own debug information, if they are not this process's."""
         return self.target.debug_roots()
 
     def where(self, address: int) -> Place:
@@ -107,9 +107,9 @@ class LiveProcess:
         return self.where_many((address,))[0]
 
     def where_many(self, addresses: Iterable[int]) -> list[Place]:
-        """Return what each of them means now: asked once for all in one mapping."""
+        """Return what each of them means now, with one query for all addresses in one mapping."""
         places = []
-        asked: dict[int, tuple[int, int]] = {}  # by start of the mapping: from where to where it is what it was
+        asked: dict[int, tuple[int, int]] = {}  # by start of the mapping: the range in which it is unchanged
         has_read_jit = False
         for address in addresses:
             mapping = self._mapping(address)
@@ -136,7 +136,7 @@ class LiveProcess:
         return places
 
     def _read_jit(self, address: int) -> None:
-        """Read on in the files about code made at run time; a jitdump may have been mapped meanwhile."""
+        """Read on in the files of code made at run time; a jitdump may have been mapped meanwhile."""
         self._jit.read()
         if self._jit.find(address) is None and self.target.text("maps") != self._text:
             self._read_maps()
@@ -162,7 +162,7 @@ class LiveProcess:
         return mapping, self._module_by(mapping) if mapping is not None and is_of_module else None
 
     def modules(self) -> list[LiveModule]:
-        """Return all that is loaded, as of the last look at the mappings, by address."""
+        """Return all that is loaded, as of the last reading of the mappings, by address."""
         found = {self._module(mapping) for mapping in self.mappings}
         return sorted((module for module in found if module is not None), key=lambda module: module.start)
 
@@ -217,7 +217,7 @@ class LiveProcess:
         return LiveModule(mapping.path_once, image, bias, start, end)
 
     def _copied_over(self, mapping: Mapping) -> LiveModule | None:
-        """Return the module whose code lies in this anonymous memory: it is beside, and so are the same bytes."""
+        """Return the module whose code lies in this anonymous memory: it is next to it, with the same bytes."""
         idx = bisect_right(self._starts, mapping.start) - 1
         for step in (-1, 1):
             at = idx + step

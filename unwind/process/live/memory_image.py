@@ -1,8 +1,8 @@
-"""An ELF image read back from the memory of a process: the vdso, or one whose file is not to be had any more.
+"""An ELF image read back from the memory of a process: the vdso, or one whose file is no longer available.
 
-The loader keeps the ELF header, the program headers and what they call for. The vdso is in memory as a whole; of other
-images the section headers are missing, and `.symtab` with them. Then headers are made of what the dynamic section
-says, for `.dynsym` and its names, and for each segment. Data is as the program has left it.
+The loader keeps the ELF header, the program headers and the segments. The vdso is in memory as a whole; of other
+images the section headers are missing, and `.symtab` with them. Then this module makes headers from the dynamic
+section, for `.dynsym` and its names, and for each segment. Data is as the program has left it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from icf.elf.types import (
 )
 from icf.errors import FormatError, IcfError
 
-Read = Callable[[int, int], bytes]  # address and size; gives what can be read of it
+Read = Callable[[int, int], bytes]  # address and size; returns as many bytes as can be read
 _HEAD_BYTES = 4096
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
 _SHOFF_AT, _SHENTSIZE_AT = 40, 58  # in the ELF header
@@ -41,7 +41,7 @@ _NAMES = b"\0.text\0.data\0.dynsym\0.dynstr\0.shstrtab\0"
 def read_image(read: Read, start: int, first_bytes: int, limit_bytes: int, name: str) -> bytes:
     """Return a file like that which was mapped at `start`, its beginning there in one piece of `first_bytes`.
 
-    At most `limit_bytes` are read, which is how much is mapped of it. Raises `FormatError` where no image is.
+    At most `limit_bytes` are read, which is how much of it is mapped. Raise FormatError if no image is there.
     """
     head = bytearray(read(start, min(_HEAD_BYTES, first_bytes)))
     try:
@@ -62,7 +62,7 @@ def read_image(read: Read, start: int, first_bytes: int, limit_bytes: int, name:
 def _loaded(
     read: Read, start: int, first_bytes: int, limit_bytes: int, segments: list[Segment]
 ) -> tuple[bytearray, int]:
-    """Return the bytes of the file as far as they are loaded, and what was added to the addresses."""
+    """Return the bytes of the file as far as they are loaded, and the load bias."""
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     first = min(loads, key=lambda segment: segment.offset)
     bias = start - (first.vaddr - first.offset)
@@ -92,7 +92,7 @@ def _add_sections(content: bytearray, segments: list[Segment], bias: int) -> Non
         section_idx, value = unpack_from("<HQ", symbols, at + 6)
         if 0 < section_idx < SHN_LORESERVE_16:  # an index of what is no longer there
             inside = [n for n, s in enumerate(loads, 1) if s.vaddr <= value <= s.vaddr + s.memsz]
-            pack_into("<H", symbols, at + 6, inside[-1] if inside else SHN_ABS_16)  # the last: `_end` is behind one
+            pack_into("<H", symbols, at + 6, inside[-1] if inside else SHN_ABS_16)  # the last: `_end` lies after one
     content += bytes(-len(content) % 8)
     symbols_at = len(content)
     content += symbols
@@ -119,7 +119,7 @@ def _dynamic_symbols(content: bytearray, segments: list[Segment], bias: int) -> 
     loads = [segment for segment in segments if segment.type == PT_LOAD]
 
     def offset_of(address: int) -> int:
-        """Return where it is in the file; the loader has relocated addresses of most images, not of the vdso."""
+        """Return the offset in the file; the loader has relocated addresses of most images, not of the vdso."""
         for vaddr in (address - bias, address):
             for segment in loads:
                 if segment.vaddr <= vaddr < segment.vaddr + segment.filesz:

@@ -1,14 +1,14 @@
-"""The image behind a mapping: the very file that was mapped, or what memory has of it.
+"""The image of a mapping: the very file that was mapped, or its contents in memory.
 
 The file at the path may be another one by now: replaced by an update, deleted, or in the process's own mount namespace
-somewhere else. So it is asked for in this order, and taken if its device and inode are those of the mapping, or, where
-the file system shows another device to `stat` (btrfs, overlays), if the code in memory is the file's:
+somewhere else. So the candidates come in this order, and one is taken if its device and inode are those of the mapping,
+or, where the file system shows another device to `stat` (btrfs, overlays), if the code in memory is the file's:
 
     /proc/PID/map_files/START-END      the mapped file itself; for root
-    /proc/PID/exe                      likewise, of the program
-    /proc/PID/root/PATH                as the process sees it
+    /proc/PID/exe                      the mapped program itself
+    /proc/PID/root/PATH                the path in the process's own name space
 
-Where none is, the image is read from memory, and so is the vdso, which never was a file. The image stays open as long
+Without any, the image is read from memory, as is the vdso, which never was a file. The image stays open as long
 as it is known, so that no other file can get its inode number.
 """
 
@@ -31,7 +31,7 @@ _OWN_FILES = "/proc/self/fd/"
 def open_module(target: Target, mapping: Mapping, of_file: Sequence[Mapping]) -> Image | None:
     """Return the image that was mapped there; `of_file` are all mappings of the same file.
 
-    None for a file that is no ELF image. Raises `IcfError` for an image that cannot be read.
+    None for a file that is not an ELF image. Raise IcfError for an image that cannot be read.
     """
     fd = open_mapped(target, mapping) if mapping.path != VDSO else -1
     if fd < 0:
@@ -50,12 +50,12 @@ def is_read_back(image: Image) -> bool:
 
 
 def open_mapped(target: Target, mapping: Mapping) -> int:
-    """Return a descriptor of the file that is mapped there; -1 if it is not to be had."""
+    """Return a descriptor of the file that is mapped there; -1 if it is not available."""
     itself = f"map_files/{mapping.start:x}-{mapping.end:x}"
     for name in (itself, "exe", f"root{mapping.path_once}"):
         try:
             if not stat.S_ISREG(target.status(name).st_mode):
-                continue  # opening a device does something
+                continue  # opening a device may have side effects
             fd = target.open(name)
         except OSError:
             continue
@@ -76,7 +76,7 @@ def _is_mapped(fd: int, target: Target, mapping: Mapping) -> bool:
 
 
 def _read_back(target: Target, mapping: Mapping, of_file: Sequence[Mapping]) -> int:
-    """Return a file in memory, made of what is mapped."""
+    """Return a file in memory, made of the mapped bytes."""
     begins = [each for each in of_file if each.offset == 0 and each.start <= mapping.start]
     if not begins:
         raise IcfError(f"{mapping.path}: cannot be opened, and its beginning is not in memory")
@@ -90,7 +90,7 @@ def _read_back(target: Target, mapping: Mapping, of_file: Sequence[Mapping]) -> 
 
 
 def _open_image(fd: int, path: str) -> Image:
-    """Return the image, by its path if that leads to it, else by a path of our own that does as long as it is open."""
+    """Return the image, by its path if that leads to it, else by a path that is valid as long as it is open."""
     try:
         status, named = os.fstat(fd), os.stat(path)
         is_there = (status.st_dev, status.st_ino) == (named.st_dev, named.st_ino)

@@ -1,9 +1,9 @@
-"""A process that is looked into, through /proc.
+"""A process that is read through /proc.
 
-Its folder there is opened once: when the process has ended, all that is asked for through it fails, also where another
+Its directory there is opened once: when the process has ended, every read through it fails, even if another
 process has got its number since.
 
-Where the kernel can (Linux 6.11), one call of 2 us tells what is mapped at an address now (PROCMAP_QUERY), so no answer
+If the kernel can (Linux 6.11), one call of 2 us returns the mapping at an address now (PROCMAP_QUERY), so no answer
 rests on a library that was unloaded meanwhile. Elsewhere the list of all mappings is read and compared, 0.2 ms.
 """
 
@@ -21,11 +21,11 @@ from unwind.process.maps import Mapping
 
 _QUERY = Struct("<9Q4I2Q")  # struct procmap_query of linux/fs.h
 _PROCMAP_QUERY = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
-_NO_ANSWER = (0,) * 12  # its fields behind the address
+_NO_ANSWER = (0,) * 12  # its fields after the address
 _EVERYWHERE = (0, 1 << 64)
 _PIECE_BYTES = 1 << 20
 _DEBUG_ROOT = "/usr/lib/debug"
-_START_TIME = 19  # in /proc/PID/stat, counted from behind the name of the program
+_START_TIME = 19  # in /proc/PID/stat, counted from after the name of the program
 
 
 class Target:
@@ -48,15 +48,15 @@ class Target:
         self._folder = self._memory = self._queried = -1
 
     def open(self, name: str, flags: int = 0) -> int:
-        """Return a descriptor of a file in its folder, or beyond it (`root/...`); raises `OSError`."""
+        """Return a descriptor of a file in its directory, or beyond it (`root/...`). Raise OSError."""
         return os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | flags, dir_fd=self._folder)
 
     def status(self, name: str) -> os.stat_result:
-        """Return what `stat` says of such a file; raises `OSError`."""
+        """Return the `stat` of such a file. Raise OSError."""
         return os.stat(name, dir_fd=self._folder)
 
     def text(self, name: str) -> bytes:
-        """Return a file of its folder; `IcfError` if the process has ended or is somebody else's."""
+        """Return a file of its directory. Raise IcfError if the process has ended or is another user's."""
         try:
             fd = self.open(name)
             try:
@@ -88,7 +88,7 @@ class Target:
         return _EVERYWHERE if self.text("maps") == text else None
 
     def _query(self, address: int) -> tuple[int, int, int, int, int]:
-        """Return what is mapped there: start, end, file offset less address, inode and device; zeros if nothing is."""
+        """Return the mapping there: start, end, file offset less address, inode and device; zeros without one."""
         asked = bytearray(_QUERY.pack(_QUERY.size, 0, address, *_NO_ANSWER))
         while True:
             is_new = self._queried < 0
@@ -108,7 +108,7 @@ class Target:
         return start, end, inode and offset - start, inode, os.makedev(major, minor)
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Return the memory from `address` on, as far as it can be read; empty if it cannot."""
+        """Return the memory from `address` on, as much as can be read; empty if it cannot."""
         try:
             if self._memory < 0:
                 self._memory = self.open("mem")
@@ -117,7 +117,7 @@ class Target:
             return b""
 
     def own_pid(self) -> int:
-        """Return its number as it sees it itself, in a container another one."""
+        """Return the process's own number in its container."""
         for line in self.text("status").splitlines():
             if line.startswith(b"NSpid:"):
                 return int(line.split()[-1])
@@ -130,11 +130,11 @@ class Target:
         return booted_s + ticks / os.sysconf("SC_CLK_TCK")
 
     def user(self) -> int:
-        """Return the user that it belongs to."""
+        """Return the user that owns the process."""
         return os.fstat(self._folder).st_uid
 
     def debug_roots(self) -> tuple[str, ...]:
-        """Return where debug information is kept in its container, if it is in one."""
+        """Return the directories of debug information in its container, if it is in one."""
         try:
             if self.status("ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino:
                 return ()

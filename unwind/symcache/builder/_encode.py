@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The streams of a symcache's records, written; `unwind.symcache.format.records` says what is in them.
+"""Writes the streams of a symcache's records; `unwind.symcache.format.records` describes them.
 
 It works on all functions of one unit, does not call back into Python, and keeps all it needs in arrays that the caller
 made.
@@ -18,7 +18,7 @@ def encode(
     pieces, range_low, range_high, range_node, node_up, node_name, node_file, node_line, node_column,
     address, file_idx, line, column, file_map, segments, scratch, out, ends,
 ):  # fmt: skip
-    """Write the payload of each of `pieces` to `out`; how many bytes that are. `ends`: payload, its columns' start.
+    """Write the payload of each of `pieces` to `out`; return their size in bytes. `ends`: payload, its columns' start.
 
     pieces      u64[n, 8]: start, end, first and last + 1 of its ranges, of its nodes, of its rows
     range_*     ranges of inlined calls: low, high, node (from the first of the piece); a piece's by low, then node
@@ -252,7 +252,7 @@ def _paint(range_low, range_high, range_node, first, last, start, end, segments,
 
 
 def _uleb(out, at, value):
-    """Write an ULEB128; where it ends."""
+    """Write a ULEB128; return where it ends."""
     while value >= 0x80:
         out[at] = (value & 0x7F) | 0x80
         at += 1
@@ -262,7 +262,7 @@ def _uleb(out, at, value):
 
 
 def _zigzag(out, at, old, new):
-    """Write the way from `old` to `new`."""
+    """Write the difference from `old` to `new`; return where it ends."""
     if new >= old:
         return _uleb(out, at, (new - old) << 1)
     return _uleb(out, at, (old - new) << 1 | 1)

@@ -1,11 +1,11 @@
-"""What the entries of a symcache are: the bodies of an image, and who may be each of them.
+"""The entries of a symcache: the bodies of an image, and the members of each.
 
 Three sources, best first: the fold classes that the link pass left in the image, the symbols, and the functions
 with code in the debug information, for those that no symbol names. Where an image has no tables, several symbols at one
-address are members of which nobody knows whether they are all (`unwind.program.functions`).
+address are members, and there may be others (`unwind.program.functions`).
 
-Entries may nest (labels in assembly). The innermost then has an address, and what follows it of the outer
-one is a *rest*: an entry that only says whose it is.
+Entries may nest (labels in assembly). The innermost then has an address, and the part of the outer one that follows
+it is a *rest*: an entry that only names its function.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _OVERLAP_FACTOR = 4  # bytes of bodies at most, in bytes from the first to the l
 
 
 class Bodies(NamedTuple):
-    """One row for each body, by start; each has exactly one of the three."""
+    """One row for each body, by start; each has exactly one of `symbol`, `function` and `folds`."""
 
     start: U64
     end: U64
-    symbol: I64  # row of the only symbol there, -1: not so
-    function: I64  # row of `Ranges` where no symbol and no table names it, -1: not so
+    symbol: I64  # row of the only symbol there, else -1
+    function: I64  # row of `Ranges` if no symbol and no table names it, else -1
     folds: dict[int, FoldClass]  # by row: those of the tables, and those of several symbols
     are_all_named: bool  # whether a body with one symbol can have no other members
 

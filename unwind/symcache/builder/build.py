@@ -1,10 +1,10 @@
-"""Build a symcache: what an image, its tables and its debug information say, as the sections of the file.
+"""Build a symcache: an image, its tables and its debug information become the sections of the file.
 
-bodies      which functions there are, and who may be each (`unwind.symcache.builder.bodies`)
+bodies      which functions there are, and the members of each body (`unwind.symcache.builder.bodies`)
 trees       inlined calls of all functions (`icf.dwarf.inlines`)
 claims      for each member of each body its DIE and its line sequence (`unwind.symcache.builder.claims`)
 payloads    a unit at a time, by a pool of threads: trees and lines of its functions, encoded
-records     the payloads of each body, one behind the other, and the columns that find them
+records     the payloads of each body, one after the other, and the columns that find them
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED, put_ule
 
 
 def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[str, bytes]:
-    """Return the sections that `SymCache` reads; with `wanted` those of the bodies that hold these addresses.
+    """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses.
 
     Of debug information that cannot be read nothing is in them: `FormatError` is for a broken image.
     """
@@ -71,7 +71,7 @@ def _entries(bodies: Bodies) -> list[_Entry]:
     """Return the bodies cut where others lie in them; the innermost has an address."""
     starts, ends = bodies.start.tolist(), bodies.end.tolist()
     entries: list[_Entry] = []
-    around: list[int] = []  # bodies that go on behind the one at hand
+    around: list[int] = []  # bodies that go on after the one at hand
     seen: set[int] = set()
 
     def put(start: int, end: int, body: int) -> None:

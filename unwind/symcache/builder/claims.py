@@ -1,10 +1,11 @@
-"""Whose inline tree and whose lines are those of a member: its function in the debug information.
+"""Which function of the debug information has the inline tree and the lines of each member.
 
 Any number of functions may be described at one address: copies that the linker discarded come to the kept one's
 address with gold and bfd, and folded functions come to the body. So the name decides. It is the DIE that the tables
 name; else the first at this address whose linkage name is of one kin with the member's (`foo` and `foo.cold`, C1 and
-C4); else, of a body with one member only, the first that has no linkage name to contradict it. Nobody gets the tree or
-the lines of another: where the linker tombstoned the description, the tree is *lost*.
+C4); else, of a body with one member only, the first that has no linkage name to contradict it. A member never uses
+another member's inline tree or line table. If the linker tombstoned its DIE, the member has no tree of its own
+(`lost`).
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class Claims(NamedTuple):
     flags: U32
     aliases: dict[int, list[int]]  # names, by row
     function: I64  # row in the scan, -1 if it has none
-    lost: I64  # row of the member's description if that does not say where its code is, else -1
+    lost: I64  # row of the member's description if its address is tombstoned, else -1
 
 
 class _Functions:
-    """Functions of the scan by address, and what they are called."""
+    """Functions of the scan by address, and their names."""
 
     def __init__(self, debug: DebugInfo, scan: InlineScan) -> None:
         ranges = scan.function_ranges
@@ -67,7 +68,7 @@ class _Functions:
         return rows, self.owner[at]
 
     def names(self, functions: I64) -> U64:
-        """Return references of the linkage names, where there are such: in C the name is it."""
+        """Return references of the linkage names, where there are such: in C the name is the linkage name."""
         distinct, back = np.unique(functions, return_inverse=True)
         identity = resolve(self._debug, self.die[distinct])
         language = self._debug.units[self._unit[distinct], LANGUAGE]
@@ -182,7 +183,7 @@ def _claim_folds(
     """Fill in the functions of the members of fold classes, and of bodies that have several symbols.
 
     Where the linker does not fold, `are_aliases`, a body has the lines of the one function described there, whatever
-    it is called by.
+    its name.
     """
     fold_idx, found = functions.claims_at(np.array([fold.vaddr for _, fold in folds], np.uint64))
     here = [_Described() for _ in folds]
@@ -200,18 +201,18 @@ def _claim_folds(
 
 
 def _claim_split(functions: _Functions, folds: list[tuple[int, FoldClass]], described: I64) -> None:
-    """Fill in the descriptions of members that the tables name by a declaration, as theirs is in a .dwo."""
+    """Fill in the descriptions of members that the tables name by a declaration, as their DIE is in a .dwo."""
     members = [member for _, fold in folds for member in fold.members]
     declared = [row for row, member in enumerate(members) if member.flags & MemberFlag.SYNTHETIC]
     if declared and functions.are_split:
         by_name = functions.split_externals()
-        for row in declared:  # a name tells only functions with external linkage from all others
+        for row in declared:  # a name identifies only functions with external linkage
             if not members[row].flags & MemberFlag.LOCAL:
                 described[row] = by_name.get(members[row].name, -1)
 
 
 def _claim_lost(functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64, described: I64) -> None:
-    """Fill in the descriptions of members that no table names: those of their name that have lost their address.
+    """Fill in the descriptions of members that no table names: the tombstoned ones of their name.
 
     Of copies in many units the first is the one that was linked.
     """
@@ -252,7 +253,8 @@ class _Described:
     def choose(self, member: Member, *, is_alone: bool) -> int:
         """Return the function that describes a member, -1 where none or more than one does."""
         if member.die and not member.flags & MemberFlag.SYNTHETIC:
-            if member.die in self._by_die or member.flags & MemberFlag.LOCAL:  # another file may have its like here
+            # another file may have a function of the same name here
+            if member.die in self._by_die or member.flags & MemberFlag.LOCAL:
                 return self._by_die.get(member.die, -1)
         known = {member.name, *member.aliases}
         named = [(owner, name) for name in known for owner in self._by_name.get(name, ())]

@@ -1,4 +1,4 @@
-"""The line tables of an image, and which sequence of them is that of a body: `unwind.symcache.builder.sequences`.
+"""The line tables of an image, and the sequence of each body in them: `unwind.symcache.builder.sequences`.
 
 A body that belongs to one function has the sequence that covers its start in the table of the unit that describes it,
 or of any unit if none does (assembly). A member of a merged body has its own or none.
@@ -53,7 +53,7 @@ class Lines:
         self.paths, self.file_maps = self._number_files()
 
     def _number_files(self) -> tuple[list[str], list[U32]]:
-        """Return all paths, the most used first, and for each table what its file numbers become."""
+        """Return all paths, the most used first, and for each table the new number of each of its files."""
         numbers: dict[str, int] = {"": 0}
         uses = [0]
         maps = []

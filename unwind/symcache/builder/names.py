@@ -1,7 +1,7 @@
 """The strings of a symcache: names of functions, each once, the most used first.
 
 Numbers in records are LEB128, so the few names that are everywhere (`std::move`, `operator new`) should have the small
-ones. A name gets a provisional number when it is met; `finish` says what that becomes.
+ones. A name gets a provisional number on first use; `finish` maps it to the final one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from icf.elf.image import Image
 
 
 class Names:
-    """Provisional numbers of names; 0 is no name."""
+    """Provisional numbers of names; 0 stands for none."""
 
     def __init__(self, image: Image, debug: DebugInfo | None) -> None:
         self._symbols = image.symbols
@@ -52,7 +52,7 @@ class Names:
         return np.array(numbers, np.uint32)[back.reshape(-1)]
 
     def finish(self, uses: I64) -> tuple[U32, list[bytes]]:
-        """Return the final number of each provisional one, and the names by it; `uses` says how often each is."""
+        """Return the final number of each provisional one, and the names by it; `uses` has how often each is used."""
         names = list(self._numbers)
         order = np.concatenate([np.zeros(1, np.int64), 1 + np.argsort(-uses[1:], kind="stable")])
         final = np.empty(len(names), np.uint32)

@@ -1,4 +1,4 @@
-"""Encode what is known of all members: their inline trees and lines, a line table at a time, by a pool of threads."""
+"""Encodes the inline trees and lines of all members, a line table at a time, by a pool of threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REPEAT_FACTOR = 4
 
 
 class Encoded(NamedTuple):
-    """What the sections are made of."""
+    """The parts that the sections are made of."""
 
     payloads: list[bytes]  # by claim
     column_bytes: int  # so many bytes of them are columns
@@ -50,7 +50,7 @@ def encode_payloads(
     chooser = Chooser(debug, scan)
     choices = lines.choose(chooser, scan, bodies, claims)
     tree, placed = find_twins(debug, scan, bodies, claims, lines, chooser, choices)
-    choices.last_row[(tree < 0) & (claims.lost >= 0)] = 0  # without the calls nothing says whose a line is
+    choices.last_row[(tree < 0) & (claims.lost >= 0)] = 0  # without the calls nothing shows whose a line is
     trees = Trees(debug, scan, np.unique(described[tree >= 0]), names, placed)
     uses = np.bincount(claims.name, minlength=names.count) + np.bincount(trees.name, minlength=names.count)
     final, texts = names.finish(uses)
@@ -74,7 +74,7 @@ def encode_payloads(
 
 
 def _affordable(scan: InlineScan, function: I64) -> I64:
-    """Return the functions of claims, without those that would have the nodes written many times over.
+    """Return the functions of claims, without those whose nodes would be written many times over.
 
     Two claims of one function are a hot and a cold part, or labels in it. Thousands are an attack.
     """
@@ -89,14 +89,14 @@ class _Job(NamedTuple):
 
     bodies: Bodies
     claims: Claims
-    described: I64  # the function that each claim's inlined calls are of
-    tree: I64  # the one whose ranges they have
+    described: I64  # the function whose inlined calls each claim has
+    tree: I64  # the function whose ranges they have
     trees: Trees
     lines: Lines
     choices: Choices
 
     def parts(self) -> list[I64]:
-        """Claims that know something, in groups of one line table each."""
+        """Return the claims with a tree or lines, in groups of one line table each."""
         rows = np.flatnonzero((self.tree >= 0) | (self.choices.last_row > self.choices.first_row))
         rows = rows[np.argsort(self.choices.table[rows], kind="stable")]
         cuts = np.flatnonzero(np.diff(self.choices.table[rows])) + 1

@@ -1,16 +1,16 @@
-"""Where the inlined calls of a folded function lie that has no twin, by one that is known at the same body.
+"""Places the inlined calls of a folded function without a twin, by a function that is known at the same body.
 
-The code is the same, the text may differ, in where functions are declared or in what is inlined into what:
+The code is the same, but the text may differ, in where functions are declared or in what is inlined into what:
 
-    known   std::string operator==, out of line        lost   bool is_dir(), which has operator== inlined
+    known   std::string operator==, out of line        tombstoned   bool is_dir(), which has operator== inlined
               size() 0..4, compare() 10..15 22..27              operator==  36 bytes
                                                                   size() 4 bytes, compare() 5 and 5, 12 apart
 
 An inlined call whose subtree (sizes, nesting, places of calls, each relative to the function around) occurs once in
-either is the same code: it lies where it lies in the known one. One that is not found so lies where it has room: around
-the calls in it, and within the one that it is in. What comes out is checked instruction by instruction: what is inlined
-from the known function must have the same line there, relative to where its function is declared; anything else must
-have a line of its own function, from the line that declares it to the next function of the file. If a call has no
+either is the same code: it lies where it lies in the known one. A call without such a match lies where it has room:
+around the calls in it, and within the one that it is in. The result is checked instruction by instruction: a call
+inlined from the known function must have the same line there, relative to where its function is declared; any other
+must have a line of its own function, from the line that declares it to the next function of the file. If a call has no
 place, or more than one, or the check fails, nothing is known.
 """
 
@@ -27,9 +27,9 @@ Span = tuple[int, int]
 class Call(NamedTuple):
     """An inlined call."""
 
-    up: int  # so many calls before it is the one around it, 0: none
+    up: int  # distance to the surrounding call, which comes before it; 0: none
     spans: tuple[Span, ...]  # of its code, from where that begins
-    declared: Place  # the function that was put in
+    declared: Place  # the inlined function
     called: Place
     column: int
 
@@ -47,7 +47,7 @@ def place_calls(
 ) -> list[int] | None:
     """Return where each inlined call of `lost` begins, in bytes from the start of the body.
 
-    `starts` are those of the calls of `known`. `next_function` gives the line where the function that is declared at
+    `starts` are those of the calls of `known`. `next_function` returns the line where the function that is declared at
     a place has ended for certain.
     """
     subtrees: dict[object, int] = {}
@@ -92,13 +92,13 @@ def _subtrees(function: Described, numbers: dict[object, int]) -> list[tuple[int
 
 
 def _relative(place: Place, declared: Place) -> object:
-    """Return a place as the text of the function around it has it."""
+    """Return a place relative to the function around it."""
     file, line = place
     return line - declared[1] if line and file == declared[0] else place + ("elsewhere",)
 
 
 def _fill(calls: list[Call], found: list[int | None], size_bytes: int) -> bool:
-    """Find the only place that others have left for a call; whether all have one."""
+    """Find the only place that others have left for a call; return whether all have one."""
     missing = [i for i, start in enumerate(found) if start is None]
     while missing:
         left = []
@@ -137,7 +137,7 @@ def _agree(
     size_bytes: int,
     next_function: Callable[[Place], int],
 ) -> bool:
-    """Return whether the rows say of each instruction what the calls that were placed let them say."""
+    """Return whether the line rows agree with the placed calls at each instruction."""
     own, theirs = _innermost(lost.calls, placed, size_bytes), _innermost(known.calls, starts, size_bytes)
     said, their_said = _said(lost.rows, size_bytes), _said(known.rows, size_bytes)
     for here in set(zip(own, theirs, said, their_said, strict=True)):
@@ -170,7 +170,7 @@ def _innermost(calls: list[Call], starts: list[int], size_bytes: int) -> list[in
 
 
 def _said(rows: list[tuple[int, Place, int]], size_bytes: int) -> list[tuple[Place, int] | None]:
-    """Return what the rows say of each byte of the body."""
+    """Return the place and column of each byte of the body in the rows."""
     said: list[tuple[Place, int] | None] = [None] * size_bytes
     for i, (offset, place, column) in enumerate(rows):
         end = rows[i + 1][0] if i + 1 < len(rows) else size_bytes

@@ -1,6 +1,6 @@
-"""See that a symcache can be read, before it is kept or asked: its readers refuse what breaks a rule.
+"""Checks that a symcache can be read, before it is kept or used: its readers refuse what breaks a rule.
 
-What an image says may be beyond what a record can hold. Such an image is refused once, here, not at each address.
+An image may hold what a record cannot. Such an image is refused once, here, not at each address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FAULT, _NEED, _ROOM = 1, 2, 3  # in its state
 
 
 def check_sections(sections: Mapping[str, bytes], path: str) -> None:
-    """Raise `FormatError` where a record of these sections is one that `SymCache` refuses."""
+    """Raise FormatError if `SymCache` refuses a record of these sections."""
     _, width, entry_count, name_count, *_ = META.unpack(sections["meta"])
     starts = np.frombuffer(sections["starts"], np.dtype(f"u{width}")).astype(np.uint64)
     infos = np.frombuffer(sections["infos"], np.uint32)

@@ -1,15 +1,16 @@
-"""Which sequence of a line table is that of a function.
+"""Which sequence of a line table belongs to a function.
 
-By what is certain, first of all:
+The certain evidence comes first:
 
-    stated      DW_AT_LLVM_stmt_sequence says it
+    stated      DW_AT_LLVM_stmt_sequence names it
     order       LLVM writes functions and sequences in one order (`icf.dwarf.line_order`)
     alone       of its unit no other function, and one sequence, is at the body
     own lines   which of the sequences there have rows of the function's own lines (`icf.dwarf.line_choice`)
 
 A body that belongs to one function has the sequence that covers it. lld and mold tombstone the descriptions of folded
-functions, not their sequences. So as many of a unit's sequences start at a body as functions of that unit, lost or
-not, are there; where there are fewer, some of these are copies of functions that the linker took from another unit.
+functions, not their sequences. So as many of a unit's sequences start at a body as functions of that unit,
+tombstoned ones included, are there; if there are fewer, some of these are copies of functions that the linker took
+from another unit.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Chooser:
         if not line or not path:
             return -1
         key = (program.offset, vaddr, path, line, is_here)
-        if key not in self._chosen:  # instances of a template ask the same
+        if key not in self._chosen:  # instances of a template repeat the question
             found = choose_sequence(program, vaddr, file_idx, line, declared.lines[path], is_here=is_here)
             self._chosen[key] = -1 if found is None else found
         return self._chosen[key]
@@ -142,7 +143,7 @@ class _Declared:
         return cls(die, file_idx, line, {path: sorted(found) for path, found in lines.items()})
 
     def place(self, die: int) -> tuple[int, int]:
-        """File number and line; (0, 0) where they are not known."""
+        """Return file number and line; (0, 0) where they are not known."""
         at = int(np.searchsorted(self.die, np.uint64(die)))
         if at == len(self.die) or int(self.die[at]) != die:
             return 0, 0

@@ -17,7 +17,7 @@ _LOW_BITS = np.uint64(40)
 
 
 class Trees:
-    """Ranges of nodes by function, then low, then node, and what each node is called."""
+    """Ranges of nodes by function, then low, then node, and the name of each node."""
 
     def __init__(self, debug: DebugInfo, scan: InlineScan, wanted: I64, names: Names, placed: Sequence[Placed]) -> None:
         functions, nodes, ranges = scan.functions, scan.nodes, scan.node_ranges

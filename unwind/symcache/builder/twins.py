@@ -1,16 +1,16 @@
-"""Inlined calls of functions whose description the linker has tombstoned, from a function that it has not.
+"""Inlined calls of functions whose description is tombstoned, taken from a function whose description is not.
 
-lld and mold put 0 over every address in the description of a folded function. Of an inlined call there is left how long
-it is, who was put in and where it was called, but not where its code begins:
+lld and mold put 0 over every address in the description of a folded function. It still has the size of each inlined
+call, the inlined function and the place of the call, but not where its code begins:
 
     List<Order>::add     0x1800..0x1850   inlined grow() at list.h:14, 0x1812..0x1830
     List<Payment>::add   0x0..0x50        inlined grow() at list.h:14, 0x0..0x1e
 
 Both have one body, instruction by instruction. If their inlined calls are the same in number, order, nesting, sizes,
-places of the calls and places where the functions put in are declared, and if their line tables say the same of each
-instruction, then they are two instances of one text, which the compiler has taken the same way: they are *twins*, and
-what is inlined in one lies where it lies in the other. A function that inlines nothing needs no twin; one whose text
-is another has its calls placed one by one (`placing`). Most are twins, so these are found by digests,
+places of the calls and places where the inlined functions are declared, and if their line tables agree at each
+instruction, then they are two instances of one text, which the compiler has translated in the same way: they are
+*twins*, and the inlined calls of one lie where those of the other lie. A function that inlines nothing needs no twin; a
+function with another text has its calls placed one by one (`placing`). Most are twins, so these are found by digests,
 of 64 bits.
 """
 
@@ -34,8 +34,8 @@ from unwind.symcache.builder.sequences import Chooser
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
-_MAX_BYTES, _MAX_CALLS, _MAX_KNOWN = 1 << 14, 1 << 10, 8  # of what is placed call by call
-_ALL_BYTES = 1 << 24  # of bodies that are compared so, together
+_MAX_BYTES, _MAX_CALLS, _MAX_KNOWN = 1 << 14, 1 << 10, 8  # limits of what is placed call by call
+_ALL_BYTES = 1 << 24  # limit of the bodies that are compared so, together
 
 
 class Placed(NamedTuple):
@@ -45,9 +45,9 @@ class Placed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Whose ranges of inlined calls a claim has."""
+    """Which function's ranges of inlined calls each claim has."""
 
-    tree: I64  # by claim a row of the scan, or of `placed` behind those; -1 if not known
+    tree: I64  # by claim a row of the scan, or of `placed` after those; -1 if not known
     placed: list[Placed]
 
 
@@ -60,7 +60,7 @@ def find_twins(
     chooser: Chooser,
     choices: Choices,
 ) -> Found:
-    """Return the inlined calls of each claim: of its own function, or if that is lost of its twin, or placed."""
+    """Return the inlined calls of each claim: of its own function, or if that is tombstoned of its twin, or placed."""
     tree = claims.function.copy()
     lost = np.flatnonzero(claims.lost >= 0)
     own = claims.lost[lost]
@@ -105,7 +105,7 @@ class _Placer(NamedTuple):
     rows: I64  # claims, in the order of `columns`
 
     def place(self, lost: int, known: list[int]) -> Placed | None:
-        """Return where the calls of a lost claim lie by known ones of its body, None if that is not certain."""
+        """Return the places of a tombstoned claim's calls, by known ones of its body; None if they are not certain."""
         row = int(self.rows[lost])
         body = int(self.claims.body[row])
         start = int(self.bodies.start[body])
@@ -180,7 +180,7 @@ class _Columns:
         return int(self._edges[at + 1] - self._edges[at])
 
     def declared(self, i: int) -> Place:
-        """File and line where the function of row `i` is declared."""
+        """Return file and line where the function of row `i` is declared."""
         file, line = self._functions[:, int(self._back[i])].tolist()
         return file, line
 
@@ -214,7 +214,7 @@ def _declared(debug: DebugInfo, lines: Lines, dies: U64) -> U64:
 
 
 def _row_digests(lines: Lines, choices: Choices, rows: I64) -> U64:
-    """Return what the line rows of each claim say of its instructions."""
+    """Return a digest of each claim's line rows."""
     digests = np.zeros(len(rows), np.uint64)
     for table in np.unique(choices.table[rows]).tolist():
         program, here, paths = lines.tables[table], np.flatnonzero(choices.table[rows] == table), lines.file_maps[table]

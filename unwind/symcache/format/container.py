@@ -1,6 +1,6 @@
 """The file of a symcache: named sections, read and checked as far as queries need them.
 
-    0     magic "ICFSYMC\\0"                                        Little endian, offsets from the start of the file.
+    0     magic "ICFSYMC\0"                                        Little endian, offsets from the start of the file.
     8     version, byte-order mark, flags, machine   4 x u32
     24    size of the file                           u64
     32    sections, size of the origin               2 x u32
@@ -10,23 +10,23 @@
     124   blocks                                     u32
     128   origin                                     JSON, padded with spaces to 8 bytes: for people and `icf cache`
           sections                                   n x (name 8 bytes, offset u64, size u64)
-          checksums                                  one CRC-32 for each block of 16 KiB of the file behind the head
+          checksums                                  one CRC-32 for each block of 16 KiB of the file after the head
           data                                       sections, each on a multiple of 8
 
 A query reads a few KiB of a file of many MB, in a process that lives for milliseconds. So opening reads the head
 alone. A block is read into the process's own memory (`icf.filebytes`) and checked when a query needs the first byte of
 it: every answer rests on checked bytes, also when the file is cut short or overwritten later, and blocks that no query
-needs cost nothing. Numbers in sections are little endian and aligned, so `memoryview.cast` reads them in place; where
-the machine has the other byte order, the mark does not fit and the file is refused.
+needs cost nothing. Numbers in sections are little endian and aligned, so `memoryview.cast` reads them in place; on a
+machine with the other byte order the mark does not fit and the file is refused.
 
 The *identity* is the key by which a file is found (build id; a digest of the content without one). One build id may
-belong to files that differ: stripped, or with other call-site tables. What must not have changed goes into the
-*content check*, a digest that whoever opens the file compares (`unwind.symcache.store.store`).
+belong to files that differ: stripped, or with other call-site tables. So everything that must not have changed goes
+into the *content check*, a digest that is compared on opening (`unwind.symcache.store.store`).
 
-A file that breaks a rule gives a `FormatError`; the store then makes a new one. Only the newest version is read:
+A file that breaks a rule raises a `FormatError`; the store then makes a new one. Only the newest version is read:
 
     1     first version
-    2     lines and inlined calls of folded functions whose debug information lost its addresses
+    2     lines and inlined calls of folded functions whose debug information is tombstoned
     3     aliases that GNU ld left have one name; flag STALE_TABLES; member records are checked before a file is kept
 """
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 VERSION = 3
-COMPLETE = 1  # a flag: the file knows of everything in the image, so what is not in it is not there
+COMPLETE = 1  # a flag: the file covers all of the image, so the image lacks what the file lacks
 STALE_TABLES = 2  # a flag: the image has call-site tables of other code, which are left out
 BLOCK_BYTES = 1 << 14
 _MAGIC = b"ICFSYMC\0"
@@ -59,7 +59,7 @@ _CHECKSUM_AT = 120
 
 
 class Identity(NamedTuple):
-    """What an image is called by: `kind` 1 a GNU build id, 2 a digest of its content, 3 a PE's GUID and age."""
+    """The name of an image: `kind` 1 a GNU build id, 2 a digest of its content, 3 a PE's GUID and age."""
 
     kind: int
     value: bytes
@@ -69,7 +69,7 @@ class Identity(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What a file says of itself."""
+    """The head of a file."""
 
     identity: Identity
     content_check: bytes
@@ -78,7 +78,7 @@ class Head(NamedTuple):
 
 
 class Container:
-    """An open file. `section` checks all of a section, `piece` what it gives."""
+    """An open file. `section` checks all of a section, `piece` the bytes it returns."""
 
     def __init__(self, data: memoryview | FileBytes, path: str) -> None:
         self.path = path
@@ -90,7 +90,7 @@ class Container:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, is_own: bool = False) -> Self:
-        """Open a file and check its head. With `is_own`, an `OSError` for a link and another user's file."""
+        """Open a file and check its head. With `is_own`, raise OSError for a link and another user's file."""
         name = os.fspath(path)
         flags = os.O_NOFOLLOW if is_own else 0
         fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags)  # a pipe is not waited for
@@ -114,7 +114,7 @@ class Container:
     @property
     def origin(self) -> dict[str, Any]:
         """Path of the image and the like: for people."""
-        import json  # 3 ms, which a query does not need
+        import json  # a query does not need it
 
         try:
             origin = json.loads(bytes(self._origin) or b"{}")
@@ -141,7 +141,10 @@ class Container:
         return self.piece(name, 0, self.section_size_bytes(name))
 
     def piece(self, name: str, start: int, size_bytes: int) -> memoryview:
-        """Return bytes of a section; `FormatError` beyond its end, and where they are not what was written."""
+        """Return bytes of a section.
+
+        Raise FormatError beyond its end, and for bytes that have changed since they were written.
+        """
         offset, limit = self._sections.get(name, (0, 0))
         if start < 0 or size_bytes < 0 or size_bytes > limit - start:
             raise FormatError(self.path, name, start, f"needs {size_bytes} bytes, the section has {limit}")
@@ -159,7 +162,7 @@ class Container:
         return self._whole[offset + start : offset + start + size_bytes]
 
     def unchecked(self, name: str) -> memoryview:
-        """Return all of a section, for who asks `piece` before it reads what is in it."""
+        """Return all of a section, for a caller that calls `piece` before it reads bytes of it."""
         offset, size_bytes = self._sections.get(name, (0, 0))
         return self._whole[offset : offset + size_bytes]
 
@@ -188,7 +191,7 @@ class Container:
         return True
 
     def _content(self) -> tuple[Identity, bytes, list[tuple[str, int, int]], bytes]:
-        """Return what two files have in common that hold the same."""
+        """Return the fields that are equal in two files with the same content."""
         places = [(name, offset - self._first, size) for name, (offset, size) in self._sections.items()]
         return self.head.identity, self.head.content_check, places, bytes(self._checksums)
 
@@ -276,7 +279,7 @@ def _pad(size_bytes: int) -> int:
 
 
 def _checksums(pieces: list[bytes | memoryview]) -> Iterator[int]:
-    """Yield CRC-32 of each block of what the pieces are one after the other."""
+    """Yield the CRC-32 of each block of the joined pieces."""
     checksum, filled = 0, 0
     for piece in pieces:
         at = 0

@@ -1,14 +1,14 @@
-"""By what an image is recognized: its identity, a digest of all its bytes, and the stamp of its file.
+"""How an image is recognized: its identity, a digest of all its bytes, and the stamp of its file.
 
-    identity   the GNU build id, where there is one; else the digest: what a symcache is looked up by
-    digest     16 bytes: what the image was when its symcache was built. The link pass keeps the build id when it
-               writes tables, `strip` and `objcopy` keep it, and so does whoever edits strings or symbols in place
+    identity   the GNU build id, where there is one; else the digest: the key of a symcache
+    digest     16 bytes: the content of the image when its symcache was built. The link pass keeps the build id when it
+               writes tables, `strip` and `objcopy` keep it, and so do tools that edit strings or symbols in place
     stamp      device, inode, size and times of the file: as long as these are the same, so is the digest
 
 A digest takes 0.1 s for 200 MB, which is too long for a process that lives for milliseconds. So the store remembers
-of each stamp which symcache belongs to it, and a file that was seen before is not opened at all. Times are as fine as
+which symcache belongs to each stamp, and a file that was seen before is not opened at all. Times are as fine as
 the clock that sets them: a file that changed a moment ago may change again within the same tick, so its stamp is
-not used until it has aged (as git has it).
+not used until it has aged (as in git).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _FINE_TICK_NS, _COARSE_TICK_NS = 50_000_000, 2_500_000_000
 
 
 class Recognized(NamedTuple):
-    """What an image is."""
+    """The identity of an image, and the digest of its content."""
 
     identity: Identity
     digest: bytes
 
     def __str__(self) -> str:
-        """Return what its files in the store are called, without what tells their kind."""
+        """Return the name of its files in the store, without the suffix of their kind."""
         return f"{self.identity}-{self.digest.hex()}"
 
     @classmethod
@@ -58,7 +58,7 @@ class Recognized(NamedTuple):
 
 
 def recognize(image: Image) -> Recognized:
-    """Read all of an image; `IcfError` if that is not possible."""
+    """Read all of an image. Raise IcfError if that is not possible."""
     digest = _digest(image)
     if 0 < len(image.build_id) <= _IDENTITY_LIMIT_BYTES:
         return Recognized(Identity(BUILD_ID, image.build_id), digest)
@@ -71,16 +71,16 @@ def stamp_of(status: os.stat_result) -> str:
 
 
 def is_settled(status: os.stat_result) -> bool:
-    """Return whether a change from now on would give the file another stamp; `status` was asked for just now."""
+    """Return whether a change from now on would change the file's stamp; `status` must be fresh."""
     changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
     is_fine = status.st_mtime_ns % 1_000_000 or status.st_ctime_ns % 1_000_000
     return time.time_ns() - changed_ns > (_FINE_TICK_NS if is_fine else _COARSE_TICK_NS)
 
 
 def _digest(image: Image) -> bytes:
-    """Return SHA-256 of the SHA-256 of each 16 MiB, the first 16 bytes of it.
+    """Return the SHA-256 of the SHA-256 of each 16 MiB, the first 16 bytes of it.
 
-    Read in pieces, which are not kept: most of them are needed for nothing else. A piece that is a hole is not read.
+    The pieces are not kept after reading: most of them are not needed again. A piece that is a hole is not read.
     """
     from hashlib import sha256
 
@@ -119,7 +119,7 @@ def _starts_with_data(fd: int, size_bytes: int) -> Iterator[int]:
         try:
             at = os.lseek(fd, start, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole is left
+            if error.errno == errno.ENXIO:  # only a hole is left
                 return
             at = start
         start = at // _PIECE_BYTES * _PIECE_BYTES

@@ -1,17 +1,17 @@
-"""The records of a symcache: who is at a body, and for each of them lines and inlined calls.
+"""The records of a symcache: the members of a body, and for each of them lines and inlined calls.
 
-Numbers are LEB128, unsigned. Columns of fixed width find the records: `starts[i]` and `sizes[i]` say where entry i lies
+Numbers are LEB128, unsigned. Columns of fixed width find the records: entry i lies at `starts[i]` with `sizes[i]` bytes
 (less the base in `meta`), `records[infos[i]:infos[i + 1]]` is its record:
 
     head      members << 3 | flags: 1 all members are known, 2 SIZED, 4 REST; no members: known to be in no function
     SIZED     size of the function, which other functions lie in: the entry ends before the first of them
-    REST      nothing but how many entries before this one the function is that goes on here
+    REST      only a number: how many entries before this one the function is that goes on here
     member    name, flags << 1 | 1 where it has aliases [number of aliases, their names], for all but the last
               member the size of the payload, payload
 
 Names are numbers in `nameoff` (where each begins in `names`; one more at the end), files those in `fileoff` (where
 directory and base begin in `files`); 0 is none. `hashes` are the CRC-32 of the names of members and aliases, ascending,
-and `nameidx` the entries that they are of: what a name is looked up by. A payload, empty without debug information, is:
+and `nameidx` the entries that they are of: these two find a name. A payload, empty without debug information, is:
 
     nodes     number of inlined calls, and for each: distance to its parent (number 0 is the function itself, 1 the
               first node), name, call file, call line
@@ -23,7 +23,7 @@ and `nameidx` the entries that they are of: what a name is looked up by. A paylo
 
 Lines and inlined calls go into one stream since they change together, and a call that goes on after another is mostly
 in the same file a few lines on: so a row costs three bytes. Where ranges of calls overlap, the last in order of DIEs
-has the address, which is what debuggers show.
+has the address, as in debuggers.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Where else the content of a symcache comes from: the section `sources`, which is checked each time it is opened.
+"""The other files that a symcache was made from: the section `sources`, which is checked on each opening.
 
-    builder \\0 roots \\0 root ... \\0 (path \\0 size \\0 time of the last change in ns \\0) ...
+    builder \0 roots \0 root ... \0 (path \0 size \0 time of the last change in ns \0) ...
 
-The builder is the version of this program that made the file; another one may know better, so its files are made anew.
-Roots are the folders that were named for the search of debug information. A path is a place at which such a file was
-looked for; its size is -1 where there was none. Those in the folder of the image are relative to it, so that an
+The builder is the version of this program that made the file; files of another version are made anew.
+Roots are the directories that the user named for the search of debug information. A path is a place that was searched
+for such a file; its size is -1 if there was none. Those in the directory of the image are relative to it, so that an
 image that moves together with its debug file stays the same.
 
-The symcache holds as long as no file changed and none has appeared. One that is gone since takes nothing away:
-builders remove their .dwo files all the time, and what was read of them is still true of this image.
+The symcache is valid as long as no file changed and none has appeared. A file that was removed since does not count:
+builders remove their .dwo files all the time, and the facts read from them are still true of this image.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROOT_LIMIT = 64
 
 
 class Sought(NamedTuple):
-    """An image, and where to look for its debug information."""
+    """An image, and where to search for its debug information."""
 
     path: str
     debug_file: str | None = None
@@ -44,7 +44,7 @@ class Sought(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A place where a file of debug information was looked for, and what was there."""
+    """A place that was searched for a file of debug information, and the file that was there."""
 
     path: str
     size_bytes: int  # -1: no file
@@ -77,7 +77,7 @@ class Sources(NamedTuple):
 
     @classmethod
     def parse(cls, section: memoryview, path: str) -> Self:
-        """Read the section of the symcache at `path`; `FormatError`."""
+        """Read the section of the symcache at `path`. Raise FormatError."""
         fields = os.fsdecode(bytes(section)).split("\0")
         try:
             builder, count = fields[0], int(fields[1])
@@ -96,7 +96,10 @@ class Sources(NamedTuple):
         return os.fsencode("".join(f"{field}\0" for field in fields))
 
     def problem(self, image_path: str, debug_file: str | None, roots: Sequence[str]) -> str:
-        """Return why this is not what reading the image with these options would give; empty if it is."""
+        """Return the reason why reading the image with these options would yield another result.
+
+        Empty if it would not.
+        """
         if self.builder != __version__:
             return f"was made by version {self.builder}"
         folder = _folder_of(image_path)

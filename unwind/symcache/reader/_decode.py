@@ -1,12 +1,14 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The records of a symcache, read; `unwind.symcache.format.records` says what is in them.
+"""Reads the records of a symcache; `unwind.symcache.format.records` describes them.
 
-    read_members    who is at an entry, and where the payload of each is
-    decode          what a payload says at some addresses: a place in the tree of inlined calls, file, line, column
+    read_members    the members of an entry, and where the payload of each is
+    decode          the frames at some addresses, from a payload: a place in the tree of inlined calls, file, line,
+    column
     check_records   whether these two accept all records
 
-None calls back into Python; all that they need is in arrays that the caller made. Where something does not fit they
-say so, and are called again with a larger one. Bytes that break a rule read as 0 from there on, which ends all loops.
+None calls back into Python; all memory that they need is in arrays that the caller made. If something does not fit they
+report it, and are called again with a larger array. Bytes that break a rule read as 0 from there on, which ends all
+loops.
 """
 
 DEPTH_LIMIT = 1024
@@ -269,9 +271,11 @@ def decode(data, at, size, base, offsets, first, last, numbers, nodes, found):
 def check_records(data, infos, entry, name_count, offsets, table, state, numbers, nodes, found):
     """Find the first entry, from `entry` on, whose record its readers would refuse.
 
-    It is the number of entries where they accept all. At that entry `state` says where the bytes break a rule, or how
-    much room is lacking: in `table` (1), in `numbers` (2) or in the columns of `nodes` (3). `offsets` and `found` are
-    those of `decode`, with nothing in them.
+    Return the number of entries if they accept all. At that entry `state` has the place where the bytes break a rule,
+    or
+    the room that is lacking: in `table` (1), in `numbers` (2) or in the columns of `nodes` (3). `offsets` and `found`
+    are
+    those of `decode`, empty.
     """
     last = infos.shape[0] - 1
     while entry < last:

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Many addresses at once: the entries that hold them, and from their records the chains of frames.
+"""Looks up many addresses at once: the entries that hold them, and from their records the chains of frames.
 
-A body is read once for all addresses in it. Nothing calls back into Python; all that is needed is in arrays that the
-caller made. Where something does not fit, `look_up` says so and goes on with a larger one, from the body it was at.
+A body is read once for all addresses in it. Nothing calls back into Python; all memory that is needed is in arrays that
+the caller made. If something does not fit, `look_up` reports it and goes on with a larger array, from that body on.
 """
 
 try:
@@ -219,7 +219,7 @@ def _put(frames, at, name, file, line, column):
 
 
 def _chain(frames, at, own_name, nodes, found, target):
-    """Write the frames of a place; where they end."""
+    """Write the frames of a place; return where they end."""
     node = found[0, target]
     file = found[1, target]
     line = found[2, target]
@@ -236,7 +236,9 @@ def _chain(frames, at, own_name, nodes, found, target):
 
 
 def _agree(frames, chains, chain, begin, end):
-    """Leave of a chain what the frames from `begin` to `end` say, too: the calls, if all are the same, the place."""
+    """Reduce a chain to its common part with the frames from `begin` to `end`: the calls, if all are equal, the
+    place.
+    """
     first = chains[chain, 0]
     last = chains[chain, 1]
     is_same = 1 if last - first == end - begin else 0

@@ -1,4 +1,4 @@
-"""What a symcache answers, and what of it is as the file has it."""
+"""The answers of a symcache, and its records as the file has them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class CachedMember(NamedTuple):
-    """Who may be at a body."""
+    """A function that may be at a body."""
 
     name: str  # linkage name, as in the symbol table
     flags: MemberFlag

@@ -1,9 +1,11 @@
-"""What a symcache has at many addresses, as numbers in arrays: for texts (`unwind.symbolize.many`) and for frames.
+"""The answers of a symcache at many addresses, as numbers in arrays: for texts (`unwind.symbolize.many`) and for
+frames.
 
     found = look_up_many(cache, vaddrs, has_tables=True)
     found.column(0)                                             # NOTHING, ONE, ONE_OR_MORE or SEVERAL at each
 
-One object for each frame would take a hundred times as long. All records are checked at once, so this is for many.
+One object for each frame would take a hundred times as long. All records are checked at once, so this pays only for
+many addresses.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
     from unwind.symcache.reader.symcache import SymCache
 
 NOTHING, ONE, ONE_OR_MORE, SEVERAL = range(4)  # kinds: no function, one, one that may be others, folded ones
-FIRST, AGREED, EACH = range(3)  # chains of folded functions: of the first; what they have in common; of all of them
+FIRST, AGREED, EACH = range(3)  # chains of folded functions: of the first; their common part; of all of them
 SELF = 0xFFFFFFFF  # the name of all of them together
-COMPARED = 16  # of more functions nobody looks for what they have in common
+COMPARED = 16  # the common part of more functions is not computed
 
 _NOWHERE = (1 << 64) - 1
 _FAULT, _DONE, _FRAMES, _CHAINS, _LACKING, _NEEDED = 1, 2, 3, 4, 5, 6
@@ -35,7 +37,7 @@ _new: Callable[[type[Frame], tuple[str | int, ...]], Frame] = tuple.__new__  # t
 
 
 class Many(NamedTuple):
-    """Rows in the order of the addresses; what they are `_look_up.look_up` says."""
+    """Rows in the order of the addresses; `_look_up.look_up` describes them."""
 
     answers: array[int]  # kind, first chain, number of chains, entry, size of the function, flags
     chains: array[int]  # first frame, last frame + 1
@@ -44,7 +46,7 @@ class Many(NamedTuple):
     frame_count: int
 
     def column(self, number: int) -> array[int]:
-        """Return the addresses of the answers."""
+        """Return one column of the answers."""
         return self.answers[number::_ANSWER]
 
     def numbers(self, column: int) -> set[int]:
@@ -71,7 +73,7 @@ def frames_many(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]:
 def _frames_at_once(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]:
     cache.check_names()
     was_collecting = gc.isenabled()
-    gc.disable()  # there is no garbage, and half a million new objects would be looked through time and again
+    gc.disable()  # there is no garbage, and the collector would walk half a million new objects again and again
     try:
         return _frames_of(cache, look_up_many(cache, vaddrs, True, FIRST))
     except TooMany:
@@ -101,11 +103,11 @@ def _frames_of(cache: SymCache, found: Many) -> list[list[Frame]]:
 
 
 class TooMany(Exception):
-    """There are more frames than fit at a time: ask for fewer addresses."""
+    """Raised if more frames exist than fit at a time: ask for fewer addresses."""
 
 
 def look_up_many(cache: SymCache, vaddrs: Sequence[int], has_tables: bool, wanted: int = AGREED) -> Many:
-    """Return what is at each address; `cache` must be complete. `FormatError` where a record breaks a rule."""
+    """Return the answer at each address; `cache` must be complete. Raise FormatError if a record breaks a rule."""
     count = len(vaddrs)
     base, starts, sizes, infos = cache.wide_columns()
     records = cache.container.section("records")

@@ -1,4 +1,4 @@
-"""What the resolver needs of an image besides its functions: sections of a symcache, and the program they make.
+"""The sections of a symcache that the resolver needs besides its functions, and the program made of them.
 
     icf, dcall, vcall   the tables, as in the image; names are all in the pool of `icf`
     code                the bytes of the sections that hold code, one after the other
@@ -6,8 +6,8 @@
     words               2 x u64 for each constant that is an address in a group of vtables of `icf`: place, address
     links               JSON: where code is, imports by GOT slot and by PLT stub, exports, names of vtables
 
-The code itself is kept, not what can be found in it: the resolver decodes a call or a function when a stack leads to
-it, and which ones those are nobody knows beforehand. It is a few percent of a program with debug information.
+The code itself is kept, not the facts in it: the resolver decodes a call or a function when a stack leads to
+it, and the builder cannot know which ones. It is a few percent of a program with debug information.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _LINKS = {
 
 
 def pack_program(image: Image) -> dict[str, bytes]:
-    """Return the sections of an image; none of one whose tables are not ours (`unwind.program.from_foreign_tables`)."""
+    """Return the sections of an image; none if another tool made its tables (`unwind.program.from_foreign_tables`)."""
     if has_only_records(image):
         return {}
     facts, tables = ImageFacts(image), read_tables(image)
@@ -94,7 +94,7 @@ def pack_program(image: Image) -> dict[str, bytes]:
 
 
 def _words(facts: ImageFacts, group: U64, vtable: U64) -> U64:
-    """Place and value of the constants that lie in a group of vtables."""
+    """Return place and value of the constants that lie in a group of vtables."""
     place, value = facts.constants()
     order = np.lexsort((vtable, group))
     group, vtable = group[order], vtable[order]
@@ -112,7 +112,7 @@ def has_program(cache: SymCache) -> bool:
 
 
 def load_cached(cache: SymCache, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:
-    """Return the program of a symcache; nothing else is opened. `FormatError` if its sections are damaged."""
+    """Return the program of a symcache; no other file is opened. Raise FormatError if its sections are damaged."""
     container = cache.container
     facts, tables = KeptFacts(cache), None
     if "icf" in container:
@@ -126,7 +126,7 @@ def load_cached(cache: SymCache, exports: Exports | None = None, linkage: Linkag
 
 
 class KeptFacts:
-    """The facts of the code that a symcache keeps (`unwind.program.facts.CodeFacts`), and what the image exports."""
+    """The facts of the code that a symcache keeps (`unwind.program.facts.CodeFacts`), and the exports of the image."""
 
     def __init__(self, cache: SymCache) -> None:
         self._cache = cache
@@ -137,7 +137,7 @@ class KeptFacts:
         self._starts, self._sizes, self._offsets = (code_map[:, column].tolist() for column in range(3))
 
     def read(self, vaddr: int, size_bytes: int) -> memoryview:
-        """Return the code from `vaddr` on, as far as it goes."""
+        """Return the code from `vaddr` on, as many bytes as there are."""
         row = bisect_right(self._starts, vaddr) - 1
         left = self._starts[row] + self._sizes[row] - vaddr if row >= 0 else 0
         if left <= 0 or size_bytes <= 0:
@@ -204,7 +204,7 @@ class KeptFacts:
 
 
 def _is_sound(links: dict[str, Any]) -> bool:
-    """Return whether everything is there and of its type."""
+    """Return whether everything exists with its type."""
     if any(type(links.get(key)) is not kind for key, kind in _LINKS.items()):
         return False
     for key in ("imports", "stubs", "vtables"):

@@ -6,8 +6,8 @@
         print(frame.linkage_name, frame.file, frame.line)
     cache.addresses("main")                     # where the functions of a linkage name start
 
-Columns are read in place by `memoryview.cast` and `bisect`; what is in the file is explained in
-`unwind.symcache.format.records`. Whatever breaks a rule is a `FormatError`, raised by what reads it.
+Columns are read in place by `memoryview.cast` and `bisect`; `unwind.symcache.format.records` describes the file. Bytes
+that break a rule raise a `FormatError` when they are read.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 _STR = "surrogateescape"
 _MIN_NODES = 64
 _FEW, _KEPT_MEMBERS = 16, 1 << 18
-MANY = 1000  # addresses for which it pays to check all records and names at once
+MANY = 1000  # from this many addresses on it pays to check all records and names at once
 _SPARE = 8  # numbers more than `decode` finds in a payload
-_FAULT = 1  # where the kernels say where bytes break a rule, 1 + that
+_FAULT = 1  # index in the kernels' state: 1 + the place where bytes break a rule
 
 _new: Callable[[type[Frame], tuple[str | int, ...]], Frame] = tuple.__new__  # twice as fast as the class
 
 
 class NotCached(IcfError):
-    """A partial symcache does not know: this was never asked when it was made."""
+    """Raised by a partial symcache for a question that was not asked when it was made."""
 
 
 class _Room:
-    """What the kernels need for themselves."""
+    """Memory that the kernels need."""
 
     __slots__ = ("nodes", "numbers", "state", "table")
 
@@ -98,7 +98,7 @@ class SymCache:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has all of the image: then what it does not have is not there."""
+        """Whether it covers all of the image: then the image lacks what it lacks."""
         return bool(self.container.head.flags & COMPLETE)
 
     def find(self, vaddr: int) -> Located | None:
@@ -163,19 +163,19 @@ class SymCache:
         return [self.text(names[0]) for names in record.names]
 
     def members(self, entry: int) -> tuple[list[str], bool]:
-        """Return their names by the body's entry, and whether these are all."""
+        """Return the linkage names of a body's members by the body's entry, and whether these are all."""
         record = self._record(entry)
         return self.linkage_names(record), record.is_complete
 
     def check_names(self) -> None:
-        """Check all names at once, as many are asked for."""
+        """Check all names at once, for callers that need many."""
         if self._all_names is None:
             offsets = self._column("nameoff", "I", self._name_count + 1)
             self._all_names = offsets, self.container.section("names")
 
     @property
     def string_counts(self) -> tuple[int, int]:
-        """How many names and paths there are."""
+        """The number of names and of paths."""
         return self._name_count, self._file_count
 
     def addresses(self, name: str) -> list[int]:
@@ -233,7 +233,7 @@ class SymCache:
         return self.container.piece(section, 0, size_bytes).cast(code)
 
     def entry_at(self, vaddr: int) -> int:
-        """Return the entry that holds an address, -1 for none; `located` tells of it."""
+        """Return the entry that holds an address, -1 for none; `located` describes an entry."""
         offset = vaddr - self._base
         entry = bisect_right(self._starts, offset) - 1
         if entry >= 0 and offset < self._starts[entry] + self._sizes[entry]:
@@ -243,7 +243,7 @@ class SymCache:
         return -1
 
     def _record(self, entry: int) -> Record:
-        """Return who is at an entry, or at the function that goes on there."""
+        """Return the members of an entry, or of the function that goes on there."""
         known = self._merged.get(entry)
         if known is not None:
             return known
@@ -339,7 +339,7 @@ class SymCache:
     def _chain(
         self, nodes: array[int], own_name: str, width: int, node: int, file: int, line: int, column: int
     ) -> Frames:
-        """Return the frames of a place that `decode` found in the nodes it left, `width` in a column."""
+        """Return the frames of a place that `decode` found, from its nodes; a column of nodes has `width` numbers."""
         frames = []
         while node:
             frames.append(_new(Frame, (self.text(nodes[width + node]), self.path_of(file), line, column, True)))

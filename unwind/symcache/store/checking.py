@@ -1,4 +1,4 @@
-"""Read all of a kept symcache: to see that it is whole and still true, or to print it."""
+"""Read all of a kept symcache: to check that it is whole and still true, or to print it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unwind.symcache.store.room import Entry
 
 
 class Finding(NamedTuple):
-    """What is to be said of an entry."""
+    """The result for an entry."""
 
     file: str
     state: str  # "good", "stale": the image or its debug information has changed, "gone": no image, "damaged"
@@ -55,7 +55,7 @@ def check_file(entry: Entry, folder: Folder, *, deep: bool = True) -> Finding:
 
 
 def check_content(kept: Container, *, is_complete: bool) -> None:
-    """Decode all there is; `FormatError` where that is not possible or one part contradicts another."""
+    """Decode everything. Raise FormatError if that is not possible or one part contradicts another."""
     if not is_complete:
         file = PartialFile(kept)
         for vaddr, answer in file.answers():

@@ -1,17 +1,17 @@
-"""The folder of symcaches: files that are replaced as a whole, found by name, and taken away when they are too many.
+"""The directory of symcaches: files that are replaced as a whole, found by name, and evicted when they are too many.
 
     build-id-91ab..-23aa...symcache   of an image: its identity, and a digest of its content (identity.py)
-    build-id-91ab..-23aa...partial    what was asked for of an image so far (lazy.py)
+    build-id-91ab..-23aa...partial    the answers about an image so far (lazy.py)
     stamps/801-c2...-1829...          a link to `build-id-91ab..-23aa..`: a file with that stamp is that image
     .build-id-91ab...lock             held while the file is made, so that one makes it and the others wait
-    icf-symcaches                     says that this is such a folder (ownership.py)
+    icf-symcaches                     marks the directory as one of symcaches (ownership.py)
 
-Equal names of images mean nothing here, and an image needs none. Whatever is missing or in the way, be it a lock, a
-link or the folder, costs time and is no error: only `write` raises. A folder that is not this user's own is neither
+Equal names of images mean nothing here, and an image needs none. A lock, a link or a directory that is missing or in
+the way costs time and is not an error: only `write` raises. A directory that is not this user's own is neither
 read nor written to.
 
-A file is used when it is opened: its time of change says when, to the hour, which room.py goes by when the files
-together have more than `limit_bytes`.
+A file counts as used when it is opened: its time of change records when, to the hour, which room.py goes by when the
+files together have more than `limit_bytes`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Folder:
-    """A folder of symcaches; it is made when something is written."""
+    """A directory of symcaches; the first write makes it."""
 
     def __init__(self, path: str, limit_bytes: int = DEFAULT_LIMIT_BYTES, home: str = "") -> None:
-        """Take a folder; `home` is a folder that must be this user's own, or no folder is made in it."""
+        """Take a directory; `home` is a directory that must be this user's own, or no directory is made in it."""
         self.path = path
         self.limit_bytes = limit_bytes
         self._home = home
@@ -50,7 +50,7 @@ class Folder:
 
     @classmethod
     def chosen(cls, cache_dir: str | os.PathLike[str] | None = None) -> Self:
-        """Return the folder that is named, that of $ICF_CACHE_DIR, or the user's; its bound is $ICF_CACHE_SIZE."""
+        """Return the directory that is named, that of $ICF_CACHE_DIR, or the user's; its bound is $ICF_CACHE_SIZE."""
         environment = os.environ
         path = os.fspath(cache_dir) if cache_dir is not None else environment.get("ICF_CACHE_DIR", "")
         home = ""
@@ -62,14 +62,14 @@ class Folder:
             elif os.path.isdir(base):
                 home = base
             path = os.path.join(base, "icf")
-        if not path.startswith("~"):  # of a user without a home, who has no folder
+        if not path.startswith("~"):  # without a home directory `~` stays
             path = os.path.abspath(path)
         size = environment.get("ICF_CACHE_SIZE", "")
         return cls(path, parse_size(size, "ICF_CACHE_SIZE") if size else DEFAULT_LIMIT_BYTES, home)
 
     @property
     def problem(self) -> str:
-        """Why the folder is not used; empty if it is, or can be made."""
+        """Why the directory is not used; empty if it is, or can be made."""
         if self._problem is None:
             self._problem = problem_of(self.path)
         return self._problem or ""
@@ -80,7 +80,7 @@ class Folder:
         return os.path.join(self.path, name)
 
     def open(self, name: str) -> Container | None:
-        """Return an entry, checked to be what its name says, or None; `FormatError` if it is damaged."""
+        """Return an entry, checked against its name; None without one. Raise FormatError if it is damaged."""
         if self.problem:
             return None
         path = self.path_of(name)
@@ -95,7 +95,7 @@ class Folder:
         return container
 
     def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """Make or replace an entry; `OSError`, and then the older one is still there."""
+        """Make or replace an entry. Raise OSError if that fails; the older entry is then still there."""
         from icf.newfile import NewFile
 
         self.make()
@@ -110,7 +110,7 @@ class Folder:
             os.replace(out.name(), self.path_of(name))
 
     def remove(self, name: str) -> None:
-        """Take an entry away; no error where that cannot be done."""
+        """Remove an entry; a failure is not an error."""
         if self.problem:
             return
         try:
@@ -119,7 +119,7 @@ class Folder:
             pass
 
     def make(self) -> None:
-        """Make the folder itself; `OSError`, also where it is not this user's own."""
+        """Make the directory itself. Raise OSError, also if it is not this user's own."""
         if not os.path.isabs(self.path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
         if self.problem:
@@ -157,7 +157,7 @@ class Folder:
             return ""
 
     def remember(self, stamp: str, stem: str) -> None:
-        """Keep that a file with this stamp is that image; no error where that cannot be done."""
+        """Record that a file with this stamp is that image; a failure is not an error."""
         link = os.path.join(self.path, STAMPS, stamp)
         try:
             self.make()
@@ -169,7 +169,10 @@ class Folder:
             pass
 
     def recognize(self, path: str) -> Recognized:
-        """Return what the file at `path` is: by its stamp if that is known, else by reading it; `IcfError`."""
+        """Return the identity of the file at `path`: by its stamp if that is known, else by reading it.
+
+        Raise IcfError.
+        """
         try:
             known = Recognized.parse(self.recall(stamp_of(os.stat(path))))
         except (OSError, ValueError) as error:  # a path with a NUL
@@ -182,7 +185,7 @@ class Folder:
             return self.recognize_image(image)
 
     def recognize_image(self, image: Image) -> Recognized:
-        """Return the same of a file that is open."""
+        """Return the identity of a file that is open."""
         status = os.fstat(image.fileno())
         recognized = Recognized.parse(self.recall(stamp_of(status)))
         if recognized is None:
@@ -196,7 +199,7 @@ class Folder:
 
 
 def parse_size(text: str, what: str) -> int:
-    """Return a size as people write it: 500M, 4G; `IcfError`."""
+    """Return a size as people write it: 500M, 4G. Raise IcfError for other texts."""
     digits, unit = text.strip().upper().removesuffix("B").removesuffix("I"), ""
     if digits[-1:] in _UNITS:
         digits, unit = digits[:-1], digits[-1:]
@@ -206,7 +209,7 @@ def parse_size(text: str, what: str) -> int:
 
 
 def warn_if_stale(kept: Container, image_path: str) -> None:
-    """Report what `icf.tables.place` reports of such an image: its tables are of other code."""
+    """Warn, as `icf.tables.place` does, about an image whose tables are about other code."""
     if kept.head.flags & STALE_TABLES:
         from icf.tables.place import warn_stale
 
@@ -217,7 +220,7 @@ _complained: set[str] = set()
 
 
 def complain(folder: Folder, reason: str) -> None:
-    """Report, once for each folder, that nothing can be kept in it."""
+    """Report, once for each directory, that nothing can be kept in it."""
     if folder.path not in _complained:
         _complained.add(folder.path)
         warn(f"{folder.path}: {reason}: symcaches are not stored")

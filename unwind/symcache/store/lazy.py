@@ -1,16 +1,16 @@
-"""A symcache of which only what was asked for is kept: for images whose symcache is large and asked of little.
+"""A symcache that keeps only what was asked for: for images whose symcache would be large and rarely used.
 
     with open_or_build("/usr/bin/shop", lazy=True) as cache:
         cache.frames(0x401136)
         cache.addresses("main")
 
 Answers are remembered in memory first. They are written when there are many new ones, when the last writing is long
-ago, and at the end: `close`, the end of the `with` block, the end of the interpreter, or when the object goes. What
-another process has written meanwhile is kept as well. That there is no function at an address, or no address of a
-name, is an answer like others. A file with answers that turns out damaged is dropped, and the questions are asked
+ago, and at the end: `close`, the end of the `with` block, the end of the interpreter, or when the object is deleted.
+Answers that another process has written meanwhile are kept as well. That there is no function at an address, or no
+address of a name, is an answer like others. A damaged file with answers is dropped, and the questions are asked
 again.
 
-What is not known yet is asked of the image: the first time of the bodies in question alone, then of all it has, in
+Unknown answers come from the image: the first time from the bodies in question alone, then from all of it, in
 memory.
 """
 
@@ -42,7 +42,7 @@ _WAIT_S = 2.0  # for another process that writes
 
 
 class LazySymCache:
-    """Asked like a `SymCache`; use it in a `with` block, or call `close`."""
+    """A symcache with the look-ups of `SymCache`; use it in a `with` block, or call `close`."""
 
     def __init__(self, folder: Folder, sought: Sought, recognized: Recognized) -> None:
         self.identity: Identity = recognized.identity
@@ -51,7 +51,7 @@ class LazySymCache:
         self._at_end = weakref.finalize(self, self._answers.write)
 
     def close(self) -> None:
-        """Write what is new."""
+        """Write the new answers."""
         self._at_end()
 
     def __enter__(self) -> Self:
@@ -61,7 +61,7 @@ class LazySymCache:
         self.close()
 
     def flush(self) -> None:
-        """Write what is new, and go on."""
+        """Write the new answers, and go on."""
         self._answers.write()
 
     def find(self, vaddr: int) -> Located | None:
@@ -86,7 +86,7 @@ class LazySymCache:
 
 
 class _Answers:
-    """What is known: on disk, in memory and not on disk yet, and by asking the image."""
+    """The known answers: on disk, in memory and not on disk yet, and from the image."""
 
     def __init__(self, folder: Folder, sought: Sought, recognized: Recognized) -> None:
         self._folder, self._sought, self._recognized = folder, sought, recognized
@@ -144,7 +144,7 @@ class _Answers:
     # The file
 
     def _read(self) -> PartialFile | None:
-        """Return the file, if it is whole and says what is true."""
+        """Return the file, if it is whole and valid."""
         try:
             kept = self._folder.open(self._name)
             if kept is None:
@@ -169,7 +169,7 @@ class _Answers:
             self.write()
 
     def write(self) -> None:
-        """Write what is new together with what the file has now; says once on stderr where that is not possible."""
+        """Write the new answers together with those that the file has now; warn once if that is not possible."""
         with self._lock:
             if self._source.made is None or not (self._new or self._new_names):
                 return
@@ -204,13 +204,13 @@ class _Answers:
 
 
 class _Source:
-    """The image: asked of a few addresses once, then read in full."""
+    """The image: read for a few addresses first, then in full."""
 
     def __init__(self, folder: Folder, sought: Sought, recognized: Recognized) -> None:
         self._folder, self._sought, self._recognized = folder, sought, recognized
         self._whole: SymCache | None = None
         self._was_asked = False
-        self.made: Made | None = None  # the last time
+        self.made: Made | None = None  # the result of the last reading
 
     def answers(self, vaddrs: list[int]) -> Iterator[tuple[int, Answer]]:
         within = [vaddr for vaddr in vaddrs if 0 <= vaddr < 1 << 64]

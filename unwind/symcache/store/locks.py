@@ -1,4 +1,4 @@
-"""The lock of an entry in the folder of symcaches: one process makes it, and the others wait for a while."""
+"""The lock of an entry in the directory of symcaches: one process makes it, and the others wait for a limited time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _STEP_S = 0.02
 
 @contextmanager
 def locked(folder: Folder, name: str, wait_s: float) -> Iterator[None]:
-    """Hold the lock of an entry, if it can be had in that time; who holds it and ends, in whatever way, lets go."""
+    """Hold the lock of an entry, if it is free within that time.
+
+    A process that holds it and ends, in any way, frees it.
+    """
     path = folder.path_of(f".{name}.lock")
     fd = -1
     end_s = time.monotonic() + wait_s
@@ -33,11 +36,11 @@ def locked(folder: Folder, name: str, wait_s: float) -> Iterator[None]:
 
 
 def _try_lock(path: str) -> int:
-    """Return a descriptor that holds the lock, or -1; `OSError` where there are no locks."""
+    """Return a descriptor that holds the lock, or -1. Raise OSError where there are no locks."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(fd), os.stat(path)):  # else: of one who has just taken the file away
+        if os.path.samestat(os.fstat(fd), os.stat(path)):  # else another process has just removed the file
             return fd
     except (BlockingIOError, FileNotFoundError):
         pass

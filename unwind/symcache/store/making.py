@@ -1,4 +1,6 @@
-"""Make the content of a symcache: read an image and its debug information while nobody changes them."""
+"""Make the content of a symcache: read an image and its debug information, and check that they did not change
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _MOMENT_BYTES = 32 << 20
 
 
 class Made(NamedTuple):
-    """What goes into a file."""
+    """The content of a file."""
 
     recognized: Recognized
     head: Head
@@ -32,7 +34,7 @@ class Made(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the file with all of an image is called."""
+        """Return the name of the file for a complete image."""
         return f"{self.recognized}{COMPLETE}"
 
     def pieces(self) -> Iterator[bytes | memoryview]:
@@ -40,12 +42,12 @@ class Made(NamedTuple):
         return pack(self.head, self.sections, self.origin)
 
     def in_memory(self) -> Container:
-        """Return the file, without one."""
+        """Return the file, in memory only."""
         return Container(memoryview(b"".join(self.pieces())), f"symcache of {self.origin['path']}")
 
 
 def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) -> Made:
-    """Read an image; with `wanted` what its bodies at these addresses are. Raises `IcfError`."""
+    """Read an image; with `wanted` only the bodies at these addresses. Raise IcfError."""
     started_ns = time.time_ns()
     with sought.open() as image:
         _report(image)
@@ -73,6 +75,6 @@ def make_of(image: Image, recognized: Recognized, wanted: Collection[int] | None
 
 
 def _report(image: Image) -> None:
-    """Report that an image is read that takes longer than a moment."""
+    """Report that an image is read, if that takes a noticeable time."""
     if len(image.debug.data) > _MOMENT_BYTES:
         progress(f"reading {os.path.basename(image.path)}, once")

@@ -1,12 +1,12 @@
-"""Whether a folder is this user's folder of symcaches: only then is it read, written to, or tidied.
+"""Whether a directory is this user's directory of symcaches: only then is it read, written to, or tidied.
 
-A symcache answers in place of its image, so whoever can write one decides what every frame is called. A folder counts
-if it belongs to the user who runs this process and no other user may write to it. The folder of another user, which
-root has where HOME is that user's, and a folder that all may write to, are not used: a line says why, and symbols are
-then made in memory.
+A symcache answers in place of its image, so a user that can write one decides what every frame is called. A directory
+counts if it belongs to the user that runs this process and no other user may write to it. The directory of another
+user, which root has where HOME is that user's, and a directory that all may write to, are not used: a warning has the
+reason, and symbols are then made in memory.
 
-The folder also has to be one of symcaches. `--cache-dir` may name any folder, and what is in it is taken away when it
-is too much. So a new folder gets a marker, the file `icf-symcaches`. A folder without a marker counts if it is empty,
+The directory also has to be one of symcaches. `--cache-dir` may name any directory, and eviction removes files in it.
+So a new directory gets a marker, the file `icf-symcaches`. A directory without a marker counts if it is empty,
 or has only entries in it, as earlier versions left them; one with anything else in it is not used.
 """
 
@@ -24,12 +24,12 @@ _RANDOM_DIGITS = 16  # of `icf.newfile`
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Return whether a file or folder belongs to this user, and no other user may write to it."""
+    """Return whether a file or directory belongs to this user, and no other user may write to it."""
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
 
 
 def problem_of(path: str) -> str | None:
-    """Return why the folder at `path` is not used; empty if it is; None if it is not there yet."""
+    """Return why the directory at `path` is not used; empty if it is; None if it does not exist yet."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def problem_of(path: str) -> str | None:
 
 
 def problem_of_home(path: str) -> str:
-    """Return why no folder is made in the home at `path`."""
+    """Return why no directory is made in the home at `path`."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -61,13 +61,15 @@ def problem_of_home(path: str) -> str:
 
 
 def is_entry(name: str) -> bool:
-    """Return whether a file is called as a symcache is, complete or partial."""
+    """Return whether a file has the name of a symcache, complete or partial."""
     stem, kind = os.path.splitext(name)
     return kind in (COMPLETE, PARTIAL) and Recognized.parse(stem) is not None
 
 
 def is_left(name: str) -> bool:
-    """Return whether a file is called as a lock or a file that is being written, which a killed builder leaves."""
+    """Return whether a file has the name of a lock or of a file that is being written, which a killed builder
+    leaves.
+    """
     if not name.startswith("."):
         return False
     stem, _, last = name[1:].rpartition(".")
@@ -77,6 +79,6 @@ def is_left(name: str) -> bool:
 
 
 def is_stamp(name: str) -> bool:
-    """Return whether a link is called as a stamp of a file is."""
+    """Return whether a link has the name of a stamp of a file."""
     parts = name.split("-")
     return len(parts) == 5 and all(part and _HEX.issuperset(part) for part in parts)

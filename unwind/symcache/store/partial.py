@@ -1,17 +1,17 @@
-"""A partial symcache: answers to what was asked for, and nothing else; also that there is nothing to tell.
+"""A partial symcache: answers to the questions that were asked, and nothing else; also that there is no answer.
 
-The sections of its file, for a few to some 100,000 answers, each found by bisection and decoded when it is asked for:
+The sections of its file, for a few to some 100,000 answers, each found by bisection and decoded on use:
 
     addrs     u64, ascending: the addresses that were asked for
     addrat    u32, one more: where the answer for each begins in
-    addrdat   JSON, one behind the other: null for an address in no function, else
+    addrdat   JSON, one after the other: null for an address in no function, else
               [start, size in bytes, is complete, [[name, flags, [alias ...], [frame ...]] for each member]]
               with a frame [linkage name, file, line, column, 1 if inlined]
     hashes    u32, ascending: CRC-32 of the names that were asked for
     hashat    u32, one more: where the answer for each begins in
     hashdat   JSON: [name, [address ...]]; all addresses of the name, none if it is not there
 
-An answer is whole: if a name is here, all its addresses are.
+An answer is complete: it has all addresses of its name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from unwind.symcache.reader.symcache import SymCache
 
 
 class Answer(NamedTuple):
-    """All about an address: `located` is None where it lies in no function."""
+    """The answer for an address: `located` is None where it lies in no function."""
 
     located: Located | None
     frames: tuple[tuple[Frame, ...], ...]  # for each member
@@ -42,7 +42,7 @@ NOTHING = Answer(None, ())
 
 
 def answer_of(cache: SymCache, vaddr: int) -> Answer:
-    """Return what a symcache knows of an address."""
+    """Return the answer of a symcache for an address."""
     located = cache.find(vaddr) if 0 <= vaddr < 1 << 64 else None
     if located is None:
         return NOTHING
@@ -50,7 +50,7 @@ def answer_of(cache: SymCache, vaddr: int) -> Answer:
 
 
 class PartialFile:
-    """A file of answers. Every method gives a `FormatError` where the file breaks its format."""
+    """A file of answers. Every method raises a `FormatError` where the file breaks its format."""
 
     def __init__(self, container: Container) -> None:
         self.container = container
@@ -61,7 +61,7 @@ class PartialFile:
                 raise FormatError(container.path, name, 0, f"must have {len(keys) + 1} numbers")
 
     def answer(self, vaddr: int) -> Answer | None:
-        """Return what is known of an address; None if it was not asked for."""
+        """Return the answer for an address; None if it was not asked for."""
         at = bisect_left(self._addrs, vaddr)
         if at == len(self._addrs) or self._addrs[at] != vaddr:
             return None
@@ -89,14 +89,14 @@ class PartialFile:
             yield self._named(at)
 
     def entries(self) -> Entries:
-        """Return all of it, as it is in the file."""
+        """Return all answers, as they are in the file."""
         answers = {vaddr: self._text("addr", at) for at, vaddr in enumerate(self._addrs)}
         return Entries(answers, {self._text("hash", at): key for at, key in enumerate(self._hashes)})
 
     def _column(self, name: str, kind: Literal["I", "Q"]) -> memoryview:
         section = self.container.section(name)
         if len(section) % array(kind).itemsize:
-            raise FormatError(self.container.path, name, 0, f"{len(section)} bytes are no column")
+            raise FormatError(self.container.path, name, 0, f"{len(section)} bytes are not a whole column")
         return section.cast(kind)
 
     def _text(self, kind: str, at: int) -> bytes:
@@ -136,7 +136,7 @@ class PartialFile:
 
 
 class Entries(NamedTuple):
-    """What goes into a file: answers as they are stored, by address; and those about names, with the hash of each."""
+    """The contents of a file: stored answers, by address; and those about names, with the hash of each."""
 
     answers: dict[int, bytes]
     names: dict[bytes, int]

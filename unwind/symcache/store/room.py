@@ -1,7 +1,7 @@
-"""What is in the folder of symcaches, and what goes when that is too much.
+"""The files in the directory of symcaches, and which of them are evicted when they are too large.
 
-When the files together have more than `limit_bytes` of the folder, those that were not used for the longest time go.
-Whoever has one open keeps it.
+When the files together have more than `limit_bytes` of the directory, those that were not used for the longest time go.
+A process that has one open keeps it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _LEFTOVER_S = 3600.0
 
 
 class Entry(NamedTuple):
-    """A file of the folder."""
+    """A file of the directory."""
 
-    name: str  # with what tells its kind
+    name: str  # with the suffix of its kind
     path: str
     size_bytes: int
     used_s: float  # since 1970
@@ -48,13 +48,16 @@ def entries_of(folder: Folder) -> list[Entry]:
 
 
 def keep(folder: Folder, name: str, pieces: Iterable[bytes | memoryview]) -> None:
-    """Make or replace an entry, and make room for it; `OSError`, and then the older one is still there."""
+    """Make or replace an entry, and make room for it.
+
+    Raise OSError if that fails; the older entry is then still there.
+    """
     folder.write(name, pieces)
     shrink(folder, keep=name)
 
 
 def shrink(folder: Folder, keep: str = "", limit_bytes: int | None = None) -> list[Entry]:
-    """Take away what was not used for the longest time until the bound holds; gives what went."""
+    """Evict the entries not used for the longest time until the bound holds; return them."""
     limit = folder.limit_bytes if limit_bytes is None else limit_bytes
     found = entries_of(folder)
     excess_bytes = sum(each.size_bytes for each in found) - limit
@@ -71,9 +74,9 @@ def shrink(folder: Folder, keep: str = "", limit_bytes: int | None = None) -> li
 
 
 def tidy(folder: Folder) -> None:
-    """Take away links that lead to nothing, and what a builder has left behind when it was killed.
+    """Remove links that lead nowhere, and files of builders that were killed.
 
-    Only names that this program gives are touched, and only in the folder that was checked: no link is followed.
+    Only names that this program uses are removed, and only in the directory that was checked: no link is followed.
     """
     stems = {os.path.splitext(each.name)[0] for each in entries_of(folder)}
     with suppress(OSError), _opened(folder.path) as top:
@@ -90,7 +93,7 @@ def tidy(folder: Folder) -> None:
 
 @contextmanager
 def _opened(name: str, dir_fd: int | None = None) -> Iterator[int]:
-    """Return a descriptor of a folder that is this user's own. Raise OSError for any other folder."""
+    """Yield a descriptor of a directory that is this user's own. Raise OSError for any other directory."""
     no_link = os.O_NOFOLLOW if dir_fd is not None else 0
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | no_link, dir_fd=dir_fd)
     try:

@@ -1,9 +1,10 @@
-"""Folders of symcaches that others fill: a build server's, a team's.
+"""Directories of symcaches that others fill: a build server's, a team's.
 
-Such a folder counts only if the user names it (`--shared-cache`), since whoever writes to it decides what frames are
-called. It is only read: nothing in it is made, replaced, evicted or touched, and no file of this user goes there.
+Such a directory counts only if the user names it (`--shared-cache`), since a user that can write to it decides what
+frames are called. It is only read: nothing in it is made, replaced, evicted or touched, and no file of this user goes
+there.
 
-    own folder  ->  shared folders, in the order given  ->  made from the image, kept in the own folder
+    own directory  ->  shared directories, in the order given  ->  made from the image, kept in the own directory
 
 A file is used if it was made by this version from an image with the same bytes: its name and its head hold the digest
 of the image, and the digest of the image at hand is computed here. Debug files lie elsewhere on another machine, and
@@ -26,7 +27,7 @@ from unwind.symcache.store.ownership import COMPLETE
 
 
 def open_shared(folders: Iterable[str], recognized: Recognized, sought: Sought) -> SymCache | None:
-    """Return the symcache of an image from the first of the folders that has it; None if none has."""
+    """Return the symcache of an image from the first of the directories that has it; None if none has."""
     for folder in folders:
         path = os.path.join(folder, f"{recognized}{COMPLETE}")
         try:

@@ -1,12 +1,12 @@
-"""Get the symcache of an image: the one that is kept, if it still says what is true, else a new one.
+"""Get the symcache of an image: the kept one, if it is still valid, else a new one.
 
     cache = open_or_build("/usr/bin/shop")          # the image need not have a name: /proc/PID/map_files/..., a memfd
     cache = open_by_build_id("91ab5f...")           # where the image is gone
 
-A kept file is used if it is whole, was made of an image with the same digest by this version of the program, and no
-debug information it came from has changed, and none that was missed has appeared (sources.py). Otherwise it is made
-anew and replaced. One process makes it while others wait for a while; who waits too long makes it, too, which costs
-time and nothing else, as files are replaced as a whole.
+A kept file is used if it is whole, was made of an image with the same digest by this version of the program, no
+debug information it came from has changed, and no file has appeared that was missing (sources.py). Otherwise it is made
+anew and replaced. One process makes it while others wait for a limited time; a process that has waited too long makes
+it, too, which only costs time, as files are replaced as a whole.
 
 Blocks of a file are checked when they are read, so damage may show late, in the middle of queries. The file is then
 made anew, and if it holds the same content the queries go on with it.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unwind.symcache.store.lazy import LazySymCache
     from unwind.symcache.store.making import Made
 
-WAIT_S = 60.0  # for another process that builds
+WAIT_S = 60.0  # the limit of waiting for another process that builds
 _ROOT_LIMIT = 16
 
 
@@ -125,7 +125,7 @@ def ensure(sought: Sought, folder: Folder, *, force: bool = False) -> tuple[str,
 
 
 class _Store:
-    """A folder, and how long to wait for others."""
+    """A directory, and how long to wait for others."""
 
     def __init__(self, folder: Folder, wait_s: float, shared: Sequence[str] = ()) -> None:
         self._folder, self._wait_s, self._shared = folder, wait_s, shared
@@ -146,13 +146,13 @@ class _Store:
             from unwind.symcache.store.locks import locked
 
             with locked(self._folder, str(recognized), self._wait_s):
-                cache, roots = self.kept(recognized, sought)  # somebody else may have made it meanwhile
+                cache, roots = self.kept(recognized, sought)  # another process may have made it meanwhile
                 if cache is None:
                     return self._new(sought, roots)
         return cache
 
     def kept(self, recognized: Recognized, sought: Sought) -> tuple[SymCache | None, tuple[str, ...]]:
-        """Return what is kept, if it holds; and the folders in which debug information was looked for last time."""
+        """Return the kept symcache if it is still valid, and the debug directories searched when it was built."""
         from unwind.symcache.reader.symcache import SymCache
 
         name = f"{recognized}{COMPLETE}"
@@ -189,7 +189,7 @@ class _Store:
 
 
 def build(sought: Sought, folder: Folder) -> Container:
-    """Make the symcache of an image, and keep it in the folder; where that cannot be done it is in memory alone."""
+    """Make the symcache of an image, and keep it in the directory; if that is not possible it is in memory alone."""
     from unwind.symcache.store.making import make
 
     made = make(sought, folder)
@@ -199,7 +199,7 @@ def build(sought: Sought, folder: Folder) -> Container:
     except OSError as error:
         complain(folder, (error.strerror or str(error)).lower())
         kept = None
-    except FormatError:  # of a disk that does not keep what is written to it
+    except FormatError:  # of a disk that does not keep the bytes written to it
         kept = None
     return kept or made.in_memory()
 
@@ -208,4 +208,4 @@ def _write(made: Made, folder: Folder) -> None:
     from unwind.symcache.store.room import keep
 
     keep(folder, made.name, made.pieces())
-    folder.remove(f"{made.recognized}{PARTIAL}")  # nobody asks it any more
+    folder.remove(f"{made.recognized}{PARTIAL}")  # the complete file replaces it
