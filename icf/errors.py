@@ -5,7 +5,11 @@ A message is lower case and without full stop: place, thing, value, rule.
 
 
 class IcfError(Exception):
-    """Anything this toolchain reports as one line; `hint` is the next thing to try."""
+    """An error that a user can cause; the command `icf` reports it as one line.
+
+    Attributes:
+        hint: the next thing to try; None if there is no advice.
+    """
 
     hint: str | None
 
@@ -15,7 +19,14 @@ class IcfError(Exception):
 
 
 class FormatError(IcfError):
-    """Bytes that break their format, and where they stand."""
+    """Bytes that break their format, and where they stand.
+
+    Attributes:
+        path: the file.
+        section: the section, or the part of the file, such as `ELF header`.
+        offset: bytes from the start of the section.
+        problem: the value and the rule that it breaks.
+    """
 
     def __init__(self, path: str, section: str, offset: int, problem: str) -> None:
         super().__init__(path, section, offset, problem)  # all of it, so it survives pickling

@@ -60,7 +60,7 @@ class Image(Protocol):
 
     @property
     def build_id(self) -> bytes:
-        """What identifies the link; empty if it has none."""
+        """The bytes that identify the link; empty if the image has none."""
 
     @property
     def code_digest(self) -> bytes:
@@ -68,17 +68,35 @@ class Image(Protocol):
 
     @property
     def backed(self) -> list[tuple[int, int, int]]:
-        """(start, end, file offset) of the loaded ranges that have bytes in the file, ascending."""
+        """The loaded ranges that have bytes in the file, ascending: (start, end, file offset)."""
 
     @property
     def span(self) -> tuple[int, int]:
         """The lowest address that is loaded, and the one after the highest."""
 
     def read(self, vaddr: int, size_bytes: int) -> memoryview:
-        """Return the bytes from `vaddr` on: `size_bytes` of them, or as many as the file has without a gap."""
+        """Return the bytes from an address on.
+
+        Args:
+            vaddr: link-time address.
+            size_bytes: how many bytes.
+
+        Returns:
+            A read-only view of `size_bytes` bytes, or of fewer where the file has a gap; empty if it has none there.
+
+        Raises:
+            FormatError: the file was cut short since it was opened.
+        """
 
     def may_start_function(self, vaddr: int) -> bool:
-        """Return whether a function may start there."""
+        """Return whether a function may start at an address.
+
+        Args:
+            vaddr: link-time address.
+
+        Returns:
+            False only if no function starts there; without a symbol table, true wherever there is code.
+        """
 
     @property
     def symbols(self) -> Symbols:
@@ -86,25 +104,37 @@ class Image(Protocol):
 
     @property
     def got_imports(self) -> dict[int, str]:
-        """Address of each slot that the loader fills -> name of the imported symbol."""
+        """The imported symbol of each slot that the loader fills, by the address of the slot."""
 
     @property
     def plt_slots(self) -> dict[int, int]:
-        """Address of each stub of an import -> address of the slot that it jumps through."""
+        """The address of the slot that each stub of an import jumps through, by the address of the stub."""
 
     @property
     def plt_stubs(self) -> dict[int, str]:
-        """Address of each stub of an import -> name of the function that it jumps to."""
+        """The name of the function that each stub of an import jumps to, by the address of the stub."""
 
     def close(self) -> None:
-        """Close the file; what was read stays."""
+        """Close the file; views of its bytes stay valid."""
 
 
 _READERS = {b"\x7fELF": ElfImage}
 
 
 def open_image(path: str) -> ElfImage:
-    """Open an image with the reader for its first bytes."""
+    """Open an image with the reader for its first bytes.
+
+    Args:
+        path: the file; close the image, or use it in a `with` block.
+
+    Returns:
+        The open image. ELF for x86-64 and AArch64 is the one format today.
+
+    Raises:
+        FormatError: the headers break the format.
+        UnsupportedError: another format, machine or kind of file.
+        IcfError: the file cannot be read.
+    """
     data = FileBytes.open(path)
     try:
         magic = bytes(data[:4])

@@ -17,7 +17,7 @@ DieOffset = NewType("DieOffset", int)  # from the start of .debug_info; 0 means 
 
 
 class Evidence(IntEnum):
-    """Why we believe a call-site record, best first (written to `.debug_icf` as these numbers)."""
+    """The kind of evidence for a call-site record, best first (`.debug_icf` stores these numbers)."""
 
     TABLE = 1
     RELOCATION = 2
@@ -28,7 +28,7 @@ class Evidence(IntEnum):
 
 
 class Verdict(Enum):
-    """What an answer about a frame is worth."""
+    """What the stack and the evidence leave of a frame's candidates."""
 
     UNMERGED = "unmerged"  # the body belongs to one source function
     UNIQUE = "unique"  # merged, and the evidence leaves one member

@@ -48,7 +48,26 @@ SWITCH_INTERVAL_S = 0.001
 
 @dataclass(slots=True)
 class Summary:
-    """What a run found and did; counts unless the name says otherwise."""
+    """The result of a pass: counts, unless the name says otherwise.
+
+    Attributes:
+        image: path of the input.
+        out: path of the output.
+        tables_file: the file that has the tables: `out`, or the debug file.
+        debug_file: where debug information was read, if not in the image.
+        functions: functions with a body in the image.
+        merged_bodies: bodies that several functions share.
+        members: these functions.
+        records: call-site records.
+        records_by_evidence: records of each kind of evidence.
+        table_bytes: size of the tables in bytes.
+        debug_info_bytes: size of `.debug_info` in bytes.
+        open_calls: calls of merged bodies without evidence for the callee.
+        dropped: statements that the machine code contradicts, by reason.
+        declarations_added: declarations for functions without a DIE.
+        undescribed: bodies that may have members which the image does not name.
+        already_done: the image had its tables; the pass only made a copy.
+    """
 
     image: str
     out: str
@@ -79,7 +98,21 @@ class Summary:
 
 
 class Options(NamedTuple):
-    """What the command line decides."""
+    """The options of a pass, which are those of `icf pass`.
+
+    Attributes:
+        out: path of the output; None: over the image.
+        debug_file: path; None: found by build id or debug link, if the image needs one.
+        debug_roots: further directories to search for debug information.
+        debug_out: path of the new debug file; None: over the debug file, or beside `out`.
+        in_image: put the tables into the image, wherever the debug information is.
+        icf_report: path of the linker's `--print-icf-sections`.
+        objects: inputs of the link: objects, archives, `lib.a(member.o)`, `@response`.
+        drop_relocations: remove the sections of --emit-relocs.
+        threads: how many; None: one for each processor.
+        is_durable: wait for the disk where an input is replaced.
+        keep_unique_out: path for the linker options that give each frame one name.
+    """
 
     out: str | None = None  # None: over the image
     debug_file: str | None = None  # None: found by build id or debug link, if the image needs one
@@ -118,7 +151,19 @@ def run_pass(
 ) -> Summary:
     """Put the tables into the image at `path`, or its debug file. On failure the input stays as it is.
 
-    `report` and `objects` are what the options name, where that has been read already.
+    Args:
+        path: the linked image.
+        options: those of `icf pass`.
+        report: the report that `options.icf_report` names, if it has been parsed already.
+        objects: the objects that `options.objects` names, if they have been read already.
+
+    Returns:
+        What the pass found and wrote.
+
+    Raises:
+        FormatError: an input breaks its format.
+        UnsupportedError: the image is of a kind that is not supported.
+        IcfError: any other error of an input, or an output that cannot be written.
     """
     report = _read_report(options) if report is None else report
     objects = _open_objects(options) if objects is None else objects

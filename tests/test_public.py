@@ -8,10 +8,12 @@ it anew:
 
 from __future__ import annotations
 
+import ast
 import enum
 import inspect
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
@@ -76,6 +78,67 @@ def test_everything_public_has_a_docstring(package: str) -> None:
         for method, member in vars(thing).items() if inspect.isclass(thing) else ():
             if inspect.isfunction(member) and not method.startswith("_"):
                 assert inspect.getdoc(member), f"{name}.{method}"
+
+
+def functions(package: str) -> Iterator[tuple[str, Callable[..., object]]]:
+    """Yield the public functions of a package and the public methods of its classes, with their names."""
+    module = import_module(package)
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if inspect.isfunction(thing):
+            yield f"{package}.{name}", thing
+        for method, member in vars(thing).items() if inspect.isclass(thing) else ():
+            plain = getattr(member, "__func__", member)
+            if inspect.isfunction(plain) and not method.startswith("_"):
+                yield f"{package}.{name}.{method}", plain
+
+
+def missing_sections(function: Callable[..., object]) -> Iterator[str]:
+    """Yield what the docstring of a function lacks of Args, Returns or Yields, and Raises, as its code demands them."""
+    text = inspect.getdoc(function) or ""
+    parameters = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    returned = str(inspect.signature(function).return_annotation)
+    for name in parameters:
+        if "\nArgs:\n" not in text or f"\n    {name}: " not in text:
+            yield f"Args: {name}"
+    if returned != "None" and not any(f"\n{heading}:\n" in text for heading in ("Returns", "Yields")):
+        yield "Returns"
+    body = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    if any(isinstance(node, ast.Raise) and node.exc is not None for node in body) and "\nRaises:\n" not in text:
+        yield "Raises"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_functions_describe_arguments_results_and_errors(package: str) -> None:
+    found = [f"{name}: {what}" for name, function in functions(package) for what in missing_sections(function)]
+    assert found == []
+
+
+def test_a_missing_section_is_found() -> None:
+    def first(path: str, size: int) -> bytes:
+        """Return bytes.
+
+        Args:
+            path: a file.
+        """
+        raise OSError(path, size)
+
+    assert list(missing_sections(first)) == ["Args: size", "Returns", "Raises"]
+
+
+# functions that read what a user names; what they call raises the errors
+READERS = {
+    "icf": ["open_image", "load_tables"],
+    "linkpass": ["run_pass", "verify_image"],
+    "unwind": ["graph", "open_by_build_id", "open_or_build", "open_process", "open_resolver", "read_pcs"],
+}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_readers_say_which_errors_they_raise(package: str) -> None:
+    for name in READERS[package]:
+        text = inspect.getdoc(getattr(import_module(package), name)) or ""
+        assert "Error: " in text.partition("\nRaises:\n")[2], name
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 PACKAGES = ("icf", "linkpass", "unwind")
 PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md")
 NO_VERBS_YET = ("unwind/resolve/answer.py", "unwind/symbolize/", "unwind/target/")
-TO_DO = ("unwind/",)  # not yet rewritten
+TO_DO = ("unwind/symbolize/", "unwind/target/")  # not yet rewritten
 
 BANNED = {
     r"told|said": "reported, recorded",

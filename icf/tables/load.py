@@ -22,7 +22,15 @@ from icf.tables.vcall import VirtualCalls, parse_vcall
 
 @dataclass(slots=True)
 class Tables:
-    """The parsed tables; one that the image does not have is empty."""
+    """The tables of an image; a table that the image does not have is empty.
+
+    Attributes:
+        image: the image, or its debug file, that has the tables.
+        icf: `.debug_icf`: fold classes, tail calls, vtables, evidence.
+        direct: `.debug_dcall`: a row for each direct call, with caller and callee.
+        virtual: `.debug_vcall`: a row for each virtual call, with its slot.
+        present: names of the sections that the image has; empty if they are about other code.
+    """
 
     image: Image
     icf: IcfTable
@@ -32,13 +40,24 @@ class Tables:
     _name_of_die: dict[int, str] = field(default_factory=dict)
 
     def die_name(self, die: int) -> str:
-        """Return linkage name of the function of a DIE, "" if neither table nor debug information tells."""
+        """Return the linkage name of the function of a DIE.
+
+        Args:
+            die: offset in `.debug_info`.
+
+        Returns:
+            The name; "" if neither the tables nor the debug information has one.
+        """
         if not self._name_of_die:
             self._name_of_die = self._read_names()
         return self._name_of_die.get(die, "")
 
     def check_evidence(self) -> str:
-        """Return what is wrong with the number of evidence bytes; empty if they fit the records."""
+        """Check that the tables have one evidence byte for each record.
+
+        Returns:
+            What is wrong; "" if nothing is.
+        """
         for name, evidence, calls in (
             (".debug_dcall", self.icf.evidence, self.direct),
             (".debug_vcall", self.icf.vcall_evidence, self.virtual),
@@ -63,7 +82,17 @@ class Tables:
 
 
 def load_tables(image: Image) -> Tables:
-    """Parse what the image, or its debug file, has; what is about other code counts as absent."""
+    """Parse the call-site tables of an image or its debug file.
+
+    Args:
+        image: an open image.
+
+    Returns:
+        The tables; those that are about other code count as absent.
+
+    Raises:
+        FormatError: a table breaks its format.
+    """
     file = file_with_tables(image)
     if are_stale(image):
         nothing = DirectCalls.of(()), VirtualCalls.of(())

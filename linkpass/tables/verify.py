@@ -30,7 +30,18 @@ from linkpass.tables.verify_virtual import check_slots, check_virtual
 
 
 def verify_image(image: Image) -> list[str]:
-    """Return what is wrong with the tables of an image, a line each; empty if nothing is."""
+    """Check the tables of an image against its machine code.
+
+    Args:
+        image: an open image.
+
+    Returns:
+        One line for each statement that the code contradicts; empty if there is none.
+
+    Raises:
+        IcfError: the image has no tables, or they are about other code.
+        FormatError: a table breaks its format.
+    """
     tables = check_present(image)
     problem = tables.check_evidence()
     problems = [problem] if problem else []

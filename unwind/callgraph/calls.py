@@ -40,8 +40,20 @@ _SLOTS = {ANYTHING: "any pointer", STORED: "stored pointer", UNLISTED: "unlisted
 def graph(path: str, *, debug_file: str | None = None, debug_roots: Sequence[str] = ()) -> CallGraph:
     """Return the call graph over the merged functions of an image, as a networkx graph.
 
-    `debug_file` and `debug_roots` say where its debug information is. Raises `IcfError` where the image has no tables.
-    `unwind.callgraph.questions` has what can be asked of the graph.
+    `unwind.callgraph.questions` has functions that answer questions about it.
+
+    Args:
+        path: the image.
+        debug_file: its separate debug file; None: found by build id or debug link.
+        debug_roots: directories to search for debug information, besides /usr/lib/debug.
+
+    Returns:
+        A directed multigraph; nodes are functions, fold classes and slots of vtables, with the attributes that the
+        module
+        `unwind.callgraph.calls` lists. Addresses are link-time ones.
+
+    Raises:
+        IcfError: the image has no tables, or cannot be read.
     """
     with open_with_debug(path, debug_file, debug_roots) as image:
         return call_graph(image)

@@ -23,7 +23,7 @@ import capstone
 
 from icf.elf.types import Machine
 
-UNDECODED, WORD = ".byte", ".quad"  # mnemonics of bytes that are no instruction, and of a constant among code
+UNDECODED, WORD = ".byte", ".quad"  # mnemonics of bytes that are not an instruction, and of a constant among code
 _LAST_VADDR = (1 << 64) - 1
 _PIECE_BYTES = 1 << 16  # decoded together
 _LONGEST_BYTES = 16  # more than any instruction

@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 
 
 class Listing:
-    """Annotates the code of one image; `read` gives the bytes where they are not the file's."""
+    """Annotates the code of one image; `read` returns the bytes where they are not the file's."""
 
     def __init__(self, image: Image, program: Program, facts: ImageFacts, read: Read | None = None) -> None:
         self._image, self._program, self._facts = image, program, facts

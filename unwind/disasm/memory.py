@@ -30,7 +30,7 @@ class Names(Protocol):
 
 
 class MemoryListing:
-    """Annotates code at run-time addresses; `read` gives the memory from an address on, as far as there is some."""
+    """Annotates code at run-time addresses; `read` returns the memory from an address on, as much as exists."""
 
     def __init__(self, machine: Machine, read: Callable[[int, int], bytes], names: Names) -> None:
         self._machine, self._names = machine, names

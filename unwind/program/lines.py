@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 
 class Frame(NamedTuple):
-    """One function at an address; "" and 0 where something is not known."""
+    """One function at an address: the function that has the code, or one inlined there.
+
+    Attributes:
+        linkage_name: "" if it is not known.
+        file: path; "" if it is not known.
+        line: from 1; 0 if it is not known.
+        column: from 1; 0 if it is not known.
+        is_inlined: whether its code is inlined in the next frame.
+    """
 
     linkage_name: str
     file: str

@@ -36,7 +36,18 @@ def recognizes(head: bytes) -> bool:
 
 
 def read_pcs(lines: Iterable[bytes], path: str) -> Iterator[Stack]:
-    """Yield the stacks of `lines`, one for each line that holds one."""
+    """Yield the stacks of a text in the format `pcs`: one stack a line, innermost frame first.
+
+    Args:
+        lines: the lines of the text, in UTF-8.
+        path: its name in errors.
+
+    Yields:
+        A stack for each line that has a frame.
+
+    Raises:
+        IcfError: a line is not a stack; the message has its number.
+    """
     values: dict[bytes, int | None] = {b"?": None}
     for number, line in enumerate(lines, 1):
         tokens = line.split()

@@ -37,10 +37,13 @@ Answers = tuple[Answer, ...]
 
 
 class Resolver:
-    """Resolves the stacks of one program, or of a process with several modules.
+    """Resolves the stacks of one program, or of a process with several modules. `unwind.open_resolver` makes one.
 
-    What is remembered is bounded: `step_limit` is for steps and their answers, `address_limit` for the addresses
-    of whole stacks.
+    Args:
+        process: the modules of a process, or the one program of an image.
+        step_limit: how many steps, and answers for them, it remembers.
+        address_limit: how many addresses of whole stacks it remembers.
+        use_vptrs: whether vtable pointers count.
     """
 
     def __init__(
@@ -63,11 +66,19 @@ class Resolver:
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
         """Return an answer for each frame of a stack, innermost first.
 
-        `addresses` are the program counter and return addresses, raw or less one, None for a frame outside of the
-        image; as linked, or run-time ones where the modules of a process are known. `vptrs` are (frame index, vtable
-        pointer of its `this`); `unwind.resolve.vptrs.read_vptrs` reads them. `exact` are the indices of frames whose
-        address is a program counter, too: those that a signal interrupted. Where the trampoline that a signal handler
-        returns to is in a known module, the frame outwards of it needs no mark.
+        Args:
+            addresses: the program counter, then return addresses, raw or less one; None for a frame outside of the
+            image.
+                Link-time addresses, or run-time addresses if the modules of a process are known.
+            vptrs: (frame index, vtable pointer of its `this`); `unwind.read_vptrs` reads them.
+            exact: indices of further frames whose address is a program counter: those that a signal interrupted. If the
+                trampoline of the signal handler is in a known module, the frame outwards of it needs no mark.
+
+        Returns:
+            One answer for each address, in the same order.
+
+        Raises:
+            IcfError: an image or symcache that an answer needs cannot be read.
         """
         stack = tuple(addresses)
         known_exact = tuple(exact)
@@ -80,7 +91,16 @@ class Resolver:
         return answers
 
     def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
-        """Return the steps of the answers for a stack, innermost first."""
+        """Return the steps of the answers for a stack, innermost first.
+
+        Args:
+            addresses: as for `resolve`.
+            vptrs: as for `resolve`.
+            exact: as for `resolve`.
+
+        Returns:
+            One step for each address: what its caller left of its candidates (`unwind.resolve.chain`).
+        """
         return self._steps(addresses, vptrs, exact)
 
     def _steps(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> list[Step]:

@@ -34,10 +34,16 @@ _DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of 
 def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes], *, load_bias: int = 0) -> Vptrs:
     """Return the vtable pointers of objects, for `Resolver.resolve`.
 
-    `this` holds the run-time address of the object for each frame index where it is known, as DWARF's location of
-    `this` or, at a function's first instruction, the register of the first argument yields it. `read(address,
-    size_bytes)` returns memory of the process or core; what it cannot read (OSError, or fewer bytes) is left out.
-    `load_bias` is what was added to link-time addresses when the module was loaded.
+    Args:
+        this: run-time address of the object, by frame index, for each frame where it is known: from DWARF's location of
+            `this` or, at a function's first instruction, the register of the first argument.
+        read: `read(address, size_bytes)` returns memory of the process or core.
+        load_bias: run-time less link-time addresses of the module.
+
+    Returns:
+        (frame index, link-time vtable pointer) of each object; objects that `read` cannot read (OSError, or fewer
+        bytes)
+        are left out.
     """
     vptrs = []
     for frame_idx, address in sorted(this.items()):

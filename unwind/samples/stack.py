@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """One sampled stack; `weight` is how often it was seen."""
+    """One sampled stack.
+
+    Attributes:
+        addresses: innermost first: a program counter, then return addresses; None for a frame outside of the image.
+        weight: how often the stack was seen.
+        vptrs: (frame index, vtable pointer that the frame's `this` held).
+        exact: indices of further frames whose address is a program counter: those that a signal interrupted.
+    """
 
     addresses: tuple[int | None, ...]
     weight: int = 1

@@ -32,7 +32,11 @@ _NAMELESS = Frame("", "", 0, 0, False)
 
 
 class Candidate:
-    """One of the functions that share a body, at an address in it."""
+    """One of the functions that share a body, at an address in it.
+
+    Attributes:
+        linkage_name: as in the symbol table.
+    """
 
     __slots__ = ("_lines", "_member_idx", "_vaddr", "linkage_name")
 
@@ -47,7 +51,7 @@ class Candidate:
 
     @property
     def frames(self) -> Frames:
-        """Its own inlined functions and lines; none if the image has another function there."""
+        """Its own inlined functions and lines; empty if the image has another function there."""
         return _read(self._lines, self._vaddr, self._member_idx, self.linkage_name)
 
     def __repr__(self) -> str:
@@ -55,9 +59,27 @@ class Candidate:
 
 
 class Answer:
-    """What is known of an address, or of a frame of a stack.
+    """The answer for an address, or for a frame of a stack.
 
     Writers remember the text of an answer: equal answers of a resolver about one address are one object.
+
+    Attributes:
+        address: as it was given; None for a frame outside of the image, or one that tail calls left out.
+        linkage_name: the function, of `unmerged` and `unique` answers; else None.
+        source_name: in place of a linkage name that the image does not have.
+        aliases: further symbols of the function.
+        vaddr: link-time address; of a return address a byte inside the call.
+        start: of the body, in the address space of `address`.
+        size_bytes: of the body; 0: no function holds the address.
+        is_complete: False if there may be more functions than these.
+        linkage_names: the distinct ones of `candidates`.
+        evidence: of the record that decided; "vptr": a vtable pointer in sampled memory.
+        reason: why the answer is not one name; None if it is.
+        module: path; "" for an unknown module, or the only one.
+        member_idx: index of the member in its fold class; -1 if it is not known.
+        missing: frames between this one and its caller that tail calls left out, innermost first.
+        tail_call: whether it is such a frame: `address` is then that of its jump, None for one of several.
+        members: all functions of its body, whatever the stack excludes; only resolvers set them.
     """
 
     __slots__ = (
@@ -129,7 +151,7 @@ class Answer:
 
     @property
     def verdict(self) -> Verdict:
-        """What the answer is worth; of an address alone `unknown`, `unmerged` or `ambiguous`."""
+        """What is certain about the function; for an address alone `unknown`, `unmerged` or `ambiguous`."""
         if self._verdict is None:
             from icf.model import Verdict
 
@@ -149,16 +171,16 @@ class Answer:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """The functions that are still possible; none if it is certain which one it is."""
+        """The functions that are still possible; empty if one is certain."""
         if not isinstance(self._candidates, tuple):
             self._candidates = tuple(self._candidates())
         return self._candidates
 
     @property
     def frames(self) -> Frames:
-        """Inlined functions and lines, innermost first, the function itself last; none if there is no function.
+        """Inlined functions and lines, innermost first, the function itself last; empty if there is no function.
 
-        Of several candidates: what holds for all of them, and the function itself has no name.
+        With several candidates: what is the same in all of them, and the function itself has no name.
         """
         if self._frames is None:
             self._frames = self._read_frames()

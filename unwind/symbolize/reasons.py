@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class ReasonCode(Enum):
-    """The value is what `--out json` writes; the comment says what `Reason.address` is, if there is one."""
+    """Why an answer is not one name; `--out json` writes the value, and the comment describes `Reason.address`."""
 
     # verdict unknown
     OUTSIDE = "outside-of-image"
@@ -43,7 +43,13 @@ class ReasonCode(Enum):
 
 
 class Reason(NamedTuple):
-    """What keeps an answer from being one name; `text` may have `{address}`."""
+    """Why an answer is not one name; `str` returns it as a text for people.
+
+    Attributes:
+        code: for programs.
+        text: for people, with `{address}` for the address.
+        address: the address that `code` is about; None if it is about none.
+    """
 
     code: ReasonCode
     text: str

@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 
 class Symbolizer:
-    """Looks addresses up in the symcache of an image; any number of threads may ask at a time."""
+    """Looks addresses up in the symcache of an image; any number of threads may use it at a time.
+
+    Args:
+        cache: an open symcache; `Symbolizer.open` finds or builds the one of an image.
+    """
 
     def __init__(self, cache: SymCache | LazySymCache) -> None:
         self._cache = cache
@@ -52,10 +56,21 @@ class Symbolizer:
         shared_caches: Sequence[str] = (),
         lazy: bool = False,
     ) -> Self:
-        """The symbolizer of the image at `path`, with the symcache that is kept of it, or a new one.
+        """Return the symbolizer of an image, with its kept symcache or a new one.
 
-        `lazy`: what is not kept is read when it is asked for. Where debug information is searched, and where symcaches
-        are kept, is as `unwind.symcache.store.store.open_or_build` says. Raises `IcfError` for what is no image.
+        Args:
+            path: the image.
+            debug_file: its separate debug file; None: found by build id or debug link.
+            debug_roots: directories to search for debug information, besides /usr/lib/debug.
+            cache_dir: directory of symcaches; None: $ICF_CACHE_DIR, else the user's.
+            shared_caches: directories of symcaches that are only read.
+            lazy: read only the asked functions of an image without a symcache, and keep these answers.
+
+        Returns:
+            A symbolizer; close it, or use it in a `with` block.
+
+        Raises:
+            IcfError: the file is not a supported image, or cannot be read.
         """
         from unwind.symcache.store.store import open_or_build
 
@@ -72,13 +87,24 @@ class Symbolizer:
 
     @classmethod
     def of_build(cls, build_id: bytes | str, *, cache_dir: str | os.PathLike[str] | None = None) -> Self:
-        """The symbolizer of a build whose symcache is kept; `IcfError` if there is none."""
+        """Return the symbolizer of a build whose symcache is kept.
+
+        Args:
+            build_id: bytes, or hexadecimal digits.
+            cache_dir: directory of symcaches; None: $ICF_CACHE_DIR, else the user's.
+
+        Returns:
+            A symbolizer; its image is not read.
+
+        Raises:
+            IcfError: no symcache of that build is kept.
+        """
         from unwind.symcache.store.store import open_by_build_id
 
         return cls(open_by_build_id(build_id, cache_dir=cache_dir))
 
     def close(self) -> None:
-        """Keep what was read, if it is not kept yet."""
+        """Keep the answers that are not kept yet."""
         if not isinstance(self._cache, SymCache):
             self._cache.close()
 
@@ -89,7 +115,17 @@ class Symbolizer:
         self.close()
 
     def symbolize(self, vaddr: int) -> Answer:
-        """What is at an address as linked; raises `FormatError` where a symcache is damaged and cannot be renewed."""
+        """Return the answer for an address.
+
+        Args:
+            vaddr: link-time address.
+
+        Returns:
+            The function, or the candidates, there.
+
+        Raises:
+            FormatError: the symcache is damaged and cannot be made anew.
+        """
         cache = self._cache
         if isinstance(cache, SymCache):
             return self.symbolize_many((vaddr,))[0]
@@ -104,7 +140,17 @@ class Symbolizer:
         return self._merged(vaddr, start, size_bytes, names, is_complete)
 
     def symbolize_many(self, vaddrs: Iterable[int]) -> list[Answer]:
-        """The same of many addresses, ten times as fast."""
+        """Return the answers for many addresses, ten times as fast as one by one.
+
+        Args:
+            vaddrs: link-time addresses, in any order.
+
+        Returns:
+            One answer for each address, in the same order.
+
+        Raises:
+            FormatError: the symcache is damaged and cannot be made anew.
+        """
         asked = list(vaddrs)
         cache = self._cache
         if not isinstance(cache, SymCache):
@@ -124,7 +170,7 @@ class Symbolizer:
 
     @property
     def whole_cache(self) -> SymCache | None:
-        """The symcache, if it has all of the image."""
+        """The symcache, if it covers all of the image; else None."""
         return self._cache if isinstance(self._cache, SymCache) and self._cache.is_complete else None
 
     def _is_one(self, member_count: int, is_complete: bool) -> bool:
@@ -139,7 +185,17 @@ class Symbolizer:
         return Answer(vaddr, None, None, vaddr, start, size_bytes, None, is_complete, distinct, candidates)
 
     def addresses(self, linkage_name: str) -> list[int]:
-        """Where the functions of that name begin; none: there is no such function."""
+        """Return where the functions of a name begin.
+
+        Args:
+            linkage_name: as in the symbol table.
+
+        Returns:
+            Link-time addresses, ascending; empty if the image has no such function.
+
+        Raises:
+            FormatError: the symcache is damaged and cannot be made anew.
+        """
         return list(self._cache.addresses(linkage_name))
 
 

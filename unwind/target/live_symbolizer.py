@@ -47,16 +47,28 @@ def open_process(
     cache_dir: str | os.PathLike[str] | None = None,
     shared_caches: Sequence[str] = (),
 ) -> LiveSymbolizer:
-    """The symbolizer of a process; to be closed.
+    """Return the symbolizer of a running process; close it, or use it in a `with` block.
 
-    `debug_roots` and `cache_dir` are as `open_or_build` has them. Raises `IcfError` if there is
-    no such process, or it may not be read.
+    Args:
+        pid: number of the process, or `self`.
+        debug_roots: directories to search for debug information, besides /usr/lib/debug.
+        cache_dir: directory of symcaches; None: $ICF_CACHE_DIR, else the user's.
+        shared_caches: directories of symcaches that are only read.
+
+    Returns:
+        A symbolizer for run-time addresses of the process.
+
+    Raises:
+        IcfError: there is no such process, or it may not be read.
     """
     return LiveSymbolizer(LiveProcess(pid), debug_roots=debug_roots, cache_dir=cache_dir, shared_caches=shared_caches)
 
 
 class LiveSymbolizer:
-    """Looks up addresses and stacks of one process. Every method raises `IcfError` when it has ended."""
+    """Looks up addresses and stacks of one running process; `unwind.open_process` makes one.
+
+    Every method raises `IcfError` when the process has ended.
+    """
 
     def __init__(
         self,
@@ -76,7 +88,7 @@ class LiveSymbolizer:
         self._remembered: dict[int, Answer] = {}  # by address
 
     def close(self) -> None:
-        """Close all that was opened."""
+        """Close all files."""
         for symbolizer in self._symbolizers.values():
             symbolizer.close()
         self._opened.close()
@@ -89,14 +101,35 @@ class LiveSymbolizer:
         self.close()
 
     def symbolize(self, address: int, caller: int | None = None) -> Answer:
-        """What is at an address now. `caller`: the return address of the frame, if its caller is known."""
+        """Return the answer for an address now.
+
+        Args:
+            address: run-time address.
+            caller: return address of the frame, if its caller is known; it may exclude candidates.
+
+        Returns:
+            The function, or the candidates, there.
+
+        Raises:
+            IcfError: the process has ended.
+        """
         answer = self.symbolize_many((address,))[0]
         if caller is None or not answer.linkage_names:
             return answer
         return self.resolve((address, caller))[0]
 
     def symbolize_many(self, addresses: Sequence[int]) -> list[Answer]:
-        """What is at each of many addresses now."""
+        """Return the answers for many addresses now.
+
+        Args:
+            addresses: run-time addresses.
+
+        Returns:
+            One answer for each address, in the same order.
+
+        Raises:
+            IcfError: the process has ended.
+        """
         places = self.live.where_many(addresses)
         self._forget_what_is_gone()
         answers: dict[int, Answer] = {}
@@ -116,7 +149,17 @@ class LiveSymbolizer:
         return [answers[address] for address in addresses]
 
     def addresses(self, linkage_name: str) -> list[int]:
-        """Where the functions of that name begin now, in all modules."""
+        """Return where the functions of a name begin now, in all modules.
+
+        Args:
+            linkage_name: as in the symbol table.
+
+        Returns:
+            Run-time addresses; empty if no module has such a function.
+
+        Raises:
+            IcfError: the process has ended.
+        """
         found = []
         for module in self.live.modules():
             symbolizer = self._symbolizer(module.image)
@@ -127,9 +170,18 @@ class LiveSymbolizer:
     def resolve(
         self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()
     ) -> Sequence[Answer]:
-        """The frames of a stack: a program counter and return addresses, innermost first; None for one not known.
+        """Return an answer for each frame of a stack, innermost first.
 
-        `vptrs` and `exact` are those of `unwind.resolve.resolver.Resolver.resolve`.
+        Args:
+            addresses: the program counter, then return addresses, run-time; None for an unknown one.
+            vptrs: as for `unwind.Resolver.resolve`.
+            exact: as for `unwind.Resolver.resolve`.
+
+        Returns:
+            One answer for each address, in the same order.
+
+        Raises:
+            IcfError: the process has ended.
         """
         answers = self.resolver.resolve(tuple(addresses), vptrs, exact)
         self._forget_what_is_gone()
@@ -137,7 +189,7 @@ class LiveSymbolizer:
 
     @cached_property
     def resolver(self) -> LiveResolver:
-        """What `resolve` asks."""
+        """The resolver of the process."""
         from unwind.target.live_resolver import LiveResolver
 
         return LiveResolver(self.live, self._load)

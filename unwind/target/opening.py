@@ -36,12 +36,22 @@ def open_resolver(
     shared_caches: Sequence[str] = (),
     use_vptrs: bool = True,
 ) -> Resolver:
-    """Return the resolver of the image at `path`, from its symcache, which is made if there is none.
+    """Return the resolver of an image, from its symcache, which is made if there is none.
 
-    `debug_file`, `debug_roots`, `cache_dir` and `shared_caches` are as `open_or_build` has them. Raises `IcfError`
-    for what is no image.
-    Without `use_vptrs` the resolver ignores all vtable pointers beside stacks: they say what memory held when the stack
-    was taken (evidence `vptr`).
+    Args:
+        path: the image.
+        debug_file: its separate debug file; None: found by build id or debug link.
+        debug_roots: directories to search for debug information, besides /usr/lib/debug.
+        cache_dir: directory of symcaches; None: $ICF_CACHE_DIR, else the user's.
+        shared_caches: directories of symcaches that are only read.
+        use_vptrs: whether vtable pointers of sampled objects count; they rest on memory at the time of the sample
+            (evidence `vptr`).
+
+    Returns:
+        A resolver for link-time addresses.
+
+    Raises:
+        IcfError: the file is not a supported image, or cannot be read.
     """
     search = SearchPaths(debug_file, debug_roots, cache_dir, shared_caches)
     # an image with foreign tables is read on: it stays open as long as the resolver is there

@@ -17,7 +17,14 @@ class CachedMember(NamedTuple):
 
 
 class Located(NamedTuple):
-    """A body and its members; merged if there are two or more."""
+    """A body and its members; merged if there are two or more.
+
+    Attributes:
+        start: link-time address.
+        size_bytes: of the body.
+        members: in the order of the tables.
+        is_complete: whether there are no other members.
+    """
 
     start: int
     size_bytes: int

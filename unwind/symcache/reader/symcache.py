@@ -57,7 +57,11 @@ class _Room:
 
 
 class SymCache:
-    """An open symcache; any number of threads may ask it at a time."""
+    """An open symcache; any number of threads may use it at a time. All addresses are link-time ones.
+
+    Args:
+        container: the open file.
+    """
 
     def __init__(self, container: Container) -> None:
         self.container = container
@@ -80,12 +84,33 @@ class SymCache:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Map a file; `FormatError` if it is no symcache, or damaged where it was read."""
+        """Open a file.
+
+        Args:
+            path: the file.
+
+        Returns:
+            The symcache; it stays open as long as the object lives.
+
+        Raises:
+            FormatError: the file is not a symcache, or its head is damaged.
+            OSError: the file cannot be read.
+        """
         return cls(Container.open(path))
 
     @classmethod
     def from_container(cls, container: Container) -> Self:
-        """Return the symcache in a container that is open."""
+        """Return the symcache in an open container.
+
+        Args:
+            container: the open file.
+
+        Returns:
+            The symcache.
+
+        Raises:
+            FormatError: its columns do not fit each other.
+        """
         return cls(container)
 
     @property
@@ -102,15 +127,33 @@ class SymCache:
         return bool(self.container.head.flags & COMPLETE)
 
     def find(self, vaddr: int) -> Located | None:
-        """Return the body whose code holds `vaddr`; None if no function does.
+        """Return the body whose code holds an address.
 
-        Raise NotCached if a partial cache lacks it.
+        Args:
+            vaddr: link-time address.
+
+        Returns:
+            The body and its members; None if no function has the address.
+
+        Raises:
+            NotCached: the symcache is partial and does not cover the address.
+            FormatError: the record is damaged.
         """
         entry = self.entry_at(vaddr)
         return self.located(entry) if entry >= 0 else None
 
     def located(self, entry: int) -> Located | None:
-        """Return the body of an entry, as `locate_many` numbers them; None: known to be in no function."""
+        """Return the body of an entry.
+
+        Args:
+            entry: number of the entry, as `locate_many` returns it.
+
+        Returns:
+            The body and its members; None: known to be in no function.
+
+        Raises:
+            FormatError: the record is damaged.
+        """
         from icf.model import MemberFlag
 
         record = self._record(entry)
@@ -126,9 +169,19 @@ class SymCache:
         return Located(record.start, record.size_bytes, members, record.is_complete)
 
     def frames(self, vaddr: int, member_idx: int = 0) -> list[Frame]:
-        """Return what is at `vaddr` if its body is that member: innermost inlined call first, the function itself last.
+        """Return the frames at an address in one member of its body.
 
-        Empty where no function is. `IndexError` for a member that the body does not have.
+        Args:
+            vaddr: link-time address.
+            member_idx: index of the member in `Located.members`.
+
+        Returns:
+            Innermost inlined call first, the function itself last; empty where no function is.
+
+        Raises:
+            IndexError: the body does not have that member.
+            NotCached: the symcache is partial and does not cover the address.
+            FormatError: the record is damaged.
         """
         entry = self.entry_at(vaddr)
         if entry < 0:
@@ -139,7 +192,17 @@ class SymCache:
         return list(self.chains(record, [vaddr], member_idx)[0])
 
     def by_body(self, vaddrs: Sequence[int]) -> Iterator[tuple[Record, list[int]]]:
-        """Yield each body that holds some of the addresses, and their places in `vaddrs`, by ascending address."""
+        """Yield each body that holds some of the addresses, by ascending address.
+
+        Args:
+            vaddrs: link-time addresses, in any order.
+
+        Yields:
+            The record of the body, and the indices in `vaddrs` of its addresses.
+
+        Raises:
+            FormatError: a record is damaged.
+        """
         if len(vaddrs) >= MANY:
             self.check_names()
         order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
@@ -159,16 +222,37 @@ class SymCache:
             at = last
 
     def linkage_names(self, record: Record) -> list[str]:
-        """Return the names of the members of a body."""
+        """Return the linkage names of the members of a body.
+
+        Args:
+            record: of the body, as `by_body` yields it.
+
+        Returns:
+            One name for each member.
+        """
         return [self.text(names[0]) for names in record.names]
 
     def members(self, entry: int) -> tuple[list[str], bool]:
-        """Return the linkage names of a body's members by the body's entry, and whether these are all."""
+        """Return the linkage names of the members of a body.
+
+        Args:
+            entry: number of the entry, as `locate_many` returns it.
+
+        Returns:
+            One name for each member, and whether these are all members.
+
+        Raises:
+            FormatError: the record is damaged.
+        """
         record = self._record(entry)
         return self.linkage_names(record), record.is_complete
 
     def check_names(self) -> None:
-        """Check all names at once, for callers that need many."""
+        """Check all names at once, for callers that need many.
+
+        Raises:
+            FormatError: the names are damaged.
+        """
         if self._all_names is None:
             offsets = self._column("nameoff", "I", self._name_count + 1)
             self._all_names = offsets, self.container.section("names")
@@ -179,7 +263,18 @@ class SymCache:
         return self._name_count, self._file_count
 
     def addresses(self, name: str) -> list[int]:
-        """Return where the functions of a linkage name start; empty: the image has none."""
+        """Return where the functions of a name begin.
+
+        Args:
+            name: linkage name, as in the symbol table.
+
+        Returns:
+            Link-time addresses, ascending; empty if the image has no such function.
+
+        Raises:
+            NotCached: the symcache is partial and does not cover the name.
+            FormatError: the columns of names are damaged.
+        """
         encoded = name.encode("utf-8", _STR)
         hashes = self._column("hashes", "I", self.container.section_size_bytes("hashes") // 4)
         entries = self._column("nameidx", "I", len(hashes))
@@ -196,7 +291,17 @@ class SymCache:
         return sorted(found)
 
     def locate_many(self, vaddrs: U64) -> I64:
-        """Return the entry that holds each address, -1 where none does: for bulk work; `located` tells of an entry."""
+        """Return the entries that hold many addresses, for bulk work.
+
+        Args:
+            vaddrs: u64[n], link-time addresses, in any order.
+
+        Returns:
+            i64[n]: the number of the entry that holds each address, -1 for none; `located` describes an entry.
+
+        Raises:
+            FormatError: the columns of addresses are damaged.
+        """
         import numpy as np
 
         from unwind.symcache.reader._look_up import locate, make_index
@@ -215,15 +320,31 @@ class SymCache:
         return found
 
     def wide_columns(self) -> tuple[int, memoryview, memoryview, memoryview]:
-        """Return the base of the addresses and, for each entry, its start (from the base), its size, its record's
-        place.
+        """Return the columns of all entries, for kernels.
+
+        Returns:
+            The base of the addresses; for each entry its start (from the base), its size in bytes, and where its record
+            is in
+            `records`.
+
+        Raises:
+            FormatError: the columns are damaged.
         """
         if self._wide is None:
             self._wide = memoryview(array("Q", self._starts)), memoryview(array("Q", self._sizes))
         return self._base, *self._wide, self._infos
 
     def error(self, section: str, offset: int, problem: str) -> FormatError:
-        """Return the error for a place in this file."""
+        """Return the error for a place in this file.
+
+        Args:
+            section: name of the section.
+            offset: bytes from its start.
+            problem: the value and the rule that it breaks.
+
+        Returns:
+            The error, to be raised.
+        """
         return FormatError(self.path, section, offset, problem)
 
     def _column(self, section: str, code: Literal["I", "Q"], count: int) -> memoryview[int]:
@@ -233,7 +354,18 @@ class SymCache:
         return self.container.piece(section, 0, size_bytes).cast(code)
 
     def entry_at(self, vaddr: int) -> int:
-        """Return the entry that holds an address, -1 for none; `located` describes an entry."""
+        """Return the entry that holds an address.
+
+        Args:
+            vaddr: link-time address.
+
+        Returns:
+            The number of the entry, -1 for none; `located` describes an entry.
+
+        Raises:
+            NotCached: the symcache is partial and does not cover the address.
+            FormatError: the columns of addresses are damaged.
+        """
         offset = vaddr - self._base
         entry = bisect_right(self._starts, offset) - 1
         if entry >= 0 and offset < self._starts[entry] + self._sizes[entry]:
@@ -299,7 +431,19 @@ class SymCache:
         return Record(start, size_bytes, bool(head & ALL_KNOWN), tuple(names), tuple(flags), tuple(payloads))
 
     def chains(self, record: Record, vaddrs: list[int], member_idx: int = 0) -> list[Frames]:
-        """Return the frames at addresses, ascending, of one body."""
+        """Return the frames at many addresses of one body.
+
+        Args:
+            record: of the body, as `by_body` yields it.
+            vaddrs: link-time addresses in the body, ascending.
+            member_idx: index of the member.
+
+        Returns:
+            For each address its frames: innermost inlined call first, the function itself last.
+
+        Raises:
+            FormatError: the record is damaged.
+        """
         if not 0 <= member_idx < len(record.names):
             raise IndexError(f"member {member_idx} of {len(record.names)}")
         at, size_bytes = record.payloads[member_idx]
@@ -349,7 +493,17 @@ class SymCache:
         return tuple(frames)
 
     def text(self, number: int) -> str:
-        """Return the name of a number."""
+        """Return the name of a number.
+
+        Args:
+            number: as records have it; 0 is none.
+
+        Returns:
+            The linkage name; "" for 0.
+
+        Raises:
+            FormatError: there is no such name.
+        """
         text = self._texts.get(number)
         if text is None:
             if number >= self._name_count:
@@ -364,7 +518,17 @@ class SymCache:
         return text
 
     def path_of(self, number: int) -> str:
-        """Return the path of a number."""
+        """Return the path of a number.
+
+        Args:
+            number: as records have it; 0 is none.
+
+        Returns:
+            The path of a source file; "" for 0.
+
+        Raises:
+            FormatError: there is no such path.
+        """
         path = self._paths.get(number)
         if path is None:
             if number >= self._file_count:

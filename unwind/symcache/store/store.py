@@ -73,22 +73,43 @@ def open_or_build(
     wait_s: float = WAIT_S,
     lazy: bool = False,
 ) -> SymCache | LazySymCache:
-    """Return the symcache of the image at `path`.
+    """Return the symcache of an image: the kept one if it is still valid, else a new one.
 
-    Debug information is looked for as `icf.debugfiles.opening.open_with_debug` does it. `cache_dir`: else
-    $ICF_CACHE_DIR, else the user's cache folder; where nothing can be written the symcache is made in memory, and
-    one line on stderr says so. What that folder does not have is looked for in `shared_caches`, folders that are
-    only read (`shared.py`). With `lazy`, and unless a complete one is there, one that keeps only what it is asked
-    (`lazy.py`). Raises `IcfError` for what is no image.
+    Args:
+        path: the image; it need not have a name (/proc/PID/map_files/..., a memfd).
+        debug_file: its separate debug file; None: found by build id or debug link.
+        debug_roots: directories to search for debug information, besides /usr/lib/debug.
+        cache_dir: directory of symcaches; None: $ICF_CACHE_DIR, else the user's. If it cannot be written, the symcache
+        is
+            made in memory, and a warning reports it.
+        shared_caches: directories of symcaches that are only read, for images that `cache_dir` lacks.
+        wait_s: seconds to wait for another process that builds it.
+        lazy: without a complete symcache return one that keeps only the answers that were asked for.
+
+    Returns:
+        The symcache; with `lazy` perhaps a `LazySymCache`, which has the same look-ups.
+
+    Raises:
+        IcfError: the file is not a supported image, or cannot be read.
     """
     sought = Sought(os.fspath(path), debug_file, tuple(debug_roots))
     return _Store(Folder.chosen(cache_dir), wait_s, shared_caches).get(sought, lazy)
 
 
 def open_by_build_id(build_id: bytes | str, *, cache_dir: str | os.PathLike[str] | None = None) -> SymCache:
-    """Return the symcache that is kept of a build, the one used last if there are several; `IcfError` if there is none.
+    """Return the kept symcache of a build, the one used last if there are several.
 
-    Nothing tells whether its image is still the same.
+    It does not check whether the image is still the same.
+
+    Args:
+        build_id: bytes, or hexadecimal digits.
+        cache_dir: directory of symcaches; None: $ICF_CACHE_DIR, else the user's.
+
+    Returns:
+        The open symcache.
+
+    Raises:
+        IcfError: no symcache of that build is kept.
     """
     from unwind.symcache.reader.symcache import SymCache
     from unwind.symcache.store.room import entries_of
