@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unwind.callgraph.calls import graph as graph
-    from unwind.program.lines import Frame as Frame
+    from unwind.program.frame import Frame as Frame
     from unwind.readers.pcs import read_pcs as read_pcs
     from unwind.resolve.resolver import Resolver as Resolver
     from unwind.resolve.vptrs import read_vptrs as read_vptrs
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _HOME = {  # imported on first use
     "Answer": "unwind.symbolize.answer",
     "Candidate": "unwind.symbolize.answer",
-    "Frame": "unwind.program.lines",
+    "Frame": "unwind.program.frame",
     "LiveSymbolizer": "unwind.target.live_symbolizer",
     "Located": "unwind.symcache.reader.found",
     "Reason": "unwind.symbolize.reasons",

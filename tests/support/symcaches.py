@@ -9,7 +9,7 @@ from pathlib import Path
 
 from icf.elf.image import Image
 from tests.support.link import tool
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.symcache.builder.build import build_sections
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity, pack
 from unwind.symcache.reader.many import frames_many

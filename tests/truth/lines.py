@@ -31,7 +31,7 @@ from icf.tables.icftable import parse_icf
 from icf.tables.place import file_with_tables
 from tests.support.symcaches import cache_of, symbolized
 from tests.truth.symbols import read_functions
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.symcache.reader.found import Located
 
 OUTCOMES = ("right", "chain", "none", "wrong")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from icf.model import DieOffset, Evidence, FoldClass
 
 if TYPE_CHECKING:
+    from unwind.program.frame import Frame
     from unwind.program.passed import Passed, Registers
 
 
@@ -74,6 +75,13 @@ class Code(Protocol):
 
     def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
         """Return the calls and jumps to which the code in `start:end` passes on one of `given`; None: not known."""
+
+
+class Lines(Protocol):
+    """Inlined functions and lines; the members of a body have the numbers that they have in the tables."""
+
+    def frames(self, vaddr: int, member_idx: int = 0) -> Sequence[Frame]:
+        """Return the frames at `vaddr` in one member; none where no function is, `IndexError` for no member."""
 
 
 class Records(Protocol):

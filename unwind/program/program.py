@@ -39,8 +39,7 @@ from icf.model import (
 )
 from unwind.program.dispatch import Dispatch, bits
 from unwind.program.exports import Export, Exports, ListedExports
-from unwind.program.lines import Lines
-from unwind.program.parts import CallRecord, Code, Functions, ListedCode, ListedRecords, Records, SlotCalls
+from unwind.program.parts import CallRecord, Code, Functions, Lines, ListedCode, ListedRecords, Records, SlotCalls
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from icf.demangle import demangle
-from unwind.program.lines import Frame, Frames
+from unwind.program.frame import Frame, Frames
 from unwind.symcache.reader.symcache import SymCache
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from icf.model import Member, Verdict
     from unwind.process.jit.code import JitCode
-    from unwind.program.lines import Lines
+    from unwind.program.parts import Lines
     from unwind.symbolize.reasons import Reason
 
 _COMPARED = 16  # the frames that more functions have in common are of no use

@@ -26,7 +26,7 @@ from unwind.symcache.reader.symcache import MANY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unwind.program.lines import Frames
+    from unwind.program.frame import Frames
     from unwind.symbolize.answer import Answer
     from unwind.symbolize.many import Bulk, Style
     from unwind.symbolize.requests import Request

@@ -25,7 +25,7 @@ import json
 from collections.abc import Iterator
 
 from icf.demangle import demangle
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.resolve.answer import Facts
 from unwind.samples.stack import Stack
 from unwind.symbolize.answer import Answer

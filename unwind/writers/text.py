@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from icf.demangle import demangle
 from icf.model import Verdict
 from icf.printable import printable
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.resolve.answer import Facts
 from unwind.samples.stack import Stack
 from unwind.symbolize.answer import Answer

@@ -10,7 +10,7 @@ import pytest
 from icf.model import ClassFlag, Verdict
 from tests.support.link import tool
 from tests.unwind.support import fold, pc
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver
 from unwind.symbolize.answer import Answer, agreed, read_frames

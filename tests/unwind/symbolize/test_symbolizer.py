@@ -15,7 +15,7 @@ import unwind.symbolize.symbolizer
 from icf.model import Verdict
 from tests.e2e.program import icf
 from tests.support.paths import ROOT
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.symbolize.answer import Answer
 from unwind.symbolize.reasons import NO_FUNCTION
 from unwind.symbolize.styles import Options, TextWriter, joined

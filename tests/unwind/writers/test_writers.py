@@ -6,7 +6,7 @@ import json
 
 from icf.model import ClassFlag, Evidence, FoldClass, Member, Vaddr
 from tests.unwind.support import call, die, fold, pc, ret, start
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.program.parts import CallRecord, CallSite, ListedCode, SiteKind
 from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver

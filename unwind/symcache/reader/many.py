@@ -14,7 +14,7 @@ import gc
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.symcache.reader._look_up import look_up
 from unwind.symcache.reader.symcache import MANY
 

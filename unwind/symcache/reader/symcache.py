@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from icf.errors import FormatError, IcfError
-from unwind.program.lines import Frame, Frames
+from unwind.program.frame import Frame, Frames
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity
 from unwind.symcache.format.records import ALL_KNOWN, META, SIZED
 from unwind.symcache.reader._decode import decode, read_members

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from icf.errors import FormatError, IcfError
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.symcache.format.container import STALE_TABLES, Identity, pack
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.format.sources import SECTION, Sought, Sources

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 from icf.errors import FormatError
 from icf.model import MemberFlag
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.symcache.format.container import Container
 from unwind.symcache.reader.found import CachedMember, Located
 from unwind.symcache.reader.symcache import SymCache

@@ -16,7 +16,7 @@ from icf.errors import FormatError
 from icf.model import MemberFlag
 from tests.support.paths import ROOT
 from tests.unwind.symcache.support import aged, inodes, kept
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.symcache.format.container import Container, Head, Identity, pack
 from unwind.symcache.format.sources import Sought
 from unwind.symcache.reader.found import CachedMember, Located

@@ -1,4 +1,4 @@
-"""What is inlined at an address, and where: frames, and what can be asked for them.
+"""Frames: the functions at an address, those that are inlined there first, each with file and line.
 
 One address of `right` below, in whose code the compiler has inlined `twice`, has two frames:
 
@@ -8,12 +8,9 @@ One address of `right` below, in whose code the compiler has inlined `twice`, ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 from icf.demangle import demangle
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Frame(NamedTuple):
@@ -40,10 +37,3 @@ class Frame(NamedTuple):
 
 
 Frames = tuple[Frame, ...]  # innermost first, the function that has the machine code last
-
-
-class Lines(Protocol):
-    """Frames of one image; the members of a body have the numbers that they have in the tables."""
-
-    def frames(self, vaddr: int, member_idx: int = 0) -> Sequence[Frame]:
-        """Return the frames at `vaddr` in one member; none where no function is, `IndexError` for no member."""
