@@ -13,7 +13,14 @@ import pytest
 from tests.support.paths import ROOT
 
 # the commands; what writes a log as lines; what passes on what a linker writes
-WRITERS = {"icf/cli.py", "icf/printable.py", "icf/log.py", "linkpass/link/run.py"}
+WRITERS = {
+    "icf/cli.py",
+    "icf/printable.py",
+    "icf/log.py",
+    "linkpass/link/run.py",
+    "unwind/output.py",
+    "unwind/progress.py",
+}
 
 
 def writes(source: str) -> Iterator[int]:

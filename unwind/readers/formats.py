@@ -6,7 +6,8 @@ A reader is a file of this folder with
     read(source)        its `Recording`; raises `FormatError` for what breaks a rule of the format
 
 Formats are asked in the order of the list: those that begin with a magic number first, then text by what each line
-must look like. The format `pcs` (`unwind.readers.pcs`) has no modules, and is read apart.
+must look like. The format `pcs` (`unwind.readers.pcs`) is the strictest, and asked before them; it has no modules, and
+is read apart.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from importlib import import_module
 from typing import Protocol
 
 from icf.errors import FormatError
+from unwind.readers import pcs
 from unwind.readers.source import Source
 from unwind.samples.recording import Recording
 
@@ -45,12 +47,10 @@ def reader_of(name: str) -> Reader:
 
 def recognize(source: Source) -> str:
     """Return the name of the format; `FormatError` if it is none that is known."""
+    if pcs.recognizes(source.head):
+        return PCS
     for name in READERS:
         if reader_of(name).recognizes(source.head):
             return name
-    from unwind.readers.pcs import recognizes
-
-    if recognizes(source.head):
-        return PCS
-    names = ", ".join([*READERS, PCS])
+    names = ", ".join([PCS, *READERS])
     raise FormatError(source.path, "file header", 0, f"is in no format of stacks that icf knows: {names}")

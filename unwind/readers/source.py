@@ -8,6 +8,7 @@ source.content()    for binary formats: the whole as `FileBytes`; what comes thr
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import stat
 import sys
@@ -33,6 +34,10 @@ class Source:
         self.stream = stream
         self.head = _first_bytes(stream)
         self._opened = ExitStack()
+        self._waiting: select.poll | None = None
+        if not stream.seekable():
+            self._waiting = select.poll()
+            self._waiting.register(stream.fileno(), select.POLLIN)
 
     @classmethod
     def open(cls, path: str) -> Self:
@@ -59,6 +64,12 @@ class Source:
             if len(line) >= LINE_LIMIT:
                 raise LineError(self.path, "line", number, f"longer than {LINE_LIMIT - 1} bytes")
             yield line
+
+    def has_more(self) -> bool:
+        """Return whether reading on would give something at once; a file always does."""
+        if self._waiting is None:
+            return True
+        return bool(self._waiting.poll(0))
 
     def content(self) -> FileBytes:
         """Return all bytes; `FormatError` if there are none."""

@@ -98,6 +98,7 @@ class Answer:
         "missing",
         "module",
         "reason",
+        "recorded_name",
         "size_bytes",
         "source_name",
         "start",
@@ -148,6 +149,7 @@ class Answer:
         self.missing = missing  # frames between this one and its caller that tail calls left out, innermost first
         self.tail_call = tail_call  # is such a frame: `address` is that of its jump, None if it was one of several
         self.members = members  # all functions of its body, whatever the stack excludes; only resolvers give them
+        self.recorded_name = ""  # what a recording calls a frame that is unknown
 
     @property
     def verdict(self) -> Verdict:

@@ -151,9 +151,12 @@ class RecordedResolver:
             if frame.is_certain:
                 return Answer(frame.address, Verdict.UNMERGED, frame.name or None)
             path = frame.module.path if frame.module is not None else ""
-            return Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=path)
-        recorded = process.as_recorded(answer)
-        recorded.address = frame.address
+            recorded = Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=path)
+        else:
+            recorded = process.as_recorded(answer)
+            recorded.address = frame.address
+        if recorded.verdict is Verdict.UNKNOWN:
+            recorded.recorded_name = frame.name
         return recorded
 
 

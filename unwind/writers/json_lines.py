@@ -16,38 +16,68 @@ frame outside of the image. `aliases`, where there are some, are further symbols
 
 There is a frame for each address. Where tail calls have left frames out between one and its caller, it has
 `"missing"`, a list of such objects, innermost first, whose `address` is that of the jump, or null if it was one of
-several. With `icf resolve --explain` each frame has `"explain"`, a list of facts.
+several. A sample of a recording also has `"values"`, its weights by what they count (`"cpu/nanoseconds"`), `"labels"`
+and `"time_ns"`, where the recording has them, and an unknown frame has the name in the recording as `"recorded_name"`.
+With `icf resolve --explain` each frame has `"explain"`, a list of facts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from icf.demangle import demangle
 from unwind.program.frame import Frame
 from unwind.resolve.answer import Facts
-from unwind.samples.stack import Stack
+from unwind.resolve.resolved import Resolved
+from unwind.samples.recording import Recording, Value
 from unwind.symbolize.answer import Answer
+from unwind.writers.named import Namer
 
 _KEPT_FRAMES = 1 << 18
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _NO_FRAME = Frame("", "", 0, 0, False)
 
 
+def open_writer(recording: Recording, namer: Namer) -> JsonWriter:
+    """Return the writer of the samples of a recording."""
+    values = [f"{each.name}/{each.unit}" for each in recording.values if recording.values != (Value(),)]
+    return JsonWriter(with_modules=True, with_lines=namer.with_lines, values=values)
+
+
 class JsonWriter:
     """Turns answers into lines; without `with_lines` no files, lines and inlined functions."""
 
-    def __init__(self, *, with_modules: bool = False, with_lines: bool = True) -> None:
+    def __init__(self, *, with_modules: bool = False, with_lines: bool = True, values: Sequence[str] = ()) -> None:
         self._with_modules, self._with_lines = with_modules, with_lines
+        self._values = values  # what the weights of samples count
         self._frames: dict[Answer, str] = {}
 
-    def line(self, stack: Stack, answers: tuple[Answer, ...], facts: Facts | None = None) -> str:
-        """Return one object, with its newline; `facts` explain its frames."""
+    def write(self, resolved: Resolved) -> bytes:
+        """Return the object of a sample."""
+        sample = resolved.sample
+        more: dict[str, object] = {}
+        if self._values and sample.weights:
+            more["values"] = dict(zip(self._values, sample.weights, strict=True))
+        if sample.labels:
+            more["labels"] = {label.key: label.value for label in sample.labels}
+        if sample.time_ns:
+            more["time_ns"] = sample.time_ns
+        line = self.line(sample.weights[0], resolved.answers)
+        if more:
+            line = f"{line[:-2]},{_encode(more)[1:]}\n"
+        return line.encode("utf-8", "surrogateescape")
+
+    def end(self) -> Iterator[bytes]:
+        """Yield nothing: every sample is written by itself."""
+        yield from ()
+
+    def line(self, weight: int, answers: tuple[Answer, ...], facts: Facts | None = None) -> str:
+        """Return the object of a stack, with its newline; `facts` explain its frames."""
         if facts is not None:
             left = iter(facts)
             frames = ",".join([self._frame(answer, left) for answer in answers])
-            return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
+            return f'{{"frames":[{frames}],"weight":{weight}}}\n'
         known = self._frames
         try:
             frames = ",".join([known[answer] for answer in answers])
@@ -58,7 +88,7 @@ class JsonWriter:
                 if answer not in known:
                     known[answer] = self._frame(answer)
             frames = ",".join([known[answer] for answer in answers])
-        return f'{{"frames":[{frames}],"weight":{stack.weight}}}\n'
+        return f'{{"frames":[{frames}],"weight":{weight}}}\n'
 
     def _frame(self, answer: Answer, facts: Iterator[list[str]] | None = None) -> str:
         return _encode(self._object(answer, facts))
@@ -85,6 +115,8 @@ class JsonWriter:
             frame["reason"], frame["reason_text"] = answer.reason.code.value, str(answer.reason)
             if answer.reason.address is not None:
                 frame["reason_address"] = f"{answer.reason.address:#x}"
+        if answer.recorded_name:
+            frame["recorded_name"] = answer.recorded_name
         if answer.aliases:
             frame["aliases"] = answer.aliases
         if self._with_modules:

@@ -9,9 +9,9 @@
     #2  0x00000000004011f0  main (src/main.cc:40)
     #3                   ?  [unknown: outside of the image]
 
-An unmerged function, the usual case, has no remark. Functions that are inlined in one stand above it, without a number;
-the line of each is where it calls the one above. A frame that a tail call has left out of the stack has no number;
-its address is that of the jump:
+An unmerged function, the usual case, has no remark. The name that a recording has of an unknown frame is quoted.
+Functions that are inlined in one stand above it, without a number; the line of each is where it calls the one above. A
+frame that a tail call has left out of the stack has no number; its address is that of the jump:
 
     #0  0x0000000000401136  Account::find(int) (src/account.cc:12)
         0x00000000004011a0  Bank::find(int) (src/bank.cc:31)  [tail call]
@@ -28,11 +28,18 @@ from icf.model import Verdict
 from icf.printable import printable
 from unwind.program.frame import Frame
 from unwind.resolve.answer import Facts
-from unwind.samples.stack import Stack
+from unwind.resolve.resolved import Resolved
+from unwind.samples.recording import Recording
 from unwind.symbolize.answer import Answer
+from unwind.writers.named import Namer
 
 _SHOWN_CANDIDATES = 16
 _KEPT_FRAMES = 1 << 18
+
+
+def open_writer(recording: Recording, namer: Namer) -> TextWriter:
+    """Return the writer of the samples of a recording."""
+    return TextWriter(with_lines=namer.with_lines)
 
 
 class TextWriter:
@@ -44,14 +51,22 @@ class TextWriter:
         self._frames: dict[int, dict[Answer, tuple[str, str]]] = {}
         self._stack_count = 0
 
-    def block(self, stack: Stack, answers: tuple[Answer, ...], facts: Facts | None = None) -> str:
-        """Return the lines of one stack, with an empty one after them; `facts` explain its frames."""
+    def write(self, resolved: Resolved) -> bytes:
+        """Return the lines of a sample."""
+        return self.block(resolved.sample.weights[0], resolved.answers).encode("utf-8", "surrogateescape")
+
+    def end(self) -> Iterator[bytes]:
+        """Yield nothing: every sample is written by itself."""
+        yield from ()
+
+    def block(self, count: int, answers: tuple[Answer, ...], facts: Facts | None = None) -> str:
+        """Return the lines of a stack that was seen `count` times, and an empty one; `facts` explain its frames."""
         self._stack_count += 1
         width = len(str(len(answers) - 1)) + 1
         known = self._frames.setdefault(width, {})
         if len(known) > _KEPT_FRAMES:
             known.clear()
-        weight = f", seen {stack.weight:,} times" if stack.weight > 1 else ""
+        weight = f", seen {count:,} times" if count > 1 else ""
         pieces = [f"stack {self._stack_count}{weight}\n"]
         explained = iter(facts or ())
         for idx, answer in enumerate(answers):
@@ -85,6 +100,8 @@ class TextWriter:
                 inlined.append(printable(f"{address}  {demangle(each.linkage_name)}{_place(each)}  [inlined]"))
         elif answer.linkage_names:
             words.append(_COUNTED[answer.verdict].format(len(answer.linkage_names)))
+        elif answer.recorded_name:
+            words.append(f'"{answer.recorded_name}"')
         if answer.module:
             words[-1] += f" in {os.path.basename(answer.module)}"
         if answer.evidence:

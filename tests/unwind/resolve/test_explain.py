@@ -31,7 +31,7 @@ def explained(program: Program, *addresses: int | None, vptr: int = 0) -> list[s
     stack = Stack(addresses, vptrs=((0, vptr),) if vptr else ())
     answers = resolver.resolve(stack.addresses, stack.vptrs)
     facts = explain(resolver, stack, answers)
-    return TextWriter().block(stack, answers, facts).splitlines()[1:-1]
+    return TextWriter().block(stack.weight, answers, facts).splitlines()[1:-1]
 
 
 def facts_of(program: Program, frame_idx: int, *addresses: int | None) -> list[str]:
@@ -175,10 +175,10 @@ def test_as_json() -> None:
     program = Program([fold(0, 2), fold(1, 1)], [call((1, 0), (0, 1))])
     resolver, stack = Resolver(program), Stack((pc(0), ret(1)))
     answers = resolver.resolve(stack.addresses)
-    frames = json.loads(JsonWriter().line(stack, answers, explain(resolver, stack, answers)))["frames"]
+    frames = json.loads(JsonWriter().line(stack.weight, answers, explain(resolver, stack, answers)))["frames"]
     assert frames[0]["explain"][1] == "b1m0 calls b0m1 before 0x2010 (table)"
     assert frames[1]["explain"] == ["the body at 0x2000 has one function"]
-    plain = json.loads(JsonWriter().line(stack, answers))["frames"]
+    plain = json.loads(JsonWriter().line(stack.weight, answers))["frames"]
     assert "explain" not in plain[0]
 
 

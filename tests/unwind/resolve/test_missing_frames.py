@@ -202,13 +202,13 @@ def test_so_does_one_that_only_its_symbol_names() -> None:
 def test_they_are_written_between_the_frames() -> None:
     answers = Resolver(merged()).resolve((pc(2), ret(4)))
     stack = Stack((pc(2), ret(4)))
-    inner, outer = json.loads(JsonWriter().line(stack, answers))["frames"]
+    inner, outer = json.loads(JsonWriter().line(stack.weight, answers))["frames"]
     assert (inner["name"], outer["name"]) == ("b2m0", "b4m0") and "missing" not in outer
     assert [(frame["name"], frame["address"]) for frame in inner["missing"]] == [
         ("b1m0", f"{at(1):#x}"),
         ("b0m0", f"{at(0):#x}"),
     ]
-    assert TextWriter().block(stack, answers) == (
+    assert TextWriter().block(stack.weight, answers) == (
         "stack 1\n"
         "#0  0x0000000000003008  b2m0  [unique, table]\n"
         "    0x0000000000002800  b1m0  [unique, tail call]\n"
@@ -217,7 +217,7 @@ def test_they_are_written_between_the_frames() -> None:
     )
     open_jump = program({0: [1, 1]})
     answers = Resolver(open_jump).resolve((pc(1), ret(MAIN)))
-    line = JsonWriter().line(Stack((pc(1), ret(MAIN))), answers)
+    line = JsonWriter().line(1, answers)
     assert json.loads(line)["frames"][0]["missing"][0]["address"] is None
 
 

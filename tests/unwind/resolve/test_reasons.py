@@ -37,7 +37,7 @@ def test_json_has_code_text_and_address() -> None:
     program = Program([fold(0, 2), fold(1, 1)], code=ListedCode(sites))
     stack = Stack((pc(0), ret(1) + 8))
     answers = Resolver(program).resolve(stack.addresses)
-    outer = json.loads(JsonWriter().line(stack, answers))["frames"][1]
+    outer = json.loads(JsonWriter().line(stack.weight, answers))["frames"][1]
     address = f"{ret(1) + 8:#x}"
     assert (outer["reason"], outer["reason_address"]) == ("follows-no-call", address)
     assert outer["reason_text"] == f"{address} does not follow a call"

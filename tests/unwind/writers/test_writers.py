@@ -49,7 +49,7 @@ def test_text_is_a_block_for_each_stack() -> None:
         Stack((pc(3), ret(2), ret(1, 1))),
         Stack((0x99999999,)),
     ):
-        blocks += writer.block(stack, resolver.resolve(stack.addresses))
+        blocks += writer.block(stack.weight, resolver.resolve(stack.addresses))
     assert blocks == (
         "stack 1, seen 1,200 times\n"
         "#0  0x0000000000001008  one of 2  [ambiguous: indirect call before 0x2020]\n"
@@ -83,21 +83,21 @@ def test_long_lists_of_candidates_are_cut_in_text_and_whole_in_json() -> None:
     program = Program([fold(0, 30)])
     stack = Stack((pc(0),))
     answers = Resolver(program).resolve(stack.addresses)
-    assert TextWriter().block(stack, answers).endswith("        b0m15\n        and 14 more\n\n")
-    assert len(json.loads(JsonWriter().line(stack, answers))["frames"][0]["candidates"]) == 30
+    assert TextWriter().block(stack.weight, answers).endswith("        b0m15\n        and 14 more\n\n")
+    assert len(json.loads(JsonWriter().line(stack.weight, answers))["frames"][0]["candidates"]) == 30
 
 
 def test_json_has_candidates_by_linkage_name_and_demangled_in_one_order() -> None:
     stack = Stack((pc(0), ret(1, 1), 0x99999999, None))
     answers = Resolver(PROGRAM).resolve(stack.addresses)
-    frames = json.loads(JsonWriter().line(stack, answers))["frames"]
+    frames = json.loads(JsonWriter().line(stack.weight, answers))["frames"]
     assert frames[0]["candidates"] == ["_ZN3fir4leftEv", "_ZN3fir5rightEv"]
     assert [frame["candidate_names"] for frame in frames] == [["fir::left()", "fir::right()"], [], [], []]
 
 
 def test_json_keeps_the_order_of_keys_and_has_no_spaces() -> None:
     stack = Stack((pc(2), ret(1)), 7)
-    assert JsonWriter().line(stack, Resolver(PROGRAM).resolve(stack.addresses)) == (
+    assert JsonWriter().line(stack.weight, Resolver(PROGRAM).resolve(stack.addresses)) == (
         '{"frames":[{"address":"0x3008","verdict":"unique","name":"b2m1","linkage_name":"b2m1","candidates":[],'
         '"candidate_names":[],'
         '"file":null,"line":null,"column":null,"inlines":[],"evidence":"aligned","reason":null},'
@@ -109,7 +109,7 @@ def test_json_keeps_the_order_of_keys_and_has_no_spaces() -> None:
 
 def test_json_has_inlined_functions_innermost_first() -> None:
     stack = Stack((pc(0), ret(1, 1), None))
-    frames = json.loads(JsonWriter().line(stack, Resolver(PROGRAM).resolve(stack.addresses)))["frames"]
+    frames = json.loads(JsonWriter().line(stack.weight, Resolver(PROGRAM).resolve(stack.addresses)))["frames"]
     inlined = {"name": "fir::max()", "linkage_name": "_ZN3fir3maxEv", "file": "src/fir.h", "line": 7, "column": None}
     assert [frame["inlines"] for frame in frames] == [[], [inlined], []]
     assert (frames[1]["name"], frames[1]["line"]) == ("b1m0", 40)
@@ -119,9 +119,9 @@ def test_without_lines_there_are_none() -> None:
     stack = Stack((pc(1),))
     answers = Resolver(PROGRAM).resolve(stack.addresses)
     for with_lines in (True, False):
-        (frame,) = json.loads(JsonWriter(with_lines=with_lines).line(stack, answers))["frames"]
+        (frame,) = json.loads(JsonWriter(with_lines=with_lines).line(stack.weight, answers))["frames"]
         assert (frame["name"], frame["line"]) == ("b1m0", 40 if with_lines else None)
-        assert ("main.cc:40" in TextWriter(with_lines=with_lines).block(stack, answers)) == with_lines
+        assert ("main.cc:40" in TextWriter(with_lines=with_lines).block(stack.weight, answers)) == with_lines
 
 
 def test_names_that_are_no_text_are_shown() -> None:
@@ -129,8 +129,8 @@ def test_names_that_are_no_text_are_shown() -> None:
     program = Program([FoldClass(Vaddr(0x1000), 16, (Member(name),), ClassFlag.MEMBERS_COMPLETE)])
     stack = Stack((pc(0),))
     answers = Resolver(program).resolve(stack.addresses)
-    assert "odd\\xff" in TextWriter().block(stack, answers)
-    assert json.loads(JsonWriter().line(stack, answers))["frames"][0]["name"] == name
+    assert "odd\\xff" in TextWriter().block(stack.weight, answers)
+    assert json.loads(JsonWriter().line(stack.weight, answers))["frames"][0]["name"] == name
 
 
 def test_a_frame_is_written_as_wide_as_its_stack_needs() -> None:
@@ -138,7 +138,7 @@ def test_a_frame_is_written_as_wide_as_its_stack_needs() -> None:
     resolver, writer = Resolver(program), TextWriter()
     for count in (3, 12, 3):
         stack = Stack((pc(0), *[ret(0)] * (count - 1)))
-        lines = writer.block(stack, resolver.resolve(stack.addresses)).splitlines()[1:-1]
+        lines = writer.block(stack.weight, resolver.resolve(stack.addresses)).splitlines()[1:-1]
         width = len(f"#{count - 1}")
         assert [line.partition("  0x")[0].rstrip() for line in lines] == [f"#{idx}" for idx in range(count)]
         assert {line.index("  0x") for line in lines} == {width}

@@ -1,0 +1,88 @@
+"""`icf resolve` on recordings: the format by its content, options that do not go together, outputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from icf.cli import main
+from linkpass import Options, run_pass
+from tests.support.paths import ROOT
+
+SHOP = ROOT / "testdata" / "shop"
+FIRST = json.loads((SHOP / "shop.gold.json").read_text().splitlines()[1])
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the program with its tables, in the current folder."""
+    image = Path(shutil.copy(SHOP / "shop.gold", tmp_path / "shop"))
+    run_pass(str(image), Options())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ICF_CACHE_DIR", str(tmp_path / "cache"))
+    return image
+
+
+def folded() -> str:
+    """Return the stack as collapsed stacks have it: outermost first, addresses in a module."""
+    frames = ["libc_start" if word == "?" else f"shop+{word}" for word in FIRST["stack"].split()]
+    return f"{';'.join(reversed(frames))} 12\n"
+
+
+def test_the_content_tells_the_format(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("c.folded").write_text(folded())
+    Path("s.txt").write_text(FIRST["stack"])
+    assert main(["resolve", "c.folded", "--out", "json"]) == 0
+    recorded = json.loads(capsys.readouterr().out)
+    assert [frame["linkage_name"] for frame in recorded["frames"]] == FIRST["truth"]
+    assert recorded["weight"] == 12
+    assert [frame.get("recorded_name") for frame in recorded["frames"]].count("libc_start") == 2
+    assert main(["resolve", "-e", "shop", "s.txt", "--out", "json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert [frame["linkage_name"] for frame in alone["frames"]] == FIRST["truth"]
+
+
+def test_stacks_without_modules_need_an_image(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.txt").write_text(FIRST["stack"])
+    assert main(["resolve", "s.txt"]) == 2
+    assert "these stacks are addresses alone: name what they are of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--modules", "m"], ["--pid", "1"], ["--explain"], ["--no-vptr"]])
+def test_options_that_are_not_for_recordings(shop: Path, option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("c.folded").write_text(folded())
+    assert main(["resolve", "c.folded", *option]) == 1
+    assert f"{option[0]} is for stacks of addresses alone, c.folded is collapsed" in capsys.readouterr().err
+
+
+def test_what_is_in_no_format(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("note.txt").write_text("hello, world\n")
+    assert main(["resolve", "note.txt"]) == 1
+    assert "note.txt: file header+0x0: is in no format of stacks that icf knows: pcs," in capsys.readouterr().err
+    assert main(["resolve", "-e", "shop", "note.txt"]) == 1
+    assert "note.txt:1: frame 'hello,': not a hexadecimal address" in capsys.readouterr().err
+
+
+def test_an_output_file_replaces_another_when_it_is_complete(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("c.folded").write_text(folded())
+    out = Path("result")
+    out.write_text("older")
+    os.umask(mask := os.umask(0))
+    assert main(["resolve", "c.folded", "-o", "result", "--out", "json"]) == 0
+    assert json.loads(out.read_text())["weight"] == 12
+    assert out.stat().st_mode & 0o777 == 0o666 & ~mask
+    out.write_text("older")
+    main(["resolve", "c.folded", "-o", "missing/result"])
+    assert "missing/result: No such file or directory" in capsys.readouterr().err
+    assert out.read_text() == "older" and not list(Path().glob(".result*"))
+
+
+def test_nothing_known_is_a_failure(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("c.folded").write_text("main;run 12\n")
+    assert main(["resolve", "c.folded", "--out", "text"]) == 1
+    out, err = capsys.readouterr()
+    assert '"main"' in out and "every frame of every stack is unknown" in err

@@ -1,0 +1,119 @@
+"""Resolve stacks that are addresses alone (`--format pcs`): of one image, listed modules, or a running process.
+
+Stacks are read, resolved and written some thousands at a time, so that a pipe of any length needs no memory of its
+length, and what is inlined in a function is looked up once for all that call in it. But no stack waits while the
+input has nothing more: a program that sends one through a pipe and waits for the answer gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO
+
+from icf.errors import IcfError
+from icf.model import Verdict
+from unwind.progress import Progress
+from unwind.readers.pcs import read_pcs
+from unwind.readers.source import Source
+from unwind.resolve.answer import Facts
+from unwind.resolve.bases import warn_of_bases
+from unwind.resolve.resolver import Answers, Resolver
+from unwind.samples.stack import Stack
+from unwind.symbolize.answer import read_frames
+from unwind.target.opening import open_alone, open_modules, open_process
+from unwind.target.search import SearchPaths
+from unwind.writers.json_lines import JsonWriter
+from unwind.writers.text import TextWriter
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from unwind.second_reader.resolver import SecondResolver
+    from unwind.target.live_resolver import LiveResolver
+
+_Resolved = tuple[Stack, Answers, Facts | None]
+_Write = Callable[[int, Answers, Facts | None], str]
+_TOGETHER, _WRITTEN_TOGETHER = 4096, 512  # stacks
+_OF_IMAGE = "-e takes addresses as linked, which offsets in the file are not (`perf script` up to 6.3 prints those)"
+_OF_MODULES = "give the text of /proc/PID/maps, or path, start, end and offset of the mapping that holds the code"
+
+
+def resolve_stacks(args: Namespace, source: Source, out: BinaryIO) -> bool:
+    """Write what each stack is; return whether any frame of any stack is known, or there was none.
+
+    Raises `IcfError` for a line that is no stack; what was read before is written.
+    """
+    with _open(args) as first:
+        resolver = _second(first) if args.second_reader else first
+        write = _writer(args)
+        facts = _explainer(first) if args.explain else lambda stack, answers: None
+        seen_count, is_any_known = 0, False
+        resolved: list[_Resolved] = []
+        progress = Progress(source.stream)
+        try:
+            for stack in _stacks(args, source):
+                answers = resolver.resolve(stack.addresses, stack.vptrs, stack.exact)
+                resolved.append((stack, answers, facts(stack, answers)))
+                seen_count += 1
+                is_any_known = is_any_known or any(answer.verdict is not Verdict.UNKNOWN for answer in answers)
+                if len(resolved) < _TOGETHER and source.has_more():
+                    continue
+                _write(resolved, write, out, progress, with_lines=not args.no_lines)
+                if not source.has_more():
+                    out.flush()
+        finally:  # a bad line does not take back the answers above it
+            _write(resolved, write, out, progress, with_lines=not args.no_lines)
+            progress.done()
+        if args.pid is None:
+            hint = _OF_MODULES if args.exe is None else _OF_IMAGE
+            warn_of_bases(resolver.places, args.exe or "", hint)
+    return is_any_known or not seen_count
+
+
+def _stacks(args: Namespace, source: Source) -> Iterator[Stack]:
+    stacks = read_pcs(source.lines(), source.path)
+    return (replace(stack, vptrs=()) for stack in stacks) if args.no_vptr else stacks
+
+
+def _write(resolved: list[_Resolved], write: _Write, out: BinaryIO, progress: Progress, *, with_lines: bool) -> None:
+    """Write what was resolved, and forget it."""
+    if with_lines:
+        read_frames(answers for _, answers, _ in resolved)
+    while resolved:
+        part = resolved[:_WRITTEN_TOGETHER]
+        del resolved[:_WRITTEN_TOGETHER]
+        text = "".join([write(stack.weight, answers, facts) for stack, answers, facts in part])
+        out.write(text.encode("utf-8", "surrogateescape"))
+        progress.step(len(part))
+
+
+def _open(args: Namespace) -> AbstractContextManager[Resolver | LiveResolver]:
+    search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
+    if args.exe is None and args.debug_file is not None:
+        raise IcfError("--debug-file is about one image", hint="without -e, name folders with --debug-root")
+    if args.pid is not None:
+        return open_process(args.pid, search)
+    if args.modules is not None:
+        return open_modules(args.modules, args.module_root, search)
+    return open_alone(args.exe, search)
+
+
+def _second(first: Resolver | LiveResolver) -> SecondResolver:
+    from unwind.second_reader.resolver import SecondResolver  # imports networkx
+
+    return SecondResolver(first.process)
+
+
+def _explainer(resolver: Resolver | LiveResolver) -> Callable[[Stack, Answers], Facts | None]:
+    from unwind.resolve.explain import explain
+
+    return partial(explain, resolver)
+
+
+def _writer(args: Namespace) -> _Write:
+    if args.out == "json":
+        return JsonWriter(with_modules=args.exe is None, with_lines=not args.no_lines).line
+    return TextWriter(with_lines=not args.no_lines).block
