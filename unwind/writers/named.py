@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from icf.demangle import demangle
 from icf.model import Verdict
-from unwind.program.lines import Frame
+from unwind.program.frame import Frame
 from unwind.resolve.resolved import Resolved
 from unwind.samples.recording import RecordedFrame
 from unwind.symbolize.answer import Answer
