@@ -1,10 +1,10 @@
-"""Code in memory that no image has: what a compiler made while the process ran.
+"""Code in memory that no image has: a compiler made it while the process ran.
 
     callq  *0x69(%rip)        # 0x7f19fdf1d358 -> JITRT_UnlinkFrame(_ts*)
     movabs $0x7f19f8a01c40, %rax    # maybe PyNumber_Add
 
-Such code refers to functions by constants: in instructions, and in a pool of literals beside it. What lies in the pool
-is read from the memory, and `Names` says what lies at an address.
+Such code refers to functions by constants: in instructions, and in a pool of literals beside it. The contents of the
+pool are read from the memory, and `Names` finds the functions and data at addresses.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _POINTER_BYTES = 8
 
 
 class Names(Protocol):
-    """What lies where in a process."""
+    """The functions and data at addresses of a process."""
 
     def at(self, address: int) -> Place | None:
-        """Return what lies at an address; None: nothing that is known."""
+        """Return the function or data at an address; None: it is not known."""
 
 
 class MemoryListing:
@@ -73,7 +73,7 @@ class MemoryListing:
                 at = each.end
                 if not words <= pool:
                     pool |= words
-                    break  # it may be nearer than where decoding was to stop
+                    break  # it may be nearer than the end of decoding
             if at == start:
                 return  # no memory is there
 

@@ -1,1 +1,1 @@
-"""Stacks and samples as they are read, before anything is looked up."""
+"""Stacks and samples as they are read, before any look-up."""

@@ -1,8 +1,8 @@
-"""A stack as the resolver takes it: addresses, innermost first, and what else was sampled with them.
+"""A stack as the resolver takes it: addresses, innermost first, and the facts sampled with them.
 
 The first address is a program counter, all others are return addresses, as they stood on the stack or less one; but
 those of frames that a signal interrupted are *exact*: program counters, too. `None` is a frame outside of the image:
-what it called was then called by something unknown.
+an unknown function then called the frame inwards of it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""`icf symbolize` as scripts know it: requests as llvm-symbolizer and addr2line read them, answers in their styles."""
+"""`icf symbolize` as scripts use it: requests as llvm-symbolizer and addr2line read them, answers in their styles."""

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The answers to many addresses as bytes, from the arrays of `symcache.reader.many` and from texts that are made once.
+"""Writes the answers to many addresses as bytes, from the arrays of `symcache.reader.many` and from prepared texts.
 
-An answer is a row of parts: its head, then for each chain what is before it, its frames, what is behind it. A part is a
-row of items: a text, and something of the frame. All are written by one loop, as a call of a helper would cost as much
+An answer is a row of parts: its head, then for each chain the text before it, its frames, the text after it. A part is
+a row of items: a text, and a field of the frame. One loop writes all of them, as a call of a helper would cost as much
 as a short text. It does not call back into Python, and stops at the address that does not fit into `out`.
 """
 
@@ -22,14 +22,14 @@ ALL, OWN = 0, 1
 def write(
     asked, around, answers, chains, frames, starts, base, names, files, texts, ends, items, parts, shown, out, state
 ):  # fmt: skip
-    """Write the answers from number state[0] on, which becomes the first that does not fit; how many bytes that are.
+    """Write the answers from number state[0] on, and set it to the first that does not fit; return the size in bytes.
 
-    around      u32[n]: the text around what is at an address: of a function's own name, then before and behind each
-                chain; of NOTHING, all there is to say
-    answers...  what `look_up` found, and what it found it in: `starts`, `base`
+    around      u32[n]: the texts around an answer: of a function's own name, then before and after each
+                chain; of NOTHING, the whole answer
+    answers...  the results of `look_up`, and its inputs: `starts`, `base`
     names       u32[names]: the text of each, and so `files`
     texts       of text i the bytes from ends[i] to ends[i + 1]
-    items       u32[k, 2]: a text, then what is written behind it; parts u32[8]: where each begins, and the last ends
+    items       u32[k, 2]: a text, then the field that follows it; parts u32[8]: where each begins, and the last ends
     shown       ALL frames; else the innermost with the name of its OWN function, or of the innermost
     """
     count = asked.shape[0]
@@ -57,7 +57,7 @@ def write(
                     text = items[item, 0]
                     what = items[item, 1]
                     turn = 0
-                    while turn < 2:  # the text of the item, and what is behind it, if that is a text
+                    while turn < 2:  # the text of the item, and the text that follows it, if any
                         begin = ends[text]
                         size = ends[text + 1] - begin
                         if size > room - at:

@@ -2,12 +2,12 @@
 
 The symbolizer, the resolver and the symbolizer of running processes all answer with an `Answer`:
 
-    answer.verdict                   what the answer is worth
+    answer.verdict                   what is certain about the function
     answer.name                      the demangled name, if it is certain
     answer.candidates                the functions that are still possible, otherwise
     answer.frames                    inlined functions and lines, innermost first, the function itself last
 
-Lines are read when they are asked for: a resolver answers thousands of frames that nobody looks at, and one body may be
+Lines are read on first use: a resolver answers thousands of frames whose lines no caller reads, and one body may be
 that of thousands of functions. `read_frames` reads those of many answers at once: each function's record is read once.
 """
 
@@ -219,7 +219,7 @@ def made_at_run_time(address: int, code: JitCode, module: str = "") -> Answer:
 
 
 def agreed(chains: list[Frames]) -> Frames:
-    """What holds whichever of the chains is the right one."""
+    """Return what all chains have in common: it holds whichever of them is the right one."""
     first = chains[0]
     if not all(chains) or any(chain[:-1] != first[:-1] for chain in chains):
         return (_NAMELESS,)
@@ -250,7 +250,10 @@ def read_frames(stacks: Iterable[Iterable[Answer]]) -> None:
 
 
 def _read(lines: Lines | None, vaddr: int, member_idx: int, name: str) -> Frames:
-    """The frames of a member; none if the symbols of the image have another function there, as its tables are wrong."""
+    """Return the frames of a member; none if the symbols of the image have another function there.
+
+    The tables or the symbol table are then stale.
+    """
     try:
         frames = tuple(lines.frames(vaddr, member_idx)) if lines is not None else ()
     except IndexError:

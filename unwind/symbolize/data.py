@@ -1,11 +1,11 @@
-"""Variables at addresses: what llvm-symbolizer answers to `DATA`, as ThreadSanitizer asks it.
+"""Variables at addresses: llvm-symbolizer's answers to `DATA`, as ThreadSanitizer asks for them.
 
     global_counter            its name
     16512 4                   where it begins, as linked, and its size, both decimal
     ??:?                      no place: a symbol has none
 
-A symcache has functions only, so these are looked up in the symbol table of the image. An address in no variable is
-in none: llvm-symbolizer names what comes before it.
+A symcache has functions only, so these are looked up in the symbol table of the image. An address in no variable has
+no answer; llvm-symbolizer names the variable before it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NONE = Datum((), 0, 0)
 
 
 class DataSymbols:
-    """The variables of the image at a path, none without one; raises `IcfError` for what is no image."""
+    """The variables of the image at a path, none without one. It raises IcfError for a file that is not an image."""
 
     def __init__(
         self, path: str | None, debug_file: str | None = None, debug_roots: Sequence[str] = (), problem: str = ""
@@ -50,7 +50,7 @@ class DataSymbols:
             self._names = symbols.names(rows.tolist())
 
     def find(self, vaddr: int) -> Datum:
-        """The variable that holds the address, the smallest if they nest."""
+        """Return the variable that holds the address, the smallest if they nest."""
         at = np.uint64(vaddr)
         rows = np.flatnonzero((self._start <= at) & (at - self._start < self._size))
         if not len(rows):
@@ -61,7 +61,7 @@ class DataSymbols:
 
 
 def write_datum(found: Datum, address: int, image: str, options: Options, problem: str = "") -> str:
-    """The answer, in the style of the options; `problem` is with the image."""
+    """Return the answer as text, in the style of the options; `problem` is why the image has none."""
     name = " | ".join(map(namer(options), found.linkage_names))
     if options.form == "json":
         data = {"Name": name, "Size": hex(found.size_bytes), "Start": hex(found.start)}

@@ -1,8 +1,8 @@
-"""Other spellings of options, as llvm-symbolizer and addr2line have them, and options of theirs that say nothing here.
+"""Other spellings of options, as llvm-symbolizer and addr2line have them, and options of theirs without effect here.
 
 --inlining=false  -demangle=false  -f=none  --functions=short     llvm-symbolizer: sanitizers and pprof call it so
---demangle=gnu-v3                                                 addr2line: a style, where ours is told by the name
---default-arch=x86_64  --cache-size=N  -b elf64-x86-64            about Mach-O, memory, BFD: taken, and ignored
+--demangle=gnu-v3                                                 addr2line: a style, which the name itself shows here
+--default-arch=x86_64  --cache-size=N  -b elf64-x86-64            about Mach-O, memory, BFD: accepted, and ignored
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IGNORED_VALUES = ("-b", "--target", "--default-arch", "--dsym-hint", "--cache-s
 
 
 def add_spellings(parser: ArgumentParser) -> None:
-    """Let a parser take them; the options that they spell have been added."""
+    """Add them to a parser, which already has the options that they spell."""
     for dest, spelling, value in _SPELLINGS:
         parser.add_argument(spelling, dest=dest, action="store_const", const=value, help=argparse.SUPPRESS)
     parser.add_argument(*_IGNORED, dest="ignored", action="store_true", help=argparse.SUPPRESS)

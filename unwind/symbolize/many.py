@@ -1,7 +1,7 @@
-"""The answers to many addresses, written at once: what a `Style` says of one, for all that a symcache has there.
+"""Writes the answers to many addresses at once: applies a `Style`, made for one, to all addresses of a symcache.
 
 The text of a frame or an address is a *part*: literal text with the marks below in it for what is different each time.
-Each name and path is made ready once, and so is what surrounds the frames of a folded function; then a kernel copies.
+Each name and path is prepared once, and so are the texts around the frames of a folded function; then a kernel copies.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from unwind.symcache.reader.symcache import SymCache
 
 NAME, FILE, LINE, LINE_OR_MARK, COLUMN, START, ADDRESS, LONG_ADDRESS = MARKS = tuple(map(chr, range(1, 9)))
-_AROUND = chr(9)  # what surrounds a chain
-ALL, OWN, INNERMOST = range(3)  # frames that are shown; of one, whose name it has
+_AROUND = chr(9)  # the texts around a chain
+ALL, OWN, INNERMOST = range(3)  # frames that are shown; for one frame, which name it has
 _STR = "surrogateescape"
 _OUT_BYTES = 1 << 18
 _KEPT_BYTES = 1 << 25
@@ -37,9 +37,9 @@ class Style(NamedTuple):
     name: Callable[[str], str]  # of a linkage name
     path: Callable[[str], str]
     nothing: str  # for no function
-    one: tuple[str, str]  # before and behind the frames of a function
+    one: tuple[str, str]  # before and after the frames of a function
     one_or_more: tuple[str, str]  # of one where others may have been folded
-    several: Callable[[list[str], bool], list[str]]  # of folded ones: their name, before and behind each chain
+    several: Callable[[list[str], bool], list[str]]  # of folded ones: their name, before and after each chain
 
 
 class Bulk:
@@ -49,7 +49,7 @@ class Bulk:
         self._texts: WeakKeyDictionary[Symbolizer, tuple[str, Texts]] = WeakKeyDictionary()
 
     def of(self, symbolizer: Symbolizer, image: str, style: Callable[[str], Style]) -> Texts | None:
-        """Return what writes the answers of a symbolizer; None if it does not have all of its image."""
+        """Return a bulk writer for the answers of a symbolizer; None if that does not cover all of its image."""
         cache = symbolizer.whole_cache
         if cache is None:
             return None
@@ -67,7 +67,7 @@ class Texts:
         self._reset()
 
     def write(self, vaddrs: Sequence[int], asked: Sequence[int]) -> Iterator[str]:
-        """The answers in order, many in each piece; `asked` is what each address is called."""
+        """Yield the answers in order, many in each piece; `asked` is the text of each address."""
         if len(self._texts) > _KEPT_BYTES:
             self._reset()
         try:
@@ -114,7 +114,7 @@ class Texts:
             self._parts.append(len(self._items) // 2)
 
     def _add(self, *texts: str) -> int:
-        """Keep texts; the number of the first."""
+        """Store texts; return the number of the first."""
         number = len(self._ends) - 1
         for text in texts:
             self._texts += text.encode("utf-8", _STR)
@@ -122,7 +122,7 @@ class Texts:
         return number
 
     def _make_ready(self, found: Many) -> None:
-        """Make the texts of all names and paths that are not there yet."""
+        """Prepare the texts of names and paths that are new."""
         cache, style = self._cache, self._style
         cache.check_names()
         for number in found.numbers(0):

@@ -1,4 +1,4 @@
-"""What the styles of `icf symbolize` have in common, as a protocol."""
+"""The interface of the styles of `icf symbolize`, as a protocol."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from unwind.symbolize.symbolizer import Symbolizer
 
 
 class Writer(Protocol):
-    """What turns answers into text."""
+    """Turns answers into text."""
 
     def address(self, found: Answer, address: int, image: str) -> str:
-        """What is at an address, which was asked for as `address`."""
+        """Return the answer for an address, which the user wrote as `address`."""
 
     def addresses(
         self, symbolizer: Symbolizer, vaddrs: Sequence[int], asked: Sequence[int], image: str
     ) -> Iterator[str]:
-        """What is at each of many addresses, which were asked for as `asked`; several answers in a piece."""
+        """Yield the answers for many addresses, which the user wrote as `asked`; several answers in a piece."""
 
     def style(self, image: str) -> Style:
-        """The same for what writes many at once."""
+        """Return the style for bulk writing."""
 
     def function(self, found: Sequence[Answer], symbol: str, image: str) -> str:
-        """What is at the functions of a name."""
+        """Return the answers for the functions of a name."""
 
     def failed(self, image: str) -> str:
-        """The answer to what cannot be asked."""
+        """Return the answer to a malformed request."""
 
     def refused(self, request: Request, image: str, problem: str) -> str:
-        """The answer where the image cannot be read."""
+        """Return the answer if the image cannot be read."""
 
     def together(self, answers: Sequence[str]) -> str:
-        """The answers to all addresses of a command line."""
+        """Return the answers to all addresses of a command line as one text."""

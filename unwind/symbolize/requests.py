@@ -1,9 +1,9 @@
-"""What a line on stdin of `icf symbolize` asks for, read as addr2line and llvm-symbolizer read it.
+"""Requests: a line on stdin of `icf symbolize`, read as addr2line and llvm-symbolizer read it.
 
 gnu     1139                          hexadecimal, with or without 0x
         main  add+3                   a function; without + a name that begins as a number does is one, of its digits
 llvm    0x1139  4409  main  main+4    an address or a function of the image that -e names
-        CODE 0x1139                   the same; FRAME asks for what nobody keeps
+        CODE 0x1139                   the same; FRAME asks for data that a symcache does not have
         DATA 0x4010                   a variable
         /usr/bin/shop 0x1139          of that image, if -e names none; a path with spaces in quotes, FILE: before it
         BUILDID:4f1a.. 0x1139         of an image by its build id
@@ -25,19 +25,19 @@ _BASES = {"0x": 16, "0b": 2, "0o": 8}
 
 
 class Request(NamedTuple):
-    """An address, or a function by its name, of an image; or what is wrong."""
+    """An address, or a function by its name, of an image; or an error."""
 
     image: str = ""  # its path; "" that of -e
     build_id: str = ""
     address: int | None = None
     symbol: str = ""
-    offset: int = 0  # from where the function begins
+    offset: int = 0  # from the begin of the function
     problem: str = ""
     is_data: bool = False  # a variable is asked for
 
 
 def read_addresses(lines: Sequence[str], is_gnu: bool) -> list[int] | None:
-    """The addresses, if all lines are numbers that either tool reads as Python does; None: each is to be read alone."""
+    """Return the addresses, if all lines are numbers that either tool reads as Python does; None: read each alone."""
     text = "".join(lines)
     if not text.isalnum() or not text.isascii():
         return None
@@ -49,7 +49,7 @@ def read_addresses(lines: Sequence[str], is_gnu: bool) -> list[int] | None:
 
 
 def read_hexadecimal(line: str) -> Request:
-    """As addr2line reads it."""
+    """Return the request in a line, as addr2line reads it."""
     text = line.lstrip()
     if text[:2] in ("0x", "0X"):
         text = text[2:]
@@ -62,7 +62,7 @@ def read_hexadecimal(line: str) -> Request:
 
 
 def read_request(line: str, image_is_known: bool) -> Request:
-    """As llvm-symbolizer reads it."""
+    """Return the request in a line, as llvm-symbolizer reads it."""
     if image_is_known and (address := parse_number(line)) is not None:
         return Request(address=address)
     rest = line.strip()
@@ -94,7 +94,7 @@ def read_request(line: str, image_is_known: bool) -> Request:
 
 
 def _image(text: str) -> tuple[str, str, str]:
-    """The image at the start of a text by its path or else its build id, and what is behind it."""
+    """Return the image at the start of a text by its path or else its build id, and the text after it."""
     is_marked = text.startswith((_FILE, _BUILD_ID)) and _first_word(text)[0] not in (_FILE, _BUILD_ID)
     mark = text[: text.index(":") + 1] if is_marked else ""
     text = text.removeprefix(mark)
@@ -108,13 +108,13 @@ def _image(text: str) -> tuple[str, str, str]:
 
 
 def _first_word(text: str) -> tuple[str, str]:
-    """A text without spaces around it, split behind its first word."""
+    """Return the first word of a text, and the rest, both without spaces around them."""
     words = text.split(maxsplit=1)
     return (words[0] if words else ""), (words[1] if len(words) > 1 else "")
 
 
 def parse_number(text: str) -> int | None:
-    """A number of 64 bits: 0x.. hexadecimal, 0.. octal, else decimal; None for what is none."""
+    """Return a number of 64 bits: 0x.. hexadecimal, 0.. octal, else decimal; None for any other text."""
     if not text.isalnum() or not text.isascii():  # Python reads more than these tools: 1_000
         return None
     lead = text[:2].lower()

@@ -1,4 +1,4 @@
-"""How `icf symbolize` writes what it finds, as text: as addr2line does, or as llvm-symbolizer.
+"""The text styles of `icf symbolize`: as addr2line writes, or as llvm-symbolizer.
 
               of a known address         of an unknown one    of a function without lines
     addr2line          fir::taps(int)    ??                   _start
@@ -14,7 +14,7 @@ and `--pretty-print`ed `fir::taps(int) at src/fir.cc:12`, then ` (inlined by) ma
 Scripts expect one name and one line, and a folded function has several of each. The name is then all of them,
 `List<Order>::grow() | List<Payment>::grow()`, or the first four and how many more there are; ` | ?` if there may be
 others. Line and inlined functions are those that all of them have in common, else unknown. With `--candidates` each
-has its own lines, below a line that says which of how many it is. On a terminal names and paths are escaped; a program
+has its own lines, below a line with its number among them. On a terminal names and paths are escaped; a program
 that reads them gets them as they are.
 """
 
@@ -146,7 +146,7 @@ class TextWriter:
         return "".join([f"candidate {idx} of {count}:\n{text}" for idx, text in enumerate(each_in_full, 1)])
 
     def _frames(self, frames: Frames, own_name: str) -> str:
-        """The frames as lines; `own_name` instead of the name of the last, if it is not empty."""
+        """Return the frames as lines; `own_name` replaces the name of the last, if it is not empty."""
         names = [frame[0] for frame in frames]
         if own_name:
             names = [*map(self._name, names[:-1]), own_name]
@@ -160,7 +160,7 @@ class TextWriter:
         return self._link.join([self._text(name, *place) for name, place in zip(names, places, strict=True)])
 
     def _text(self, name: str, path: str, line: int | str, column: int | str) -> str:
-        """The text of one frame."""
+        """Return the text of one frame."""
         if self._has_columns:
             place = f"{path}:{line}:{column}\n"
         else:
@@ -183,7 +183,7 @@ class TextWriter:
 
 
 def namer(options: Options) -> Callable[[str], str]:
-    """What turns a linkage name into the name to write; `??` for none."""
+    """Return a function that maps a linkage name to the name to write; `??` for none."""
 
     return _Names(options).__getitem__
 
@@ -209,12 +209,12 @@ class _Names(dict[str, str]):
 
 
 def joined(linkage_names: Sequence[str], is_complete: bool, name: Callable[[str], str]) -> str:
-    """The names that a folded function may have, as one."""
+    """Return the names that a folded function may have, as one text."""
     names = list(dict.fromkeys(map(name, linkage_names)))
     shown = names if len(names) <= _SHOWN + 1 else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
     return " | ".join(shown if is_complete else [*shown, "?"])
 
 
 def basename(path: str) -> str:
-    """A path without its folders."""
+    """Return a path without its directories."""
     return path.rpartition("/")[2]

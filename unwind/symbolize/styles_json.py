@@ -1,4 +1,4 @@
-"""How `icf symbolize` writes what it finds, as JSON: what llvm-symbolizer writes, and what that cannot say.
+"""The JSON style of `icf symbolize`: llvm-symbolizer's fields, and further ones for folded functions.
 
     {"Address":"0x1146","ModuleName":"shop","Symbol":[{"Column":80,"Discriminator":0,"FileName":"fir.cc",
      "FunctionName":"fir::taps(int)","Line":3,"StartAddress":"0x1140","StartFileName":"","StartLine":0},...]}
@@ -11,7 +11,7 @@ there is more:
 
 With `--candidates` each has its own `"Symbol"`. `"CandidatesComplete":false` alone: one is known, there may be more.
 
-The text is put together here: `json` takes longer to import than all else that answers one address, and longer to
+This module builds the text itself: `json` takes longer to import than everything else for one address, and longer to
 write a frame.
 """
 
@@ -176,7 +176,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as JSON has it."""
+    """Return a text as JSON has it."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     import json

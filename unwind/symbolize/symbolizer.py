@@ -10,11 +10,11 @@
             for candidate in found.candidates:               # several: the linker has folded functions here
                 print("  one of", candidate.name)
 
-An address alone does not tell which of several folded functions it belongs to (`unwind.Resolver` tells it from the
-stack). Then each is a *candidate* with its own inlined functions and lines, and `frames` has what holds for all of
-them: the same inlined calls, the same line; the last frame, the function itself, has no name. Where the link pass has
-not been and gold or mold have linked, functions may have been folded without a trace: then `is_complete` is false, and
-the one function that is known of is given, as there is nothing better.
+An address alone does not show which of several folded functions it belongs to (`unwind.Resolver` finds it from the
+stack). Then each is a *candidate* with its own inlined functions and lines, and `frames` has what all of
+them have in common: the same inlined calls, the same line; the last frame, the function itself, has no name. If the
+link pass has not run and gold or mold have linked, functions may have been folded without a trace: then `is_complete`
+is false, and the answer is the one known function.
 
 A return address is the address after the call: look it up less one.
 """

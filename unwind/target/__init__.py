@@ -1,1 +1,1 @@
-"""Opens what stacks are resolved with: an image, a list of modules, a running process."""
+"""Opens images, lists of modules and running processes for the resolver and the symbolizer."""

@@ -1,4 +1,4 @@
-"""Disassemble machine code that a program has just made, with the names of what it calls: for compilers at run time.
+"""Disassembles machine code that a program has just made, with the names of what it calls: for compilers at run time.
 
 import unwind
 

@@ -45,7 +45,7 @@ class LiveCode:
         self._names = LiveNames(symbolizer)
 
     def close(self) -> None:
-        """Close what was opened beside the process."""
+        """Close the files opened besides the process."""
         self._opened.close()
 
     def __enter__(self) -> LiveCode:
@@ -124,7 +124,7 @@ class LiveCode:
 
 
 class _View:
-    """What is known of the code of one image."""
+    """The facts about the code of one image."""
 
     def __init__(self, image: Image, live: LiveProcess) -> None:
         self._image, self._live = image, live
@@ -132,7 +132,7 @@ class _View:
         self.selection = Selection(image, self._program, self._facts)
 
     def listing(self, module: LiveModule) -> Listing:
-        """Return what annotates the code of one of the modules that have this image."""
+        """Return the listing that annotates the code of one of the modules that have this image."""
 
         def read(vaddr: int, size_bytes: int) -> memoryview:
             return memoryview(self._live.target.read(vaddr + module.bias, size_bytes))
@@ -148,7 +148,7 @@ class LiveNames:
         self._data: dict[Image, ImageData] = {}
 
     def at(self, address: int) -> Place | None:
-        """Return what lies at a run-time address; None: nothing that is known."""
+        """Return the function or data at a run-time address; None: it is not known."""
         found = self._symbolizer.symbolize(address)
         if found.size_bytes:
             names = tuple(each.linkage_name for each in found.candidates) or (found.linkage_name or "",)

@@ -1,8 +1,8 @@
-"""Resolve the stacks of a running process: run-time addresses, modules that come and go, frames made at run time.
+"""Resolves the stacks of a running process: run-time addresses, modules that come and go, frames made at run time.
 
-What a stack's addresses mean is asked anew for each stack (`unwind.process.live.live_process`). As long as no code
-comes or goes the resolver stays, with all that it remembers; after that there is another. A function made at run time
-has one name; to the resolver it is a frame in no known module, which may call whatever a pointer leads to.
+The meaning of a stack's addresses is determined anew for each stack (`unwind.process.live.live_process`). As long as no
+code comes or goes the resolver stays, with all that it remembers; after that there is another. A function made at run
+time has one name; to the resolver it is a frame in an unknown module, which may call any target of a pointer.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class LiveResolver:
 
     @property
     def places(self) -> Places:
-        """What the addresses of its stacks mean."""
+        """The meanings of the addresses of its stacks."""
         return self._resolver.places
 
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
-        """An answer for each frame of a stack, innermost first; `IcfError` when the process has ended."""
+        """Return an answer for each frame of a stack, innermost first. Raise IcfError when the process has ended."""
         jit = self._jit_at(addresses, exact)
         answers = self._resolver.resolve(addresses, vptrs, exact)
         if not jit:
@@ -53,12 +53,12 @@ class LiveResolver:
         return tuple(jit.get(idx, answer) for idx, answer in enumerate(answers))
 
     def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
-        """The steps behind the answers for a stack, innermost first."""
+        """Return the steps of the answers for a stack, innermost first."""
         self._jit_at(addresses, exact)
         return self._resolver.steps(addresses, vptrs, exact)
 
     def _jit_at(self, addresses: Sequence[int | None], exact: Collection[int]) -> dict[int, Answer]:
-        """The frames that were made at run time, by index; the resolver then knows the modules of now."""
+        """Return the frames that were made at run time, by index; the resolver then has the current modules."""
         known = [(idx, address) for idx, address in enumerate(addresses) if address is not None]
         places = self._live.where_many([address - (idx > 0 and idx not in exact) for idx, address in known])
         found = {
@@ -71,7 +71,7 @@ class LiveResolver:
         return found
 
     def _make(self) -> Resolver:
-        """A resolver for the modules of now."""
+        """Return a resolver for the current modules."""
         modules: list[Module] = []
         for each in self._live.modules():
             if not modules or each.start >= modules[-1].end:

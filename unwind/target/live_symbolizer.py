@@ -8,8 +8,8 @@
         for frame in symbolizer.resolve((pc, *return_addresses)):
             print(frame.module, frame.verdict.value, frame.name, [candidate.name for candidate in frame.candidates])
 
-Addresses are run-time ones. Of functions that a linker has folded an address alone leaves all; the caller, or better
-the whole stack, tells which one it is. Symbols, lines and tables come from symcaches: what was
+Addresses are run-time ones. An address alone leaves all functions that a linker has folded; the caller, or better
+the whole stack, shows which one it is. Symbols, lines and tables come from symcaches: what was
 looked up once in an image is there at once in the next process.
 """
 
@@ -194,23 +194,23 @@ class LiveSymbolizer:
 
         return LiveResolver(self.live, self._load)
 
-    # What an address means
+    # The meaning of an address
 
     def _outside(self, address: int, place: Place) -> Answer:
-        """An address in no module."""
+        """Return the answer for an address in no module."""
         if place.jit is not None:
             return made_at_run_time(address, place.jit, place.path)
         return Answer(address, reason=NO_MODULE if place.is_mapped else NOTHING_MAPPED, module=place.path)
 
     def _look_up(self, module: LiveModule, addresses: list[int]) -> list[Answer]:
-        """Addresses in a module, whatever called them."""
+        """Return the answers for addresses in a module, with any caller."""
         symbolizer = self._symbolizer(module.image)
         vaddrs = [address - module.bias for address in addresses]
         found = symbolizer.symbolize_many(vaddrs) if symbolizer is not None else map(no_function, vaddrs)
         return [self._placed(answer, address, module) for answer, address in zip(found, addresses, strict=True)]
 
     def _placed(self, answer: Answer, address: int, module: LiveModule) -> Answer:
-        """The answer of a symbolizer, at the run-time address."""
+        """Return the answer of a symbolizer, at the run-time address."""
         if not answer.size_bytes:  # node names functions that its own image has without symbols
             code = self.live.jit_at(address)
             if code is not None:
@@ -232,7 +232,7 @@ class LiveSymbolizer:
         return symbolizer
 
     def _cache(self, image: Image) -> SymCache | None:
-        """The symcache of an image; None, said once, if it has none."""
+        """Return the symcache of an image; None, reported once, if it has none."""
         if image not in self._caches:
             try:
                 self._caches[image] = self._open_cache(image)
@@ -251,7 +251,7 @@ class LiveSymbolizer:
         )
 
     def _load(self, module: LiveModule, exports: Exports, linkage: Linkage) -> Program:
-        """The program of a module."""
+        """Return the program of a module."""
         from unwind.program.program import Program
         from unwind.target.search import SearchPaths
 
@@ -267,7 +267,7 @@ class LiveSymbolizer:
         self._remembered[address] = answer
 
     def _forget_what_is_gone(self) -> None:
-        """Forget all answers when code has come or gone, and what belongs to images that have."""
+        """Drop all answers when code has come or gone, and the symbolizers of images that have gone."""
         if self._generation == self.live.generation:
             return
         self._generation = self.live.generation
@@ -281,7 +281,7 @@ class LiveSymbolizer:
 
 
 def _in_memory(image: Image) -> SymCache:
-    """A symcache that is not kept."""
+    """Return a symcache that is not kept."""
     from unwind.symcache.format.identity import recognize
     from unwind.symcache.reader.symcache import SymCache
     from unwind.symcache.store.making import make_of

@@ -1,9 +1,9 @@
-"""Open what stacks are resolved with: the one image of `-e`, the modules of `--modules`, or a process that runs.
+"""Opens images for the resolver: the one image of `-e`, the modules of `--modules`, or a running process.
 
-What is asked of an image comes from its symcache (`unwind.symcache`), which is made when there is none: then neither
+Facts about an image come from its symcache (`unwind.symcache`), which is made when there is none: then neither
 the image nor its debug information is opened. The images of a list are opened, which reads their headers: that shows
-whether it is the right one, and where it ends. Their symcaches are read when an address is looked up, or a call
-leads there. A module whose image is gone is known by the symcache that is kept of its build.
+whether it is the right one, and where it ends. Their symcaches are read for the first address in them, or the first
+call that leads there. A module whose image is gone is known by the symcache that is kept of its build.
 
 An image with the proposal's tables alone (`unwind.program.from_foreign_tables`) is read itself.
 """
@@ -54,13 +54,13 @@ def open_resolver(
         IcfError: the file is not a supported image, or cannot be read.
     """
     search = SearchPaths(debug_file, debug_roots, cache_dir, shared_caches)
-    # an image with foreign tables is read on: it stays open as long as the resolver is there
+    # an image with foreign tables is read on: it stays open as long as the resolver exists
     return Resolver(search.program(search.open(path), path, ExitStack()), use_vptrs=use_vptrs)
 
 
 @contextmanager
 def open_alone(path: str, search: SearchPaths) -> Iterator[Resolver]:
-    """One image; reports what it lacks."""
+    """Open one image; report what it lacks."""
     with ExitStack() as opened:
         cache = search.open(path)
         if has_program(cache) and not cache.container.section_size_bytes("codemap"):
@@ -87,7 +87,7 @@ def open_alone(path: str, search: SearchPaths) -> Iterator[Resolver]:
 
 @contextmanager
 def open_modules(path: str, module_roots: Sequence[str], search: SearchPaths) -> Iterator[Resolver]:
-    """The modules that a list names; reports each that is not found."""
+    """Open the modules that a list names; report each that is not found."""
     with ExitStack() as opened:
         roots = (*module_roots, *search.debug_roots)
         placed, missing = find_images(read_modules(path), roots, search.cache_dir, opened)
@@ -102,7 +102,7 @@ def open_modules(path: str, module_roots: Sequence[str], search: SearchPaths) ->
 
 @contextmanager
 def open_process(pid: int, search: SearchPaths) -> Iterator[LiveResolver]:
-    """The modules of a running process."""
+    """Open the modules of a running process."""
     from unwind.target.live_symbolizer import open_process as open_live
 
     with open_live(

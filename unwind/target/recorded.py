@@ -1,11 +1,11 @@
-"""Resolve the samples of a recording, whichever processes they are of.
+"""Resolves the samples of a recording, of any number of processes.
 
-Frames are moved to one address space (`unwind.target.recorded_images`), resolved there, and given back with the
+Frames are moved to one address space (`unwind.target.recorded_images`), resolved there, and returned with the
 addresses that the recording has. Which functions a call can reach depends on the modules of its process: processes
 with the same images share a resolver, others do not.
 
-A frame of which the recording has only a name is unknown to the resolver, as what it calls. If that name is certain,
-as of a kernel function or one made at run time, it is the answer.
+A frame of which the recording has only a name is unknown to the resolver, which then does not know the caller of the
+frame inwards of it. If that name is certain, as of a kernel function or one made at run time, it is the answer.
 """
 
 from __future__ import annotations

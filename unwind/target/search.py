@@ -1,4 +1,4 @@
-"""Where the symcache and the program of an image are found."""
+"""Where to find the symcache and the program of an image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unwind.symcache.store.store import open_or_build
 
 
 class SearchPaths(NamedTuple):
-    """Where debug information is searched, and where symcaches are kept (None: the user's folder)."""
+    """Where to search for debug information, and where symcaches are kept (None: the user's directory)."""
 
     debug_file: str | None = None
     debug_roots: Sequence[str] = ()
@@ -24,7 +24,7 @@ class SearchPaths(NamedTuple):
     shared_caches: Sequence[str] = ()
 
     def open(self, path: str) -> SymCache:
-        """The symcache of an image."""
+        """Return the symcache of an image."""
         return open_or_build(
             path,
             debug_file=self.debug_file,
@@ -41,7 +41,10 @@ class SearchPaths(NamedTuple):
         exports: Exports | None = None,
         linkage: Linkage | None = None,
     ) -> Program:
-        """The program of a symcache, or of its image, which is closed with `opened`; the symcache has its lines."""
+        """Return the program of a symcache, or of its image, which is closed with `opened`.
+
+        The symcache has its lines.
+        """
         if has_program(cache):
             program = load_cached(cache, exports, linkage)
         else:

@@ -46,7 +46,7 @@ def open_writer(recording: Recording, namer: Namer) -> JsonWriter:
 
 
 class JsonWriter:
-    """Turns answers into lines; without `with_lines` no files, lines and inlined functions."""
+    """Turns answers into lines; without `with_lines` it leaves out files, lines and inlined functions."""
 
     def __init__(self, *, with_modules: bool = False, with_lines: bool = True, values: Sequence[str] = ()) -> None:
         self._with_modules, self._with_lines = with_modules, with_lines
@@ -94,7 +94,7 @@ class JsonWriter:
         return _encode(self._object(answer, facts))
 
     def _object(self, answer: Answer, facts: Iterator[list[str]] | None) -> dict[str, object]:
-        """Return a frame; takes from `facts` those of itself and of the frames that tail calls left out above it."""
+        """Return a frame; remove from `facts` those of itself and of the frames that tail calls left out above it."""
         *inlined, own = answer.frames if self._with_lines and answer.is_named else (_NO_FRAME,)
         frame: dict[str, object] = {
             "address": None if answer.address is None else f"{answer.address:#x}",

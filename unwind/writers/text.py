@@ -43,11 +43,11 @@ def open_writer(recording: Recording, namer: Namer) -> TextWriter:
 
 
 class TextWriter:
-    """Turns answers into blocks of text; without `with_lines` no files, lines and inlined functions."""
+    """Turns answers into blocks of text; without `with_lines` it leaves out files, lines and inlined functions."""
 
     def __init__(self, *, with_lines: bool = True) -> None:
         self._with_lines = with_lines
-        # by the width of a frame's number: what stands before that, and after it
+        # by the width of a frame's number: the text before that, and after it
         self._frames: dict[int, dict[Answer, tuple[str, str]]] = {}
         self._stack_count = 0
 
