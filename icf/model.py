@@ -13,6 +13,7 @@ from enum import Enum, IntEnum, IntFlag
 from typing import NamedTuple, NewType
 
 Vaddr = NewType("Vaddr", int)  # as linked; what readelf prints
+RuntimeAddr = NewType("RuntimeAddr", int)  # as sampled; it has a meaning only with the modules of its process
 DieOffset = NewType("DieOffset", int)  # from the start of .debug_info; 0 means none
 
 

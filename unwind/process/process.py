@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from icf.model import RuntimeAddr, Vaddr
 from unwind.program.dispatch import Dispatch
 from unwind.program.exports import Exports
 from unwind.program.program import Body, Linkage, Program
@@ -28,7 +29,7 @@ from unwind.program.program import Body, Linkage, Program
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Module:
-    """One loaded image; `start` and `end` are run-time addresses."""
+    """One loaded image; `start` and `end` are run-time addresses, `bias` is those less the ones as linked."""
 
     path: str
     bias: int
@@ -36,6 +37,10 @@ class Module:
     end: int
     load: Callable[[Linkage], Program]
     exports: Exports
+
+    def linked(self, address: RuntimeAddr) -> Vaddr:
+        """Return an address in the image as it was linked."""
+        return Vaddr(address - self.bias)
 
 
 class Process:
@@ -58,17 +63,18 @@ class Process:
         process.candidates = program.candidates
         return process
 
-    def module_at(self, address: int) -> Module | None:
+    def module_at(self, address: RuntimeAddr) -> Module | None:
         """Return the module that an address lies in."""
         idx = bisect_right(self._starts, address) - 1
         return self._modules[idx] if idx >= 0 and address < self._modules[idx].end else None
 
-    def look_up(self, address: int) -> tuple[int, Body | None]:
+    def look_up(self, address: RuntimeAddr) -> tuple[Vaddr, Body | None]:
         """Return where an address is, as linked, and the body that it lies in."""
         module = self.module_at(address)
         if module is None:
-            return address, None
-        return address - module.bias, self.program(module).body_at(address - module.bias)
+            return Vaddr(address), None
+        vaddr = module.linked(address)
+        return vaddr, self.program(module).body_at(vaddr)
 
     def programs(self) -> Iterator[Program]:
         """Yield the programs of all modules."""

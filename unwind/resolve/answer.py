@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from icf.model import MemberFlag, Verdict
+from icf.model import MemberFlag, RuntimeAddr, Verdict
 from unwind.process.process import Process
 from unwind.program.dispatch import bits
 from unwind.program.program import Body
@@ -20,7 +20,7 @@ Facts = list[list[str]]  # why, for each frame and each that tail calls left out
 OUTSIDE = Answer(None, Verdict.UNKNOWN, reason=reasons.OUTSIDE)
 
 
-def unknown(process: Process, address: int, place: Place) -> Answer:
+def unknown(process: Process, address: RuntimeAddr, place: Place) -> Answer:
     """Return the answer for a frame in no function."""
     module = process.module_at(address)
     reason = place.problem or (reasons.NO_MODULE if module is None else reasons.NO_FUNCTION)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from icf.aliases import function_name, same_function
-from icf.model import Member, MemberFlag, Verdict
+from icf.model import Member, MemberFlag, RuntimeAddr, Verdict
 from unwind.process.process import Process
 from unwind.program.dispatch import bits
 from unwind.program.parts import SiteKind
@@ -184,7 +184,8 @@ class Chains:
 
     def _unknown(self, address: int, place: Place) -> Step:
         """Return a frame in no function: its module is known, or it is outside of all that is."""
-        answer, is_outside = unknown(self._process, address, place), self._process.module_at(address) is None
+        runtime = RuntimeAddr(address)
+        answer, is_outside = unknown(self._process, runtime, place), self._process.module_at(runtime) is None
         possible = FOREIGN if is_outside else 0
         return Step(address, place.vaddr, is_outside=is_outside, possible=possible, answer=answer)
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from icf.model import RuntimeAddr, Vaddr
 from unwind.process.process import Module, Process
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
@@ -67,7 +68,7 @@ class Tally:
     count: int = 0
     fits: int = 0  # those that follow a call
     outside: int = 0  # those where the module has no code
-    addresses: list[int] = field(default_factory=list)  # some of them, as linked
+    addresses: list[Vaddr] = field(default_factory=list)  # some of them
 
 
 class Places:
@@ -86,28 +87,28 @@ class Places:
         if place is None:
             if len(known) >= _KEPT_PLACES:
                 known.clear()
-            place = known[address] = self._find(self._unsigned(address), is_exact or not address)
+            place = known[address] = self._find(self._unsigned(RuntimeAddr(address)), is_exact or not address)
             if place.is_trampoline:
                 self.trampolines.add(address)
         return place
 
-    def _find(self, address: int, is_exact: bool) -> Place:
+    def _find(self, address: RuntimeAddr, is_exact: bool) -> Place:
         process = self._process
         if is_exact:
             vaddr, body = process.look_up(address)
             module = process.module_at(address)
             is_trampoline = module is not None and process.program(module).code.returns_from_signal(vaddr)
             return Place(vaddr, body, is_trampoline=is_trampoline)
-        module = process.module_at(address - 1) or process.module_at(address)
+        module = process.module_at(RuntimeAddr(address - 1)) or process.module_at(address)
         if module is None:
             return Place(address - 1, None)
         program = process.program(module)
-        at = address - module.bias
+        at = module.linked(address)
         place = _returned_to(program, at)
         self._count(module, program, at, place)
         return place
 
-    def _count(self, module: Module, program: Program, at: int, place: Place) -> None:
+    def _count(self, module: Module, program: Program, at: Vaddr, place: Place) -> None:
         tally = self.tallies.get(module)
         if tally is None:
             tally = self.tallies[module] = Tally(program)
@@ -121,19 +122,19 @@ class Places:
         if len(tally.addresses) < _KEPT_ADDRESSES:
             tally.addresses.append(at)
 
-    def _unsigned(self, address: int) -> int:
+    def _unsigned(self, address: RuntimeAddr) -> RuntimeAddr:
         """Return the address without a signature."""
         if not address >> _ADDRESS_BITS or address >> _SIDE_BIT & 1:
             return address
-        plain = address & (1 << _ADDRESS_BITS) - 1
+        plain = RuntimeAddr(address & (1 << _ADDRESS_BITS) - 1)
         module = self._process.module_at(plain)
         return plain if module is not None and self._process.program(module).code.signs_pointers else address
 
 
-def _returned_to(program: Program, at: int) -> Place:
-    """Return the place of the return address `at`, as linked."""
+def _returned_to(program: Program, at: Vaddr) -> Place:
+    """Return the place of the return address `at`."""
     code = program.code
-    return_address = followed_call(program, at)
+    return_address: int = followed_call(program, at)
     if not return_address and code.call_site(at).kind is code.call_site(at + 1).kind is SiteKind.UNKNOWN:
         return_address = at
     if return_address:

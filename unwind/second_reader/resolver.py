@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from icf.aliases import function_name, same_function
-from icf.model import Member, MemberFlag, Verdict
+from icf.model import Member, MemberFlag, RuntimeAddr, Verdict
 from unwind.callgraph.jumps import jump_graph
 from unwind.process.process import Process
 from unwind.program.program import Body, Program
@@ -118,7 +118,7 @@ class SecondResolver:
                 frames.append(_Frame(None, Place(0, None), is_exact, True, None))
                 continue
             place = self.places.of(address, is_exact)
-            is_outside = place.body is None and self._process.module_at(address) is None
+            is_outside = place.body is None and self._process.module_at(RuntimeAddr(address)) is None
             callee = None
             if place.body is not None:
                 is_entry = not place.return_address and place.vaddr == place.body.start
@@ -149,7 +149,7 @@ class SecondResolver:
         if address is None:
             return OUTSIDE
         if frame.callee is None:
-            return unknown(self._process, address, frame.place)
+            return unknown(self._process, RuntimeAddr(address), frame.place)
         body = frame.callee.body
         if body.settled:
             return one(address, vaddr, body, 0, Verdict.UNMERGED)
