@@ -123,7 +123,7 @@ def _of_image(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
         start, stop = args.start_address or 0, args.stop_address or 1 << 64
         found = chain.from_iterable(map(selection.regions, args.what)) if args.what else selection.between(start, stop)
         for region in found:
-            yield Piece(region, listing.lines(region), 0, image.machine, args.exe), place
+            yield Piece(region, listing.lines(region), 0, image.machine, image), place
 
 
 def _of_process(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
@@ -132,8 +132,8 @@ def _of_process(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
 
     if not args.what:
         raise IcfError("--pid needs a function, an address or a range", hint="all code of an image: -e IMAGE")
-    if args.lines or args.source or args.debug_file:
-        raise IcfError("--pid shows no source lines", hint="use -e with the image")
+    if args.debug_file:
+        raise IcfError("--debug-file is about one image", hint="with --pid, name folders with --debug-root")
     with (
         open_process(
             args.pid, debug_roots=args.debug_root, cache_dir=args.cache_dir, shared_caches=args.shared_cache
@@ -141,7 +141,10 @@ def _of_process(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
         LiveCode(symbolizer) as code,
     ):
         for piece in chain.from_iterable(map(code.pieces, args.what)):
-            yield piece, None
+            cache = None
+            if (args.lines or args.source) and piece.image is not None:
+                cache = symbolizer.cache_of(piece.image)
+            yield piece, None if cache is None else Sources(cache).place
 
 
 def _json(piece: Piece, place: _Places | None) -> Iterator[str]:

@@ -19,6 +19,7 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
     Raises `IcfError` where the file cannot be written.
     """
     if path is None:
+        sys.stdout.flush()
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return

@@ -143,8 +143,10 @@ def resolved(*args: str | Path) -> list[list[Frame]]:
 
 def icf(*args: str | Path, status: int | None = 0) -> str:
     """Run the command `icf` in this process; returns its stdout. It has to end with `status`, or None: any."""
-    out = io.StringIO()
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", write_through=True)
     with redirect_stdout(out):
         actual = cli.main([str(arg) for arg in args])
-    assert status in (actual, None), f"icf {' '.join(map(str, args))}: exit {actual}\n{out.getvalue()}"
-    return out.getvalue()
+    out.seek(0)
+    text = out.read()
+    assert status in (actual, None), f"icf {' '.join(map(str, args))}: exit {actual}\n{text}"
+    return text

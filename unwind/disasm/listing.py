@@ -44,7 +44,7 @@ class Piece(NamedTuple):
     lines: Iterator[Line]
     bias: int
     machine: Machine
-    module: str  # path; "" for code made at run time
+    image: Image | None = None  # none has code made at run time
 
 
 class Listing:

@@ -103,7 +103,7 @@ class LiveCode:
     def _of_module(self, module: LiveModule, argument: str) -> Iterator[Piece]:
         view = self._view(module)
         for region in view.selection.regions(argument):
-            yield Piece(region, view.listing(module).lines(region), module.bias, module.image.machine, module.path)
+            yield Piece(region, view.listing(module).lines(region), module.bias, module.image.machine, module.image)
 
     def _made(self, code: JitCode) -> Piece:
         return self._memory(Region(code.start, code.start + code.size_bytes, made=code.name))
@@ -111,7 +111,7 @@ class LiveCode:
     def _memory(self, region: Region) -> Piece:
         machine = self._live.modules()[0].image.machine
         listing = MemoryListing(machine, self._live.target.read, self._names)
-        return Piece(region, listing.lines(region), 0, machine, "")
+        return Piece(region, listing.lines(region), 0, machine)
 
     def _view(self, module: LiveModule) -> _View:
         view = self._views.get(module.image)

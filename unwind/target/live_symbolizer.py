@@ -225,14 +225,14 @@ class LiveSymbolizer:
     def _symbolizer(self, image: Image) -> Symbolizer | None:
         symbolizer = self._symbolizers.get(image)
         if symbolizer is None:
-            cache = self._cache(image)
+            cache = self.cache_of(image)
             if cache is None:
                 return None
             symbolizer = self._symbolizers[image] = Symbolizer(cache)
         return symbolizer
 
-    def _cache(self, image: Image) -> SymCache | None:
-        """Return the symcache of an image; None, reported once, if it has none."""
+    def cache_of(self, image: Image) -> SymCache | None:
+        """Return the symcache of an image of the process; None, reported once, if it has none."""
         if image not in self._caches:
             try:
                 self._caches[image] = self._open_cache(image)
@@ -255,7 +255,7 @@ class LiveSymbolizer:
         from unwind.program.program import Program
         from unwind.target.search import SearchPaths
 
-        cache = self._cache(module.image)
+        cache = self.cache_of(module.image)
         if cache is None:  # nothing is known of it
             return Program(exports=exports, linkage=linkage)
         search = SearchPaths(None, self._debug_roots)

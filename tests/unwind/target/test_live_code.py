@@ -6,6 +6,7 @@ import ctypes
 import json
 import mmap
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -39,6 +40,10 @@ MAKER = textwrap.dedent(
     os.unlink(f"/tmp/perf-{{os.getpid()}}.map")
     """
 )
+SLEEPER = """#include <stdio.h>
+__attribute__((noinline)) int twice(int x) { return 2 * x; }
+int main(int argc, char **argv) { volatile int y = twice(argc); puts("ready"); fflush(stdout); for (;;) getchar(); }
+"""
 
 
 class Made(NamedTuple):
@@ -91,6 +96,23 @@ def test_a_function_of_an_image_at_its_address_in_the_process(
     assert by_address[0].startswith(f"{callee}..") and by_address[0].endswith(": PyLong_FromLong")
     assert by_address[2].startswith(f"{int(callee, 16):x}: ")
     assert lines(capsys, "--pid", made.pid, "PyLong_FromLong") == by_address
+
+
+def test_source_lines_of_a_running_program(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    monkeypatch.setenv("ICF_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "p.c").write_text(SLEEPER)
+    subprocess.run([compiler, "-g", "-O1", "-o", tmp_path / "p", tmp_path / "p.c"], check=True, timeout=60)
+    with subprocess.Popen([tmp_path / "p"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        found = lines(capsys, "--pid", str(process.pid), "-S", "twice")
+        process.kill()
+    assert f"{tmp_path}/p.c:2: __attribute__((noinline)) int twice(int x) {{ return 2 * x; }}" in found
+    assert found[0].startswith("0x") and found[0].endswith(": twice")
 
 
 @pytest.mark.parametrize(
