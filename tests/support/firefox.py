@@ -57,3 +57,37 @@ def profile() -> dict[str, Any]:
             }
         ],
     }
+
+
+def check_valid(written: dict[str, Any]) -> None:
+    """Check what the types of the format say of rows and columns: firefox-devtools/profiler, src/types/profile.ts."""
+    meta = written["meta"]
+    assert {"interval", "startTime", "version", "preprocessedProfileVersion"} <= set(meta)
+    for thread in written["threads"]:
+        assert isinstance(thread["pid"], str)
+        tables = {**written.get("shared", {}), **thread}
+        strings = tables["stringArray"]
+        counts = {}
+        for name in ("samples", "stackTable", "frameTable", "funcTable", "resourceTable", "nativeSymbols", "markers"):
+            counts[name] = tables[name]["length"]
+            for column, rows in tables[name].items():
+                assert not isinstance(rows, list) or len(rows) == counts[name], f"{name}.{column}"
+
+        def check(table: str, column: str, count: int, *others: object) -> None:
+            for row in tables[table][column]:  # noqa: B023
+                assert row in others or (type(row) is int and 0 <= row < count), f"{table}.{column}: {row}"
+
+        check("samples", "stack", counts["stackTable"], None)
+        check("stackTable", "frame", counts["frameTable"])
+        assert all(prefix is None or prefix < row for row, prefix in enumerate(tables["stackTable"]["prefix"]))
+        check("frameTable", "func", counts["funcTable"])
+        check("frameTable", "nativeSymbol", counts["nativeSymbols"], None)
+        check("frameTable", "address", 1 << 64, -1)
+        check("funcTable", "name", len(strings))
+        check("funcTable", "resource", counts["resourceTable"], -1)
+        check("funcTable", "fileName", len(strings), None)
+        check("resourceTable", "lib", len(written["libs"]), None)
+        check("resourceTable", "name", len(strings))
+        check("nativeSymbols", "libIndex", len(written["libs"]))
+        check("nativeSymbols", "name", len(strings))
+        assert tables["samples"]["time"] == sorted(tables["samples"]["time"])

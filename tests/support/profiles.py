@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
+import os
+import shutil
+
+import pytest
 
 from unwind.readers.profile_proto import Profile
 
@@ -51,3 +56,39 @@ class ProfileMaker:
     def write(self) -> bytes:
         """Return the file."""
         return gzip.compress(self.message.SerializeToString(), mtime=0)
+
+
+def check_valid(profile: Profile) -> None:
+    """Check what pprof checks before it shows a profile: github.com/google/pprof, profile.CheckValid and postDecode."""
+    assert profile.string_table[0] == b""
+    string_count = len(profile.string_table)
+    assert profile.sample_type or not profile.sample
+    locations = {each.id: each for each in profile.location}
+    functions = {each.id: each for each in profile.function}
+    mappings = {each.id: each for each in profile.mapping}
+    assert 0 not in {*locations, *functions, *mappings}
+    assert (len(locations), len(functions), len(mappings)) == (
+        len(profile.location),
+        len(profile.function),
+        len(profile.mapping),
+    )
+    for sample in profile.sample:
+        assert len(sample.value) == len(profile.sample_type)
+        assert set(sample.location_id) <= set(locations)
+        assert all(0 <= idx < string_count for label in sample.label for idx in (label.key, label.str, label.num_unit))
+    for location in profile.location:
+        assert location.mapping_id == 0 or location.mapping_id in mappings
+        assert all(line.function_id in functions for line in location.line)
+    for function in profile.function:
+        assert max(function.name, function.system_name, function.filename) < string_count
+    for mapping in profile.mapping:
+        assert max(mapping.filename, mapping.build_id) < string_count
+
+
+def pprof_command() -> str:
+    """Return pprof, the program; skips the test where there is none."""
+    found = shutil.which("pprof") or next(iter(glob.glob("/usr/lib/go*/pkg/tool/*/pprof")), "")
+    found = os.environ.get("ICF_PPROF", found)
+    if not found:
+        pytest.skip("needs pprof: go install github.com/google/pprof@latest, or Go up to 1.24")
+    return found

@@ -8,7 +8,7 @@ A thread has columns, whose rows mean each other by their number; here the stack
     funcTable   name [0, 1, 2]  resource [0, 0, 0]        names are rows of stringArray
     libs        path, debugPath, codeId: the build id in hexadecimal
 
-An address is relative to the lowest address of its library, as if that had been loaded at 0. The library is that of the
+An address is relative to the lowest address of its library. The library is that of the
 frame's native symbol, or before names were looked up, of its function's resource; -1 is the address of what has none.
 Return addresses are less one. Later versions have tables that all threads share in `shared`.
 """
@@ -143,7 +143,7 @@ class _Reading:
             return None
         code_id = thread.lib_code_id(lib_idx)
         build_id = bytes.fromhex(code_id) if _BUILD_ID.fullmatch(code_id) else b""
-        module = RecordedModule(path, build_id, Base.RUN_TIME)
+        module = RecordedModule(path, build_id, Base.LOWEST)
         if module not in process.modules:
             process.modules.append(module)
         return module

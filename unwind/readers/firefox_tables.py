@@ -73,17 +73,28 @@ class FirefoxThread:
 
     def stack(self, stack_idx: int) -> list[tuple[int, ...]]:
         """Return the frames of a stack, innermost first: rows of frameTable, those inlined in one before it."""
+        return [tuple([self.frame(node) for node in group]) for group in self.node_groups(stack_idx)]
+
+    def node_groups(self, stack_idx: int) -> list[tuple[int, ...]]:
+        """Return the same as rows of stackTable."""
         groups: list[tuple[int, ...]] = []
         inlined: list[int] = []
         for node in self.nodes(stack_idx):
-            frame = self._idx(self._stack_frames[node], len(self._addresses), "stackTable.frame")
-            inlined.append(frame)
-            if not self._depths or not self._depths[frame]:
+            inlined.append(node)
+            if not self._depths or not self._depths[self.frame(node)]:
                 groups.append(tuple(inlined))
                 inlined = []
         if inlined:
             raise self.error(f"stack {stack_idx} begins with an inlined frame")
         return groups
+
+    def frame(self, node: int) -> int:
+        """Return the row in frameTable of a row in stackTable."""
+        return self._idx(self._stack_frames[node], len(self._addresses), "stackTable.frame")
+
+    def prefix(self, node: int) -> Json:
+        """Return the stack that a stack goes on from; None if that is none."""
+        return self._prefixes[node]
 
     def nodes(self, stack_idx: int) -> list[int]:
         """Return the rows of stackTable that a stack consists of, innermost first."""
@@ -102,7 +113,7 @@ class FirefoxThread:
 
     def place(self, frame: int) -> tuple[str, str, int]:
         """Return name, file and line of a frame; "" and 0 where something is not known."""
-        func = self._func(frame)
+        func = self.func(frame)
         line = self._lines[frame] if self._lines else None
         if self._files:
             file = self._files[func]
@@ -120,9 +131,20 @@ class FirefoxThread:
             return None, lib
         return address, lib
 
+    def func(self, frame: int) -> int:
+        """Return the row in funcTable of a frame."""
+        return self._idx(self._funcs[frame], min(len(self._names), len(self._resources)), "frameTable.func")
+
+    def resource(self, frame: int) -> int:
+        """Return the row in resourceTable of a frame's function; -1 if it has none."""
+        resource = self._resources[self.func(frame)]
+        if resource in (-1, None):
+            return -1
+        return self._idx(resource, len(self._libs_of_resources), "funcTable.resource")
+
     def is_script(self, frame: int) -> bool:
         """Tell whether a frame is of a script, or of code that was made from one at run time."""
-        return bool(self._are_scripts) and self._are_scripts[self._func(frame)] is True
+        return bool(self._are_scripts) and self._are_scripts[self.func(frame)] is True
 
     def lib_path(self, lib: int) -> str:
         """Return the path of a library; "" for -1."""
@@ -190,18 +212,13 @@ class FirefoxThread:
     def _string(self, idx: Json) -> str:
         return self._strings[self._idx(idx, len(self._strings), "stringArray")]
 
-    def _func(self, frame: int) -> int:
-        return self._idx(self._funcs[frame], min(len(self._names), len(self._resources)), "frameTable.func")
-
     def _lib(self, frame: int) -> int:
         symbol = self._symbols[frame] if self._symbols else None
         if symbol is not None:
             lib = self._libs_of_symbols[self._idx(symbol, len(self._libs_of_symbols), "frameTable.nativeSymbol")]
         else:
-            resource = self._resources[self._func(frame)]
-            if resource in (-1, None):
-                return -1
-            lib = self._libs_of_resources[self._idx(resource, len(self._libs_of_resources), "funcTable.resource")]
+            resource = self.resource(frame)
+            lib = -1 if resource < 0 else self._libs_of_resources[resource]
         return -1 if lib in (-1, None) else self._idx(lib, len(self._libs), "libs")
 
     def _lib_text(self, lib: int, key: str) -> str:

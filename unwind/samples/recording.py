@@ -11,7 +11,8 @@ identity.
 
 How the address of a frame is meant, depends on the format:
 
-    Base.LINKED      as the linker placed it: sanitizers' `(shop+0x1136)`, addresses relative to the image base
+    Base.LINKED      as the linker placed it: sanitizers' `(shop+0x1136)`
+    Base.LOWEST      from the lowest address of the image: the Firefox Profiler's
     Base.OFFSET      an offset in the file: `perf script` up to 6.3
     Base.RUN_TIME    where it lay in the process; the module's `start`, `end` and `offset` are the mapping's
 
@@ -32,6 +33,7 @@ class Base(Enum):
     """What the addresses in a module are relative to."""
 
     LINKED = "linked"
+    LOWEST = "lowest"
     OFFSET = "offset"
     RUN_TIME = "run-time"
 

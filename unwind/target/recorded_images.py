@@ -109,6 +109,8 @@ class RecordedImages:
             if bias is None:
                 return f"{image.path or module.path}: no segment of it is mapped as {module.path} is"
             to_linked = -bias
+        elif module.base is Base.LOWEST:
+            to_linked = image.span[0] // _PAGE_BYTES * _PAGE_BYTES
         elif module.base is Base.OFFSET and not image.segments:
             return f"{module.path}: offsets in the file mean nothing without its program headers"
         if image.end == image.start:

@@ -20,6 +20,9 @@ TEXT = "text"
 WRITERS: dict[str, str] = {
     TEXT: "unwind.writers.text",
     "json": "unwind.writers.json_lines",
+    "pprof": "unwind.writers.pprof",
+    "collapsed": "unwind.writers.collapsed",
+    "firefox": "unwind.writers.firefox",
 }
 """Name of each format -> module of its writer."""
 BINARY = frozenset({"pprof"})  # not for a terminal

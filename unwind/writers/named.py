@@ -79,9 +79,13 @@ class Namer:
 
     def _name(self, frame: RecordedFrame, answer: Answer) -> tuple[NamedFrame, ...]:
         module = frame.module.path if frame.module is not None else answer.module
-        if answer.verdict is Verdict.UNKNOWN:
+        if answer.verdict is Verdict.UNKNOWN or frame.is_certain:
             name = frame.name or (f"[{os.path.basename(module)}]" if module else "[unknown]")
-            return (NamedFrame(name, "", frame.file, frame.line, 0, module, frame.address),)
+            own = NamedFrame(name, "", frame.file, frame.line, 0, module, frame.address)
+            inlined = [
+                NamedFrame(name, "", file, line, 0, module, own.address, True) for name, file, line in frame.inlined
+            ]
+            return (*inlined, own)
         shown = self._settled(answer, module, frame.address) or [self._open(answer, module, frame.address)]
         for missing in answer.missing:
             where = missing.module or module

@@ -19,7 +19,7 @@ def samples(changed: dict[str, Any]) -> list[Sample]:
     return list(read("firefox", json.dumps(changed).encode()))
 
 
-SHOP = RecordedModule("/bin/shop", bytes.fromhex("abcdef01"), Base.RUN_TIME)
+SHOP = RecordedModule("/bin/shop", bytes.fromhex("abcdef01"), Base.LOWEST)
 
 
 def test_stacks_come_innermost_first_with_what_is_inlined() -> None:
