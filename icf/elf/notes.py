@@ -23,15 +23,22 @@ _COMMENT_LIMIT_BYTES = 1 << 20
 def find_build_id(image: ElfFile) -> bytes:
     """Return the GNU build id, from the note sections or, without those, the note segments."""
     for place, notes, align in _note_areas(image):
-        reader = Reader(notes, image.path, place)
-        while reader.remaining >= 12:
-            name_size_bytes, desc_size_bytes, kind = reader.u32(), reader.u32(), reader.u32()
-            name = bytes(reader.take(name_size_bytes))
-            reader.pos = -(-reader.pos // align) * align
-            desc = bytes(reader.take(desc_size_bytes))
-            reader.pos = -(-reader.pos // align) * align
-            if kind == NT_GNU_BUILD_ID and name == b"GNU\0":
-                return desc
+        build_id = build_id_of_notes(Reader(notes, image.path, place), align)
+        if build_id:
+            return build_id
+    return b""
+
+
+def build_id_of_notes(reader: Reader, align: int = 4) -> bytes:
+    """Return the GNU build id among the notes of a section, a segment or /sys/kernel/notes; empty if there is none."""
+    while reader.remaining >= 12:
+        name_size_bytes, desc_size_bytes, kind = reader.u32(), reader.u32(), reader.u32()
+        name = bytes(reader.take(name_size_bytes))
+        reader.pos = -(-reader.pos // align) * align
+        desc = bytes(reader.take(desc_size_bytes))
+        reader.pos = -(-reader.pos // align) * align
+        if kind == NT_GNU_BUILD_ID and name == b"GNU\0":
+            return desc
     return b""
 
 

@@ -1,0 +1,77 @@
+"""Every truncation and ten thousand mutations of perf.data: each is read as far as it goes, or refused."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from icf.errors import IcfError
+from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
+from tests.support.paths import ROOT
+from unwind.readers.formats import reader_of
+from unwind.readers.perf_data import kernel
+from unwind.readers.source import Source
+
+DATA = ROOT / "testdata" / "perf"
+NAMES = ("hot", "hot.z", "hot.pipe", "hot.dwarf", "hot.events")
+MUTATION_COUNT = 10_000
+LONGEST_S, MEMORY_BYTES = 5, 1 << 28
+VALUES = (0, 1, 0x7F, 0x80, 0xFF)
+
+
+@pytest.fixture(autouse=True)
+def no_names_of_kernel_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "running_build_id", lambda *_: b"")
+
+
+def outcome(content: bytes, path: Path) -> bool:
+    """Return whether a file was read; it was refused otherwise."""
+    path.write_bytes(content)
+    try:
+        with Source.open(str(path)) as source:
+            for sample in reader_of("perf").read(source):
+                assert all(frame.address is None or 0 <= frame.address < 1 << 64 for frame in sample.frames)
+                assert all(weight >= 0 for weight in sample.weights)
+    except IcfError as error:
+        assert str(error).startswith(str(path)) and "\n" not in str(error)
+        return False
+    return True
+
+
+def mutations(rng: random.Random, count: int) -> Iterator[bytes]:
+    contents = [(DATA / f"{name}.data").read_bytes()[:12000] for name in NAMES]
+    for _ in range(count):
+        changed = bytearray(rng.choice(contents))
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            at = rng.randrange(rng.choice((104, 400, len(changed))))
+            changed[at] = rng.choice((*VALUES, rng.randrange(256)))
+            if rng.random() < 0.1:
+                changed[at : at + 8] = b"\xff" * len(changed[at : at + 8])
+        yield bytes(changed)
+
+
+@pytest.mark.parametrize("name", ["hot.z", "hot.pipe"])
+def test_every_truncation(name: str, tmp_path: Path) -> None:
+    content = (DATA / f"{name}.data").read_bytes()
+    outcomes = [0, 0]
+    with alarms():
+        for size_bytes in range(len(content)):
+            signal.alarm(LONGEST_S)
+            outcomes[outcome(content[:size_bytes], tmp_path / "p")] += 1
+    assert min(outcomes) > 10
+
+
+@pytest.mark.slow
+def test_mutations(tmp_path: Path) -> None:
+    outcomes = [0, 0]
+    before = reset_peak_memory()
+    with alarms():
+        for content in mutations(random.Random(12), many(MUTATION_COUNT)):
+            signal.alarm(LONGEST_S)
+            outcomes[outcome(content, tmp_path / "p")] += 1
+    assert min(outcomes) > MUTATION_COUNT // 50
+    assert peak_memory() - before < MEMORY_BYTES

@@ -1,0 +1,133 @@
+"""Recordings that perf made: the same frames as perf itself reads."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from icf.errors import FormatError
+from tests.support.link import run, tool
+from tests.support.paths import ROOT
+from tests.support.perf_oracle import FIELDS, of_perf, of_reader
+from unwind.readers.formats import reader_of, recognize
+from unwind.readers.perf_data.sample_fields import UserState
+from unwind.readers.source import Source
+from unwind.samples.recording import Losses, Recording, Value
+
+DATA = ROOT / "testdata" / "perf"
+
+
+def read(path: Path) -> Recording:
+    with Source.open(str(path)) as source:
+        assert recognize(source) == "perf"
+        return reader_of("perf").read(source)
+
+
+@pytest.mark.parametrize("name", ["hot", "hot.z", "hot.pipe"])
+def test_each_frame_is_where_perf_has_it(name: str) -> None:
+    recording = read(DATA / f"{name}.data")
+    ours, perfs = of_reader(recording), of_perf((DATA / f"{name}.script").read_text())
+    assert len(ours) == len(perfs) > 10
+    assert ours == sorted(perfs, key=lambda each: (each.time_us, each.tid))
+    assert recording.losses is Losses.FRAME_POINTERS
+    assert recording.values == (Value("samples", "count"), Value("cpu-clock", "nanoseconds"))
+
+
+def test_two_events_without_call_chains() -> None:
+    recording = read(DATA / "hot.events.data")
+    ours, perfs = of_reader(recording, has_chains=False), of_perf((DATA / "hot.events.script").read_text())
+    assert len(ours) == len(perfs) > 3
+    assert ours == sorted(perfs, key=lambda each: (each.time_us, each.tid))
+    assert [value.name for value in recording.values] == [
+        "cpu-clock samples",
+        "cpu-clock",
+        "page-faults samples",
+        "page-faults",
+    ]
+    assert all(sample.weights == (1, 5_000_000, 0, 0) for sample in read(DATA / "hot.events.data"))
+
+
+def test_build_ids_come_from_the_header_and_from_mappings() -> None:
+    for name in ("hot", "hot.events"):
+        modules = {module for sample in read(DATA / f"{name}.data") for module in sample.process.modules}
+        assert {len(module.build_id) for module in modules} == {20}
+        assert "/tmp/hot/hot" in {module.path for module in modules}
+
+
+def test_a_process_that_called_exec_is_another_one() -> None:
+    samples = list(read(DATA / "hot.data"))
+    child = max(sample.process.pid for sample in samples)
+    starts = {each.start for s in samples if s.process.pid == child for each in s.process.modules if "hot" in each.path}
+    assert len(starts) == 2  # as it was forked, and after exec
+    assert all(sample.process.is_whole for sample in samples)
+
+
+def test_a_stack_that_was_copied_gives_its_innermost_frame(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "icf"):
+        samples = list(read(DATA / "hot.dwarf.data"))
+    users = [sample for sample in samples if isinstance(sample.origin, UserState)]
+    assert users and all(sample.frames[-1].module is not None for sample in users)
+    for sample in users:
+        assert isinstance(sample.origin, UserState)
+        assert sample.origin.register(8) == sample.frames[-1].address and sample.frames[-1].is_exact
+        assert len(sample.origin.stack) == 512
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        f"{len(users)} samples hold a copy of the stack and no call chain: the program's innermost frame alone is used"
+    ]
+
+
+def test_a_recording_may_come_through_a_pipe() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, (DATA / "hot.pipe.data").read_bytes())
+    os.close(writing)
+    with Source(os.fdopen(reading, "rb"), "pipe") as source:
+        piped = of_reader(reader_of("perf").read(source))
+    assert piped == of_reader(read(DATA / "hot.pipe.data"))
+
+
+def test_a_recording_whose_end_is_missing_is_used_as_far_as_it_goes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = (DATA / "hot.pipe.data").read_bytes()
+    (tmp_path / "cut.data").write_bytes(content[: len(content) * 3 // 4])
+    samples = list(read(tmp_path / "cut.data"))
+    assert 5 < len(samples) < len(list(read(DATA / "hot.pipe.data")))
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] in (
+        [],
+        [f"data+{at:#x}: the last record is cut off: what came before it is used" for at in _cuts(caplog)],
+    )
+    assert caplog.records
+
+
+def _cuts(caplog: pytest.LogCaptureFixture) -> list[int]:
+    return [int(record.getMessage().partition("data+")[2].partition(":")[0], 16) for record in caplog.records]
+
+
+def test_a_big_endian_recording_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "big.data").write_bytes(b"2ELIFREP" + bytes(200))
+    with pytest.raises(Exception, match="was recorded on a big-endian machine"):
+        read(tmp_path / "big.data")
+
+
+def test_what_is_no_perf_data_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.data").write_bytes(b"PERFILE2" + b"\1" * 200)
+    with pytest.raises(FormatError, match=r"file header\+0x8: header of \d+ bytes, must have 104, or 16 in a pipe"):
+        read(tmp_path / "p.data")
+
+
+@pytest.mark.slow
+def test_a_fresh_recording_reads_as_perf_reads_it(tmp_path: Path) -> None:
+    perf = tool("perf")
+    program, data = tmp_path / "hot", tmp_path / "perf.data"
+    run(tool("gcc"), "-O1", "-fno-omit-frame-pointer", "-pthread", DATA / "hot.c", "-o", program)
+    options = ["-e", "cpu-clock", "-F", "2000", "--call-graph", "fp", "--buildid-mmap"]
+    result = run(perf, "record", "-q", *options, "-o", data, "--", program, check=False)
+    if result.returncode or not data.exists():
+        pytest.skip("perf may not record here")
+    text = run(perf, "script", "-i", data, "--no-inline", "-F", FIELDS).stdout
+    ours, perfs = of_reader(read(data)), of_perf(text)
+    assert len(ours) == len(perfs) > 20
+    assert ours == sorted(perfs, key=lambda each: (each.time_us, each.tid))

@@ -1,0 +1,248 @@
+"""The events that were recorded: `perf_event_attr`, its ids, its name, and where its records hold what.
+
+An attr has 64 bytes or more; newer kernels append fields, older ones lack them, which counts as 0:
+
+    0 u32 type, u32 size | 8 u64 config, sample_period, sample_type, read_format, flags | 48 u32 wakeup, bp_type
+    56 u64 config1, config2, branch_sample_type, sample_regs_user | 88 u32 sample_stack_user, s32 clockid
+    96 u64 sample_regs_intr | ...
+
+With several events the id in a record says whose it is: the first field of a sample and the last of other records
+(IDENTIFIER), or a field whose place is the same for all events (ID).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
+from struct import Struct
+
+from icf.errors import FormatError
+from icf.reader import Reader
+from unwind.readers.perf_data.layout import (
+    SAMPLE_ADDR,
+    SAMPLE_CALLCHAIN,
+    SAMPLE_CPU,
+    SAMPLE_ID,
+    SAMPLE_IDENTIFIER,
+    SAMPLE_IP,
+    SAMPLE_KNOWN,
+    SAMPLE_PERIOD,
+    SAMPLE_READ,
+    SAMPLE_REGS_USER,
+    SAMPLE_STREAM_ID,
+    SAMPLE_TID,
+    SAMPLE_TIME,
+    U64,
+)
+from unwind.samples.recording import Label, Value
+
+LEAST_BYTES, _MOST_BYTES = 64, 4096
+_FIELDS = Struct("<II5Q2I4QIi Q".replace(" ", ""))
+_FREQ, _SAMPLE_ID_ALL, _EXCLUDE_USER_CHAIN = 1 << 10, 1 << 18, 1 << 22
+_NAMES = {
+    (0, 0): "cycles",
+    (0, 1): "instructions",
+    (0, 2): "cache-references",
+    (0, 3): "cache-misses",
+    (0, 4): "branches",
+    (0, 5): "branch-misses",
+    (0, 6): "bus-cycles",
+    (1, 0): "cpu-clock",
+    (1, 1): "task-clock",
+    (1, 2): "page-faults",
+    (1, 3): "context-switches",
+    (1, 4): "cpu-migrations",
+    (1, 5): "minor-faults",
+    (1, 6): "major-faults",
+    (1, 9): "dummy",
+    (1, 10): "bpf-output",
+}
+_CLOCKS = {(1, 0), (1, 1)}
+_PREFIX = (  # fields of fixed size that a sample begins with, in this order
+    (SAMPLE_IDENTIFIER, "8x", ()),
+    (SAMPLE_IP, "Q", ("ip",)),
+    (SAMPLE_TID, "II", ("pid", "tid")),
+    (SAMPLE_TIME, "Q", ("time",)),
+    (SAMPLE_ADDR, "8x", ()),
+    (SAMPLE_ID, "8x", ()),
+    (SAMPLE_STREAM_ID, "8x", ()),
+    (SAMPLE_CPU, "I4x", ("cpu",)),
+    (SAMPLE_PERIOD, "Q", ("period",)),
+)
+_SUFFIX = (SAMPLE_TID, SAMPLE_TIME, SAMPLE_ID, SAMPLE_STREAM_ID, SAMPLE_CPU, SAMPLE_IDENTIFIER)
+NO_CPU = (1 << 32) - 1
+
+
+@dataclass(slots=True, eq=False)
+class Attr:
+    """An event as it was asked for."""
+
+    size_bytes: int
+    type: int
+    config: int
+    period: int  # between two samples; 0 if each sample says so
+    sample_type: int
+    read_format: int
+    flags: int
+    branch_sample_type: int
+    regs_user: int
+    regs_intr: int
+
+    @property
+    def excludes_user_chain(self) -> bool:
+        """Whether call chains hold kernel frames alone: the user's are in registers and stack."""
+        return bool(self.flags & _EXCLUDE_USER_CHAIN)
+
+
+@dataclass(eq=False)
+class Event:
+    """An event: how its samples begin, and how the other records of its stream end."""
+
+    attr: Attr
+    index: int
+    name: str = ""
+    ids: list[int] = field(default_factory=list)
+    zeros_before: tuple[int, ...] = ()
+    zeros_after: tuple[int, ...] = ()
+    labels: dict[tuple[int, int], tuple[int, int, tuple[Label, ...]]] = field(default_factory=dict)  # by tid and CPU
+
+    @property
+    def unit(self) -> str:
+        """What its period counts."""
+        return "nanoseconds" if (self.attr.type, self.attr.config) in _CLOCKS else "count"
+
+    @cached_property
+    def has_plain_chain(self) -> bool:
+        """Whether the call chain follows the fields of fixed size, and nothing else of a sample is needed."""
+        wanted = self.attr.sample_type & (SAMPLE_READ | SAMPLE_CALLCHAIN)
+        is_whole = not (self.attr.sample_type & SAMPLE_REGS_USER and self.attr.excludes_user_chain)
+        return wanted == SAMPLE_CALLCHAIN and is_whole
+
+    @cached_property
+    def fields(self) -> Struct:
+        """The fields of fixed size that a sample begins with, and the size of a plain chain."""
+        forms = [form for bit, form, _ in _PREFIX if self.attr.sample_type & bit]
+        return Struct("<" + "".join(forms) + "Q" * self.has_plain_chain)
+
+    @cached_property
+    def pick(self) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+        """What takes ip, pid, tid, time, cpu and period from what `fields` unpacks with `defaults` appended."""
+        names = [name for bit, _, names in _PREFIX if self.attr.sample_type & bit for name in names]
+        wanted = ("ip", "pid", "tid", "time", "cpu", "period")
+        count = len(names) + self.has_plain_chain
+        return itemgetter(*(names.index(each) if each in names else count + at for at, each in enumerate(wanted)))
+
+    @cached_property
+    def defaults(self) -> tuple[int, ...]:
+        return 0, 0, 0, 0, NO_CPU, 1 if self.attr.flags & _FREQ else self.attr.period
+
+    def weights(self, period: int) -> tuple[int, ...]:
+        """Return the weights of a sample, for the values that `Events.values` lists."""
+        return *self.zeros_before, 1, period, *self.zeros_after
+
+    def from_end(self, bit: int) -> int:
+        """Return how many bytes before the end of a record that is no sample this field is; 0 if it is not there."""
+        if not self.attr.flags & _SAMPLE_ID_ALL or not self.attr.sample_type & bit:
+            return 0
+        return 8 * sum(bool(self.attr.sample_type & each) for each in _SUFFIX[_SUFFIX.index(bit) :])
+
+    @cached_property
+    def id_at(self) -> int:
+        """Where the id is in a sample; -1 if it has none."""
+        if self.attr.sample_type & SAMPLE_IDENTIFIER:
+            return 0
+        if not self.attr.sample_type & SAMPLE_ID:
+            return -1
+        before = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_ADDR
+        return 8 * (self.attr.sample_type & before).bit_count()
+
+
+def parse_attr(data: bytes | memoryview, path: str, section: str, offset: int) -> Attr:
+    """Return the attr that begins here; `FormatError` for one that holds what is not known."""
+    size_bytes = int.from_bytes(data[4:8], "little") or LEAST_BYTES
+    if not LEAST_BYTES <= size_bytes <= _MOST_BYTES or size_bytes > len(data):
+        raise FormatError(path, section, offset, f"attr of {size_bytes} bytes, there are {len(data)}")
+    known = bytes(data[:size_bytes])[: _FIELDS.size].ljust(_FIELDS.size, b"\0")
+    kind, _, config, period, sample_type, read_format, flags, *rest = _FIELDS.unpack(known)
+    _, _, _, _, branch_sample_type, regs_user, _, _, regs_intr = rest
+    if sample_type & ~SAMPLE_KNOWN:
+        raise FormatError(
+            path, section, offset, f"sample_type {sample_type:#x}, only the bits of {SAMPLE_KNOWN:#x} are known"
+        )
+    if flags & _FREQ:
+        period = 0
+    return Attr(
+        size_bytes, kind, config, period, sample_type, read_format, flags, branch_sample_type, regs_user, regs_intr
+    )
+
+
+class Events:
+    """All events of a recording."""
+
+    def __init__(self) -> None:
+        self.all: list[Event] = []
+        self._by_id: dict[int, Event] = {}
+        self._id_at = self._id_from_end = -1
+
+    def add(self, attr: Attr, ids: Iterable[int]) -> None:
+        """Add an event with its ids."""
+        event = Event(attr, len(self.all), _NAMES.get((attr.type, attr.config), f"event {len(self.all) + 1}"))
+        event.ids += ids
+        self.all.append(event)
+        self._by_id.update((each, event) for each in event.ids)
+        places = {each.id_at for each in self.all}
+        self._id_at = places.pop() if len(places) == 1 else -1
+
+    def name(self, ids: Iterable[int], name: str) -> None:
+        """Give the event with these ids its name."""
+        for each in ids:
+            if each in self._by_id and name:
+                self._by_id[each].name = name
+
+    def values(self) -> tuple[Value, ...]:
+        """Return what the weights of samples count: for each event how many samples, and the sum of their periods."""
+        count = len(self.all)
+        for event in self.all:
+            event.zeros_before, event.zeros_after = (0, 0) * event.index, (0, 0) * (count - 1 - event.index)
+        if count == 1:
+            return Value(), Value(self.all[0].name, self.all[0].unit)
+        each = ((Value(f"{event.name} samples"), Value(event.name, event.unit)) for event in self.all)
+        return tuple(value for pair in each for value in pair)
+
+    def of_sample(self, buffer: bytes, at: int, end: int) -> Event | None:
+        """Return the event of a sample; None if its id is that of none."""
+        if len(self.all) == 1:
+            return self.all[0]
+        if self._id_at < 0 or end - at < self._id_at + U64.size:
+            return None
+        return self._by_id.get(U64.unpack_from(buffer, at + self._id_at)[0])
+
+    def of_other(self, buffer: bytes, at: int, end: int) -> Event | None:
+        """Return an event whose records end like this one."""
+        first = self.all[0] if self.all else None
+        if len(self.all) > 1 and first is not None and first.from_end(SAMPLE_IDENTIFIER) and end - at >= U64.size:
+            return self._by_id.get(U64.unpack_from(buffer, end - U64.size)[0], first)
+        return first
+
+    def time_of(self, buffer: bytes, at: int, end: int) -> int:
+        """Return the time of a record that is no sample; 0 if it has none."""
+        event = self.of_other(buffer, at, end)
+        before = event.from_end(SAMPLE_TIME) if event is not None else 0
+        return U64.unpack_from(buffer, end - before)[0] if 0 < before <= end - at else 0
+
+
+def read_names(reader: Reader, events: Events) -> None:
+    """Read HEADER_EVENT_DESC: the names of events by their ids."""
+    count, attr_bytes = reader.u32(), reader.u32()
+    for _ in range(count):
+        reader.take(attr_bytes)
+        id_count = reader.u32()
+        name = read_string(reader)
+        events.name([reader.u64() for _ in range(id_count)], name)
+
+
+def read_string(reader: Reader) -> str:
+    """Read a string of the header: its size with padding, then its bytes."""
+    return bytes(reader.take(reader.u32())).partition(b"\0")[0].decode("utf-8", "replace")

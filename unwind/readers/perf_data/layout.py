@@ -1,0 +1,56 @@
+"""Numbers of perf.data: kinds of records, bits of samples, markers in call chains.
+
+From Linux, include/uapi/linux/perf_event.h and tools/lib/perf/include/perf/event.h; their names are kept.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+MAGIC = b"PERFILE2"
+MAGIC_OTHER_ENDIAN = MAGIC[::-1]
+RECORD_HEADER = Struct("<IHH")  # kind, misc, size_bytes with this header
+U64 = Struct("<Q")
+
+# Kinds of records: of the kernel
+PERF_RECORD_MMAP, PERF_RECORD_LOST, PERF_RECORD_COMM, PERF_RECORD_EXIT = 1, 2, 3, 4
+PERF_RECORD_FORK, PERF_RECORD_SAMPLE, PERF_RECORD_MMAP2, PERF_RECORD_LOST_SAMPLES = 7, 9, 10, 13
+PERF_RECORD_CALLCHAIN_DEFERRED = 22
+# Kinds of records: of the tool
+PERF_RECORD_USER_TYPE_START = 64
+PERF_RECORD_HEADER_ATTR, PERF_RECORD_HEADER_TRACING_DATA, PERF_RECORD_HEADER_BUILD_ID = 64, 66, 67
+PERF_RECORD_AUXTRACE, PERF_RECORD_EVENT_UPDATE, PERF_RECORD_HEADER_FEATURE = 71, 78, 80
+PERF_RECORD_COMPRESSED, PERF_RECORD_COMPRESSED2 = 81, 83
+
+# `misc` of a record
+CPUMODE_MASK = 7
+CPUMODE_KERNEL, CPUMODE_USER, CPUMODE_HYPERVISOR, CPUMODE_GUEST_KERNEL, CPUMODE_GUEST_USER = 1, 2, 3, 4, 5
+MISC_PROC_MAP_PARSE_TIMEOUT = 1 << 12
+MISC_COMM_EXEC = 1 << 13
+MISC_MMAP_BUILD_ID = 1 << 14
+MISC_BUILD_ID_SIZE = 1 << 15
+
+# Bits of `perf_event_attr.sample_type`
+SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, SAMPLE_ADDR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+SAMPLE_READ, SAMPLE_CALLCHAIN, SAMPLE_ID, SAMPLE_CPU = 1 << 4, 1 << 5, 1 << 6, 1 << 7
+SAMPLE_PERIOD, SAMPLE_STREAM_ID, SAMPLE_RAW, SAMPLE_BRANCH_STACK = 1 << 8, 1 << 9, 1 << 10, 1 << 11
+SAMPLE_REGS_USER, SAMPLE_STACK_USER, SAMPLE_WEIGHT, SAMPLE_DATA_SRC = 1 << 12, 1 << 13, 1 << 14, 1 << 15
+SAMPLE_IDENTIFIER, SAMPLE_TRANSACTION, SAMPLE_REGS_INTR, SAMPLE_PHYS_ADDR = 1 << 16, 1 << 17, 1 << 18, 1 << 19
+SAMPLE_AUX, SAMPLE_CGROUP, SAMPLE_DATA_PAGE_SIZE, SAMPLE_CODE_PAGE_SIZE = 1 << 20, 1 << 21, 1 << 22, 1 << 23
+SAMPLE_WEIGHT_STRUCT = 1 << 24
+SAMPLE_KNOWN = (1 << 25) - 1
+
+# Bits of `perf_event_attr.read_format`
+FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING, FORMAT_ID, FORMAT_GROUP, FORMAT_LOST = 1, 2, 4, 8, 16
+
+# Bits of `perf_event_attr.branch_sample_type`
+BRANCH_CALL_STACK, BRANCH_HW_INDEX, BRANCH_COUNTERS = 1 << 11, 1 << 17, 1 << 19
+
+# Markers in call chains: what follows is of that space
+CONTEXT_HYPERVISOR, CONTEXT_KERNEL, CONTEXT_USER = ((1 << 64) - each for each in (32, 128, 512))
+CONTEXT_USER_DEFERRED = (1 << 64) - 640  # a cookie follows
+CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER = ((1 << 64) - each for each in (2048, 2176, 2560))
+CONTEXT_MAX = (1 << 64) - 4095
+
+# Sections of the header, `HEADER_...` in tools/perf/util/header.h
+FEATURE_BUILD_ID, FEATURE_HOSTNAME, FEATURE_ARCH, FEATURE_EVENT_DESC = 2, 3, 6, 12
