@@ -38,6 +38,11 @@ SHARED = (
     "icf.dwarf.line_columns",
     "icf.dwarf.line_opcodes",
     "icf.string_kinds",
+    "unwind.symbolize.marks",
+    "unwind.symcache.builder.payload_columns",
+    "unwind.symcache.format.records",
+    "unwind.symcache.reader._records",
+    "unwind.symcache.reader.columns",
 )
 _IN_C = {*SHARED, "icf._types"}
 _C_NAMES = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int", "longlong": "long long"}

@@ -1,150 +1,214 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Writes the answers to many addresses as bytes, from the arrays of `symcache.reader.many` and from prepared texts.
+"""The answers to many addresses as bytes, from the arrays of `symcache.reader.many` and from texts that are made once.
 
-An answer is a row of parts: its head, then for each chain the text before it, its frames, the text after it. A part is
-a row of items: a text, and a field of the frame. One loop writes all of them, as a call of a helper would cost as much
-as a short text. It does not call back into Python, and stops at the address that does not fit into `out`.
+`marks` says what an answer is made of. The kernel does not call back into Python, and stops at the address that does
+not fit into `out`.
 """
+
+from __future__ import annotations
 
 try:
     import cython
 except ImportError:
     from icf import _nocython as cython
 
-SELF = 0xFFFFFFFF  # as in _look_up.py
-NUMBER_BYTES = 20
-COPIED_ALONE = 32  # of fewer bytes each is copied on its own
-NOTHING, NAME, FILE, LINE, LINE_OR_MARK, COLUMN, START, ADDRESS, LONG_ADDRESS, AROUND = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-HEAD, ONLY, FIRST, MIDDLE, LAST, BEFORE, BEHIND = 0, 1, 2, 3, 4, 5, 6
-ALL, OWN = 0, 1
+if cython.compiled:
+    from cython.cimports.icf._types import Bytes, u64
+    from cython.cimports.unwind.symbolize import marks as mark
+    from cython.cimports.unwind.symcache.format.records import SELF
+    from cython.cimports.unwind.symcache.reader import columns as col
+else:
+    from icf._types import Bytes, u64
+    from unwind.symbolize import marks as mark
+    from unwind.symcache.format.records import SELF
+    from unwind.symcache.reader import columns as col
 
 
+@cython.ccall
 def write(
-    asked, around, answers, chains, frames, starts, base, names, files, texts, ends, items, parts, shown, out, state
-):  # fmt: skip
-    """Write the answers from number state[0] on, and set it to the first that does not fit; return the size in bytes.
+    asked: cython.const[u64][::1],
+    around: cython.const[cython.uint][::1],
+    answers: cython.const[u64][:, ::1],
+    chains: cython.const[cython.uint][:, ::1],
+    frames: cython.const[cython.uint][:, ::1],
+    starts: cython.const[u64][::1],
+    base: u64,
+    names: cython.const[cython.uint][::1],
+    files: cython.const[cython.uint][::1],
+    texts: Bytes,
+    ends: cython.const[u64][::1],
+    items: cython.const[cython.uint][:, ::1],
+    parts: cython.const[cython.uint][::1],
+    shown: cython.int,
+    out: cython.uchar[::1],
+    state: u64[::1],
+) -> cython.size_t:
+    """Write the answers from number state[0] on, which becomes the first that does not fit; return how many bytes.
 
-    around      u32[n]: the texts around an answer: of a function's own name, then before and after each
-                chain; of NOTHING, the whole answer
-    answers...  the results of `look_up`, and its inputs: `starts`, `base`
+    around      u32[n]: the text around what is at an address: of a function's own name, then before and after each
+                chain; where no function is, all there is to say
+    answers...  what `look_up` found, and what it found it in: `starts`, `base`
     names       u32[names]: the text of each, and so `files`
     texts       of text i the bytes from ends[i] to ends[i + 1]
-    items       u32[k, 2]: a text, then the field that follows it; parts u32[8]: where each begins, and the last ends
-    shown       ALL frames; else the innermost with the name of its OWN function, or of the innermost
+    items       u32[k, 2]: what it is, and the text of a TEXT; parts u32[8]: where each begins, and the last ends
+    shown       ALL, OWN or INNERMOST
     """
-    count = asked.shape[0]
-    room = out.shape[0]
+    count: cython.size_t = asked.shape[0]
+    written: cython.size_t = 0
+    i: cython.size_t = state[0]
+    at: cython.size_t
+    chain: cython.size_t
+    last_chain: cython.size_t
+    start: u64
+    text_around: cython.size_t
+    own_name: cython.size_t
+    name: cython.size_t
+    file: cython.size_t
+    frame: cython.size_t
+    last: cython.size_t
+    part: cython.size_t
+    item: cython.size_t
+    what: u64
+    text: cython.size_t
+    begin: cython.size_t
+    size: cython.size_t
+    of_name: u64
+    value: u64
+    room: cython.size_t = out.shape[0]
     with cython.nogil:
-        written = 0
-        i = state[0]
         while i < count:
             at = written
-            chain = answers[i, 1]
-            last_chain = chain + answers[i, 2]
-            start = base + starts[answers[i, 3]] if chain < last_chain else 0
+            chain = answers[i, col.FIRST_CHAIN]
+            last_chain = chain + answers[i, col.CHAINS]
+            start = base + starts[answers[i, col.ENTRY]] if chain < last_chain else 0
             text_around = around[i]
             own_name = text_around
             name = own_name
             file = 0
             frame = 0
             last = 0
-            part = HEAD
-            fits = 1
-            while fits != 0:
-                # -- one part
+            part = mark.HEAD
+            while True:
                 item = parts[part]
-                while item < parts[part + 1] and fits != 0:
-                    text = items[item, 0]
-                    what = items[item, 1]
-                    turn = 0
-                    while turn < 2:  # the text of the item, and the text that follows it, if any
+                while item < parts[part + 1]:
+                    what = items[item, 0]
+                    if what <= mark.AROUND:
+                        text = items[item, 1]
+                        if what == mark.NAME:
+                            text = name
+                        elif what == mark.FILE:
+                            text = file
+                        elif what == mark.AROUND:
+                            text = text_around
                         begin = ends[text]
                         size = ends[text + 1] - begin
                         if size > room - at:
-                            fits = 0
-                            break
-                        if size >= COPIED_ALONE:
+                            at = room + 1
+                        elif size > mark.SHORT_TEXT:  # here, as each function with slices of arrays clears 400 bytes
                             out[at : at + size] = texts[begin : begin + size]
+                            at += size
                         else:
-                            k = 0
-                            while k < size:
-                                out[at + k] = texts[begin + k]
-                                k += 1
-                        at += size
-                        turn += 1
-                        if what == NAME:
-                            text = name
-                        elif what == FILE:
-                            text = file
-                        elif what == AROUND:
-                            text = text_around
-                        else:
-                            break
-                    if fits != 0 and what >= LINE and what <= LONG_ADDRESS:
-                        if room - at < NUMBER_BYTES:
-                            fits = 0
-                            break
-                        radix = 10
-                        width = 1
-                        if what == LINE or what == LINE_OR_MARK:
-                            value = frames[frame, 2]
-                        elif what == COLUMN:
-                            value = frames[frame, 3]
-                        else:
-                            value = start if what == START else asked[i]
-                            radix = 16
-                            width = 16 if what == LONG_ADDRESS else 1
-                            out[at] = 48
-                            out[at + 1] = 120  # 0x
-                            at += 2
-                        rest = value
-                        digits = 1
-                        while rest >= radix:
-                            rest = rest // 10 if radix == 10 else rest >> 4
-                            digits += 1
-                        if digits < width:
-                            digits = width
-                        k = digits
-                        while k > 0:
-                            k -= 1
-                            rest = value // 10 if radix == 10 else value >> 4
-                            digit = value - rest * radix
-                            out[at + k] = 48 + digit if digit < 10 else 87 + digit
-                            value = rest
-                        if what == LINE_OR_MARK and frames[frame, 2] == 0:
-                            out[at] = 63  # ?
-                        at += digits
+                            size += begin
+                            while begin < size:
+                                out[at] = texts[begin]
+                                at += 1
+                                begin += 1
+                    elif what <= mark.COLUMN:
+                        value = frames[frame, col.FRAME_COLUMN if what == mark.COLUMN else col.FRAME_LINE]
+                        at = put_decimal(value, what == mark.LINE_OR_MARK, out, at)
+                    else:
+                        value = start if what == mark.START else asked[i]
+                        at = put_address(value, 16 if what == mark.LONG_ADDRESS else 1, out, at)
+                    if at > room:
+                        break
                     item += 1
-                # -- which one is next
-                if part == HEAD:
-                    part = BEFORE
+                if at > room:
+                    break
+                # -- which part is next
+                if part == mark.HEAD:
+                    part = mark.BEFORE
                     if chain < last_chain:
                         text_around += 1
-                elif part == BEFORE:
+                elif part == mark.BEFORE:
                     if chain == last_chain:
                         break
-                    frame = chains[chain, 0]
-                    last = chains[chain, 1]
-                    part = ONLY if shown != ALL or frame + 1 == last else FIRST
-                elif part == ONLY or part == LAST:
+                    frame = chains[chain, col.FIRST_FRAME]
+                    last = chains[chain, col.LAST_FRAME]
+                    part = mark.ONLY if shown != mark.ALL or frame + 1 == last else mark.FIRST
+                elif part == mark.ONLY or part == mark.LAST:
                     text_around += 1
-                    part = BEHIND
-                elif part == BEHIND:
+                    part = mark.BEHIND
+                elif part == mark.BEHIND:
                     chain += 1
                     if chain == last_chain:
                         break
                     text_around += 1
-                    part = BEFORE
+                    part = mark.BEFORE
                 else:
                     frame += 1
-                    part = LAST if frame + 1 == last else MIDDLE
-                if part != BEFORE and part != BEHIND:
-                    of_name = frames[last - 1 if shown == OWN else frame, 0]
+                    part = mark.LAST if frame + 1 == last else mark.MIDDLE
+                if part != mark.BEFORE and part != mark.BEHIND:
+                    of_name = frames[last - 1 if shown == mark.OWN else frame, col.FRAME_NAME]
                     name = own_name if of_name == SELF else names[of_name]
-                    file = files[frames[frame, 1]]
-            if fits == 0:
+                    file = files[frames[frame, col.FRAME_FILE]]
+            if at > room:
                 break
             written = at
             i += 1
         state[0] = i
     return written
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+def put_decimal(value: u64, is_marked: cython.bint, out: cython.uchar[::1], at: cython.size_t) -> cython.size_t:
+    """Write a decimal number, 0 as ? if it is marked; return where it ends, beyond `out` if it may not fit."""
+    room: cython.size_t = out.shape[0]
+    rest: u64 = value
+    end: cython.size_t = at + 1
+    k: cython.size_t
+    if room - at < mark.NUMBER_BYTES:
+        return room + 1
+    if is_marked and value == 0:
+        out[at] = ord("?")
+        return end
+    while rest >= 10:
+        rest //= 10
+        end += 1
+    k = end
+    while k > at:
+        k -= 1
+        rest = value // 10
+        out[k] = ord("0") + value - rest * 10
+        value = rest
+    return end
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+def put_address(value: u64, width: cython.size_t, out: cython.uchar[::1], at: cython.size_t) -> cython.size_t:
+    """Write 0x and at least `width` digits; return where they end, beyond `out` if they may not fit."""
+    room: cython.size_t = out.shape[0]
+    rest: u64 = value >> 4
+    digit: u64
+    end: cython.size_t = at + 3
+    k: cython.size_t
+    if room - at < mark.NUMBER_BYTES:
+        return room + 1
+    out[at] = ord("0")
+    out[at + 1] = ord("x")
+    at += 2
+    while rest != 0:
+        rest >>= 4
+        end += 1
+    if end - at < width:
+        end = at + width
+    k = end
+    while k > at:
+        k -= 1
+        digit = value & 15
+        out[k] = ord("0") + digit if digit < 10 else ord("a") - 10 + digit
+        value >>= 4
+    return end

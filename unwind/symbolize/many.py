@@ -6,12 +6,16 @@ Each name and path is prepared once, and so are the texts around the frames of a
 
 from __future__ import annotations
 
+import re
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
+from unwind.symbolize import marks
 from unwind.symbolize._write import write
-from unwind.symcache.reader.many import SELF, SEVERAL, Many, TooMany, look_up_many
+from unwind.symcache.format.records import SELF
+from unwind.symcache.reader.columns import ENTRY, FRAME_FILE, FRAME_NAME, KIND, SEVERAL
+from unwind.symcache.reader.many import Many, TooMany, look_up_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +23,9 @@ if TYPE_CHECKING:
     from unwind.symbolize.symbolizer import Symbolizer
     from unwind.symcache.reader.symcache import SymCache
 
-NAME, FILE, LINE, LINE_OR_MARK, COLUMN, START, ADDRESS, LONG_ADDRESS = MARKS = tuple(map(chr, range(1, 9)))
-_AROUND = chr(9)  # the texts around a chain
-ALL, OWN, INNERMOST = range(3)  # frames that are shown; for one frame, which name it has
+MARKS = tuple(map(chr, range(marks.NAME, marks.LONG_ADDRESS + 1)))
+NAME, FILE, _AROUND, LINE, LINE_OR_MARK, COLUMN, START, ADDRESS, LONG_ADDRESS = MARKS
+_PIECE = re.compile(f"([^{NAME}-{LONG_ADDRESS}]+)|(.)", re.DOTALL)
 _STR = "surrogateescape"
 _OUT_BYTES = 1 << 18
 _KEPT_BYTES = 1 << 25
@@ -78,7 +82,7 @@ class Texts:
             yield from self.write(vaddrs[half:], asked[half:])
             return
         self._make_ready(found)
-        around = array("I", map(self._around, found.column(0), found.column(3)))
+        around = array("I", map(self._around, found.column(KIND), found.column(ENTRY)))
         base, starts, *_ = self._cache.wide_columns()
         arguments = (
             memoryview(array("Q", asked)), memoryview(around), *found.tables(), starts, base,
@@ -103,14 +107,8 @@ class Texts:
         self._of_kind += [self._add("", *each) for each in (style.one, style.one_or_more)]
         self._items, self._parts = array("I"), array("I", [0])
         for part in (style.head, *style.frames, _AROUND, _AROUND):
-            literal = ""
-            for character in part:
-                if character in MARKS or character == _AROUND:
-                    self._items.extend((self._add(literal), ord(character)))
-                    literal = ""
-                else:
-                    literal += character
-            self._items.extend((self._add(literal), 0))
+            for text, mark in _PIECE.findall(part):
+                self._items.extend((marks.TEXT, self._add(text)) if text else (ord(mark), 0))
             self._parts.append(len(self._items) // 2)
 
     def _add(self, *texts: str) -> int:
@@ -125,10 +123,10 @@ class Texts:
         """Prepare the texts of names and paths that are new."""
         cache, style = self._cache, self._style
         cache.check_names()
-        for number in found.numbers(0):
+        for number in found.numbers(FRAME_NAME):
             if number != SELF and not self._names[number]:
                 self._names[number] = self._add(style.name(cache.text(number)))
-        for number in found.numbers(1):
+        for number in found.numbers(FRAME_FILE):
             if not self._paths[number]:
                 self._paths[number] = self._add(style.path(cache.path_of(number)))
 

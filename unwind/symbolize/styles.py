@@ -88,13 +88,13 @@ class TextWriter:
         return map(self.address, symbolizer.symbolize_many(vaddrs), asked, repeat(image))
 
     def style(self, image: str) -> Style:
-        from unwind.symbolize import many
-        from unwind.symcache.reader.many import AGREED, EACH
+        from unwind.symbolize import many, marks
+        from unwind.symcache.reader.columns import AGREED, EACH
 
         options = self._options
         frame = self._text(many.NAME, many.FILE, many.LINE_OR_MARK if self._is_addr2line else many.LINE, many.COLUMN)
         further = self._link + frame
-        shown = many.ALL if options.inlines else many.OWN if self._has_columns else many.INNERMOST
+        shown = marks.ALL if options.inlines else marks.OWN if self._has_columns else marks.INNERMOST
         head = (many.LONG_ADDRESS if self._is_addr2line else many.ADDRESS) if options.addresses else ""
         before = (": " if options.pretty else "\n") if options.addresses else ""
 

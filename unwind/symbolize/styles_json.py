@@ -68,8 +68,8 @@ class JsonWriter:
         return map(self.address, symbolizer.symbolize_many(vaddrs), asked, repeat(image))
 
     def style(self, image: str) -> Style:
-        from unwind.symbolize import many
-        from unwind.symcache.reader.many import AGREED, EACH
+        from unwind.symbolize import many, marks
+        from unwind.symcache.reader.columns import AGREED, EACH
 
         options = self._options
         frame, last = (
@@ -99,7 +99,7 @@ class JsonWriter:
         return many.Style(
             head=f'{{"Address":"{many.ADDRESS}',
             frames=(last, frame, f",{frame}", f",{last}"),
-            shown=many.ALL if options.inlines else many.OWN,
+            shown=marks.ALL if options.inlines else marks.OWN,
             wanted=AGREED | EACH if options.candidates else AGREED,
             name=text_of,
             path=lambda path: _quoted(self._path(path))[1:-1],

@@ -11,6 +11,7 @@ from icf.dwarf.inlines import InlineScan
 from icf.dwarf.scan import thread_count
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from unwind.symcache.builder import payload_columns as col
 from unwind.symcache.builder._encode import encode
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
@@ -107,22 +108,27 @@ class _Job(NamedTuple):
         """Return the payloads of claims of one table, and how many bytes of them are columns."""
         trees, nodes = self.trees, self.trees.nodes
         body = self.claims.body[rows]
-        pieces = np.zeros((len(rows), 8), np.uint64)
-        pieces[:, 0], pieces[:, 1] = self.bodies.start[body], self.bodies.end[body]
+        pieces = np.zeros((len(rows), col.PIECE_WIDTH), np.uint64)
+        pieces[:, col.START], pieces[:, col.END] = self.bodies.start[body], self.bodies.end[body]
         has = self.tree[rows] >= 0
         tree, described = self.tree[rows[has]], self.described[rows[has]]
-        pieces[has, 2], pieces[has, 3] = trees.first_range[tree], trees.last_range[tree]
-        pieces[has, 4], pieces[has, 5] = trees.first_node[described], trees.last_node[described]
-        pieces[:, 6], pieces[:, 7] = self.choices.first_row[rows], self.choices.last_row[rows]
+        pieces[has, col.FIRST_RANGE], pieces[has, col.LAST_RANGE] = trees.first_range[tree], trees.last_range[tree]
+        pieces[has, col.FIRST_NODE], pieces[has, col.LAST_NODE] = (
+            trees.first_node[described],
+            trees.last_node[described],
+        )
+        pieces[:, col.FIRST_ROW] = self.choices.first_row[rows]
+        pieces[:, col.LAST_ROW] = self.choices.last_row[rows]
         table = int(self.choices.table[rows[0]])
         program = self.lines.tables[table] if table >= 0 else None
         (address, file_idx, line, column), file_map = _NO_ROWS, np.empty(0, np.uint32)
         if program is not None:
             address, file_idx, line, column = program.address, program.file_idx, program.line, program.column
             file_map = self.lines.file_maps[table]
-        range_counts, node_counts = pieces[:, 3] - pieces[:, 2], pieces[:, 5] - pieces[:, 4]
+        range_counts = pieces[:, col.LAST_RANGE] - pieces[:, col.FIRST_RANGE]
+        node_counts = pieces[:, col.LAST_NODE] - pieces[:, col.FIRST_NODE]
         row_count = int(_row_counts(pieces, address).sum())
-        scratch = np.empty((4, int(max(range_counts.max(), node_counts.max())) + 2), np.uint32)
+        scratch = np.empty((col.SCRATCH_HEIGHT, int(max(range_counts.max(), node_counts.max())) + 2), np.uint32)
         segments = np.empty((2, 2 * int(range_counts.max()) + 4), np.uint64)
         room = 40 * int(2 * range_counts.sum() + node_counts.sum() + row_count) + 64 * len(rows)
         out = np.empty(room, np.uint8)
@@ -133,19 +139,21 @@ class _Job(NamedTuple):
             address.data, file_idx.data, line.data, column.data, file_map.data,
             segments.data, scratch.data, out.data, ends.data,
         )  # fmt: skip
-        starts = [0, *ends[:-1, 0].tolist()]
-        payloads = [out[start:end].tobytes() for start, end in zip(starts, ends[:, 0].tolist(), strict=True)]
-        return payloads, int((ends[:, 0] - ends[:, 1]).sum())
+        payload_end = ends[:, col.PAYLOAD_END]
+        starts = [0, *payload_end[:-1].tolist()]
+        payloads = [out[start:end].tobytes() for start, end in zip(starts, payload_end.tolist(), strict=True)]
+        return payloads, int((payload_end - ends[:, col.COLUMNS_START]).sum())
 
 
 def _row_counts(pieces: U64, address: U64) -> U64:
     """Return how many line rows the kernel may read for each piece: a sequence may cover many of them."""
-    counts = pieces[:, 7] - pieces[:, 6]
-    order = np.argsort(pieces[:, 6], kind="stable")
-    for group in np.split(order, np.flatnonzero(np.diff(pieces[order, 6])) + 1):
+    first = pieces[:, col.FIRST_ROW]
+    counts = pieces[:, col.LAST_ROW] - first
+    order = np.argsort(first, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(first[order])) + 1):
         if len(group) > 1:
-            part = address[int(pieces[group[0], 6]) : int(pieces[group[0], 7])]
-            low = np.searchsorted(part, pieces[group, 0], side="right")
-            high = np.searchsorted(part, pieces[group, 1], side="left")
+            part = address[int(first[group[0]]) : int(pieces[group[0], col.LAST_ROW])]
+            low = np.searchsorted(part, pieces[group, col.START], side="right")
+            high = np.searchsorted(part, pieces[group, col.END], side="left")
             counts[group] = np.maximum(high - low, 0) + 2
     return counts

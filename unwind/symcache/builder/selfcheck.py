@@ -11,9 +11,8 @@ import numpy as np
 
 from icf.errors import FormatError
 from unwind.symcache.format.records import META
+from unwind.symcache.reader import columns as col
 from unwind.symcache.reader._decode import check_records
-
-_FAULT, _NEED, _ROOM = 1, 2, 3  # in its state
 
 
 def check_sections(sections: Mapping[str, bytes], path: str) -> None:
@@ -22,23 +21,20 @@ def check_sections(sections: Mapping[str, bytes], path: str) -> None:
     starts = np.frombuffer(sections["starts"], np.dtype(f"u{width}")).astype(np.uint64)
     infos = np.frombuffer(sections["infos"], np.uint32)
     table, numbers = np.zeros(512, np.uint64), np.zeros(1 << 12, np.uint64)
-    nodes, state = np.zeros((8, 256), np.uint32), np.zeros(16, np.uint64)
-    nothing, nowhere = np.zeros(0, np.uint64), np.zeros((4, 0), np.uint32)
+    nodes, state = np.zeros((col.NODE_HEIGHT, 256), np.uint32), np.zeros(16, np.uint64)
     entry = 0
     while True:
-        entry = check_records(
-            sections["records"], infos, entry, name_count, nothing, table, state, numbers, nodes, nowhere
-        )
+        entry = check_records(sections["records"], infos, entry, name_count, table, state, numbers, nodes)
         if entry == entry_count:
             return
-        match int(state[_NEED]):
-            case 1:
+        match int(state[col.NEED]):
+            case col.TABLE_ROOM:
                 table = np.zeros(16 * len(table), np.uint64)
-            case 2:
-                numbers = np.zeros(2 * int(state[_ROOM]), np.uint64)
-            case 3:
-                nodes = np.zeros((8, 2 * int(state[_ROOM])), np.uint32)
+            case col.NUMBER_ROOM:
+                numbers = np.zeros(2 * int(state[col.ROOM]), np.uint64)
+            case col.NODE_ROOM:
+                nodes = np.zeros((col.NODE_HEIGHT, 2 * int(state[col.ROOM])), np.uint32)
             case _:
                 vaddr = META.unpack(sections["meta"])[0] + int(starts[entry])
                 problem = f"the function at {vaddr:#x} does not fit the record of a symcache"
-                raise FormatError(path, "symcache", max(int(state[_FAULT]) - 1, 0), problem)
+                raise FormatError(path, "symcache", max(int(state[col.FAULT]) - 1, 0), problem)

@@ -31,6 +31,8 @@ from __future__ import annotations
 from struct import Struct
 
 ALL_KNOWN, SIZED, REST = 1, 2, 4
+SELF = 0xFFFFFFFF  # no number of a name: where kernels return one, it stands for the function itself
+DEPTH_LIMIT = 1024  # of inlined calls in inlined calls
 META = Struct("<Q8I")  # base, width of addresses, entries, names, files, bytes of columns, three zeros
 
 

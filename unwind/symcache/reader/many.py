@@ -2,7 +2,7 @@
 frames.
 
     found = look_up_many(cache, vaddrs, has_tables=True)
-    found.column(0)                                             # NOTHING, ONE, ONE_OR_MORE or SEVERAL at each
+    found.column(KIND)                                          # NOTHING, ONE, ONE_OR_MORE or SEVERAL at each
 
 One object for each frame would take a hundred times as long. All records are checked at once, so this pays only for
 many addresses.
@@ -15,6 +15,7 @@ from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from unwind.program.frame import Frame
+from unwind.symcache.reader import columns as col
 from unwind.symcache.reader._look_up import look_up
 from unwind.symcache.reader.symcache import MANY
 
@@ -23,15 +24,9 @@ if TYPE_CHECKING:
 
     from unwind.symcache.reader.symcache import SymCache
 
-NOTHING, ONE, ONE_OR_MORE, SEVERAL = range(4)  # kinds: no function, one, one that may be others, folded ones
-FIRST, AGREED, EACH = range(3)  # chains of folded functions: of the first; their common part; of all of them
-SELF = 0xFFFFFFFF  # the name of all of them together
-COMPARED = 16  # the common part of more functions is not computed
+_COMPARED = 16  # the common part of more functions is not computed
 
 _NOWHERE = (1 << 64) - 1
-_FAULT, _DONE, _FRAMES, _CHAINS, _LACKING, _NEEDED = 1, 2, 3, 4, 5, 6
-_TABLE, _NUMBERS, _NODES, _FRAME_ROOM, _CHAIN_ROOM = range(1, 6)
-_ANSWER, _FRAME, _CHAIN, _NODE = 6, 4, 2, 8
 _FRAME_LIMIT = 1 << 22
 _new: Callable[[type[Frame], tuple[str | int, ...]], Frame] = tuple.__new__  # twice as fast as the class
 
@@ -46,16 +41,17 @@ class Many(NamedTuple):
     frame_count: int
 
     def column(self, number: int) -> array[int]:
-        """Return one column of the answers."""
-        return self.answers[number::_ANSWER]
+        """Return one column of the answers, which `columns` names."""
+        return self.answers[number :: col.ANSWER_WIDTH]
 
     def numbers(self, column: int) -> set[int]:
-        """Return the names (0) or paths (1) in the frames."""
-        return set(self.frames[column : _FRAME * self.frame_count : _FRAME])
+        """Return the distinct numbers in FRAME_NAME or FRAME_FILE of the frames."""
+        return set(self.frames[column : col.FRAME_WIDTH * self.frame_count : col.FRAME_WIDTH])
 
     def tables(self) -> tuple[memoryview, memoryview, memoryview]:
         """Return all three for a kernel."""
-        return _rows(self.answers, _ANSWER), _rows(self.chains, _CHAIN), _rows(self.frames, _FRAME)
+        answers, chains = _rows(self.answers, col.ANSWER_WIDTH), _rows(self.chains, col.CHAIN_WIDTH)
+        return answers, chains, _rows(self.frames, col.FRAME_WIDTH)
 
 
 def frames_many(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]:
@@ -75,7 +71,7 @@ def _frames_at_once(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]
     was_collecting = gc.isenabled()
     gc.disable()  # there is no garbage, and the collector would walk half a million new objects again and again
     try:
-        return _frames_of(cache, look_up_many(cache, vaddrs, True, FIRST))
+        return _frames_of(cache, look_up_many(cache, vaddrs, True, col.FIRST))
     except TooMany:
         half = len(vaddrs) // 2
         return _frames_at_once(cache, vaddrs[:half]) + _frames_at_once(cache, vaddrs[half:])
@@ -86,19 +82,22 @@ def _frames_at_once(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]
 
 def _frames_of(cache: SymCache, found: Many) -> list[list[Frame]]:
     """Return the frames of the first chain at each address."""
-    names = {number: cache.text(number) for number in found.numbers(0)}
-    paths = {number: cache.path_of(number) for number in found.numbers(1)}
+    names = {number: cache.text(number) for number in found.numbers(col.FRAME_NAME)}
+    paths = {number: cache.path_of(number) for number in found.numbers(col.FRAME_FILE)}
     is_inlined = bytearray(b"\1") * found.frame_count
-    for last in found.chains[1 : _CHAIN * found.chain_count : _CHAIN]:
+    edges = found.chains[: col.CHAIN_WIDTH * found.chain_count]
+    for last in edges[col.LAST_FRAME :: col.CHAIN_WIDTH]:
         is_inlined[last - 1] = 0
-    rows = zip(*[iter(found.frames[: _FRAME * found.frame_count])] * _FRAME, map(bool, is_inlined), strict=True)
+    numbers = iter(found.frames[: col.FRAME_WIDTH * found.frame_count])
+    rows = zip(*[numbers] * col.FRAME_WIDTH, map(bool, is_inlined), strict=True)
     frames = [
         _new(Frame, (names[name], paths[path], line, column, is_call)) for name, path, line, column, is_call in rows
     ]
-    edges = found.chains
     return [
-        frames[edges[_CHAIN * chain] : edges[_CHAIN * chain + 1]] if count else []
-        for chain, count in zip(found.column(1), found.column(2), strict=True)
+        frames[edges[col.CHAIN_WIDTH * chain + col.FIRST_FRAME] : edges[col.CHAIN_WIDTH * chain + col.LAST_FRAME]]
+        if count
+        else []
+        for chain, count in zip(found.column(col.FIRST_CHAIN), found.column(col.CHAINS), strict=True)
     ]
 
 
@@ -106,42 +105,42 @@ class TooMany(Exception):
     """Raised if more frames exist than fit at a time: ask for fewer addresses."""
 
 
-def look_up_many(cache: SymCache, vaddrs: Sequence[int], has_tables: bool, wanted: int = AGREED) -> Many:
-    """Return the answer at each address; `cache` must be complete. Raise FormatError if a record breaks a rule."""
+def look_up_many(cache: SymCache, vaddrs: Sequence[int], has_tables: bool, wanted: int = col.AGREED) -> Many:
+    """Return the answer at each address; `cache` must be complete. Raise FormatError where a record breaks a rule."""
     count = len(vaddrs)
     base, starts, sizes, infos = cache.wide_columns()
     records = cache.container.section("records")
     offsets = [vaddr - base if base <= vaddr < _NOWHERE else _NOWHERE for vaddr in vaddrs]
     order = array("I", sorted(range(count), key=offsets.__getitem__))
     ascending = array("Q", [offsets[i] for i in order])
-    found, answers = _zeros("I", 4 * count), _zeros("Q", _ANSWER * count)
-    table, numbers, nodes = _zeros("Q", 512), _zeros("Q", 1 << 13), _zeros("I", _NODE * 512)
-    frames, chains = _zeros("I", _FRAME * (4 * count + 64)), _zeros("I", _CHAIN * count)
+    found, answers = _zeros("I", col.FOUND_HEIGHT * count), _zeros("Q", col.ANSWER_WIDTH * count)
+    table, numbers, nodes = _zeros("Q", 512), _zeros("Q", 1 << 13), _zeros("I", col.NODE_HEIGHT * 512)
+    frames, chains = _zeros("I", col.FRAME_WIDTH * (4 * count + 64)), _zeros("I", col.CHAIN_WIDTH * count)
     state = memoryview(_zeros("Q", 8))
     while True:
         status = look_up(
-            records, starts, sizes, infos, memoryview(ascending), memoryview(order), has_tables, COMPARED, wanted,
-            memoryview(table), memoryview(numbers), _columns(nodes, _NODE), _columns(found, 4), _rows(answers, _ANSWER),
-            _rows(frames, _FRAME), _rows(chains, _CHAIN), state,
+            records, starts, sizes, infos, memoryview(ascending), memoryview(order), has_tables, _COMPARED, wanted,
+            memoryview(table), memoryview(numbers), _columns(nodes, col.NODE_HEIGHT), _columns(found, col.FOUND_HEIGHT),
+            _rows(answers, col.ANSWER_WIDTH), _rows(frames, col.FRAME_WIDTH), _rows(chains, col.CHAIN_WIDTH), state,
         )  # fmt: skip
         if status == 0:
-            return Many(answers, chains, frames, state[_CHAINS], state[_FRAMES])
+            return Many(answers, chains, frames, state[col.CHAIN_COUNT], state[col.FRAME_COUNT])
         if status < 0:
-            raise cache.error("records", state[_FAULT] - 1, "members, lines or inlined calls break a rule")
-        needed = state[_NEEDED]
-        if max(needed, state[_FRAMES]) > _FRAME_LIMIT and count > 1 and state[_LACKING] in (_FRAME_ROOM, _CHAIN_ROOM):
+            raise cache.error("records", state[col.FAULT] - 1, "members, lines or inlined calls break a rule")
+        needed, lacking = state[col.NEEDED], state[col.LACKING]
+        is_of_many = count > 1 and lacking in (col.FRAME_ROOM, col.CHAIN_ROOM)
+        if is_of_many and max(needed, state[col.FRAME_COUNT]) > _FRAME_LIMIT:
             raise TooMany
-        lacking = state[_LACKING]
-        if lacking == _TABLE:
+        if lacking == col.TABLE_ROOM:
             table = _zeros("Q", needed)
-        elif lacking == _NUMBERS:
+        elif lacking == col.NUMBER_ROOM:
             numbers = _zeros("Q", needed)
-        elif lacking == _NODES:
-            nodes = _zeros("I", 2 * _NODE * needed)
-        elif lacking == _FRAME_ROOM:
-            frames.frombytes(bytes(4 * (_FRAME * needed - len(frames))))
+        elif lacking == col.NODE_ROOM:
+            nodes = _zeros("I", 2 * col.NODE_HEIGHT * needed)
+        elif lacking == col.FRAME_ROOM:
+            frames.frombytes(bytes(4 * (col.FRAME_WIDTH * needed - len(frames))))
         else:
-            chains.frombytes(bytes(4 * (_CHAIN * 2 * needed - len(chains))))
+            chains.frombytes(bytes(4 * (col.CHAIN_WIDTH * 2 * needed - len(chains))))
 
 
 def _zeros(code: str, count: int) -> array[int]:

@@ -23,6 +23,7 @@ from unwind.program.frame import Frame, Frames
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity
 from unwind.symcache.format.records import ALL_KNOWN, META, SIZED
 from unwind.symcache.reader._decode import decode, read_members
+from unwind.symcache.reader.columns import FAULT, SPARE
 from unwind.symcache.reader.found import CachedMember, Located, Record
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ _STR = "surrogateescape"
 _MIN_NODES = 64
 _FEW, _KEPT_MEMBERS = 16, 1 << 18
 MANY = 1000  # from this many addresses on it pays to check all records and names at once
-_SPARE = 8  # numbers more than `decode` finds in a payload
-_FAULT = 1  # index in the kernels' state: 1 + the place where bytes break a rule
 
 _new: Callable[[type[Frame], tuple[str | int, ...]], Frame] = tuple.__new__  # twice as fast as the class
 
@@ -410,7 +409,7 @@ class SymCache:
             if table[0] != entry:
                 entry = table[0]
             elif count == -1:
-                raise self.error("records", room.state[_FAULT] - 1, "malformed member record")
+                raise self.error("records", room.state[FAULT] - 1, "malformed member record")
             elif count >= 0:
                 break
             else:
@@ -464,15 +463,15 @@ class SymCache:
         asked = memoryview(array("Q", vaddrs))
         found = memoryview(bytearray(16 * len(vaddrs))).cast("I", (4, len(vaddrs)))
         width = _MIN_NODES
-        if len(room.numbers) < size_bytes + _SPARE:
-            room.numbers = array("Q", bytes(8 * (size_bytes + _SPARE)))
+        if len(room.numbers) < size_bytes + SPARE:
+            room.numbers = array("Q", bytes(8 * (size_bytes + SPARE)))
         numbers = memoryview(room.numbers)
         while True:
             if len(room.nodes) < 8 * width:
                 room.nodes = array("I", bytes(32 * width))
             width = len(room.nodes) // 8
             nodes = memoryview(room.nodes).cast("B").cast("I", (8, width))
-            count = decode(data, at, size_bytes, base, asked, 0, len(asked), numbers, nodes, found)
+            count = decode(data, at, size_bytes, base, asked, numbers, nodes, found)
             if count >= -1:
                 break
             width = -2 - count + 1

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.builds import uncompiled
 from unwind.symcache.builder import _encode
+from unwind.symcache.builder.payload_columns import SCRATCH_HEIGHT
 from unwind.symcache.reader import _decode, _look_up
 
 START = 0x7FFF_FFFF_0000  # beyond 32 bits
@@ -107,7 +108,7 @@ def encoded(kernel: SimpleNamespace, functions: list[Function]) -> list[bytes]:
     node_columns = np.array(nodes, np.uint32).reshape(len(nodes), 5).T.copy()
     row_columns = np.array(rows, np.uint64).reshape(len(rows), 4).T.copy()
     segments = np.empty((2, 2 * len(ranges) + 4), np.uint64)
-    scratch = np.empty((4, len(ranges) + len(nodes) + 2), np.uint32)
+    scratch = np.empty((SCRATCH_HEIGHT, len(ranges) + len(nodes) + 2), np.uint32)
     out = np.zeros(64 * len(functions) + 40 * (2 * len(ranges) + len(nodes) + len(rows)), np.uint8)
     ends = np.zeros((len(functions), 2), np.uint64)
     kernel.encode(
@@ -135,8 +136,6 @@ def decoded(
         len(payload),
         0,
         asked,
-        0,
-        len(offsets),
         numbers,
         nodes,
         found,
