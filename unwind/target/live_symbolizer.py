@@ -232,7 +232,14 @@ class LiveSymbolizer:
         return symbolizer
 
     def cache_of(self, image: Image) -> SymCache | None:
-        """Return the symcache of an image of the process; None, reported once, if it has none."""
+        """Return the symcache of an image of the process.
+
+        Args:
+            image: of one of the modules of `live`.
+
+        Returns:
+            Its symcache; None, reported once, if it has none.
+        """
         if image not in self._caches:
             try:
                 self._caches[image] = self._open_cache(image)

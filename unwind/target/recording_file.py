@@ -1,0 +1,78 @@
+"""Open a recording, and resolve its samples.
+
+import unwind
+
+with unwind.open_recording("perf.data") as samples:
+    for sample, answers in samples:
+        print(sample.weights, [answer.name or answer.linkage_names for answer in answers])
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+from icf.errors import IcfError
+from unwind.readers.formats import PCS, reader_of, recognize
+from unwind.readers.source import Source
+from unwind.resolve.resolved import Resolved
+from unwind.samples.recording import Sample
+from unwind.target.recorded import RecordedResolver
+from unwind.target.search import SearchPaths
+
+_TOGETHER = 4096  # samples
+
+
+@contextmanager
+def open_recording(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    image: str | None = None,
+    module_roots: Sequence[str] = (),
+    debug_roots: Sequence[str] = (),
+    cache_dir: str | None = None,
+    shared_caches: Sequence[str] = (),
+) -> Iterator[Iterator[Resolved]]:
+    """Open a recording of a profiler or a crash tool, and resolve its samples as they are asked for.
+
+    Args:
+        path: of the file, or `-` for standard input.
+        format: its name as `icf resolve --format` has it; None: the content tells.
+        image: the image to take for the module of its build, or of its name where no build is recorded.
+        module_roots: further directories to search for modules, by build id and by path.
+        debug_roots: further directories to search for debug files.
+        cache_dir: the directory of symcaches; None: the user's.
+        shared_caches: directories of symcaches that are only read.
+
+    Returns:
+        A context manager; it gives an iterator of (sample, answers), one answer for each frame, innermost first.
+
+    Raises:
+        IcfError: the file cannot be opened, or is in no format that is known.
+        FormatError: the file breaks a rule of its format; the samples before are given first.
+    """
+    with Source.open(os.fspath(path)) as source:
+        name = format or recognize(source)
+        if name == PCS:
+            raise IcfError(f"{source.path}: these stacks are addresses alone", hint="use read_pcs and open_resolver")
+        recording = reader_of(name).read(source)
+        search = SearchPaths(None, debug_roots, cache_dir, shared_caches)
+        with RecordedResolver(search, module_roots, image) as resolver:
+            yield _resolved(iter(recording), resolver)
+
+
+def _resolved(samples: Iterator[Sample], resolver: RecordedResolver) -> Iterator[Resolved]:
+    problem: IcfError | None = None
+    while problem is None:
+        together: list[Sample] = []
+        try:
+            together.extend(islice(samples, _TOGETHER))
+        except IcfError as error:
+            problem = error
+        if not together and problem is None:
+            return
+        yield from resolver.resolve(together)
+    raise problem
