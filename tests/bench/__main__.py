@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from typing import Any
 from icf.elf.image import Image
 from tests.bench.symcache import random_vaddrs
 from tests.bench.timing import CommandFailed, Cost, run, run_in_turns, warm
+from tests.support.toolchain import find
 from tests.truth.builds import build
 from tests.truth.programs import CACHE, GENERATED, NINJA, Unavailable
 from tests.truth.tool import default_command
@@ -56,7 +56,7 @@ def _inside(job: str, *arguments: str) -> Figures:
 
 def _bench_pass(image: Path, command: Sequence[str], work: Path, turn_count: int) -> Figures:
     commands = {"pass": [*command, "pass", str(image), "-o", str(work / "passed")]}
-    if gsymutil := shutil.which("llvm-gsymutil-19"):
+    if gsymutil := find("llvm-gsymutil"):
         commands["gsymutil"] = [gsymutil, "--convert", str(image), "--num-threads=2", f"--out-file={work / 'gsym'}"]
     costs = run_in_turns(commands, turn_count)
     figures: Figures = {
@@ -100,7 +100,7 @@ def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: 
 def _bench_symcache(image: Path, work: Path, turn_count: int) -> Figures:
     module = [sys.executable, "-m", "tests.bench.symcache"]
     commands = {"build": [*module, "build", str(image), str(work / "symcache")]}
-    if gsymutil := shutil.which("llvm-gsymutil-19"):
+    if gsymutil := find("llvm-gsymutil"):
         commands["gsymutil"] = [gsymutil, "--convert", str(image), "--num-threads=2", f"--out-file={work / 'gsym'}"]
     figures: Figures = {
         f"{name}_{field}": round(getattr(cost, field), 3)
@@ -135,7 +135,7 @@ def _bench_symbolize(image: Path, command: Sequence[str], work: Path, turn_count
     base = [*command, "symbolize", "-e", str(passed), "--cache-dir", str(work / "cache")]
     styles = {"text": (), "json": ("--style", "json"), "candidates": ("--candidates",)}
     commands = {name: [*base, *options] for name, options in styles.items()}
-    if symbolizer := shutil.which("llvm-symbolizer-19"):
+    if symbolizer := find("llvm-symbolizer"):
         commands["peer"] = [symbolizer, "-e", str(passed)]
     return {
         f"{name}_{field}": getattr(cost, field)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from icf.elf.image import Image
+from tests.support.toolchain import find
 from unwind.symcache.format.container import COMPLETE, Head, Identity, pack
 from unwind.symcache.format.records import META
 from unwind.symcache.reader.many import frames_many
@@ -56,7 +56,7 @@ def ask(image_path: Path, path: Path) -> dict[str, float]:
         "frames_s": _best_s(lambda: frames_many(SymCache.open(path), vaddrs)),
         "one_us": _best_s(lambda: [cache.frames(vaddr) for vaddr in vaddrs[:ONE_BY_ONE]]) / ONE_BY_ONE * 1e6,
     }
-    if symbolizer := shutil.which("llvm-symbolizer-19"):
+    if symbolizer := find("llvm-symbolizer"):
         asked = "\n".join(map(hex, vaddrs))
         command = [symbolizer, "--inlines", "--no-demangle", "-e", str(image_path)]
         figures["llvm_symbolizer_s"] = _best_s(

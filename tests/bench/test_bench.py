@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.timing import CommandFailed, Cost, median, run, run_in_turns
+from tests.support import toolchain
 
 
 def test_memory_and_time_are_those_of_the_command_alone() -> None:
@@ -45,7 +46,7 @@ def test_the_scan_of_an_image_is_measured(tmp_path: Path) -> None:
     source = tmp_path / "a.c"
     source.write_text("int main(void) { return 0; }\n")
     image = tmp_path / "a.out"
-    subprocess.run(["gcc", "-g", "-o", str(image), str(source)], check=True)
+    toolchain.run(toolchain.tool("gcc"), "-g", "-o", image, source)
     command = [sys.executable, "-m", "tests.bench.inside", "scan", str(image)]
     figures = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     assert figures["function_count"] == 1
@@ -56,7 +57,7 @@ def test_the_resolver_is_measured(tmp_path: Path) -> None:
     source = tmp_path / "a.c"
     source.write_text("int main(void) { return 0; }\n")
     image, stacks = tmp_path / "a.out", tmp_path / "stacks"
-    subprocess.run(["gcc", "-g", "-no-pie", "-o", str(image), str(source)], check=True)
+    toolchain.run(toolchain.tool("gcc"), "-g", "-no-pie", "-o", image, source)
     stacks.write_text("0x401000 ?\n0x401000 0x401010\n0x401000 ?\n")
     command = [sys.executable, "-m", "tests.bench.inside", "resolve", str(image), str(stacks)]
     figures = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)

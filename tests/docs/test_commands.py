@@ -21,16 +21,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.link import tool
 from tests.support.markdown import Block, Page, Section, read_page
 from tests.support.paths import ROOT
+from tests.support.toolchain import tool
 
 ROOT_PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = [read_page(path) for path in (*(ROOT / name for name in ROOT_PAGES), *sorted((ROOT / "docs").rglob("*.md")))]
 SECTIONS = [(page, section) for page in PAGES for section in page.sections if section.blocks]
 SHOP = ROOT / "testdata" / "shop"
 LANGUAGES = {"console", "python", "text", "sh", "json", "toml", "ini", "cmake", "meson", "makefile", "cpp", "rust"}
-TOOLS = {"ld.lld": ("ld.lld-19", "ld.lld"), "clang++": ("clang++-19", "clang++"), "icf": ()}
 UPDATE = "DOCS_UPDATE" in os.environ
 
 
@@ -103,7 +102,7 @@ def test_the_commands_of_a_section_print_what_it_shows(
     if not any(block.language == "console" for block in blocks):
         return
     needed = {name.strip() for block in blocks for name in block.notes.get("needs", "").split(",") if name.strip()}
-    found = {name: tool(*TOOLS.get(name, (name,))) for name in needed}
+    found = {name: tool(name) for name in needed}
     shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     for name, path in found.items():
         if Path(path).name != name:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import icf
-from tests.support.link import run
 from tests.support.markdown import Block, read_page
 from tests.support.paths import ROOT
+from tests.support.toolchain import run
 from unwind import open_resolver
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

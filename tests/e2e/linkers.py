@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+
+from tests.support.toolchain import tool
 
 LINKERS = pytest.mark.parametrize("linker", ["lld", "gold", "mold"])
 
 
-def linker_of(folder: Path, name: str) -> str:
-    """The option that chooses a linker, if there is that linker."""
-    if not (folder / f"ld.{name}").exists():
-        pytest.skip(f"no ld.{name}")
+def linker_of(name: str) -> str:
+    """The option that chooses a linker; skips the test if it is missing."""
+    tool(f"ld.{name}")
     return f"-fuse-ld={name}"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.link import tool
+from tests.e2e.program import icf
+from tests.support.toolchain import find, run, tool
 
 SOURCES = {
     "fruit.cpp": """
@@ -43,14 +44,12 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compiled")
     for name, source in SOURCES.items():
         (folder / name).write_text(source)
-        command = [tool("clang++-19", "clang++"), "-O2", "-g", "-ffunction-sections", "-c", name]
-        subprocess.run(command, cwd=folder, check=True)
-    subprocess.run([tool("ar"), "rc", "libbasket.a", "basket.o"], cwd=folder, check=True)
-    subprocess.run([tool("ar"), "rcT", "libthin.a", "basket.o"], cwd=folder, check=True)
-    for linker, names in {"lld": ("ld.lld-19", "ld.lld"), "gold": ("ld.gold",), "mold": ("mold",)}.items():
-        found = next(filter(None, map(shutil.which, names)), None)
-        if found:
-            (folder / f"ld.{linker}").symlink_to(found)
+        run(tool("clang++"), "-O2", "-g", "-ffunction-sections", "-c", name, folder=folder)
+    run(tool("ar"), "rc", "libbasket.a", "basket.o", folder=folder)
+    run(tool("ar"), "rcT", "libthin.a", "basket.o", folder=folder)
+    for name in ("ld.lld", "ld.gold", "ld.mold"):
+        if path := find(name):
+            (folder / name).symlink_to(path)
     return folder
 
 
@@ -62,7 +61,7 @@ def link(compiled: Path, tmp_path: Path) -> Link:
     def run(
         *words: str, driver: str = "clang++", plain: bool = False, options: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        command = [tool("clang++-19", driver), "-fuse-ld=lld", "-B."] if driver == "clang++" else [driver]
+        command = [tool("clang++", driver), "-fuse-ld=lld", "-B."] if driver == "clang++" else [driver]
         before = [] if plain else [sys.executable, "-m", "icf", "link", *options, "--"]
         return subprocess.run([*before, *command, *words], cwd=tmp_path, capture_output=True, text=True)
 
@@ -71,7 +70,5 @@ def link(compiled: Path, tmp_path: Path) -> Link:
 
 def classes(path: Path) -> list[set[str]]:
     """The linkage names of each class of the program, by `icf dump`."""
-    done = subprocess.run([sys.executable, "-m", "icf", "dump", "--json", path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    folds = [fold["members"] for fold in json.loads(done.stdout)["classes"] if len(fold["members"]) > 1]
+    folds = [fold["members"] for fold in json.loads(icf("dump", "--json", path))["classes"] if len(fold["members"]) > 1]
     return sorted(({member["linkage_name"] for member in members} for members in folds), key=sorted)

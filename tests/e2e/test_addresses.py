@@ -16,7 +16,7 @@ import pytest
 from icf.cli import main
 from icf.elf.image import Image
 from icf.elf.types import PF_X
-from tests.support.link import tool
+from tests.support.toolchain import linker_options, run, tool
 
 SOURCE = r"""
 #define _GNU_SOURCE
@@ -69,7 +69,7 @@ class Stepped:
         command = [tool(compiler), "-falign-functions=1", "-g"]
         if compiler == "gcc":
             command += ["-fno-reorder-functions", "-fno-toplevel-reorder"]
-        subprocess.run([*command, *options, "-o", self.image, source], check=True)
+        run(*command, *options, "-o", self.image, source)
         text = subprocess.check_output([self.image], text=True, timeout=60)
         stack, _, self.maps = text.partition("\n")
         self.addresses = stack.split()
@@ -96,7 +96,7 @@ def less_one(addresses: list[str], exact: int) -> list[str]:
     return [each if idx in (0, exact) else f"{int(each, 16) - 1:#x}" for idx, each in enumerate(addresses)]
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_a_static_program_says_itself_which_frame_a_signal_interrupted(
     compiler: str, optimization: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,11 +161,10 @@ class Deep:
     """A position-independent program whose code lies at addresses other than its offsets (lld); a stack of it."""
 
     def __init__(self, folder: Path) -> None:
-        tool("ld.lld", "ld.lld-19")
         source, self.image = folder / "deep.c", folder / "deep"
         source.write_text(DEEP)
-        lld = ["-fuse-ld=lld", "-pie"]
-        subprocess.run([tool("clang", "clang-19"), "-O1", "-g", "-fPIE", *lld, "-o", self.image, source], check=True)
+        lld = linker_options("lld", tool("ld.lld"))
+        run(tool("clang"), "-O1", "-g", "-fPIE", "-pie", *lld, "-o", self.image, source)
         text = subprocess.check_output([self.image], text=True, timeout=60)
         stack, _, self.maps = text.partition("\n")
         self.addresses = [int(each, 16) for each in stack.split()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from icf.elf.image import Image
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, Workshop
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 SOURCE = """
     extern int total;
@@ -123,9 +122,7 @@ def test_what_does_not_move_code_keeps_the_tables(workshop: Workshop, command: t
 
 @pytest.mark.parametrize("toolchain", [LLD], ids=str, indirect=True)
 def test_bolt_moves_the_code(workshop: Workshop) -> None:
-    bolt = shutil.which("llvm-bolt") or shutil.which("llvm-bolt-19")
-    if bolt is None:
-        pytest.skip("needs llvm-bolt")
+    bolt = tool("llvm-bolt")
     program = workshop.build_with_tables(SOURCE, link_flags=["-no-pie"])
     moved = program.folded.with_suffix(".bolt")
     options = ("--update-debug-sections", "--reorder-functions=user", "--function-order=/dev/null")

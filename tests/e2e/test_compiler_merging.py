@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD_ALONE, Toolchain, Workshop
-from tests.support.link import tool
+from tests.support.toolchain import run, tool
 
 MERGED = """
     volatile int total;
@@ -49,10 +48,10 @@ def test_clang_merges_nothing_unless_it_is_asked_to(workshop: Workshop, capsys: 
 def test_icf_link_says_it_once(tmp_path: Path) -> None:
     (tmp_path / "a.cpp").write_text(MERGED.replace("NOINLINE", "__attribute__((noinline))"))
     gcc = (tool("g++"), "-O2", "-g", "-ffunction-sections")
-    subprocess.run([*gcc, "-c", "a.cpp"], cwd=tmp_path, check=True)
+    run(*gcc, "-c", "a.cpp", folder=tmp_path)
     tool("ld.gold")
     link = [sys.executable, "-m", "icf", "link", "--", *gcc, "-fuse-ld=gold", "-Wl,--icf=all", "a.o", "-o", "a"]
-    done = subprocess.run(link, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = run(*link, folder=tmp_path)
     assert done.stderr.count("icf: note: a: gcc may have merged") == 1 == len(done.stderr.splitlines())
 
 
@@ -76,15 +75,15 @@ KEEP = ("-C", "llvm-args=-mergefunc-preserve-debug-info")
 def test_rust(tmp_path: Path, keep: bool) -> None:
     rustc = tool("rustc")
     (tmp_path / "pools.rs").write_text(POOLS)
-    (tmp_path / "ld.lld").symlink_to(tool("ld.lld-19", "ld.lld"))
+    (tmp_path / "ld.lld").symlink_to(tool("ld.lld"))
     linker = tmp_path / "linker"
     linker.write_text(f'#!/bin/sh\nexec {sys.executable} -m icf link -- cc -B{tmp_path} "$@"\n')
     linker.chmod(0o755)
     options = ["-Awarnings", "-g", "-C", "opt-level=3", "-C", "codegen-units=1", "-C", f"linker={linker}"]
     options += ["-C", "link-arg=-fuse-ld=lld", "-C", "link-arg=-Wl,--icf=all", *(KEEP if keep else ())]
-    subprocess.run([rustc, *options, "pools.rs", "-o", "pools"], cwd=tmp_path, check=True, timeout=300)
+    run(rustc, *options, "pools.rs", "-o", "pools", folder=tmp_path)
     image = tmp_path / "pools"
-    subprocess.run([image], check=True)
+    run(image)
     assert json.loads(icf("dump", "--json", "--vcall", image))["merged_by_compiler"] is not keep
     classes = json.loads(icf("dump", "--folds", "--json", image))["classes"]
     names = [[each["linkage_name"] for each in one["members"] if "3new17h" in each["linkage_name"]] for one in classes]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, Toolchain, Workshop
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 CALLBACKS = """
     #include <stdlib.h>

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.fruit import FRUIT, STATIC_FRUIT, assert_all_named, toolchains
 from tests.e2e.program import icf
 from tests.e2e.workshop import LLD, USUAL, Workshop
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 
 def split_off(image: Path, how: str = "objcopy") -> Path:
@@ -182,13 +182,13 @@ def test_compressed_debug_files(workshop: Workshop, kind: str) -> None:
     program = workshop.build(FRUIT)
     debug = split_off(program.folded)
     packed = debug.with_name("packed")
-    run(tool("llvm-objcopy-19"), f"--compress-debug-sections={kind}", debug, packed)
+    run(tool("llvm-objcopy"), f"--compress-debug-sections={kind}", debug, packed)
     packed.replace(debug)
     run(tool("objcopy"), "--remove-section=.gnu_debuglink", program.folded)
     run(tool("objcopy"), f"--add-gnu-debuglink={debug}", program.folded)
     program.add_tables(is_read_twice=kind != "zstd")  # which pyelftools does not know
     # the tables themselves, too
-    run(tool("llvm-objcopy-19"), f"--compress-debug-sections={kind}", debug, packed)
+    run(tool("llvm-objcopy"), f"--compress-debug-sections={kind}", debug, packed)
     packed.replace(debug)
     assert "C" in next(line for line in run("readelf", "-SW", debug).stdout.splitlines() if ".debug_icf" in line)
     assert_all_named(program)

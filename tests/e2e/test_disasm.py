@@ -24,7 +24,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from tests.e2e.program import Functions, Program, icf
 from tests.e2e.workshop import AARCH64, AARCH64_GOLD, AARCH64_MOLD, GCC_MOLD, GOLD, LLD, LLD_ALONE, Workshop
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 Json = dict[str, Any]
 BUILDS = (GOLD, LLD, LLD_ALONE, GCC_MOLD, replace(LLD, compiler="gcc"), AARCH64, AARCH64_GOLD, AARCH64_MOLD)
@@ -124,7 +124,7 @@ class Truth:
                 tool("objdump"), "-d", "-z", "-M", "intel", "--no-show-raw-insn", "-j", ".text", self.path
             ).stdout
         else:
-            text = run(tool("llvm-objdump-19"), "-d", "-z", "--no-show-raw-insn", "-j", ".text", self.path).stdout
+            text = run(tool("llvm-objdump"), "-d", "-z", "--no-show-raw-insn", "-j", ".text", self.path).stdout
         return [(int(address, 16), line.strip()) for address, line in _OBJDUMP_LINE.findall(text)]
 
     def functions(self) -> dict[str, list[tuple[int, str]]]:

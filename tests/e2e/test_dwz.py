@@ -11,7 +11,7 @@ from tests.e2e.dumps import statements
 from tests.e2e.fruit import FRUIT, FRUITS, toolchains
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD_ALONE, Workshop
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 PART = (
     "#include <map>\n#include <string>\n"

@@ -17,7 +17,7 @@ from icf.tables.load import load_tables
 from tests.e2e.program import Frame, Program, icf
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Workshop
 from tests.support.call_tables import compiler_table, install
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 CLANG_GOLD = dataclasses.replace(GOLD, compiler="clang")
 LLDS = (LLD_ALONE, dataclasses.replace(LLD_ALONE, compiler="gcc"))

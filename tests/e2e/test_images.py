@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.fruit import FRUIT, STATIC_FRUIT, assert_all_named, toolchains
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import AARCH64, AARCH64_GOLD, GOLD, LLD, LLD_ALONE, Workshop
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 
 @pytest.mark.parametrize(
@@ -233,13 +233,15 @@ def test_a_symbolic_link_is_followed(workshop: Workshop) -> None:
 
 def test_the_tables_verify(workshop: Workshop) -> None:
     program = workshop.build_with_tables(FRUIT)
-    icf("verify", program.folded)
+    assert icf("verify", program.folded).endswith(
+        "5 call sites, 0 tail calls, 0 virtual calls, 0 vtables: all agree with the code\n"
+    )
 
 
 def test_other_tools_still_read_the_image(workshop: Workshop) -> None:
     def errors() -> list[str]:
         # gold's own output has some: members of one fold class overlap
-        lines = run(tool("llvm-dwarfdump-19"), "--verify", program.folded, check=False).stdout.splitlines()
+        lines = run(tool("llvm-dwarfdump"), "--verify", program.folded, check=False).stdout.splitlines()
         return [line for line in lines if line.startswith(("error", "warning"))]
 
     program = workshop.build(FRUIT)

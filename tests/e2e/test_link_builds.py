@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.links import CLASSES, SOURCES, classes
-from tests.support.link import tool
+from tests.support.toolchain import tool
 
 LINK_OPTIONS = "-fuse-ld=lld -Wl,--icf=all"
 FILES = {
@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
     (bin_folder / "g++").write_text(f'#!/bin/sh\nexec {tool("g++")} -B{bin_folder} "$@"\n')
     for path in bin_folder.iterdir():
         path.chmod(0o755)
-    (bin_folder / "ld.lld").symlink_to(tool("ld.lld-19", "ld.lld"))
+    (bin_folder / "ld.lld").symlink_to(tool("ld.lld"))
     return tmp_path
 
 

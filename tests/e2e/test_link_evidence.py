@@ -12,7 +12,7 @@ from icf.elf.image import Image
 from tests.e2e.linkers import LINKERS, linker_of
 from tests.e2e.links import CLASSES, Link, classes
 from tests.e2e.program import icf
-from tests.support.link import tool
+from tests.support.toolchain import tool
 
 OBJECTS = ("-Wl,--icf=all", "fruit.o", "basket.o", "-o", "prog")
 
@@ -21,7 +21,7 @@ OBJECTS = ("-Wl,--icf=all", "fruit.o", "basket.o", "-o", "prog")
 @pytest.mark.parametrize("place", ["cache", "obj-path", "both", "save-temps"])
 def test_objects_of_thin_lto_are_read_where_they_are(link: Link, tmp_path: Path, linker: str, place: str) -> None:
     """The second and third link find what the first left."""
-    choice, is_lld = linker_of(tmp_path, linker), linker == "lld"
+    choice, is_lld = linker_of(linker), linker == "lld"
     cache = "-Wl,--thinlto-cache-dir=cache" if is_lld else "-Wl,-plugin-opt,cache-dir=cache"
     objects = "-Wl,--lto-obj-path=made.o" if is_lld else "-Wl,-plugin-opt=obj-path=made.o"
     temporary = "-Wl,-plugin-opt=save-temps"
@@ -38,7 +38,7 @@ def test_objects_of_thin_lto_are_read_where_they_are(link: Link, tmp_path: Path,
 @LINKERS
 @pytest.mark.parametrize("flag", ["-s", "-Wl,-O1,-s", "-Wl,--strip-all", "-Xlinker -s", "@strip.rsp", "-Wl,-S"])
 def test_a_link_that_strips_gets_its_tables(link: Link, tmp_path: Path, linker: str, flag: str) -> None:
-    choice = linker_of(tmp_path, linker)
+    choice = linker_of(linker)
     (tmp_path / "strip.rsp").write_text("-s '-Wl,-z,now'")
     words = [choice, *flag.split(), *OBJECTS]
     assert link(*words, plain=True).returncode == 0

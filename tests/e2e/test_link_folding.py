@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.links import CLASSES, Link, classes
-from tests.support.link import tool
+from tests.support.toolchain import tool
 
 OBJECTS = ("fruit.o", "basket.o", "-o", "prog")
 
@@ -18,7 +18,7 @@ OBJECTS = ("fruit.o", "basket.o", "-o", "prog")
 def script(folder: Path, name: str, text: str) -> str:
     """An executable script in `folder`; CLANG in its text is the compiler."""
     path = folder / name
-    path.write_text("#!/bin/sh\n" + text.replace("CLANG", tool("clang++-19", "clang++")))
+    path.write_text("#!/bin/sh\n" + text.replace("CLANG", tool("clang++")))
     path.chmod(0o755)
     return f"./{name}"
 
@@ -28,10 +28,9 @@ def script(folder: Path, name: str, text: str) -> str:
 def test_options_that_the_command_does_not_show(
     link: Link, tmp_path: Path, place: str, linker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not (tmp_path / f"ld.{linker}").exists():
-        pytest.skip(f"no ld.{linker}")
+    tool(f"ld.{linker}")
     options = f"-fuse-ld={linker} -B. -Wl,--icf=all"
-    driver = tool("clang++-19", "clang++")
+    driver = tool("clang++")
     words: tuple[str, ...] = ()
     if place == "wrapper":
         driver = script(tmp_path, "mycxx", f'exec CLANG {options} "$@"\n')
@@ -56,7 +55,7 @@ def test_options_that_the_command_does_not_show(
     ids=["nothing", "none", "bfd"],
 )
 def test_a_link_that_does_not_fold_gets_a_line(link: Link, tmp_path: Path, words: list[str], reason: str) -> None:
-    driver = tool("clang++-19", "clang++")
+    driver = tool("clang++")
     done = link(*words, *OBJECTS, driver=driver)
     assert (done.returncode, done.stderr) == (0, "")
     (tmp_path / "prog").unlink()
@@ -70,7 +69,7 @@ def test_a_link_that_does_not_fold_gets_a_line(link: Link, tmp_path: Path, words
 
 
 def test_strict_is_about_links(link: Link) -> None:
-    driver = tool("clang++-19", "clang++")
+    driver = tool("clang++")
     for words in (["-c", "fruit.cpp", "-o", "x.o"], ["--version"], ["-r", *OBJECTS], ["-print-prog-name=ld"]):
         done = link(*words, driver=driver, options=("--strict",))
         assert (done.returncode, done.stderr) == (0, "")

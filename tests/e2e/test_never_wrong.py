@@ -11,7 +11,7 @@ from icf.tables.callunit import Dialect
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import AARCH64, GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Workshop
 from tests.support.call_tables import compiler_table, install
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 INTERPRETER = """
     extern int total;

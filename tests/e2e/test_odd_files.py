@@ -22,6 +22,7 @@ import pytest
 
 from tests.e2e.program import icf
 from tests.support.paths import ROOT
+from tests.support.toolchain import tool
 
 SHOP = ROOT / "testdata" / "shop"
 ICF = (sys.executable, "-m", "icf")
@@ -77,8 +78,7 @@ def test_a_file_size_limit(older: bool, shop: Path, tmp_path: Path) -> None:
 
 def mounted(shop: Path, script: str) -> subprocess.CompletedProcess[bytes]:
     """Run a shell script that may mount: in a namespace of its own, where nobody else sees it."""
-    namespace = [path] if (path := shutil.which("unshare")) else pytest.skip("needs unshare")
-    namespace += ["--mount"] if os.geteuid() == 0 else ["--mount", "--map-root-user"]
+    namespace = [tool("unshare"), "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
     if subprocess.run([*namespace, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode:
         pytest.skip("may not mount")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SHOP": str(shop)}

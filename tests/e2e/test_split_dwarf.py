@@ -10,7 +10,7 @@ from tests.e2e.dumps import statements
 from tests.e2e.fruit import toolchains
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain, Workshop
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 SHARED = """
     #include <stdio.h>
@@ -73,9 +73,9 @@ def test_the_same_tables_as_without(workshop: Workshop, version: str, capsys: py
 
 
 @toolchains(GOLD, LLD)
-@pytest.mark.parametrize(("version", "packer"), [("4", "dwp"), ("4", "llvm-dwp-19"), ("5", "llvm-dwp-19")], ids=str)
+@pytest.mark.parametrize(("version", "packer"), [("4", "dwp"), ("4", "llvm-dwp"), ("5", "llvm-dwp")], ids=str)
 def test_packages(workshop: Workshop, version: str, packer: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if workshop.toolchain.compiler == "gcc" and (version, packer) == ("5", "llvm-dwp-19"):
+    if workshop.toolchain.compiler == "gcc" and (version, packer) == ("5", "llvm-dwp"):
         pytest.skip("llvm-dwp does not read what gcc writes there")
     split, whole = build_both(workshop, f"-gdwarf-{version}")
     run(tool(packer), "-e", split.folded, "-o", f"{split.folded}.dwp")
@@ -93,7 +93,7 @@ def test_compressed_and_moved(workshop: Workshop, kind: str) -> None:
     elsewhere = workshop.folder / "elsewhere"
     elsewhere.mkdir()
     for path in workshop.folder.glob("*.dwo"):
-        run(tool("llvm-objcopy-19"), f"--compress-debug-sections={kind}", path, elsewhere / path.name)
+        run(tool("llvm-objcopy"), f"--compress-debug-sections={kind}", path, elsewhere / path.name)
         path.unlink()
     split.add_tables("--debug-root", elsewhere)
     assert statements(split.folded) == statements(whole.folded)

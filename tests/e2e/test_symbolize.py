@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD, USUAL, Workshop
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 SOURCE = """
 #include <cstdio>
@@ -60,7 +60,7 @@ def symbolize(*args: str | Path, text: str = "", status: int = 0) -> str:
 
 
 def llvm_symbolizer(*args: str | Path, text: str = "") -> str:
-    command = [tool("llvm-symbolizer-19", "llvm-symbolizer"), *map(str, args)]
+    command = [tool("llvm-symbolizer"), *map(str, args)]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
@@ -268,7 +268,7 @@ int main(int argc, char **) { int *p = (int *)malloc(40); return through(p, argc
 def test_sanitizers_call_it(name: str, tmp_path: Path) -> None:
     (tmp_path / "crash.cpp").write_text(SANITIZED)
     flags = ("-g", "-O1", "-fsanitize=address", tmp_path / "crash.cpp", "-o", tmp_path / "crash")
-    if run(tool("clang++-19", "clang++"), *flags, check=False).returncode:
+    if run(tool("clang++"), *flags, check=False).returncode:
         pytest.skip("needs the sanitizers' runtime")
     environment = {**os.environ, "ASAN_OPTIONS": f"external_symbolizer_path={named(name, tmp_path)}:detect_leaks=0"}
     done = subprocess.run([tmp_path / "crash"], env=environment, capture_output=True, text=True)
@@ -282,7 +282,7 @@ def test_sanitizers_call_it(name: str, tmp_path: Path) -> None:
 
 def test_gnu_style_with_inlined_functions_is_that_of_llvm_addr2line(program: Path) -> None:
     asked = addresses(program, "plain|main|Box")
-    theirs = run(tool("llvm-addr2line-19", "llvm-addr2line"), "-e", program, "-fipC", *asked[1:-1]).stdout
+    theirs = run(tool("llvm-addr2line"), "-e", program, "-fipC", *asked[1:-1]).stdout
     assert symbolize("--style=gnu", "-fipCe", program, *asked[1:-1]).replace(":?\n", ":0\n") == theirs
 
 
@@ -433,6 +433,6 @@ def test_a_library_that_no_linker_has_folded_is_named_as_llvm_symbolizer_names_i
     for symbol in ("first", "second"):
         found = re.search(rf"^0*([0-9a-f]+) T {symbol}$", run("nm", library).stdout, re.MULTILINE)
         assert found is not None
-        expected = run(tool("llvm-symbolizer-19", "llvm-symbolizer"), f"--obj={library}", f"0x{found[1]}").stdout
+        expected = run(tool("llvm-symbolizer"), f"--obj={library}", f"0x{found[1]}").stdout
         name = symbolize("-e", library, f"0x{found[1]}").split("\n")[0]
         assert name == expected.split("\n")[0].partition("@")[0] and "@" not in name and " | " not in name

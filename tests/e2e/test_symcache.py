@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.link import run, tool
 from tests.support.symcaches import cache_of, code_of, differences
+from tests.support.toolchain import run, tool
 from unwind.symcache.reader.many import frames_many
 
 SOURCE = r"""
@@ -100,10 +99,8 @@ def program(folder: Path, compiler: str, *flags: str, assembly: bool = False) ->
     if assembly:
         (folder / "labels.s").write_text(ASSEMBLY)
         sources.append("labels.s")
-    driver = tool("g++") if compiler == "gcc" else tool("clang++-19", "clang++")
-    command = [driver, *flags, *sources, "-o", "program"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    driver = tool("g++") if compiler == "gcc" else tool("clang++")
+    run(driver, *flags, *sources, "-o", "program", folder=folder)
     return folder / "program"
 
 

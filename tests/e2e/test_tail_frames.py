@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, Workshop
 from tests.support.gdb_frames import GdbFrame, functions_between, stacks
-from tests.support.link import tool
+from tests.support.toolchain import tool
 
 SOURCE = """
     volatile int seed = 1;

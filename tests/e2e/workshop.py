@@ -15,20 +15,14 @@ from functools import cache
 from pathlib import Path
 
 from tests.e2e.program import Program
-from tests.support.link import lasting_folder, tool
+from tests.support.toolchain import lasting_folder, linker_options, run, tool
 
 HERE = Path(__file__).resolve().parent
 _COMPILERS = {
-    "gcc": ("g++",),
-    "clang": ("clang++-19", "clang++"),
-    "clang-aarch64": ("clang++-19", "clang++"),
+    "gcc": "g++",
+    "clang": "clang++",
+    "clang-aarch64": "clang++",
 }
-_LINKERS = {
-    "gold": ("ld.gold",),
-    "lld": ("ld.lld-19", "ld.lld"),
-    "mold": ("mold", "ld.mold"),
-}
-_CROSS_LINKERS = {"gold": ("aarch64-linux-gnu-ld.gold",)}  # the others link for any machine
 # gcc folds identical functions of one file by itself; here that is the linker's part
 _FLAGS = {
     "gcc": ("-fno-ipa-icf",),
@@ -47,6 +41,12 @@ class Toolchain:
 
     def __str__(self) -> str:
         return f"{self.compiler}-{self.linker}"
+
+    @property
+    def linker_options(self) -> tuple[str, str]:
+        """What makes the compiler link with the linker; skips the test if it is missing."""
+        is_cross = self.compiler == "clang-aarch64" and self.linker == "gold"  # the others link for any machine
+        return linker_options(self.linker, tool(f"{'aarch64-linux-gnu-' * is_cross}ld.{self.linker}"))
 
 
 GOLD = Toolchain("gcc", "gold")
@@ -104,15 +104,7 @@ class Workshop:
         self, name: str, objects: Sequence[Path], icf_option: str, link_flags: Sequence[str] = ()
     ) -> tuple[Path, Path]:
         """Link `objects`; returns the image and the linker's report of what it folded."""
-        linker = self.toolchain.linker
-        tools = self.folder / "tools"
-        if not tools.exists():
-            tools.mkdir()
-            names = _LINKERS[linker]
-            if self.toolchain.compiler == "clang-aarch64":
-                names = _CROSS_LINKERS.get(linker, names)
-            (tools / f"ld.{linker}").symlink_to(tool(*names))
-        options = (f"-fuse-ld={linker}", f"-B{tools}", "-Wl,--build-id=sha1", f"-Wl,--icf={icf_option}")
+        options = (*self.toolchain.linker_options, "-Wl,--build-id=sha1", f"-Wl,--icf={icf_option}")
         says = ("-Wl,--print-icf-sections",) if icf_option != "none" else ()
         image = self.folder / name
         done = self._compiler(*options, *says, *self.toolchain.link_flags, *link_flags, *objects, "-o", image)
@@ -124,8 +116,8 @@ class Workshop:
         self, program: Program, objects: Sequence[Path], *options: str
     ) -> subprocess.CompletedProcess[str]:
         """Link again over `program`, by `icf link` in front of the command; `options` are those of the linker."""
-        compiler, linker = self.toolchain.compiler, self.toolchain.linker
-        command = [tool(*_COMPILERS[compiler]), *_FLAGS[compiler], f"-fuse-ld={linker}", f"-B{self.folder / 'tools'}"]
+        compiler = self.toolchain.compiler
+        command = [tool(_COMPILERS[compiler]), *_FLAGS[compiler], *self.toolchain.linker_options]
         command += ["-Wl,--build-id=sha1", *options, *map(str, objects), "-o", str(program.folded)]
         launcher = [sys.executable, "-m", "icf", "link"]
         return subprocess.run([*launcher, "--", *command], cwd=self.folder, capture_output=True, text=True)
@@ -159,7 +151,4 @@ def _sampler(compiler: str, flags: tuple[str, ...]) -> Path:
 
 
 def _run_compiler(compiler: str, folder: Path, *args: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [tool(*_COMPILERS[compiler]), *_FLAGS[compiler], *map(str, args)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
-    return done
+    return run(tool(_COMPILERS[compiler]), *_FLAGS[compiler], *args, folder=folder)

@@ -12,8 +12,8 @@ import pytest
 from icf.cli import main
 from linkpass.pipeline import Options, run_pass
 from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
-from tests.support.link import compile_object, link, tool
 from tests.support.mutations import LONGEST_S, SHOP, mutations
+from tests.support.toolchain import compile_object, link, tool
 
 MUTATION_COUNT = 25  # of each input
 EVERYTHING = "0..ffffffffffffffff"

@@ -17,9 +17,9 @@ import pytest
 from icf import cli
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
 from tests.support.archives import header
-from tests.support.link import compile_object, run, tool
 from tests.support.mutations import LONGEST_S, mutations
 from tests.support.paths import ROOT
+from tests.support.toolchain import compile_object, run, tool
 
 CORRUPT = ROOT / "testdata/corrupt"
 MUTATION_COUNT = 25  # of each input
@@ -119,7 +119,7 @@ def test_damaged_aarch64_images(tmp_path: Path, capsys: pytest.CaptureFixture[st
     flags = ("-O1", "-g", "-ffunction-sections", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables")
     obj = compile_object(SOURCE, "--target=aarch64-linux-gnu", *flags)
     seed = tmp_path / "seed"
-    run(tool("ld.lld-19", "ld.lld"), "--icf=all", "--emit-relocs", "-o", seed, obj)
+    run(tool("ld.lld"), "--icf=all", "--emit-relocs", "-o", seed, obj)
     path, out, stacks = tmp_path / "in", tmp_path / "out", tmp_path / "stacks"
     stacks.write_text("0x210200 0x210220 0x210240\n")
     commands = [
@@ -144,9 +144,9 @@ def test_damaged_aarch64_images(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_damaged_packages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compiler, linker, packer = (
-        tool("clang++-19", "clang++"),
-        tool("ld.lld-19", "ld.lld"),
-        tool("llvm-dwp-19", "llvm-dwp"),
+        tool("clang++"),
+        tool("ld.lld"),
+        tool("llvm-dwp"),
     )
     (tmp_path / "a.cpp").write_text(SOURCE)
     obj, dwo, path = tmp_path / "a.o", tmp_path / "a.dwo", tmp_path / "program"

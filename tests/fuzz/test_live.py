@@ -9,7 +9,7 @@ from struct import pack
 
 from icf.elf.image import Image
 from icf.errors import FormatError, IcfError
-from tests.support.link import compile_object, link
+from tests.support.toolchain import compile_object, link
 from unwind.process.jit.jitdump import JitDump
 from unwind.process.jit.perf_map import PerfMap
 from unwind.process.live.memory_image import read_image

@@ -18,7 +18,7 @@ from icf.errors import FormatError
 from tests.support.dwarf_mutations import mutated
 from tests.support.dwarf_programs import build
 from tests.support.elf import Elf, Part
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 MUTATION_COUNT = 1500
 NAMES = ("info", "abbrev", "str_offsets", "rnglists", "str")
@@ -37,7 +37,7 @@ def split_build(version: str) -> tuple[Path, list[tuple[Path, dict[str, bytes]]]
     dwos = sorted(program.parent.parent.glob("*.dwo"))
     assert len(dwos) == 3
     package = program.with_name("package")
-    run(tool("llvm-dwp-19"), *dwos, "-o", package)
+    run(tool("llvm-dwp"), *dwos, "-o", package)
     found = [(path, sections_of(path)) for path in dwos] + [(Path(f"{program}.dwp"), sections_of(package))]
     for path in dwos:
         path.unlink()

@@ -7,7 +7,6 @@ stdout, stderr, and the exit status.
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +31,7 @@ from icf.tables.dcall import Dialect, DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall
 from tests.support.elf import Elf, Part
-from tests.support.link import compile_object, link, run
+from tests.support.toolchain import compile_object, link, run, tool
 
 GOLDEN = Path(__file__).parent / "golden"
 DEBUG_STR = b"\0_Z5twiceIiET_PS0_\0_Z5twiceIjET_PS0_\0"
@@ -144,8 +143,7 @@ int main(int argc, char **) { return geo::Box().edge(argc) + geo::area(argc); }
 
 def test_a_foreign_table_has_its_names_from_debug_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The table alone says DIE offsets; a concrete function has its name at the end of a chain of origins."""
-    if shutil.which("objcopy") is None:
-        pytest.skip("needs objcopy")
+    tool("objcopy")
     program = link(tmp_path / "program", "lld", compile_object(SOURCE, "-g", "-O1"))
     with program.open("rb") as file:
         (unit,) = [unit for unit in ELFFile(file).get_dwarf_info().iter_CUs() if unit["unit_length"] > 100]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from shutil import which
 
 import pytest
 
 from icf.demangle import demangle
+from tests.support.toolchain import run, tool
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,14 @@ def test_a_name_so_deep_that_a_demangler_would_overflow_the_stack_is_left() -> N
     assert demangle(name) == name
 
 
-@pytest.mark.skipif(not all(map(which, ("llvm-cxxfilt-19", "nm", "g++"))), reason="needs llvm-cxxfilt, nm and g++")
 def test_cxx_and_rust_read_as_llvm_cxxfilt_writes_them() -> None:
-    asked = ["g++", "-print-file-name=libstdc++.so"]
-    runtime = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-    listed = subprocess.run(["nm", "-D", "--defined-only", runtime], capture_output=True, text=True, check=True)
+    filt, runtime = tool("llvm-cxxfilt"), run(tool("g++"), "-print-file-name=libstdc++.so").stdout.strip()
+    listed = run(tool("nm"), "-D", "--defined-only", runtime)
     names = {line.split()[-1].partition("@")[0] for line in listed.stdout.splitlines()}
     names |= {
         "_RNvMsr_NtCs3ssYzQotkvD_3std4pathNtB5_7PathBuf3new",
         "_RINbNbCskIICzLVDPPb_5alloc5alloc8box_freeDINiB4_5FnBoxuEp6OutputuEL_ECs1iopQbuBiw2_3std",
     }
     text = "\n".join(names)
-    shown = subprocess.run(["llvm-cxxfilt-19"], input=text, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run([filt], input=text, capture_output=True, text=True, check=True).stdout
     assert [demangle(name) for name in names] == shown.splitlines()

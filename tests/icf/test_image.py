@@ -11,7 +11,7 @@ from icf.elf.image import Image as ElfImage
 from icf.errors import FormatError, IcfError
 from icf.image import Image, open_image
 from tests.support.elf import Elf
-from tests.support.link import LINKERS, compile_object, link
+from tests.support.toolchain import LINKERS, compile_object, link
 
 
 def common(image: Image) -> tuple[object, ...]:

@@ -12,8 +12,8 @@ import pytest
 from icf.elf.image import Image
 from icf.elf.types import STT_FILE, STT_FUNC
 from icf.linkers import BFD, GOLD, LINKERS, UNKNOWN, HiddenSymbols, KeptSymbols, Linker, ReportFormat, linker_named
-from tests.support.link import link, run, tool
 from tests.support.paths import ROOT
+from tests.support.toolchain import link, linker_options, run, tool
 
 PACKAGES = ("icf", "linkpass", "unwind")
 KNOWS_NAMES = ROOT / "icf" / "linkers.py"
@@ -92,9 +92,9 @@ def test_options_are_known_as_the_record_says(linker: Linker, tmp_path: Path) ->
 def test_the_report_has_the_format_of_the_record(linker: Linker, tmp_path: Path) -> None:
     if linker.report is ReportFormat.NONE:
         return
-    compiler, path = tool("clang++-19", "clang++"), tmp_path / "program"
+    compiler, path = tool("clang++"), tmp_path / "program"
     link(path, linker.name, *objects(tmp_path))  # skips where the linker is missing
-    command = [compiler, f"--ld-path={ld_path(linker)}", "-Wl,--icf=all,--print-icf-sections"]
+    command = [compiler, *linker_options(linker.name, tool(f"ld.{linker.name}")), "-Wl,--icf=all,--print-icf-sections"]
     done = subprocess.run(
         [*command, *objects(tmp_path), "-o", path],
         capture_output=True,
@@ -104,10 +104,6 @@ def test_the_report_has_the_format_of_the_record(linker: Linker, tmp_path: Path)
     text, start = (done.stderr, "ICF folding section") if linker == GOLD else (done.stdout, "selected section")
     assert linker.report is (ReportFormat.LINES if linker == GOLD else ReportFormat.GROUPS)
     assert start in text
-
-
-def ld_path(linker: Linker) -> str:
-    return tool(*{"lld": ("ld.lld-19", "ld.lld"), "mold": ("mold",)}.get(linker.name, (f"ld.{linker.name}",)))
 
 
 def test_a_name_that_is_not_known_gives_the_unknown_linker() -> None:

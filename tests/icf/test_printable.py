@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from icf.printable import printable, say
 from tests.support.paths import ROOT
+from tests.support.toolchain import run, tool
 
 SHOP = ROOT / "testdata/shop/shop.gold"
 HOSTILE = b"gr\x1b[2J\n#1 \xe2\x80\xae\xc2\x9b\xff"
@@ -46,8 +46,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = folder / "a.c"
     stand_in = b"m" * len(HOSTILE)
     source.write_bytes(b"int %s(void) { return 1; } int main(void) { return %s(); }" % (stand_in, stand_in))
-    compiler = shutil.which("gcc") or pytest.skip("needs gcc")
-    subprocess.run([compiler, "-O0", source, "-o", folder / "a"], check=True)
+    run(tool("gcc"), "-O0", source, "-o", folder / "a")
     image = folder / "a"
     image.write_bytes(image.read_bytes().replace(stand_in + b"\0", HOSTILE + b"\0"))
     return image

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.e2e.workshop import GOLD, LLD, Toolchain, Workshop
-from tests.support.link import lasting_folder
+from tests.support.toolchain import lasting_folder
 
 GCC_LLD = Toolchain("gcc", "lld", LLD.link_flags)
 CLANG_GOLD = Toolchain("clang", "gold")

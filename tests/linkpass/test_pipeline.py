@@ -18,8 +18,8 @@ from linkpass.pipeline import Options, Summary, run_pass
 from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain
 from tests.linkpass.programs import BASE, CLANG_MOLD, FOUR, MARKET, build
-from tests.support.link import run, tool
 from tests.support.paths import ROOT
+from tests.support.toolchain import run, tool
 
 SHOP = ROOT / "testdata" / "shop"
 COMPRESSED = [f"-Wl,--compress-debug-sections={kind}" for kind in ("zlib", "zstd")]

@@ -11,7 +11,7 @@ import capstone
 
 from icf.elf.image import Image
 from icf.elf.types import Machine
-from tests.support.link import lasting_folder, run, tool
+from tests.support.toolchain import lasting_folder, run, tool
 
 _SOURCE = """
 #include <stdio.h>

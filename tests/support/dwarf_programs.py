@@ -10,7 +10,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.support.link import lasting_folder, run, tool
+from tests.support.toolchain import lasting_folder, linker_options, run, tool
 
 HEADER = """
 extern "C" int sink(int);
@@ -74,7 +74,7 @@ void __gxx_personality_v0(void) {}
 void _Unwind_Resume(void) {}
 void _ZSt9terminatev(void) {}
 """
-COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang-19", "clang++-19")}
+COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang", "clang++")}
 _PLAIN = ("-ffunction-sections", "-fPIE", "-fno-stack-protector")
 _CXX = ("-fno-rtti",)
 
@@ -98,13 +98,11 @@ def _objects(compiler: str, flags: tuple[str, ...]) -> tuple[Path, ...]:
 @cache
 def build(compiler: str, flags: tuple[str, ...], linker: str = "bfd", link_flags: tuple[str, ...] = ()) -> Path:
     """The linked program; the same file for the same arguments, not to be changed."""
-    commands = {"bfd": "ld.bfd", "gold": "ld.gold", "lld": "ld.lld-19", "mold": "mold"}
     objects = _objects(compiler, flags)
     out = Path(tempfile.mkdtemp(dir=objects[0].parent)) / "program"  # beside its objects, and what they leave there
     if any(flag.startswith("-flto") for flag in flags):
-        driver = [tool(COMPILERS[compiler][1]), *flags, "-nostdlib", "-pie"]
-        driver += [f"-fuse-ld={linker}"] if compiler == "gcc" else [f"--ld-path={tool(commands[linker])}"]
-        run(*driver, *link_flags, *objects, "-o", out)
+        choice = linker_options(linker, tool(f"ld.{linker}"))
+        run(tool(COMPILERS[compiler][1]), *flags, "-nostdlib", "-pie", *choice, *link_flags, *objects, "-o", out)
     else:
-        run(tool(commands[linker]), "-pie", *link_flags, *objects, "-o", out)
+        run(tool(f"ld.{linker}"), "-pie", *link_flags, *objects, "-o", out)
     return out

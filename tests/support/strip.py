@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 
 def strip_to_minidebug(path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from icf.elf.image import Image
-from tests.support.link import tool
+from tests.support.toolchain import tool
 from unwind.program.frame import Frame
 from unwind.symcache.builder.build import build_sections
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity, pack
@@ -32,7 +32,7 @@ def cache_of(path: Path, wanted: Collection[int] | None = None) -> SymCache:
 
 def symbolized(path: Path, vaddrs: Sequence[int]) -> list[list[Frame]]:
     """The frames at each address as llvm-symbolizer tells them."""
-    command = [tool("llvm-symbolizer-19", "llvm-symbolizer"), "--inlines", "--no-demangle", "--output-style=JSON"]
+    command = [tool("llvm-symbolizer"), "--inlines", "--no-demangle", "--output-style=JSON"]
     asked = "\n".join(map(hex, vaddrs))
     done = subprocess.run([*command, "-e", str(path)], input=asked, capture_output=True, text=True, check=True)
     answers = []

@@ -9,13 +9,13 @@ What is there is used as it is. With LTO the code arises in the link: its object
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tests.support.toolchain import linker_options, run
 from tests.truth.programs import CACHE, Program, Unavailable, fetch, find
 
 COMPILE_FLAGS = ["-O2", "-g", "-ffunction-sections", "-fdata-sections", "-w"]
@@ -42,7 +42,7 @@ class Compiler:
         return any(flag.startswith("-flto") for flag in self.link_flags)
 
 
-_CLANG, _GCC, _ARM = "clang++-19", "g++", "aarch64-linux-gnu-g++"
+_CLANG, _GCC, _ARM = "clang++", "g++", "aarch64-linux-gnu-g++"
 _COMPRESS = ("-Wl,--compress-debug-sections=zlib",)
 _GCC_LTO = ("-flto", "-O2", "-g", "-ffunction-sections", "-fdata-sections")
 COMPILERS = {
@@ -65,7 +65,7 @@ COMPILERS = {
     "clang-aarch64": Compiler(_CLANG, ("--target=aarch64-linux-gnu",), is_aarch64=True),
     "gcc-aarch64": Compiler(_ARM, is_aarch64=True),
 }
-LINKERS = {"gold": "ld.gold", "lldr": "ld.lld-19", "lld": "ld.lld-19", "mold": "mold"}  # lldr: with --emit-relocs
+LINKERS = {"gold": "gold", "lldr": "lld", "lld": "lld", "mold": "mold"}  # lldr: with --emit-relocs
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Build:
         if compiler.makes_code_in_link and keeps_objects:
             flags.append(_keeps_objects(compiler, self.linker, out))
         target = [flag for flag in compiler.flags if flag.startswith("--target")]
-        command = [find(compiler.driver), *target, *flags, *linker_choice(compiler, self.linker, self.folder)]
+        command = [find(compiler.driver), *target, *flags, *linker_choice(self.linker, compiler.is_aarch64)]
         return [*command, *(f"-Wl,{each}" for each in options), *map(str, self.inputs), "-pthread", "-o", str(out)]
 
 
@@ -128,21 +128,11 @@ def _keeps_objects(compiler: Compiler, linker: str, out: Path) -> str:
     return "-Wl,--save-temps=prelink" if linker in ("lld", "lldr") else f"-Wl,-plugin-opt=obj-path={out}.lto.o"
 
 
-def linker_choice(compiler: Compiler, linker: str, folder: Path) -> list[str]:
-    """gcc looks for `ld.NAME` in a folder, which is made below the given one; clang takes a path."""
-    tool = LINKERS[linker]
-    if linker == "gold" and compiler.is_aarch64:
-        tool = "aarch64-linux-gnu-ld.gold"
-    path = find(tool)
-    if compiler.is_clang:
-        return [f"--ld-path={path}"]
-    tools = folder / "tools"
-    tools.mkdir(parents=True, exist_ok=True)
-    name = {"lldr": "lld"}.get(linker, linker)
-    link = tools / f"ld.{name}"
-    if not link.is_symlink():
-        link.symlink_to(path)
-    return [f"-B{tools}", f"-fuse-ld={name}"]
+def linker_choice(linker: str, is_aarch64: bool = False) -> tuple[str, str]:
+    """What makes a compiler link with one of LINKERS."""
+    name = LINKERS[linker]
+    path = find("aarch64-linux-gnu-ld.gold" if name == "gold" and is_aarch64 else f"ld.{name}")
+    return linker_options(name, path)
 
 
 def compile_one(compiler: str, flags: Sequence[str], job: tuple[Path, Path]) -> None:
@@ -152,7 +142,7 @@ def compile_one(compiler: str, flags: Sequence[str], job: tuple[Path, Path]) -> 
         return
     partial_target = target.with_suffix(".partial")
     command = [compiler, *flags, "-c", str(source), "-o", str(partial_target)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    run(*command)
     partial_target.rename(target)
 
 
@@ -182,13 +172,13 @@ def build(program: Program, compiler_name: str, linker: str, cache: Path = CACHE
     folds = done.link_command("all", done.folded, "--print-icf-sections", keeps_objects=True)
     done.report.write_text(link(folds, done))
     if compiler.finish:
-        subprocess.run([find(compiler.finish), str(done.folded)], check=True)
+        run(find(compiler.finish), done.folded)
     return done
 
 
 def link(command: Sequence[str], done: Build) -> str:
     """Run a link; returns what was said."""
-    linked = subprocess.run(command, cwd=done.folder, capture_output=True, text=True, check=False)
+    linked = run(*command, check=False, folder=done.folder)
     if linked.returncode:
         raise Unavailable(f"{done.program.name} does not link: {linked.stderr.strip()[:300]}")
     return linked.stdout + linked.stderr

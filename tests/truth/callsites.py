@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
+
+from tests.support.toolchain import find
 
 ATTRIBUTE = re.compile(r"^\s+DW_AT_(call_return_pc|call_origin|low_pc|abstract_origin)\t\((0x[0-9a-f]+)")
 
@@ -20,7 +21,7 @@ def call_sites_with_origin(image: Path) -> frozenset[int]:
     cache = image.with_suffix(image.suffix + ".callsites.json")
     if cache.exists() and cache.stat().st_mtime >= image.stat().st_mtime:
         return frozenset(json.loads(cache.read_text()))
-    dump = shutil.which("llvm-dwarfdump-19")
+    dump = find("llvm-dwarfdump")
     if dump is None:
         return frozenset()
     found: set[int] = set()

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from tests.support.toolchain import run
 from tests.truth.across import write_across
 from tests.truth.builds import COMPILE_FLAGS, COMPILE_JOBS, COMPILERS, LINK_OPTIONS, LINKERS, compile_one, linker_choice
 from tests.truth.names import is_same
@@ -73,7 +73,7 @@ def build(program: Program, compiler_name: str, linker: str, cache: Path) -> dic
     holds_main = [path for path in objects if "main" in read_functions(path).starts_of]
     others = [path for path in objects if path not in holds_main]
     middle = len(others) // 2
-    choice = linker_choice(compiler, linker, top / linker)
+    choice = linker_choice(linker, compiler.is_aarch64)
     built: dict[str, list[Image]] = {}
     for variant, folding in ((UNFOLDED, ("--icf=none",)), (FOLDED, ("--icf=all", "--print-icf-sections"))):
         folder = top / linker / variant
@@ -86,7 +86,7 @@ def build(program: Program, compiler_name: str, linker: str, cache: Path) -> dic
                 command += ["-shared", f"-Wl,-soname,{name}"]
             else:
                 command += [*SHARED, "-Wl,-rpath,$ORIGIN", "-Wl,--allow-shlib-undefined", "-pie"]
-            linked = subprocess.run([*command, "-o", name], cwd=folder, capture_output=True, text=True, check=False)
+            linked = run(*command, "-o", name, check=False, folder=folder)
             if linked.returncode:
                 raise Unavailable(linked.stderr.strip().splitlines()[-1])
             images.append(Image(folder / name, tuple(inputs), linked.stdout + linked.stderr))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tests.support.toolchain import find
 from tests.truth.align import Frame, Stack
 
 Names = dict[int, str]  # address as looked up -> linkage name of the function, not of what is inlined there
@@ -23,7 +23,7 @@ def _addresses(stacks: Iterable[Stack]) -> list[int]:
 
 def llvm_symbolizer(image: Path, stacks: Iterable[Stack]) -> Names | None:
     """None if the tool is not here."""
-    tool = shutil.which("llvm-symbolizer-19")
+    tool = find("llvm-symbolizer")
     if tool is None:
         return None
     command = [tool, f"--obj={image}", "--functions=linkage", "--no-demangle", "--output-style=JSON"]
@@ -38,7 +38,7 @@ def llvm_symbolizer(image: Path, stacks: Iterable[Stack]) -> Names | None:
 
 
 def addr2line(image: Path, stacks: Iterable[Stack]) -> Names | None:
-    tool = shutil.which("addr2line")
+    tool = find("addr2line")
     if tool is None:
         return None
     command = [tool, "-a", "-f", "-i", "-e", str(image)]

@@ -10,13 +10,13 @@ reached through private apt folders, so the system's configuration stays untouch
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tests.support import toolchain
 from tests.truth.generated import write_sources
 from tests.truth.virtuals import write_virtuals
 
@@ -39,7 +39,7 @@ class Program:
 
 def find(name: str) -> str:
     """Path of a tool; raises Unavailable."""
-    path = shutil.which(name)
+    path = toolchain.find(name)
     if path is None:
         raise Unavailable(f"{name} is not installed")
     return path

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.toolchain import run
 from tests.truth.programs import find
 
 SOURCE = Path(__file__).with_name("sampler.c")
@@ -92,7 +93,7 @@ def build_sampler(cache: Path, machine: Machine = NATIVE) -> Path:
     if not library.exists() or library.stat().st_mtime < SOURCE.stat().st_mtime:
         cache.mkdir(parents=True, exist_ok=True)
         command = [machine.compiler, "-O2", "-Wall", "-fPIC", "-shared", "-o", str(library), str(SOURCE)]
-        subprocess.run(command, check=True)
+        run(*command)
     return library
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from icf.aliases import kin
 from icf.elf.image import Image
 from tests.support.gdb_frames import functions_between, stacks
-from tests.support.link import tool
+from tests.support.toolchain import tool
 from unwind.program.from_image import load_program
 from unwind.resolve.resolver import Resolver
 from unwind.symbolize.answer import Answer

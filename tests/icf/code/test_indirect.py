@@ -13,7 +13,7 @@ from icf.elf.image import Image
 from icf.folds.functions import find_bodies
 from icf.model import STORED_POINTER
 from tests.support.builds import uncompiled
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 N = NO_SLOT
 Expected = tuple[list[int], list[int]]  # slots of the calls, of the jumps that leave

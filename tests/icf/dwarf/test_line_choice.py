@@ -13,7 +13,7 @@ from icf.dwarf.line import LineProgram, LineSections
 from icf.dwarf.line_choice import choose_sequence
 from tests.support.line_lookup import lookup, read_line_program
 from tests.support.line_tables import function, unit
-from tests.support.link import compile_object, link, run, tool
+from tests.support.toolchain import compile_object, link, run, tool
 
 BODY = 0x1000
 A_C, B_H = 1, 2  # /src/a.c (also number 0) and /src/inc/b.h

@@ -8,7 +8,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from icf.dwarf.line import LineProgram, LineSections, RowFlag, scan_all
-from tests.support.link import LINKERS, link, run, tool
+from tests.support.toolchain import LINKERS, link, run, tool
 
 SOURCE = """
 #include <vector>
@@ -42,7 +42,7 @@ def llvm_rows(image: Path) -> dict[int, list[Row]]:
     """Offset of the unit -> (address, line, column, file, flags) of each row."""
     tables: dict[int, list[Row]] = {}
     rows: list[Row] = []
-    for text in run(tool("llvm-dwarfdump-19", "llvm-dwarfdump"), "--debug-line", image).stdout.splitlines():
+    for text in run(tool("llvm-dwarfdump"), "--debug-line", image).stdout.splitlines():
         if text.startswith("debug_line["):
             rows = tables[int(text[11:-1].strip("]"), 16)] = []
         elif text.startswith("0x"):
@@ -66,11 +66,11 @@ def our_rows(program: LineProgram) -> list[Row]:
         ("g++", "-gdwarf-4", "gold"),
         ("g++", "-gdwarf-5", "lld"),
         ("g++", "-gdwarf-5 -gdwarf64", "gold"),
-        ("clang++-19", "-gdwarf-2", "lld"),
-        ("clang++-19", "-gdwarf-4", "mold"),
-        ("clang++-19", "-gdwarf-5", "lld"),
-        ("clang++-19", "-gdwarf-5 -gdwarf64", "lld"),
-        ("clang++-19", "-gdwarf-5 -flto", "lld"),
+        ("clang++", "-gdwarf-2", "lld"),
+        ("clang++", "-gdwarf-4", "mold"),
+        ("clang++", "-gdwarf-5", "lld"),
+        ("clang++", "-gdwarf-5 -gdwarf64", "lld"),
+        ("clang++", "-gdwarf-5 -flto", "lld"),
         ("aarch64-linux-gnu-g++", "-gdwarf-5", "lld"),
     ],
 )

@@ -35,7 +35,7 @@ from icf.elf.image import Image
 from tests.support.dwarf_oracle import Truth, read_truth
 from tests.support.dwarf_programs import build
 from tests.support.dwarf_units import read_once, uncompiled_kernels
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 CODE = [
     *[("gcc", (opt, f"-gdwarf-{version}")) for opt in ("-O0", "-O2") for version in (2, 3, 4, 5)],

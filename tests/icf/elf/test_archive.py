@@ -13,7 +13,8 @@ import pytest
 
 from icf.elf.archive import Archive, MissingFileError, is_archive, map_file, members
 from icf.errors import FormatError, IcfError
-from tests.support.link import run, tool
+from tests.support.paths import ROOT
+from tests.support.toolchain import run, tool
 
 LONG = "a_member_with_a_name_that_fills_no_header.o"
 
@@ -102,12 +103,12 @@ def files(directory: Path) -> list[str]:
     return ["a.o", LONG, "sub/b.o"]
 
 
-@pytest.mark.parametrize("archiver", ["ar", "llvm-ar-19"])
+@pytest.mark.parametrize("archiver", ["ar", "llvm-ar"])
 @pytest.mark.parametrize("flags", ["rcs", "rcsT"])
 def test_archives_of_both_archivers(archiver: str, flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = files(tmp_path / "lib")
     monkeypatch.chdir(tmp_path / "lib")
-    if archiver == "llvm-ar-19" and flags == "rcsT":
+    if archiver == "llvm-ar" and flags == "rcsT":
         flags = "rcs --thin".split()[0] + "T"
     run(tool(archiver), flags, "libx.a", *names)
     monkeypatch.chdir(tmp_path)
@@ -195,8 +196,9 @@ import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))
 from icf.elf.archive import map_file
 held = [map_file(r"{tmp_path}/%d.o" % index) for index in range(150)]
-assert [int(bytes(view)) for view in held] == list(range(150))
-assert {{type(view.obj).__name__ for view in held}} == {{"mmap", "bytes"}}
+print(*(int(bytes(view)) for view in held))
+print(*sorted({{type(view.obj).__name__ for view in held}}))
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment, cwd=Path(__file__).parents[3])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=ROOT)
+    assert done.stdout.splitlines() == [" ".join(map(str, range(150))), "bytes mmap"], done.stderr

@@ -11,7 +11,7 @@ import pytest
 from icf.elf.fields import Fields
 from icf.elf.image import Image
 from icf.elf.types import STT_SECTION, Machine
-from tests.support.link import compile_object, link
+from tests.support.toolchain import compile_object, link
 
 SOURCE = """
 extern "C" int other(int), outside(int), unseen(int) __attribute__((weak, visibility("hidden")));

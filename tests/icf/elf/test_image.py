@@ -16,7 +16,7 @@ from icf.elf.image import Image
 from icf.elf.types import PT_LOAD, SHF_ALLOC, SHT_NOBITS, Machine
 from icf.errors import FormatError
 from tests.support.elf import Elf, Part
-from tests.support.link import LINKERS, compile_object, link, run, tool
+from tests.support.toolchain import LINKERS, compile_object, link, run, tool
 
 PROGRAM = """
 static int __attribute__((noinline)) local_one(int x) { return x * 3 + 1; }

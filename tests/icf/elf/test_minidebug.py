@@ -11,8 +11,8 @@ from icf.elf.image import Image
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHT_DYNSYM, SHT_NOBITS, Machine
 from icf.errors import FormatError
 from tests.support.elf import Elf, Part, Sym, symbol_parts
-from tests.support.link import compile_object, link, run
 from tests.support.strip import strip_to_minidebug
+from tests.support.toolchain import compile_object, link, run
 
 PROGRAM = """
 static int __attribute__((noinline)) hidden(int x) { return x * 3 + 1; }

@@ -14,7 +14,7 @@ import pytest
 
 from icf.elf.image import Image
 from icf.elf.types import Machine
-from tests.support.link import LINKERS, compile_object, link, run, tool
+from tests.support.toolchain import LINKERS, compile_object, link, run, tool
 
 PROGRAM = """
 #include <cstdio>

@@ -15,7 +15,7 @@ from icf.elf.image import Image
 from icf.elf.types import SHN_ABS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX
 from icf.errors import FormatError, UnsupportedError
 from tests.support.elf import Elf, Part, Sym, symbol_parts
-from tests.support.link import LINKERS, compile_object, link
+from tests.support.toolchain import LINKERS, compile_object, link
 
 PROGRAM = """
 static int __attribute__((noinline)) local_one(int x) { return x * 3 + 1; }

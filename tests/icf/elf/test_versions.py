@@ -12,7 +12,7 @@ from icf.elf.image import Image
 from icf.elf.versions import read_versions
 from icf.errors import FormatError
 from tests.support.elf import Elf, Part, Sym, symbol_parts
-from tests.support.link import run, tool
+from tests.support.toolchain import linker_options, run, tool
 
 LIBRARY = """
 int old(int x) { return x + 1; }  int new(int x) { return x + 2; }  int plain(int x) { return x + 3; }
@@ -24,13 +24,11 @@ SCRIPT = "V1 { global: g; }; V2 { global: g; plain; } V1;"
 
 @pytest.mark.parametrize("linker", ["bfd", "gold", "lld", "mold"])
 def test_versions_are_those_of_readelf(linker: str, tmp_path: Path) -> None:
-    names = {"lld": ("ld.lld-19", "ld.lld"), "mold": ("mold",)}
-    (tmp_path / f"ld.{linker}").symlink_to(tool(*names.get(linker, (f"ld.{linker}",))))
     library, user, script = (tmp_path / name for name in ("libg.so", "libuser.so", "script"))
     (tmp_path / "library.c").write_text(LIBRARY)
     (tmp_path / "user.c").write_text(USER)
     script.write_text(SCRIPT)
-    shared = [tool("gcc"), "-O1", "-fPIC", "-shared", f"-fuse-ld={linker}", f"-B{tmp_path}", "-o"]
+    shared = [tool("gcc"), "-O1", "-fPIC", "-shared", *linker_options(linker, tool(f"ld.{linker}")), "-o"]
     run(*shared, library, tmp_path / "library.c", f"-Wl,--version-script={script}")
     run(*shared, user, tmp_path / "user.c", library)
     with Image.open(library) as image:

@@ -10,7 +10,7 @@ import pytest
 
 from icf.errors import FormatError, IcfError
 from icf.linkinputs.inputs import Skipped, open_inputs
-from tests.support.link import compile_object, link, run, tool
+from tests.support.toolchain import compile_object, link, run, tool
 
 
 @pytest.fixture

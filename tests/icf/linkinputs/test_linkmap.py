@@ -11,7 +11,7 @@ import pytest
 from icf.errors import FormatError
 from icf.linkinputs.inputs import open_inputs
 from icf.linkinputs.linkmap import parse_link_map
-from tests.support.link import LINKERS, compile_object, link, run, tool
+from tests.support.toolchain import LINKERS, compile_object, link, run, tool
 
 MAIN = "extern int first(int), second(int); int main() { return first(1) + second(2); }"
 CALL = "struct S { int operator()(int); }; int S::operator()(int x) { return x; } "

@@ -10,7 +10,7 @@ import pytest
 from icf.errors import FormatError, IcfError
 from icf.linkinputs.commandline import input_words
 from icf.linkinputs.responsefile import DEPTH_LIMIT, escaped, expand, split_words
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 CASES = [
     ("a.o b.o\n\tc.o\r\n", ["a.o", "b.o", "c.o"]),

@@ -17,7 +17,7 @@ from linkpass.objects.functions import LinkObjects
 from linkpass.objects.placed_functions import PlacedFunctions, place_functions, tell
 from tests.e2e.workshop import GOLD, Toolchain, Workshop
 from tests.linkpass.programs import BASE, CLANG_GOLD, CLANG_MOLD, FOUR, GCC_MOLD, MARKET, build
-from tests.support.link import run, tool
+from tests.support.toolchain import run, tool
 
 MOLD = (GCC_MOLD, CLANG_MOLD)
 GOLD_TWO = (GOLD, CLANG_GOLD)

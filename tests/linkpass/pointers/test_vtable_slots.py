@@ -32,7 +32,7 @@ from tests.e2e.workshop import (
     Toolchain,
     Workshop,
 )
-from tests.support.link import lasting_folder, run, tool
+from tests.support.toolchain import lasting_folder, run, tool
 
 CLANG_GOLD = replace(GOLD, compiler="clang")
 GCC_LLD = replace(LLD, compiler="gcc")

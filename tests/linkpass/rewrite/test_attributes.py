@@ -13,6 +13,7 @@ import pytest
 
 from icf import cli
 from tests.support.paths import ROOT
+from tests.support.toolchain import run, tool
 
 SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 ACL, CAPABILITY = "system.posix_acl_access", "security.capability"
@@ -58,7 +59,7 @@ def test_attributes_stay(
 
 
 def test_annotating_keeps_attributes(tmp_path: Path) -> None:
-    compiler = shutil.which("gcc") or pytest.skip("needs gcc")
+    compiler = tool("gcc")
     path = tmp_path / "a.o"
     command: list[str | Path] = [compiler, "-O1", "-ffunction-sections", "-xc", "-c", "-", "-o", path]
     subprocess.run(command, input=b"int f(void) { return 1; }", check=True)
@@ -109,14 +110,12 @@ def test_a_hard_link_that_is_cut_is_said(shop: Path, tmp_path: Path, capsys: pyt
 
 
 def test_holes_stay_holes(tmp_path: Path) -> None:
-    compiler, copy = shutil.which("gcc"), shutil.which("cp")
-    if compiler is None or copy is None:
-        pytest.skip("needs gcc and cp")
+    compiler, copy = tool("gcc"), tool("cp")
     size_bytes = 64 << 20
     source = f'asm(".section .big, \\"aw\\", @progbits; .zero {size_bytes}; .text"); int main(void) {{ return 0; }}'
     dense, sparse, out = (tmp_path / name for name in ("dense", "sparse", "out"))
     subprocess.run([compiler, "-g", "-xc", "-", "-o", dense], input=source.encode(), check=True)
-    subprocess.run([copy, "--sparse=always", dense, sparse], check=True)
+    run(copy, "--sparse=always", dense, sparse)
     if sparse.stat().st_blocks * 512 > 1 << 20:
         pytest.skip("the file system has no holes")
     assert run_pass(dense) == run_pass(sparse, "-o", out) == run_pass(sparse) == 0
@@ -133,7 +132,7 @@ def test_holes_stay_holes(tmp_path: Path) -> None:
 def test_the_only_copy_is_on_the_disk_before_it_gets_its_name(
     options: list[str], calls: list[str], shop: Path, tmp_path: Path
 ) -> None:
-    strace = shutil.which("strace") or pytest.skip("needs strace")
+    strace = tool("strace")
     trace, root = tmp_path / "trace", ROOT
     command: list[str | Path] = [
         strace,

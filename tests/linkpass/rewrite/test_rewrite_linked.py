@@ -15,7 +15,7 @@ from icf.elf.symbols import Symbols
 from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.rewrite.sections import rewrite
 from tests.fuzz.limits import peak_memory, reset_peak_memory
-from tests.support.link import LINKERS, compile_object, link, run, tool
+from tests.support.toolchain import LINKERS, compile_object, link, run, tool
 
 PROGRAM = """
 #include <cstdio>
@@ -49,8 +49,8 @@ def complaints(path: Path) -> dict[str, list[str]]:
     """What tools say that look at the whole file, without what a new layout changes."""
     lint = run(tool("eu-elflint"), "--gnu-ld", path, check=False)
     readelf = run(tool("readelf"), "-SlsrW", path, check=False)
-    llvm = run(tool("llvm-readelf-19", "llvm-readelf"), "-SlsrW", path, check=False)
-    verify = run(tool("llvm-dwarfdump-19", "llvm-dwarfdump"), "--verify", path, check=False)
+    llvm = run(tool("llvm-readelf"), "-SlsrW", path, check=False)
+    verify = run(tool("llvm-dwarfdump"), "--verify", path, check=False)
     anonymous = [re.sub(r"\[ ?\d+\]|symbol \d+", "", line) for line in (lint.stdout + lint.stderr).splitlines()]
     return {
         "eu-elflint": sorted(anonymous),
@@ -77,7 +77,7 @@ def check_tools(path: Path, out: Path, kind: str) -> None:
         assert run(out).stdout == "4\n"
     where = run(tool("gdb"), "-nx", "-batch", "-ex", "info line local_one", out).stdout
     assert 'Line 3 of "' in where
-    for name, *flags in (["objcopy"], ["strip", "-o"], ["eu-strip", "-o"], ["llvm-objcopy-19"]):
+    for name, *flags in (["objcopy"], ["strip", "-o"], ["eu-strip", "-o"], ["llvm-objcopy"]):
         before = run(tool(name), path, *flags, path.with_suffix(f".{name}"), check=False)
         after = run(tool(name), out, *flags, out.with_suffix(f".{name}"), check=False)
         assert (before.returncode, before.stderr) == (after.returncode, after.stderr)

@@ -18,8 +18,8 @@ from linkpass.tables.synthetic import UNIT_NAME, make_synthetic_unit
 from tests.e2e.workshop import GOLD, LLD, Toolchain
 from tests.linkpass.programs import BASE, FOUR, FRUIT, OTHER, SOURCES, build
 from tests.support.dwarf_units import one_die
-from tests.support.link import run, tool
 from tests.support.paths import ROOT
+from tests.support.toolchain import run, tool
 
 SHOP = ROOT / "testdata" / "shop"
 
@@ -27,7 +27,7 @@ SHOP = ROOT / "testdata" / "shop"
 def complaints(path: Path) -> dict[str, str]:
     """What each tool says of an image, without its name."""
     commands = {
-        "llvm-dwarfdump": ("llvm-dwarfdump-19", "--verify"),
+        "llvm-dwarfdump": ("llvm-dwarfdump", "--verify"),
         "readelf": ("readelf", "-aW", "--debug-dump=info,abbrev,line,ranges,str,aranges"),
         "eu-elflint": ("eu-elflint", "--gnu-ld"),
         "eu-readelf": ("eu-readelf", "--debug-dump=info"),

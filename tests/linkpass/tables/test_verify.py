@@ -22,8 +22,8 @@ from linkpass.tables.verify import verify_image
 from tests.e2e.program import icf
 from tests.e2e.workshop import AARCH64, Toolchain
 from tests.linkpass.programs import FOUR, build
-from tests.support.link import run, tool
 from tests.support.paths import ROOT
+from tests.support.toolchain import run, tool
 
 SHOP = ROOT / "testdata" / "shop"
 

@@ -10,12 +10,12 @@ name what each call means where the compiler itself has merged functions.
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.truth.builds import LINKERS
+from tests.support.toolchain import run
+from tests.truth.builds import linker_choice
 from tests.truth.programs import CACHE, Unavailable, find
 from tests.truth.stepped.rust import compile_rust
 from tests.truth.stepped.themes import Theme
@@ -27,7 +27,6 @@ EVIDENCE = {
     "mold": ("report", "objects", "link"),
 }
 USUAL = ("gold", "lld", "lldr", "mold")
-COMPILE_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,11 @@ class Compiler:
 
     @property
     def is_clang(self) -> bool:
-        return "clang-19" in self.drivers.values()
+        return self.drivers == _CLANG
 
 
 _GCC = {"c": "gcc", "cpp": "g++"}
-_CLANG = {"c": "clang-19", "cpp": "clang++-19"}
+_CLANG = {"c": "clang", "cpp": "clang++"}
 _RUST = ("-C", "opt-level=3", "-C", "debuginfo=2", "-C", "codegen-units=1")
 COMPILERS = {
     "gcc-O2": Compiler(_GCC, ("-O2", "-g")),
@@ -99,21 +98,8 @@ class Build:
         compiler = COMPILERS[self.compiler]
         words = [f"-Wl,{option}" for option in (f"--icf={folding}", "--build-id=sha1", *options)]
         driver = find(compiler.drivers.get(self.theme.language, "gcc"))
-        command = [driver, *_linker(compiler, self.linker, self.folder), *words]
+        command = [driver, *linker_choice(self.linker), *words]
         return [*command, *self.theme.link_flags, *self.inputs, "-o", str(out)]
-
-
-def _linker(compiler: Compiler, linker: str, folder: Path) -> list[str]:
-    """gcc looks for `ld.NAME` in a folder, which is made below the given one; clang takes a path."""
-    path = find(LINKERS[linker])
-    if compiler.is_clang:
-        return [f"--ld-path={path}"]
-    name = {"lldr": "lld"}.get(linker, linker)
-    link = folder / "tools" / f"ld.{name}"
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink():
-        link.symlink_to(path)
-    return [f"-B{link.parent}", f"-fuse-ld={name}"]
 
 
 def build(theme: Theme, compiler_name: str, linker: str, cache: Path = CACHE) -> Build:
@@ -153,7 +139,7 @@ def _compile(source: Path, compiler: Compiler, flags: Sequence[str], folder: Pat
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
+    done = run(*command, check=False, folder=folder)
     if done.returncode:
         raise Unavailable(f"{' '.join(command)}: {done.stderr.strip()[:300]}")
     return done.stdout + done.stderr

@@ -6,13 +6,12 @@ link; all others and the standard library's archives are there to be linked agai
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support.toolchain import run
 from tests.truth.programs import Unavailable, find
 
-COMPILE_TIMEOUT_S = 300
 _LINKER = """\
 #!/bin/sh
 for word in "$@"; do
@@ -32,14 +31,7 @@ def compile_rust(source: Path, toolchain: str, flags: Sequence[str], folder: Pat
         linker.write_text(_LINKER)
         linker.chmod(0o755)
         words = [f"+{toolchain}", *flags, "-C", "save-temps", "-C", f"linker={linker}", "-o", str(folder / "program")]
-        done = subprocess.run(
-            [find("rustc"), *words, str(source)],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=COMPILE_TIMEOUT_S,
-            check=False,
-        )
+        done = run(find("rustc"), *words, source, check=False, folder=folder)
         if not listed.exists():
             raise Unavailable(f"rustc +{toolchain}: {done.stderr.strip()[:300]}")
     words = listed.read_text().splitlines()

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tests.support.toolchain import run
 from tests.truth.programs import find
 from tests.truth.symbols import FunctionTable
 
@@ -69,7 +70,7 @@ def build_stepper(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         fresh = folder / "stepper.new.so"
         command = [find("gcc"), "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", "-o", str(fresh), str(SOURCE)]
-        subprocess.run(command, check=True)
+        run(*command)
         fresh.replace(library)
     return library
 

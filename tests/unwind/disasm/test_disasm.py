@@ -14,8 +14,8 @@ import pytest
 from icf.cli import main
 from icf.elf.types import Machine
 from linkpass.pipeline import Options, run_pass
-from tests.support.link import compile_object, link, run, tool
 from tests.support.paths import ROOT
+from tests.support.toolchain import compile_object, link, run, tool
 from unwind.disasm.instructions import Decoder, Instruction, Kind, Use
 from unwind.disasm.registers import find_references
 from unwind.disasm.select import _fit, _forms
@@ -279,7 +279,7 @@ def test_without_tables_all_names_at_an_address_are_possible(capsys: pytest.Capt
 
 
 def test_numbers_that_may_be_addresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tool("clang++-19", "clang++")
+    tool("clang++")
     source = """
         extern "C" __attribute__((noinline)) void print(const char *text) { asm volatile("" :: "r"(text)); }
         int table[4]; int *pointer; int other(int value) { return value + 1; } int (*function)(int);

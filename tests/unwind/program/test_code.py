@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from icf.elf.image import Image
-from tests.support.link import compile_object, link, tool
+from tests.support.toolchain import compile_object, link, tool
 from unwind.program.code import DecodedCode
 from unwind.program.facts import ImageFacts
 from unwind.program.parts import Jumps, SiteKind
@@ -38,7 +38,7 @@ out: ret; .word 0xffffffff, 0xd61f0000
 
 @pytest.mark.parametrize(("arch", "source"), [("x86_64", X86_64), ("aarch64", AARCH64)])
 def test_jumps_that_leave_are_found(arch: str, source: str, tmp_path: Path) -> None:
-    tool("clang++-19", "clang++")
+    tool("clang++")
     path = link(tmp_path / "image", "lld", compile_object(source, arch=arch, suffix=".s"), "-nostdlib", arch=arch)
     with Image.open(path) as image:
         symbols = image.symbols

@@ -20,7 +20,7 @@ from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from linkpass.rewrite.edits import SectionEdit
 from linkpass.rewrite.sections import rewrite
-from tests.support.link import compile_object, link
+from tests.support.toolchain import compile_object, link
 from unwind import open_resolver
 from unwind.program.from_image import load_program
 from unwind.program.parts import SiteKind

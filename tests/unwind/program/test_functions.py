@@ -9,7 +9,7 @@ import pytest
 
 from icf.elf.image import Image
 from icf.model import ClassFlag
-from tests.support.link import LINKERS, compile_object, link
+from tests.support.toolchain import LINKERS, compile_object, link
 from unwind.program.functions import SymbolFunctions
 
 SOURCE = """

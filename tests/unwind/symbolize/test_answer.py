@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from icf.model import ClassFlag, Verdict
-from tests.support.link import tool
+from tests.support.toolchain import tool
 from tests.unwind.support import fold, pc
 from unwind.program.frame import Frame
 from unwind.program.program import Program

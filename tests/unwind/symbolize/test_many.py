@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from icf.errors import FormatError
 from tests.e2e.program import icf
 from tests.support.builds import uncompiled
 from tests.support.paths import ROOT
+from tests.support.toolchain import linker_options, run, tool
 from unwind.symbolize import _write
 from unwind.symbolize.styles import Options, TextWriter
 from unwind.symbolize.styles_json import JsonWriter
@@ -52,11 +52,9 @@ int main(int count, char **) { return Sum<20>::of(count) + twin<0>(count) + twin
 
 
 def _compiled(folder: Path) -> Path:
-    if not shutil.which("g++") or not shutil.which("ld.gold"):
-        pytest.skip("needs g++ and gold")
     (folder / "inlined.cc").write_text(INLINED)
-    command = ["g++", "-g", "-O1", "-ffunction-sections", "-fuse-ld=gold", "-Wl,--icf=all", "-o", "image", "inlined.cc"]
-    subprocess.run(command, cwd=folder, check=True)
+    flags = ["-g", "-O1", "-ffunction-sections", *linker_options("gold", tool("ld.gold")), "-Wl,--icf=all"]
+    run(tool("g++"), *flags, "-o", "image", "inlined.cc", folder=folder)
     return folder / "image"
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.support.paths import ROOT
+from tests.support.toolchain import run, tool
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.ownership import COMPLETE
 
@@ -39,8 +36,7 @@ def facts(cache: SymCache) -> object:
 
 def many_functions(folder: Path) -> Path:
     """A program of 2,000 functions `a_function_with_number_I`: its symcache has many blocks."""
-    compiler = shutil.which("gcc") or pytest.skip("needs gcc")
     functions = (f"int a_function_with_number_{i}(int x) {{\n  return x * {i};\n}}\n" for i in range(2000))
     (folder / "many.c").write_text("".join(functions) + "int main(void) { return 0; }\n")
-    subprocess.run([compiler, "-g", "-O1", "many.c", "-o", "many"], cwd=folder, check=True)
+    run(tool("gcc"), "-g", "-O1", "many.c", "-o", "many", folder=folder)
     return folder / "many"

@@ -17,8 +17,8 @@ from icf.model import Verdict
 from tests.e2e.modules import Modules, Part, build_modules
 from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD, Toolchain, Workshop
-from tests.support.link import tool
 from tests.support.strip import strip_to_minidebug
+from tests.support.toolchain import tool
 from tests.unwind.process.live.host import Host, build_host, build_library, running
 from unwind.symbolize.answer import Answer
 from unwind.symbolize.reasons import NO_MODULE, NOTHING_MAPPED

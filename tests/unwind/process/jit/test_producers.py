@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.toolchain import find, tool
 from unwind.target.live_symbolizer import open_process
 
 PYTHON = """
@@ -34,7 +34,7 @@ process.stdin.resume();
 def python(version: str) -> str:
     """A CPython of that version, by itself or as pyenv has it."""
     pattern = os.path.expanduser(f"~/.pyenv/versions/{version}.*/bin/python{version}")
-    for path in (shutil.which(f"python{version}"), *glob.glob(pattern)):
+    for path in (find(f"python{version}"), *glob.glob(pattern)):
         if path and subprocess.run([path, "--version"], capture_output=True).returncode == 0:
             return path
     pytest.skip(f"needs Python {version}")
@@ -94,7 +94,7 @@ def test_cpython_writes_a_jitdump(tmp_path: Path) -> None:
 
 
 def test_node_writes_both(tmp_path: Path) -> None:
-    node = shutil.which("node") or pytest.skip("needs node")
+    node = tool("node")
     (tmp_path / "hot.js").write_text(SCRIPT)
     options = ("--perf-basic-prof", "--perf-prof", "--interpreted-frames-native-stack")
     with ready(node, *options, "hot.js", folder=tmp_path) as pid, open_process(pid) as symbolizer:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.link import compile_object, link
+from tests.support.toolchain import compile_object, link
 
 SOURCE = Path(__file__).with_name("host.cpp").read_text()
 LIBRARY = """

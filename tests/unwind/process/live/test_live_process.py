@@ -13,7 +13,7 @@ import pytest
 
 from icf.elf.image import Image
 from icf.errors import IcfError
-from tests.support.link import LINKERS
+from tests.support.toolchain import LINKERS
 from tests.unwind.process.live.host import build_host, build_library, running
 from unwind.process.live.live_process import LiveProcess, Place
 

@@ -10,8 +10,8 @@ from icf.dwarf.inlines import scan_inlines
 from icf.dwarf.opening import open_debug
 from icf.elf.image import Image
 from tests.support.dwarf_programs import build
-from tests.support.link import run, tool
 from tests.support.symcaches import cache_of
+from tests.support.toolchain import run, tool
 from unwind.symcache.builder.bodies import bodies_at, find_bodies
 from unwind.symcache.builder.payloads import _affordable
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from icf.errors import IcfError
+from tests.support.toolchain import run, tool
 from tests.unwind.symcache.support import OTHER, aged, inodes, kept
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.store import open_or_build
@@ -18,11 +17,9 @@ from unwind.symcache.store.store import open_or_build
 @pytest.fixture
 def parted(image: Path) -> Path:
     """A stripped program and its debug file, which it has a link to."""
-    if shutil.which("objcopy") is None:
-        pytest.skip("needs objcopy")
-    debug = image.with_name("shop.debug")
+    objcopy, debug = tool("objcopy"), image.with_name("shop.debug")
     for command in (f"--only-keep-debug {image} {debug}", f"-g {image}", f"--add-gnu-debuglink={debug} {image}"):
-        subprocess.run(["objcopy", *command.split()], check=True)
+        run(objcopy, *command.split())
     aged(debug)
     return aged(image)
 
@@ -72,10 +69,10 @@ def test_an_image_that_moves_with_its_debug_file(parted: Path, folder: Path, tmp
 
 
 def test_split_debug_information(tmp_path: Path, folder: Path) -> None:
-    compiler = shutil.which("gcc") or pytest.skip("needs gcc")
+    compiler = tool("gcc")
     (tmp_path / "a.c").write_text("int main(int argc, char **argv) { return argc * 7 + (argv == 0); }\n")
-    subprocess.run([compiler, "-g", "-gsplit-dwarf", "-O1", "-c", "a.c"], cwd=tmp_path, check=True)
-    subprocess.run([compiler, "a.o", "-o", "a"], cwd=tmp_path, check=True)
+    run(compiler, "-g", "-gsplit-dwarf", "-O1", "-c", "a.c", folder=tmp_path)
+    run(compiler, "a.o", "-o", "a", folder=tmp_path)
     image, dwo, elsewhere = aged(tmp_path / "a"), tmp_path / "a.dwo", tmp_path / "elsewhere"
     open_or_build(image, cache_dir=folder)
     before = inodes(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from icf.errors import IcfError
-from tests.support.link import tool
 from tests.support.paths import ROOT
+from tests.support.toolchain import tool
 from tests.unwind.symcache.support import OTHER, facts, inodes, kept
 from unwind.symcache.format.container import Container, pack
 from unwind.symcache.format.identity import Recognized
@@ -83,7 +82,7 @@ for path in sys.argv[2:]:
 
 def mounted(mount: str, folder: Path, *images: Path) -> subprocess.CompletedProcess[str]:
     """Use the folder in a namespace of its own, where nobody else sees what is mounted there."""
-    unshare = shutil.which("unshare") or pytest.skip("needs unshare")
+    unshare = tool("unshare")
     namespace = [unshare, "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
     folder.mkdir(exist_ok=True)
     if subprocess.run([*namespace, "mount", "-t", "tmpfs", "none", folder], capture_output=True).returncode:

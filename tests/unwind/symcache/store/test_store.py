@@ -16,6 +16,7 @@ import pytest
 from icf.elf.image import Image
 from icf.errors import IcfError
 from tests.support.paths import ROOT
+from tests.support.toolchain import run, tool
 from tests.unwind.symcache.support import OTHER, SHOP, aged, facts, inodes, kept, many_functions
 from unwind.symcache.format.container import Container, pack
 from unwind.symcache.format.identity import recognize
@@ -45,17 +46,14 @@ def test_a_warm_open_reads_neither_image_nor_numpy(image: Path, folder: Path) ->
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_name_gives_all_its_addresses(lazy: bool, tmp_path: Path, folder: Path) -> None:
-    compiler, nm = shutil.which("gcc"), shutil.which("nm")
-    if compiler is None or nm is None:
-        pytest.skip("needs gcc and nm")
     for at in range(3):
         body = f"__attribute__((noinline)) static int twin(int x) {{ return x * {at + 7}; }}\n"
         (tmp_path / f"f{at}.c").write_text(f"{body}int f{at}(int x) {{ return twin(x); }}\n")
     (tmp_path / "main.c").write_text(
         "int f0(int), f1(int), f2(int); int main(void) { return f0(1) + f1(2) + f2(3); }\n"
     )
-    subprocess.run([compiler, "-O1", "main.c", "f0.c", "f1.c", "f2.c", "-o", "twins"], cwd=tmp_path, check=True)
-    symbols = subprocess.run([nm, tmp_path / "twins"], capture_output=True, text=True, check=True).stdout
+    run(tool("gcc"), "-O1", "main.c", "f0.c", "f1.c", "f2.c", "-o", "twins", folder=tmp_path)
+    symbols = run(tool("nm"), tmp_path / "twins").stdout
     twins = sorted(int(line.split()[0], 16) for line in symbols.splitlines() if line.endswith(" twin"))
     assert len(twins) == 3
     for _ in range(2):  # the second time from the file
@@ -118,9 +116,7 @@ def test_a_changed_module_invalidates(how: str, image: Path, folder: Path) -> No
     old = facts(open_or_build(image, cache_dir=folder))
     content = bytearray(image.read_bytes())
     if how == "stripped":
-        if shutil.which("strip") is None:
-            pytest.skip("needs strip")
-        subprocess.run(["strip", "-g", image], check=True)
+        run(tool("strip"), "-g", image)
     elif how == "another-file":
         shutil.copy(OTHER, image)
     else:
@@ -273,9 +269,7 @@ def test_one_module_of_two_names_is_kept_once(image: Path, folder: Path, tmp_pat
 
 
 def test_a_module_without_a_build_id(image: Path, folder: Path) -> None:
-    if shutil.which("objcopy") is None:
-        pytest.skip("needs objcopy")
-    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", image], check=True)
+    run(tool("objcopy"), "--remove-section=.note.gnu.build-id", image)
     aged(image)
     cache = open_or_build(image, cache_dir=folder)
     assert str(cache.identity).startswith("content-") and cache.addresses("main")
