@@ -139,6 +139,8 @@ def test_odd_names_are_one_option_each(workshop: Workshop) -> None:
     assert all(name in places for name in kept_names if "@" not in name and name != "at")
 
 
-def test_a_file_that_cannot_be_written(workshop: Workshop) -> None:
+def test_a_file_that_cannot_be_written(workshop: Workshop, capsys: pytest.CaptureFixture[str]) -> None:
     program = workshop.build("int main() { SAMPLE(); return 0; }")
-    icf("pass", program.folded, "--keep-unique-out", workshop.folder / "none" / "keep", status=1)
+    path = workshop.folder / "none" / "keep"
+    icf("pass", program.folded, "--keep-unique-out", path, status=1)
+    assert capsys.readouterr().err == f"icf: error: {path}: No such file or directory\n"

@@ -26,7 +26,7 @@ FRUIT = """
 """
 
 
-def both(program: Program) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+def check_both(program: Program) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """The verdicts of each function without and with vtable pointers; no claim may be wrong."""
     return program.check(), program.check(with_vptrs=True)
 
@@ -41,7 +41,7 @@ def test_a_virtual_call(workshop: Workshop) -> None:
         """
     )
     assert len(program.merged()) == 3
-    without, with_vptrs = both(program)
+    without, with_vptrs = check_both(program)
     assert without["_ZN5Stone6weightEv"] == UNIQUE  # nothing else of the body is in that slot
     assert without["_ZN5Apple5priceEv"] == without["_ZN4Pear5priceEv"] == {"narrowed"}
     for name in ("_ZN5Apple5priceEv", "_ZN4Pear5priceEv", "_ZN5Stone6weightEv"):
@@ -56,7 +56,7 @@ def test_a_virtual_call_that_is_a_jump(workshop: Workshop) -> None:
         int main() {{ Apple apple; Pear pear; Stone stone; return sell(apple) + sell(pear) + stone.weight() - 21; }}
         """
     )
-    without, with_vptrs = both(program)
+    without, with_vptrs = check_both(program)
     assert without["_ZN5Apple5priceEv"] == {"narrowed"}
     assert with_vptrs["_ZN5Apple5priceEv"] == with_vptrs["_ZN4Pear5priceEv"] == UNIQUE
 
@@ -76,7 +76,7 @@ def test_thunks_of_multiple_inheritance(workshop: Workshop) -> None:
         NOINLINE int call(Right &right) { return right.right() + 1; }
         int main() { Both both; Rival rival; Plain plain; return call(both) + call(rival) + call(plain) - 15; }
     """)
-    _, with_vptrs = both(program)
+    _, with_vptrs = check_both(program)
     assert {"_ZN4Both5rightEv", "_ZN5Rival5rightEv"} <= set().union(*program.merged())
     for name in ("_ZN4Both5rightEv", "_ZN5Rival5rightEv", "_ZN5Plain5rightEv"):
         assert workshop.toolchain is MOLD or with_vptrs[name] == UNIQUE
@@ -99,7 +99,7 @@ def test_virtual_bases_and_objects_under_construction(workshop: Workshop) -> Non
         NOINLINE Most::Most() { ask(this); }
         int main() { Left left; Right right; Most most; return ask(&left) + ask(&right) + ask(&most) - 12; }
     """)
-    both(program)
+    check_both(program)
 
 
 @every_toolchain
@@ -128,7 +128,7 @@ def test_double_dispatch(workshop: Workshop) -> None:
         }
     """)
     assert len(program.merged()) == 4
-    without, with_vptrs = both(program)
+    without, with_vptrs = check_both(program)
     assert without["_ZN4Area5visitER6Circle"] <= OPEN
     assert workshop.toolchain is MOLD or with_vptrs["_ZN4Area5visitER6Circle"] == {"narrowed"}  # to those of its class
 
@@ -158,7 +158,7 @@ def test_c_tables_of_functions_beside_vtables(workshop: Workshop) -> None:
         }
     """)
     assert {"_ZN4Echo5firstEv", "_ZN4Echo6secondEv"} <= set().union(*program.merged())
-    both(program)
+    check_both(program)
 
 
 @every_toolchain
@@ -178,7 +178,7 @@ def test_functions_in_objects(workshop: Workshop) -> None:
             return sum + total == 0;
         }
     """)
-    both(program)
+    check_both(program)
 
 
 @every_toolchain
@@ -197,7 +197,7 @@ def test_destructors(workshop: Workshop) -> None:
         NOINLINE void sell(Fruit *fruit) { fruit->sell(); ++total; }
         int main() { eat(new Apple); eat(new Pear); sell(new Apple); sell(new Pear); return total != 16; }
     """)
-    with_vptrs = both(program)[1]
+    with_vptrs = check_both(program)[1]
     for name in ("_ZN5Apple4sellEv", "_ZN4Pear4sellEv"):  # gcc makes them different
         assert workshop.toolchain is MOLD or with_vptrs[name] <= UNIQUE | {"unmerged"}
 
@@ -223,4 +223,4 @@ def test_a_pointer_that_an_inlined_destructor_moved(workshop: Workshop) -> None:
         ["-fno-exceptions", "-fasynchronous-unwind-tables"],
     )
     assert {"_ZN4Base5closeEv", "_ZN7Derived5closeEv"} <= set().union(*program.merged())
-    both(program)
+    check_both(program)

@@ -9,6 +9,7 @@ import os
 import random
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import pack
@@ -212,12 +213,16 @@ def words(_: int, text: bytes) -> None:
 
 @pytest.mark.parametrize("parse", [map_lines, words])
 def test_texts(parse: Callable[[int, bytes], None], memory_file: int) -> None:
+    outcomes: Counter[str] = Counter()
     for index, text in enumerate([*MAPS, RESPONSE]):
         for mutation in mutations(text.encode(), 500, random.Random(index), [(0, len(text))]):
             try:
                 parse(memory_file, mutation)
-            except FormatError:
-                pass
+                outcomes["read"] += 1
+            except FormatError as error:
+                outcomes[error.path] += 1
+    path = "x.rsp" if parse is words else f"/proc/self/fd/{memory_file}"
+    assert set(outcomes) == {"read", path} and outcomes["read"] > 500
 
 
 def test_long_lines_take_no_longer_than_short_ones(memory_file: int) -> None:

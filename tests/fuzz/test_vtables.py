@@ -28,7 +28,7 @@ TABLES = st.lists(WORDS, max_size=24)
 NAMES = ("_ZTVN10__cxxabiv120__si_class_type_infoE", "_ZTVN10__cxxabiv121__vmi_class_type_infoE", "_ZTI1A", "")
 
 
-def read_all(image: Image) -> None:
+def check_all(image: Image) -> None:
     """Ask for everything; what is said of one slot fits what is said of the others."""
     vtables = Vtables(image)
     groups, slots = vtables.groups, vtables.slots
@@ -59,7 +59,7 @@ def test_any_words(
 ) -> None:
     named = dict(zip(("_ZTV1A", "_ZTC1B0_1A,_ZTV1B", "_ZTI1A"), tables, strict=True))
     with build_image(tmp_path_factory.mktemp("words"), named, packing=packing, imports=imports) as image:
-        read_all(image)
+        check_all(image)
 
 
 @settings(max_examples=120, deadline=None)
@@ -79,7 +79,7 @@ def test_mutated_files(packing: str, tmp_path: Path) -> None:
     imports = {DATA + 48: NAMES[1]}
     tables = {"_ZTV1A": words[:6], "_ZTI1A": words[6:]}
     with build_image(tmp_path, tables, packing=packing, imports=imports, strings=b"1A\0") as image:
-        read_all(image)
+        check_all(image)
         content = bytes(image.data[:])
     path = tmp_path / "changed"
     for changed in mutations(content, 500, random.Random(7)):
@@ -87,7 +87,7 @@ def test_mutated_files(packing: str, tmp_path: Path) -> None:
         started = time.process_time()
         try:
             with Image.open(path) as image:
-                read_all(image)
+                check_all(image)
         except (FormatError, UnsupportedError):
             pass
         assert time.process_time() - started < 2

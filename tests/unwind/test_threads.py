@@ -35,7 +35,7 @@ def restless() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
-def in_threads(ask: Callable[[int], object], questions: list[int]) -> None:
+def check_in_threads(ask: Callable[[int], object], questions: list[int]) -> None:
     """Ask from all threads, each in an order of its own; all answers are as those of one thread."""
     alone = [ask(question) for question in questions]
 
@@ -62,13 +62,13 @@ def test_symbolizer(shop: Path) -> None:
         found = symbolizer.symbolize(vaddr)
         return found.start, found.frames, [(each.linkage_name, each.frames) for each in found.candidates]
 
-    in_threads(ask, code(shop))
+    check_in_threads(ask, code(shop))
 
 
 def test_resolver(shop: Path) -> None:
     resolver = open_resolver(str(shop))
     vaddrs = code(shop)
-    in_threads(lambda vaddr: resolver.resolve([vaddr, 0x8F5, 0x90F, vaddr]), vaddrs)
+    check_in_threads(lambda vaddr: resolver.resolve([vaddr, 0x8F5, 0x90F, vaddr]), vaddrs)
 
 
 def test_process() -> None:
@@ -81,4 +81,4 @@ def test_process() -> None:
             frames = symbolizer.resolve([address, address + 1])
             return found.start, found.linkage_name, found.frames, [frame.linkage_name for frame in frames]
 
-        in_threads(ask, [start + offset for start in starts for offset in range(0, 12, 3)])
+        check_in_threads(ask, [start + offset for start in starts for offset in range(0, 12, 3)])

@@ -36,7 +36,7 @@ def described(sections: LineSections, offsets: list[int]) -> list[object]:
     return out
 
 
-def both(monkeypatch: pytest.MonkeyPatch, data: bytes, offsets: list[int] | None = None) -> list[object]:
+def check_both(monkeypatch: pytest.MonkeyPatch, data: bytes, offsets: list[int] | None = None) -> list[object]:
     sections = LineSections(data, b"/src\0a.c\0", b"b.h\0", "a.out")
     installed = described(sections, offsets or [0])
     with monkeypatch.context() as patch:
@@ -54,13 +54,13 @@ def test_address_edges(monkeypatch: pytest.MonkeyPatch, min_inst_length: int, ma
         for base in EDGES
         for advance in EDGES
     )
-    (found,) = both(monkeypatch, unit(program, min_inst_length=min_inst_length, max_ops=max_ops))
+    (found,) = check_both(monkeypatch, unit(program, min_inst_length=min_inst_length, max_ops=max_ops))
     assert isinstance(found, tuple) and len(found[1][0]) == len(EDGES) ** 2
 
 
 def test_line_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     program = b"".join(b"\x03" + sleb(value) + b"\x01\xff\x0d" for value in SIGNED_EDGES)
-    (found,) = both(monkeypatch, unit(set_address(8) + program + END, line_base=-128, line_range=255))
+    (found,) = check_both(monkeypatch, unit(set_address(8) + program + END, line_base=-128, line_range=255))
     assert isinstance(found, tuple)
     line, lines = 1, []
     for value in SIGNED_EDGES:
@@ -84,7 +84,7 @@ def test_operand_edges(monkeypatch: pytest.MonkeyPatch, value: int) -> None:
     units += [unit(at + b"\x01" + END, tables=table) for table in (tables, counts, blocks, forms)]
     units += [value.to_bytes(8, "little") + bytes(30), b"\xff" * 4 + value.to_bytes(8, "little") + bytes(30)]
     for data in units:
-        both(monkeypatch, data)
+        check_both(monkeypatch, data)
 
 
 def test_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,5 +96,5 @@ def test_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
         bad = unit(set_address(rng.choice(EDGES)) + noise + END, version, line_range=rng.choice((0, 1, 14, 255)))
         odd = unit(END, version, tables=noise)
         offsets = [0, len(good), len(good) + len(bad), 3]
-        found = both(monkeypatch, good + bad + odd, offsets)
+        found = check_both(monkeypatch, good + bad + odd, offsets)
         assert isinstance(found[0], tuple)
