@@ -6,6 +6,7 @@ A note is an HTML comment on the line above a fence:
     <!-- not run: REASON -->            the block is shown only
     <!-- status: 1 -->                  the commands of the block end with this exit status
     <!-- output differs: REASON -->     the commands run, and their output is not compared
+    <!-- numbers vary: REASON -->       a number in the output stands for any, but 0 for itself alone
 
 A fence with a title (```sh title="icf-cc") is a file of that name, for the commands of its section.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?$")
-_NOTE = re.compile(r"^<!-- (needs|not run|status|output differs): (.+) -->$")
+_NOTE = re.compile(r"^<!-- (needs|not run|status|output differs|numbers vary): (.+) -->$")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`[^`]*`")
 
@@ -32,6 +33,11 @@ class Block:
     title: str
     text: str
     notes: dict[str, str]
+
+    @property
+    def numbers_vary(self) -> bool:
+        """Whether numbers in the output depend on the version of a tool."""
+        return "numbers vary" in self.notes
 
     @property
     def commands(self) -> list[tuple[str, list[str]]]:
