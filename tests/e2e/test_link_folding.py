@@ -23,8 +23,16 @@ def script(folder: Path, name: str, text: str) -> str:
     return f"./{name}"
 
 
-@pytest.mark.parametrize("linker", ["lld", "gold", "mold"])
-@pytest.mark.parametrize("place", ["wrapper", "configuration file", "environment"])
+@pytest.mark.parametrize(
+    ("place", "linker"),
+    [
+        ("wrapper", "lld"),
+        ("configuration file", "lld"),
+        ("environment", "lld"),
+        ("wrapper", "gold"),
+        ("wrapper", "mold"),
+    ],
+)
 def test_options_that_the_command_does_not_show(
     link: Link, tmp_path: Path, place: str, linker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -288,7 +288,7 @@ def test_a_pass_that_is_ended_at_any_moment(how: signal.Signals, shop: Path, tmp
     server = Server(shop, "-o", out)
     statuses = []
     try:
-        for round_idx in range(40):
+        for round_idx in range(0, 40, 2):
             out.write_bytes(b"older")
             statuses.append(server.run(chance.random() * 0.004 * round_idx, how))
             assert statuses[-1] in (0, -how, 99, 128 + how)

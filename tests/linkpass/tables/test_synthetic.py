@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,11 @@ def complaints(path: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("toolchain", FOUR, ids=str)
-@pytest.mark.parametrize("flags", [(), ("-g0",), ("-gdwarf-4",)], ids=" ".join)
+@pytest.mark.parametrize(
+    ("toolchain", "flags"),
+    [*product(FOUR, [("-g0",)]), *product([GOLD, LLD], [(), ("-gdwarf-4",)])],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
 def test_other_tools_say_nothing_new(toolchain: Toolchain, flags: tuple[str, ...], tmp_path: Path) -> None:
     link = build(tmp_path, toolchain, flags=flags)
     out = tmp_path / "out"
