@@ -105,8 +105,11 @@ def test_slots_of_all_functions_on_the_way_are_joined() -> None:
 
 
 def test_what_one_function_on_the_way_may_do_all_may() -> None:
-    one = program([fold(0, 1), fold(1, 1)], [tail((0, 0), (1, 0))], b1=None)
-    assert reach(one, 0).wild
+    classes, tails = [fold(body, 1) for body in range(3)], [tail((0, 0), (1, 0)), tail((1, 0), (2, 0))]
+    assert not reach(program(classes, tails), 0).wild
+    assert reach(program(classes, tails, b0=None), 0).wild
+    assert reach(program(classes, tails, b1=None), 0).wild
+    assert reach(program(classes, tails, b2=None), 0).wild
 
 
 def test_an_import_reaches_the_function_that_is_exported_by_its_name() -> None:

@@ -231,5 +231,6 @@ def test_backward_keeps_callers_that_allow_a_callee() -> None:
 
 def test_the_evidence_of_sets_is_the_weakest_of_a_pair() -> None:
     assert RELATION.evidence(0b011, 0b11) is Evidence.DECODED
+    assert Relation(RELATION.groups[::-1]).evidence(0b011, 0b11) is Evidence.DECODED
     assert RELATION.evidence(0b011, 0b01) is Evidence.TABLE
     assert RELATION.evidence(0b100, 0b11) is None
