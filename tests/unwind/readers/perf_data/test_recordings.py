@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from icf.errors import FormatError
-from tests.support.link import run, tool
 from tests.support.paths import ROOT
 from tests.support.perf_oracle import FIELDS, of_perf, of_reader
+from tests.support.toolchain import run, tool
 from unwind.readers.formats import reader_of, recognize
 from unwind.readers.perf_data.sample_fields import UserState
 from unwind.readers.source import Source
