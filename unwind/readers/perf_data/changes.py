@@ -5,7 +5,7 @@
             u32 rights, flags; path
     COMM    u32 pid, tid; name                       misc: by exec, which drops all mappings
     FORK    u32 pid, parent's pid, tid, parent's tid; u64 time
-    LOST    u64 id, count          LOST_SAMPLES   u64 count
+    `LOST`  u64 id, count          LOST_SAMPLES   u64 count
 
 Each ends with the time, among others, if the events have `sample_id_all`. Records of different CPUs are not in the
 order of their times in the file, so all are read first, and put in order. What was there before is written with time 0.
@@ -153,7 +153,7 @@ class Changes:
 
 
 def tid_of(header: Header, buffer: bytes, at: int, end: int) -> int:
-    """Return the thread of a record that is no sample; 0 if it does not say."""
+    """Return the thread of a record other than a sample; 0 if it does not say."""
     event = header.events.of_other(buffer, at, end)
     before = event.from_end(SAMPLE_TID) if event is not None else 0
     return int.from_bytes(buffer[end - before + 4 : end - before + 8], "little") if 0 < before <= end - at else 0

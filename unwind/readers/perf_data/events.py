@@ -98,7 +98,7 @@ class Attr:
 
 @dataclass(eq=False)
 class Event:
-    """An event: how its samples begin, and how the other records of its stream end."""
+    """An event: how its samples begin, and how its other records end."""
 
     attr: Attr
     index: int
@@ -143,7 +143,7 @@ class Event:
         return *self.zeros_before, 1, period, *self.zeros_after
 
     def from_end(self, bit: int) -> int:
-        """Return how many bytes before the end of a record that is no sample this field is; 0 if it is not there."""
+        """Return how many bytes before the end of a record other than a sample this field is; 0 if it is not there."""
         if not self.attr.flags & _SAMPLE_ID_ALL or not self.attr.sample_type & bit:
             return 0
         return 8 * sum(bool(self.attr.sample_type & each) for each in _SUFFIX[_SUFFIX.index(bit) :])
@@ -227,7 +227,7 @@ class Events:
         return first
 
     def time_of(self, buffer: bytes, at: int, end: int) -> int:
-        """Return the time of a record that is no sample; 0 if it has none."""
+        """Return the time of a record other than a sample; 0 if it has none."""
         event = self.of_other(buffer, at, end)
         before = event.from_end(SAMPLE_TIME) if event is not None else 0
         return U64.unpack_from(buffer, end - before)[0] if 0 < before <= end - at else 0

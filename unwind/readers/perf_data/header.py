@@ -4,7 +4,7 @@
     section attrs, data, event_types; 32s bits of features                   a section: u64 offset, u64 size_bytes
     attrs    attr, section of its ids (u64 each)                             attr_size_bytes together
     data     records
-    behind it, for each bit in ascending order: a section
+    after it, for each bit in ascending order: a section
 
 A pipe (`perf record -o -`) has 16 bytes of it: the magic and the size. All else comes as records.
 """

@@ -81,7 +81,7 @@ def _first_pass(content: FileBytes, header: Header) -> Changes:
         changes.is_whole = False
         warn(f"{path}: data+{cut_at:#x}: the last record is cut off: what came before it is used")
     if changes.lost_count:
-        warn(f"{path}: perf lost {changes.lost_count} records: it could not keep up, samples are missing")
+        warn(f"{path}: perf dropped {changes.lost_count} records as it could not keep up: samples are missing")
     return changes
 
 

@@ -2,7 +2,7 @@
 
 In this order, each there if its bit is set in `sample_type`:
 
-    READ             by read_format: u64 value, times, id, lost; or with GROUP u64 count, times, and these for each
+    READ             by read_format: u64 value, times, id, `lost`; or with GROUP u64 count, times, and these for each
     CALLCHAIN        u64 count, u64 each
     RAW              u32 size_bytes, bytes
     BRANCH_STACK     u64 count, i64 hw_index (with HW_INDEX), (u64 from, to, flags) each, u64 each (with COUNTERS)

@@ -244,7 +244,7 @@ def test_losses_are_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     lost = record(2, words(1, 5) + end_of(7, 9)) * 3
     (each,) = read(perf_data(lost + SHOP + sample(7, 20, CONTEXT_USER, 0x5010)), tmp_path)
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
-        "perf lost 15 records: it could not keep up, samples are missing"
+        "perf dropped 15 records as it could not keep up: samples are missing"
     ]
     assert not each.process.is_whole
 
