@@ -10,12 +10,12 @@ from hashlib import sha256
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from elftools.elf.elffile import ELFFile
 
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.tables.load import Tables
 from icf.tables.place import file_with_tables
+from linkpass.second_reader.compressed import InflatingFile
 from linkpass.second_reader.tables import Call, FoldClass, Icf, VirtualCall, read_dcall, read_icf, read_vcall
 
 _LOCAL, _NAMELESS, _FRAGMENT = 8, 32, 4  # flags of members; of classes
@@ -38,7 +38,8 @@ def verify_again(image: Image, first: Tables) -> list[str]:
     try:
         with ExitStack() as opened:
             code, tables, debug = (
-                ELFFile(opened.enter_context(open(path, "rb"))) for path in (image.path, file.path, image.debug.path)
+                InflatingFile(opened.enter_context(open(path, "rb")))
+                for path in (image.path, file.path, image.debug.path)
             )
             second = Second(
                 read_icf(_contents(tables, ".debug_icf"), _contents(debug, ".debug_str"), file.path),

@@ -52,10 +52,10 @@ class Program:
         functions = Functions(self.unfolded)
         return [[functions.at(frame) for frame in stack.split()] for stack in stacks]
 
-    def add_tables(self, *options: str | Path, is_read_twice: bool = True) -> None:
+    def add_tables(self, *options: str | Path) -> None:
         """`icf pass` on the folded program; where it adds tables there, a second reader agrees with the first."""
         icf("pass", self.folded, *options)
-        if is_read_twice and "-o" not in options:
+        if "-o" not in options:
             icf("verify", "--second-reader", self.folded)
 
     def resolve(self, *, with_vptrs: bool = False) -> list[list[Frame]]:
