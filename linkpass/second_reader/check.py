@@ -10,7 +10,6 @@ from hashlib import sha256
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.tables.load import Tables
