@@ -83,9 +83,10 @@ def is_abstract(linkage: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def kin(name: str) -> str:
-    """Return what all variants and clones of a function have in common: only names of one kin can be one function.
+    """Return the kin of a name: a text that is equal for all variants and clones of one function.
 
-    Classes have thousands of members, so names are compared within a kin and not each with each.
+    Only names of one kin can be one function. Classes have thousands of members, so names are compared within a kin and
+    not each with each.
 
     >>> kin("_ZN3FooC1Ev") == kin("_ZN3FooC4Ev.isra.0"), kin("_ZN3FooD0Ev") == kin("_ZN3FooD1Ev")
     (True, False)

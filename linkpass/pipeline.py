@@ -176,12 +176,12 @@ def run_pass(
         if target.section(".debug_icf") is not None and report is None and objects is None:
             return _already_done(image, outputs, options)
         annotations = _annotations(image)
-        told = _told(image, report, objects, annotations)
-        linked = Linked.read(image, told, options.threads, background)
+        reported = _reported(image, report, objects, annotations)
+        linked = Linked.read(image, reported, options.threads, background)
         if not len(linked.bodies.start) and is_stripped(image):
             raise IcfError(f"{path}: is stripped: it has no symbols and no debug information", hint=STRIPPED_HINT)
         vtables = Vtables(image)
-        complete_objects = _complete_objects(linked, told, objects)
+        complete_objects = _complete_objects(linked, reported, objects)
         by_object = _slots_by_object(linked, vtables, objects)
         # waits for pointer jumps, which a thread may still be finding
         collected = collect(linked, objects, annotations)
@@ -260,7 +260,7 @@ def _open_objects(options: Options) -> LinkObjects | None:
     return LinkObjects(open_inputs(options.objects, pipes=options.named_objects))
 
 
-def _told(
+def _reported(
     image: Image,
     report: list[FoldedSections] | None,
     objects: LinkObjects | None,
@@ -274,16 +274,18 @@ def _told(
         return annotations.reported()
     if not kept.may_lack_some or (objects is None and kept is KeptSymbols.GLOBAL):
         return report
-    from linkpass.objects.placed_functions import tell
+    from linkpass.objects.placed_functions import find_reported
 
-    return tell(image, report, objects)
+    return find_reported(image, report, objects)
 
 
 def _complete_objects(
-    linked: Linked, told: Reported | list[FoldedSections] | None, objects: LinkObjects | None
+    linked: Linked, reported: Reported | list[FoldedSections] | None, objects: LinkObjects | None
 ) -> LinkObjects | None:
     """Return the objects, if no object of the link is missing."""
-    if objects is None or (linked.image.linker.kept_symbols.may_lack_some and (told is None or isinstance(told, list))):
+    if objects is None or (
+        linked.image.linker.kept_symbols.may_lack_some and (reported is None or isinstance(reported, list))
+    ):
         return None
     from linkpass.pointers.taken_by_object import are_complete
 

@@ -28,7 +28,7 @@ BANNED = {
     r"jumps? on": "tail-calls",
     r"gives": "returns, has",
     r"(?<!there )(?:is|are) no(?! (?:longer|more|larger|smaller|other))\b(?= \w)": "is not a, has no",
-    r"lost": "tombstoned, dropped",
+    r"(?:has|have|had|is|are|may) lost|lost its|lost their": "is tombstoned, was dropped",
     r"hub": "class node",
     r"likewise": "the same holds for",
 }

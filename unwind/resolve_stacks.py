@@ -42,9 +42,9 @@ _OF_MODULES = "give the text of /proc/PID/maps, or path, start, end and offset o
 
 
 def resolve_stacks(args: Namespace, source: Source, out: BinaryIO) -> bool:
-    """Write what each stack is; return whether any frame of any stack is known, or there was none.
+    """Write the answer for each stack; return whether any frame of any stack is known, or there was none.
 
-    Raises `IcfError` for a line that is no stack; what was read before is written.
+    It raises IcfError for a line that is not a stack, after it has written the answers for the stacks before it.
     """
     with _open(args) as first:
         resolver = _second(first) if args.second_reader else first

@@ -417,7 +417,7 @@ def follow_edges(
 @cython.inline
 @cython.nogil
 def place_of(ops: i64[:, ::1], row: i64, offset: u64[:, ::1]) -> u64:
-    """Return what is added to the origin of the address that an operation loads or stores at."""
+    """Return the offset, from its origin, of the address that an operation loads or stores at."""
     register: i64 = ops[row, op.B]
     value: u64 = as_u64(ops[row, op.VALUE])
     return value if register < 0 else (offset[0, register] + value) & MASK

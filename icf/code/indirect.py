@@ -195,7 +195,7 @@ class _Section:
         )
 
     def _unread(self, status: U8) -> U64:
-        """Return what may be jumps in functions that cannot be decoded."""
+        """Return the places of possible jumps in functions that cannot be decoded."""
         owner = self._owner(self._places)
         unread = (owner >= 0) & (np.append(status, 0)[owner] & 1 != 0)
         jumps: U64 = self._places[unread & self._is_jump].astype(np.uint64)

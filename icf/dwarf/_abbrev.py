@@ -229,7 +229,7 @@ def compile_attributes(
 @cython.inline
 @cython.nogil
 def kind_of(tag: u64, inlines: cython.int) -> u64:
-    """Return what the scan does with a DIE of this tag."""
+    """Return how the scan treats a DIE of this tag."""
     if tag == 0x2E or tag == 0x03:  # subprogram, entry_point
         return col.KIND_FUNCTION
     if tag == 0x48 or tag == 0x4109:  # call_site, GNU_call_site

@@ -136,7 +136,7 @@ class DebugInfo:
         )
 
     def errors(self) -> list[FormatError]:
-        """Return what is wrong with the units that could not be read."""
+        """Return the errors of the units that could not be read."""
         found = []
         for unit in self.units[self.units[:, col.ERROR] != 0]:
             path, section, start = self.path, ".debug_info", 0

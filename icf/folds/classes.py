@@ -174,9 +174,9 @@ class FoldFinder:
             dies = sorted(set(self.functions.die[dwarf_rows].tolist()))
             global_names = {entry.name for entry in named if not entry.local}
             groups = group_dies(self.identities, dies, self._lost, global_names)
-        told = self.reported.at(vaddr)
+        reported = self.reported.at(vaddr)
         drops_names = self.image.linker.kept_symbols.may_lack_some
-        members = match(self.identities, groups, named, told, self._knows_kept, drops_names, plain)
+        members = match(self.identities, groups, named, reported, self._knows_kept, drops_names, plain)
         self.reported.mark_kept(vaddr, members)
         members.sort(key=lambda member: (member.name, sorted(member.files), member.die))
         names = [*(member.name for member in plain), *(entry.name for entry in named)]

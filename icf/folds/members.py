@@ -58,7 +58,7 @@ class Named(NamedTuple):
     file: str  # source file of a local symbol, where known
 
 
-class Told(NamedTuple):
+class ReportedFunction(NamedTuple):
     """A function at a body that a linker's report or the objects name."""
 
     name: str
@@ -132,12 +132,12 @@ def match(
     identities: Identities | None,
     groups: list[Group],
     named: list[Named],
-    told: list[Told],
+    reported: list[ReportedFunction],
     knows_kept: bool,
     drops_names: bool,
     plain: Sequence[FoldMember] = (),
 ) -> list[FoldMember]:
-    """Return members from groups of DIEs, the symbols at the same body, and functions of other evidence (`told`).
+    """Return members from groups of DIEs, the symbols at the same body, and functions of other evidence (`reported`).
 
     `plain` are members that have been found already, see `icf.folds.plain`.
     `drops_names`: the linker drops symbols of folded functions, so that the symbol of a group may be missing.
@@ -161,7 +161,7 @@ def match(
                 member.roots = set(group.roots)
             members += made
         else:
-            member = _member(mine) if mine else _unsymbolized(group, told, drops_names and has_symbols)
+            member = _member(mine) if mine else _unsymbolized(group, reported, drops_names and has_symbols)
             member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
             if member.local:  # the symbols of its copies in other units may be dropped
                 member.files |= identities.files_of(group.dies)
@@ -170,7 +170,7 @@ def match(
         rest.remove(mine)
     _add_symbols(members, rest.left())
     members += plain
-    _add_told(members, told, count=drops_names and (knows_kept or not (groups or plain)))
+    _add_reported(members, reported, count=drops_names and (knows_kept or not (groups or plain)))
     if nameless:
         assert identities is not None
         _attach_nameless(identities, members, nameless, knows_kept)
@@ -179,11 +179,11 @@ def match(
     return members
 
 
-def _unsymbolized(group: Group, told: list[Told], is_lost: bool) -> FoldMember:
+def _unsymbolized(group: Group, reported: list[ReportedFunction], is_lost: bool) -> FoldMember:
     """Return the member for DIEs without a symbol; `is_lost`: they had one, which the linker dropped."""
     name = group.linkage or group.name
     if is_lost and group.may_be_clone:
-        known = sorted({symbol for symbol, _ in told if _names(group, symbol)})
+        known = sorted({symbol for symbol, _ in reported if _names(group, symbol)})
         if len(known) != 1:  # the function is known, its symbol is not
             return FoldMember(demangle(name), local=True, nameless=True)
         name = known[0]
@@ -272,18 +272,18 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
             relatives.append(member)
 
 
-def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> None:
+def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *, count: bool) -> None:
     """Add functions without symbols.
 
     If `count`, one name has as many members as evidence names, for no DIE adds to it.
     """
-    if not told:
+    if not reported:
         return
     by_kin = _members_by_kin(members)
-    free = set(map(id, members))  # members that stand for none of `told` yet
-    for name, file in told:
+    free = set(map(id, members))  # members that stand for none of `reported` yet
+    for name, file in reported:
         relatives = by_kin.setdefault(kin(name), [])
-        mine = [member for member in relatives if _is_told(member, name, file)]
+        mine = [member for member in relatives if _is_reported(member, name, file)]
         if len({member.name for member in mine}) > 1:  # clones of one function are functions
             mine = [member for member in mine if member.is_named(name)] or mine
         if count and any(member.is_named(name) for member in mine):
@@ -298,7 +298,7 @@ def _add_told(members: list[FoldMember], told: list[Told], *, count: bool) -> No
             relatives.append(member)
 
 
-def _is_told(member: FoldMember, name: str, file: str) -> bool:
+def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     """Return whether a member may be the function of that name and file."""
     if file and member.files and file not in member.files:
         return False

@@ -20,7 +20,7 @@ from icf.aliases import is_cold_part
 from icf.columns import U64
 from icf.elf.image import Image
 from icf.folds.functions import Bodies
-from icf.folds.members import FoldMember, Told
+from icf.folds.members import FoldMember, ReportedFunction
 from icf.folds.report import FoldedSections, SectionRef
 from icf.linkers import KeptSymbols
 from icf.strings import hash_names, hash_table
@@ -32,24 +32,24 @@ _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are c
 class Reported(NamedTuple):
     """The functions that a report or objects name at the addresses of one image; empty without either."""
 
-    told: dict[int, list[Told]] = {}
+    functions: dict[int, list[ReportedFunction]] = {}
     given: bool = False  # all folded functions are named
     kept: frozenset[int] = frozenset()  # addresses where the first one was kept
 
     @property
     def vaddrs(self) -> U64:
         """Return the addresses at which functions are named."""
-        return np.array(sorted(self.told), np.uint64)
+        return np.array(sorted(self.functions), np.uint64)
 
-    def at(self, vaddr: int) -> list[Told]:
+    def at(self, vaddr: int) -> list[ReportedFunction]:
         """Return the functions named at the address: all of a class, or those without a symbol."""
-        return self.told.get(vaddr, [])
+        return self.functions.get(vaddr, [])
 
     def mark_kept(self, vaddr: int, members: list[FoldMember]) -> None:
         """Mark which of the members was kept, if that is known."""
         if vaddr not in self.kept:
             return
-        kept = [member for member in members if member.is_named(self.told[vaddr][0].name)]
+        kept = [member for member in members if member.is_named(self.functions[vaddr][0].name)]
         if len(kept) == 1:
             for member in members:
                 member.kept = member is kept[0]
@@ -62,7 +62,7 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
     classes = [folded for folded in report if folded.kept.has_function_name]
     wanted = {name for folded in classes for name in _symbols_of(folded.kept)}
     by_name = _addresses_of(image, bodies, wanted) if classes else {}
-    told: dict[int, list[Told]] = {}
+    functions: dict[int, list[ReportedFunction]] = {}
     kept: set[int] = set()
     for folded in classes:
         refs = [ref for ref in (folded.kept, *folded.removed) if ref.has_function_name]
@@ -74,16 +74,20 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
             continue  # a cold part without a symbol, or a function that is cold as a whole: indistinguishable
         vaddrs = choices[0][1]
         if len(vaddrs) == 1:
-            kept |= vaddrs - set(told)
+            kept |= vaddrs - set(functions)
         else:
             vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr)}
         for vaddr in vaddrs:
-            told.setdefault(vaddr, []).extend(Told(ref.function_name + (".cold" if cold else "")) for ref in refs)
-    _tell_thunks(image, bodies, classes, told)
-    return Reported(told, names_all, frozenset(kept))
+            functions.setdefault(vaddr, []).extend(
+                ReportedFunction(ref.function_name + (".cold" if cold else "")) for ref in refs
+            )
+    _add_thunks(image, bodies, classes, functions)
+    return Reported(functions, names_all, frozenset(kept))
 
 
-def _tell_thunks(image: Image, bodies: Bodies, classes: list[FoldedSections], told: dict[int, list[Told]]) -> None:
+def _add_thunks(
+    image: Image, bodies: Bodies, classes: list[FoldedSections], functions: dict[int, list[ReportedFunction]]
+) -> None:
     """Add thunks to the sections of their functions, where no thunk has a section of its own (clang's have)."""
     names = {ref.function_name: folded for folded in classes for ref in (folded.kept, *folded.removed)}
     if any(map(thunk_target, names)):
@@ -104,7 +108,7 @@ def _tell_thunks(image: Image, bodies: Bodies, classes: list[FoldedSections], to
                 thunk = prefix + ref.function_name[2:]
                 if ref.function_name.startswith("_Z") and (vaddr, thunk) not in seen:
                     seen.add((vaddr, thunk))
-                    told.setdefault(vaddr, []).append(Told(thunk))
+                    functions.setdefault(vaddr, []).append(ReportedFunction(thunk))
 
 
 def _symbols_of(ref: SectionRef) -> tuple[str, ...]:

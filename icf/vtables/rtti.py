@@ -74,28 +74,28 @@ class Classes:
         words = self._words(vaddr + 8 * at for vaddr in typeinfos for at in range(3))
         tables = {value - _ADDRESS_POINT for value, kind in (words[vaddr] for vaddr in typeinfos) if kind == DATA}
         symbols = self._symbols_at({*typeinfos, *tables})
-        told: dict[int, list[int]] = {}  # where the type_info of each base stands
+        bases_at: dict[int, list[int]] = {}  # where the type_info of each base stands
         for vaddr in typeinfos:
             value, kind = words[vaddr]
             tables_there = symbols.get(value - _ADDRESS_POINT, []) if kind == DATA else []
             if kind == IMPORT:
                 tables_there = [self._image.dynamic_symbols.name(value)]
             if _NO_BASE in tables_there:
-                told[vaddr] = []
+                bases_at[vaddr] = []
             elif _ONE_BASE in tables_there:
-                told[vaddr] = [vaddr + 16]
+                bases_at[vaddr] = [vaddr + 16]
             elif _BASES in tables_there and 0 < (count := words[vaddr + 16][0] >> 32) <= self._bases_left:
                 self._bases_left -= count
-                told[vaddr] = [vaddr + _HEAD_BYTES + _BASE_BYTES * at for at in range(count)]
-        words |= self._words(place for places in told.values() for place in places)
+                bases_at[vaddr] = [vaddr + _HEAD_BYTES + _BASE_BYTES * at for at in range(count)]
+        words |= self._words(place for places in bases_at.values() for place in places)
         found = {}
         for vaddr in typeinfos:
             place, kind = words[vaddr + 8]
             name = self._string_at(place) if kind == DATA else next(map(_type_of, symbols.get(vaddr, ())), "")
             is_local = name.startswith("*") or _ANONYMOUS in name
-            bases = [words[place] for place in told.get(vaddr, ())]
+            bases = [words[place] for place in bases_at.get(vaddr, ())]
             sound = tuple((value, kind == IMPORT) for value, kind in bases if kind in (DATA, IMPORT))
-            knows_bases = vaddr in told and len(sound) == len(bases)
+            knows_bases = vaddr in bases_at and len(sound) == len(bases)
             is_copy = words[vaddr] == (0, NUMBER)
             found[vaddr, False] = Class(name.removeprefix("*"), sound, knows_bases, is_local, is_copy)
         return found

@@ -92,7 +92,7 @@ class LoadedData:
 
 
 def _stored(image: Image, places: U64) -> U64:
-    """Return what the file has at each place."""
+    """Return the stored word at each place."""
     value = np.zeros(len(places), np.uint64)
     for start, end, offset in image.backed:
         lead = -start % _WORD_BYTES

@@ -20,7 +20,7 @@ import numpy as np
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FILE, Machine
 from icf.folds.classes import Fold
-from icf.folds.members import Told
+from icf.folds.members import ReportedFunction
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
 from icf.model import Evidence
@@ -92,14 +92,14 @@ class Annotations:
         other = unit.function(found[0])
         return Placed(other, placed.unit_idx, unit.source if other.is_local else "")
 
-    def told(self) -> dict[int, list[Told]]:
+    def without_symbol(self) -> dict[int, list[ReportedFunction]]:
         """Return functions that have no symbol at their address."""
         symbols = self._image.symbols
         rows = symbols.functions[np.isin(symbols.value[symbols.functions], np.array(sorted(self._rows), np.uint64))]
         known = Counter(
             (int(symbols.value[row]), symbols.name(row), bool(symbols.bind[row] == STB_LOCAL)) for row in rows.tolist()
         )
-        told: dict[int, list[Told]] = {}
+        found: dict[int, list[ReportedFunction]] = {}
         for vaddr, entries in self._rows.items():
             names = {(self.units[unit].name(idx), bool(self.units[unit].is_local[idx])) for unit, idx in entries}
             if len(entries) == 1 and any((vaddr, *name) in known for name in names):
@@ -110,12 +110,12 @@ class Annotations:
                     if keys:  # mold makes global symbols local
                         known[keys[0]] -= 1
                     else:
-                        told.setdefault(vaddr, []).append(Told(name, placed.source))
-        return told
+                        found.setdefault(vaddr, []).append(ReportedFunction(name, placed.source))
+        return found
 
     def reported(self) -> Reported:
         """Return the same for the search for fold classes: all functions, if all objects are annotated."""
-        return Reported(self.told(), given=self.is_complete())
+        return Reported(self.without_symbol(), given=self.is_complete())
 
     def is_complete(self) -> bool:
         """Return whether every source file and every function that the image names is that of an annotated object."""

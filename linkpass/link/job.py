@@ -205,18 +205,18 @@ def _pass(
     report = parse_icf_report(b"\n".join(link.report), "the linker's report")
     options = Options(debug_roots=(directory or os.curdir,))  # .dwo files may lie beside the program
     if not in_image:
-        return _said(run_pass(path, options, report, objects))
+        return _lines_of(run_pass(path, options, report, objects))
     whole = f"{path}.unstripped"
     os.rename(path, whole)
     try:
         strip(path, whole)
         options = options._replace(debug_file=whole, in_image=True)
-        return _said(run_pass(path, options, report, objects))
+        return _lines_of(run_pass(path, options, report, objects))
     finally:
         os.unlink(whole)
 
 
-def _said(summary: Summary) -> tuple[list[str], list[str]]:
+def _lines_of(summary: Summary) -> tuple[list[str], list[str]]:
     """Return the lines of the summary, and the notes."""
     from linkpass.compiler_merging import merging_note
     from linkpass.summary import summary_lines

@@ -16,7 +16,7 @@ from icf.code.branches import executable_sections
 from icf.columns import I64
 from icf.elf.image import Image
 from icf.errors import IcfError
-from icf.folds.members import Told
+from icf.folds.members import ReportedFunction
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
@@ -31,11 +31,11 @@ from linkpass.objects.placement import Placement
 class PlacedFunctions(NamedTuple):
     """The functions that the symbols of an image lack, and those that its objects lack."""
 
-    told: dict[int, list[Told]]  # address -> functions that have no symbol there, in link order
+    functions: dict[int, list[ReportedFunction]]  # address -> functions that have no symbol there, in link order
     unknown: list[str]  # functions of the image that are in none of the objects; sorted
 
 
-def tell(
+def find_reported(
     image: Image, report: list[FoldedSections] | None, objects: LinkObjects | None
 ) -> Reported | list[FoldedSections] | None:
     """Return the functions of the objects for an image that gold or mold has linked; the report if objects are missing.
@@ -46,7 +46,7 @@ def tell(
     if objects is not None and objects.objects:
         placed = place_functions(image, objects)
         if not placed.unknown:
-            return Reported(placed.told, given=True)
+            return Reported(placed.functions, given=True)
         lack = f"{len(placed.unknown)} functions are in none of the objects, such as {placed.unknown[0]}"
         hint = "give all objects and archives of the link"
     if report is None and image.linker.kept_symbols is KeptSymbols.SOME:
@@ -71,12 +71,12 @@ def place_functions(image: Image, objects: LinkObjects) -> PlacedFunctions:
     first = _first_by_key(columns, lost)
     pairs = {(row if found.is_local[row] else first[int(found.key[row])], vaddr) for row, vaddr in pairs}
     pairs |= {(first[key], vaddr) for key, vaddr in placement.globals if key in first}
-    told: dict[int, list[Told]] = {}
+    functions: dict[int, list[ReportedFunction]] = {}
     starts = frozenset(image.symbols.value[image.symbols.functions].tolist())  # not what a stub goes to
     for row, vaddr in sorted(pairs):
         if vaddr in starts:
-            told.setdefault(vaddr, []).append(_told(columns, row))
-    return PlacedFunctions(told, _unknown(image, placement))
+            functions.setdefault(vaddr, []).append(_reported(columns, row))
+    return PlacedFunctions(functions, _unknown(image, placement))
 
 
 def _in_sections(columns: LinkColumns, lost: I64, places: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -96,11 +96,11 @@ def _first_by_key(columns: LinkColumns, lost: I64) -> dict[int, int]:
     return dict(zip(keys.tolist(), rows[first].tolist(), strict=True))
 
 
-def _told(columns: LinkColumns, definition: int) -> Told:
+def _reported(columns: LinkColumns, definition: int) -> ReportedFunction:
     found = columns.definitions
     symbols = columns.objects[int(columns.sections.object_idx[found.section[definition]])].symbols
     symbol = int(found.symbol[definition])
-    return Told(symbols.name(symbol), symbols.file_name(symbol))
+    return ReportedFunction(symbols.name(symbol), symbols.file_name(symbol))
 
 
 def _unknown(image: Image, placement: Placement) -> list[str]:

@@ -117,15 +117,17 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
         for place in places:
             if place.vaddr in mentioned:
                 members_of.setdefault(place.vaddr, set()).add(place.member)
-    told = {*marks.taken, *marks.virtual}
+    named = {*marks.taken, *marks.virtual}
     tables = vtables.at(data.place).tolist()
     rows = [(target, True, False) for target in dict.fromkeys(_hidden(linked, code, found.shared_sections))]
     rows += [(target, True, False) for target in np.unique(data.target[vtables.are_unplaced(data.place)]).tolist()]
-    rows += [(target, target not in told, False) for target in dict.fromkeys(code.target.tolist())]
-    rows += dict.fromkeys((t, t not in told, table != 0) for t, table in zip(data.target.tolist(), tables, strict=True))
-    for target, everybody, is_slot in rows:
+    rows += [(target, target not in named, False) for target in dict.fromkeys(code.target.tolist())]
+    rows += dict.fromkeys(
+        (t, t not in named, table != 0) for t, table in zip(data.target.tolist(), tables, strict=True)
+    )
+    for target, are_all, is_slot in rows:
         members = linked.members(target)
-        left = [idx for idx, member in enumerate(members) if everybody or member.nameless]
+        left = [idx for idx, member in enumerate(members) if are_all or member.nameless]
         (marks.virtual if is_slot else marks.taken).setdefault(target, set()).update(left)
     return marks
 

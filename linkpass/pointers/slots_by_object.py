@@ -47,8 +47,8 @@ class SlotsByObject:
         name, _ = key = self._keys[group]
         is_local = self._is_local[group] and key in self._tables  # mold makes global symbols local
         found: set[int] = set()
-        told = [table[offset] for table in self._tables.get(key if is_local else (name, ""), []) if offset in table]
-        for names, file in told:
+        entries = [table[offset] for table in self._tables.get(key if is_local else (name, ""), []) if offset in table]
+        for names, file in entries:
             named = {idx for name in names for idx in self._members_at(vaddr).get(name, ())}
             if file and len(named) > 1:
                 members = self._linked.members(vaddr)
@@ -56,7 +56,7 @@ class SlotsByObject:
             if not named:
                 return frozenset()  # the function is in another body, or the known members are not all
             found |= named
-        return frozenset(found) if told else None
+        return frozenset(found) if entries else None
 
     def _members_at(self, vaddr: int) -> dict[str, list[int]]:
         """Return the members of a body by their names."""

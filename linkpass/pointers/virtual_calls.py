@@ -65,20 +65,20 @@ def _statements(linked: Linked, reach: Reach, dropped: Counter[str]) -> list[tup
     """Return calls with a slot: of a table in the image, and of the code."""
     ends, slots = reach.pointers.call_end.tolist(), reach.pointers.call_slot.tolist()
     decoded = dict(zip(ends, slots, strict=True))
-    told: dict[int, set[int]] = {}
+    slots_of_site: dict[int, set[int]] = {}
     for site, slot in zip(*(column.tolist() for column in _foreign(linked)), strict=True):
-        told.setdefault(site, set()).add(slot)
+        slots_of_site.setdefault(site, set()).add(slot)
     rows = {site: (slot, Evidence.DECODED) for site, slot in decoded.items() if slot != ANY_POINTER}
-    for site, said in told.items():
+    for site, found_slots in slots_of_site.items():
         if site not in decoded:
             dropped["table: no call through a pointer ends there"] += 1
-        elif len(said) > 1:
+        elif len(found_slots) > 1:
             dropped["table: contradict each other"] += 1
-        elif decoded[site] not in (ANY_POINTER, *said):
+        elif decoded[site] not in (ANY_POINTER, *found_slots):
             dropped["table: the code takes another slot"] += 1
             rows.pop(site)
         else:
-            rows[site] = (next(iter(said)), Evidence.TABLE)
+            rows[site] = (next(iter(found_slots)), Evidence.TABLE)
     return [(site, *rows[site]) for site in sorted(rows)]
 
 

@@ -67,8 +67,8 @@ def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObje
     for row, (group, slot, vaddr) in enumerate(columns):
         among = meant.get(row)
         if by_object is not None and (among is None or len(among) > 1):
-            told = by_object.members_in(group, offset[row], vaddr)
-            among = told if among is None or told is None else among & told
+            by_objects = by_object.members_in(group, offset[row], vaddr)
+            among = by_objects if among is None or by_objects is None else among & by_objects
         if not is_one[group] or (among is not None and not among):
             named.append(ALL_MEMBERS)
         elif among is not None and len(among) == 1:

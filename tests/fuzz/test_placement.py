@@ -23,7 +23,7 @@ def place(image_path: Path, objects: list[bytes]) -> int:
     try:
         with Image.open(image_path) as image:
             parsed = [ObjectFile.parse(memoryview(content), f"{at}.o") for at, content in enumerate(objects)]
-            return sum(map(len, place_functions(image, LinkObjects(parsed)).told.values()))
+            return sum(map(len, place_functions(image, LinkObjects(parsed)).functions.values()))
     except IcfError:
         return -1
 

@@ -64,7 +64,7 @@ def _add_jumps(graph: Graph, program: Program) -> None:
     for body in program.bodies:
         graph.add_nodes_from(body.nodes)
     for jump, caller, callee in program.tail_calls:
-        graph.add_edge(caller, callee if callee >= 0 else program.body_of_hub(callee), kind=TAIL, jump=jump)
+        graph.add_edge(caller, callee if callee >= 0 else program.body_of_class_node(callee), kind=TAIL, jump=jump)
     for pointer_jump in program.pointer_jumps:
         around = program.body_at(pointer_jump.jump)
         for function in around.nodes if around is not None and around.class_idx >= 0 else ():

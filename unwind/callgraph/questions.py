@@ -54,7 +54,8 @@ def paths(graph: CallGraph, source: str, target: str, limit: int = 10) -> list[l
 
 
 def doubts(graph: CallGraph, fold_class: str) -> list[Doubt]:
-    """Return what keeps a fold class ambiguous: each slot, function or fold class that leads to several members.
+    """Return the reasons why a fold class is ambiguous: each slot, function or fold class that leads to several
+    members.
 
     A fold class of callers, whose members call different members here, is a doubt as far as it is ambiguous itself.
     Calls that no record explains may mean any member: they are one doubt, `unrecorded calls`.

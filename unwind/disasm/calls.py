@@ -113,6 +113,6 @@ class Calls:
         """Address of a jump and its function -> the functions it may lead to."""
         found: dict[tuple[int, int], _Nodes] = {}
         for jump, caller, callee in self._program.tail_calls:
-            nodes = tuple(self._program.nodes_of_hub(callee)) if callee < 0 else (callee,)
+            nodes = tuple(self._program.nodes_of_class_node(callee)) if callee < 0 else (callee,)
             found[jump, caller] = (*found.get((jump, caller), ()), *nodes)
         return found

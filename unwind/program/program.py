@@ -172,7 +172,9 @@ class Program:
         self.tail_calls = [  # (address of the jump, caller node, callee node or the class node of its body)
             (call.jump, caller, callee)
             for call in listed
-            for callee in [self.hub(call.callee) if call.callee.member_idx == ALL_MEMBERS else self._node(call.callee)]
+            for callee in [
+                self.class_node(call.callee) if call.callee.member_idx == ALL_MEMBERS else self._node(call.callee)
+            ]
             for caller in self._nodes_of(call.caller)
         ]
 
@@ -301,20 +303,20 @@ class Program:
         return body
 
     @staticmethod
-    def hub(ref: MemberRef) -> int:
+    def class_node(ref: MemberRef) -> int:
         """Return a negative number, the class node: it stands for any function of a body.
 
         Enumerating the functions would cost too much: jumps between bodies with thousands of members multiply.
         """
         return -1 - ref.class_idx
 
-    def body_of_hub(self, hub: int) -> Body:
+    def body_of_class_node(self, class_node: int) -> Body:
         """Return the body that a class node stands for."""
-        return self.bodies[-1 - hub]
+        return self.bodies[-1 - class_node]
 
-    def nodes_of_hub(self, hub: int) -> range:
+    def nodes_of_class_node(self, class_node: int) -> range:
         """Return the candidates that a class node stands for."""
-        return self.body_of_hub(hub).nodes
+        return self.body_of_class_node(class_node).nodes
 
     def _nodes_of(self, ref: MemberRef) -> range | list[int]:
         body = self.bodies[ref.class_idx]

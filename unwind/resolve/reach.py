@@ -42,7 +42,7 @@ class CallGraph:
         self._reach: dict[int, Reach] = {}
 
     def reach(self, node: int, candidates: Sequence[tuple[Body, int]]) -> Reach:
-        """Return what a node of `candidates` reaches, itself included."""
+        """Return the candidates that a node of `candidates` reaches, itself included."""
         reach = self._reach.get(node)
         if reach is None:
             seen = {node}
@@ -83,7 +83,7 @@ class _TailCalls:
                     self._successors.setdefault(whole, []).append(part)
 
     def step(self, node: int) -> Reach:
-        """Return what `node` reaches by one jump."""
+        """Return the candidates that `node` reaches by one jump."""
         step = self._steps.get(node)
         if step is None:
             step = self._steps[node] = self._jumps_from(node)
@@ -93,7 +93,7 @@ class _TailCalls:
         body, _ = self._program.candidates[node]
         nodes: set[int] = set()
         for other in self._successors.get(node, ()):
-            nodes.update((other,) if other >= 0 else self._entered(node, self._program.body_of_hub(other)))
+            nodes.update((other,) if other >= 0 else self._entered(node, self._program.body_of_class_node(other)))
         jumps = self._program.code.jumps(body.start, body.end)
         if jumps is None:
             return Reach(frozenset(nodes), self._program.slots_left_by(body), wild=True)

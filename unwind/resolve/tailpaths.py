@@ -212,7 +212,7 @@ class TailPaths:
         unrecorded = body.domain
         for caller, callee in self._records_of(body.program).get(jump, ()):
             mask = body.mask_of([caller])
-            meant = body.program.nodes_of_hub(callee) if callee < 0 else (callee,)
+            meant = body.program.nodes_of_class_node(callee) if callee < 0 else (callee,)
             pairs[mask] = pairs.get(mask, 0) | landed.mask_of(meant)
             unrecorded &= ~mask
         if unrecorded and (landed is not body or not body.program.tail_calls_known):

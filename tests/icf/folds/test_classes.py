@@ -79,7 +79,7 @@ def test_classes_are_what_the_linker_reports(
     toolchain: Toolchain, with_report: bool, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
     if toolchain.linker == "gold" and flags in (("-g0",), ("-g1",)) and not with_report:
-        pytest.skip("gold leaves folded local functions out of the symbols: nothing tells of them")
+        pytest.skip("gold leaves folded local functions out of the symbols: no evidence names them")
     link = build(tmp_path, toolchain, flags=flags)
     expected = names_of_report(link)
     known = {name for names in expected for name, _ in names}

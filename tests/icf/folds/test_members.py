@@ -10,7 +10,7 @@ import pytest
 from icf.dwarf.opening import open_debug
 from icf.elf.image import Image
 from icf.folds.identity import Identities
-from icf.folds.members import FoldMember, Group, Named, Told, match
+from icf.folds.members import FoldMember, Group, Named, ReportedFunction, match
 from tests.support.elf import Elf, Part
 
 UNIT_BYTES = 64  # DIEs 0..63 are of a.cc, 64..127 of b.cc
@@ -47,8 +47,8 @@ def put_together(
     knows_kept: bool = False,
     drops_names: bool = False,
 ) -> list[FoldMember]:
-    told = [Told(name) for name in reported or []]
-    members = match(identities, groups, named, told, knows_kept, drops_names)
+    reported_functions = [ReportedFunction(name) for name in reported or []]
+    members = match(identities, groups, named, reported_functions, knows_kept, drops_names)
     return sorted(members, key=lambda member: (member.name, member.symbols))
 
 

@@ -14,7 +14,7 @@ from icf.folds.report import parse_icf_report
 from icf.linkinputs.inputs import open_inputs
 from linkpass.linked import Linked
 from linkpass.objects.functions import LinkObjects
-from linkpass.objects.placed_functions import PlacedFunctions, place_functions, tell
+from linkpass.objects.placed_functions import PlacedFunctions, find_reported, place_functions
 from tests.e2e.workshop import GOLD, Toolchain, Workshop
 from tests.linkpass.programs import BASE, CLANG_GOLD, CLANG_MOLD, FOUR, GCC_MOLD, MARKET, build
 from tests.support.toolchain import run, tool
@@ -36,7 +36,7 @@ def functions_at(image_path: Path, placed: PlacedFunctions) -> dict[int, Counter
     with Image.open(image_path) as image:
         for row in image.symbols.functions.tolist():
             found.setdefault(int(image.symbols.value[row]), Counter())[image.symbols.name(row)] += 1
-    for vaddr, told in placed.told.items():
+    for vaddr, told in placed.functions.items():
         names = {(name, file) for name, file in told}
         found.setdefault(vaddr, Counter()).update(Counter(name for name, _ in names))
     return found
@@ -71,7 +71,7 @@ def test_every_function_of_the_report_is_found(
 
 def members(image_path: Path, objects: Sequence[str | Path]) -> set[Class]:
     with Image.open(image_path) as image:
-        told = tell(image, None, LinkObjects(open_inputs([str(path) for path in objects])))
+        told = find_reported(image, None, LinkObjects(open_inputs([str(path) for path in objects])))
         assert told is not None
         folds = Linked.read(image, told).folds.values()
         return {frozenset(Counter(member.name for member in fold.members).items()) for fold in folds}
@@ -148,12 +148,12 @@ def test_without_some_of_the_objects_nothing_is_claimed(toolchain: Toolchain, tm
         unknown = place_functions(image, some).unknown
         assert "_Z10from_otheri" in unknown
         report = parse_icf_report(made.report)
-        assert tell(image, report, some) is report
+        assert find_reported(image, report, some) is report
         if toolchain in MOLD:
             with pytest.raises(IcfError, match=rf"{len(unknown)} functions are in none of the objects, such as "):
-                tell(image, None, some)
+                find_reported(image, None, some)
         else:
-            assert tell(image, None, some) is None
+            assert find_reported(image, None, some) is None
 
 
 @pytest.mark.parametrize("toolchain", DROPPING, ids=str)
@@ -174,7 +174,7 @@ def test_objects_out_of_order_cost_no_function(toolchain: Toolchain, tmp_path: P
     image, report = Workshop(tmp_path, toolchain).link("program", objects, "all", ["-Wl,--gc-sections"])
     assert parse_icf_report(report)
     placed = place(image, objects)
-    assert bool(placed.told) == (toolchain in MOLD)
+    assert bool(placed.functions) == (toolchain in MOLD)
     right = functions_at(image, placed)
     shuffled = functions_at(image, place(image, [objects[1], objects[0], *objects[2:]]))
     assert all(not names - shuffled[vaddr] for vaddr, names in right.items())

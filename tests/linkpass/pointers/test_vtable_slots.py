@@ -17,7 +17,7 @@ from icf.model import ALL_MEMBERS
 from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
 from linkpass.objects.functions import LinkObjects
-from linkpass.objects.placed_functions import tell
+from linkpass.objects.placed_functions import find_reported
 from linkpass.pointers.slots_by_object import SlotsByObject
 from linkpass.pointers.vtable_slots import VtableSlots, find_slots
 from tests.e2e.workshop import (
@@ -167,7 +167,9 @@ def compare(built: Built, *, with_objects: bool = False, with_report: bool = Fal
     objects = LinkObjects(open_inputs(list(map(str, built.objects)))) if with_objects else None
     report = parse_icf_report(built.report) if with_report else None
     with Image.open(built.image) as image:
-        told = tell(image, report, objects) if with_report and image.linker.kept_symbols.may_lack_some else report
+        told = (
+            find_reported(image, report, objects) if with_report and image.linker.kept_symbols.may_lack_some else report
+        )
         linked = Linked.read(image, told)
         vtables = Vtables(image)
         found = find_slots(linked, vtables, None if objects is None else SlotsByObject(linked, vtables, objects))

@@ -103,11 +103,11 @@ class LiveProcess:
         return self.target.debug_roots()
 
     def where(self, address: int) -> Place:
-        """Return what the address means now."""
+        """Return the meaning of the address now."""
         return self.where_many((address,))[0]
 
     def where_many(self, addresses: Iterable[int]) -> list[Place]:
-        """Return what each of them means now, with one query for all addresses in one mapping."""
+        """Return the meaning of each address now, with one query for all addresses in one mapping."""
         places = []
         asked: dict[int, tuple[int, int]] = {}  # by start of the mapping: the range in which it is unchanged
         has_read_jit = False

@@ -139,8 +139,8 @@ def _agree(
 ) -> bool:
     """Return whether the line rows agree with the placed calls at each instruction."""
     own, theirs = _innermost(lost.calls, placed, size_bytes), _innermost(known.calls, starts, size_bytes)
-    said, their_said = _said(lost.rows, size_bytes), _said(known.rows, size_bytes)
-    for here in set(zip(own, theirs, said, their_said, strict=True)):
+    own_rows, their_rows = _by_byte(lost.rows, size_bytes), _by_byte(known.rows, size_bytes)
+    for here in set(zip(own, theirs, own_rows, their_rows, strict=True)):
         call, their_call, row, their_row = here
         if row is None or their_row is None:
             return False
@@ -169,10 +169,10 @@ def _innermost(calls: list[Call], starts: list[int], size_bytes: int) -> list[in
     return innermost
 
 
-def _said(rows: list[tuple[int, Place, int]], size_bytes: int) -> list[tuple[Place, int] | None]:
+def _by_byte(rows: list[tuple[int, Place, int]], size_bytes: int) -> list[tuple[Place, int] | None]:
     """Return the place and column of each byte of the body in the rows."""
-    said: list[tuple[Place, int] | None] = [None] * size_bytes
+    own_rows: list[tuple[Place, int] | None] = [None] * size_bytes
     for i, (offset, place, column) in enumerate(rows):
         end = rows[i + 1][0] if i + 1 < len(rows) else size_bytes
-        said[offset:end] = [(place, column)] * (min(end, size_bytes) - offset)
-    return said
+        own_rows[offset:end] = [(place, column)] * (min(end, size_bytes) - offset)
+    return own_rows

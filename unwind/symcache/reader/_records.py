@@ -55,7 +55,7 @@ def refuse(state: u64[::1]) -> i64:
 def members_at(
     data: Bytes, infos: cython.const[cython.uint][::1], entry: cython.size_t, table: u64[::1], state: u64[::1]
 ) -> i64:
-    """Fill `table` with who is at an entry, or at the function that goes on there.
+    """Fill `table` with the members of an entry, or of the function that goes on there.
 
     Return how many members, -1 where the bytes break a rule, -2 where `table` is too small.
     """
