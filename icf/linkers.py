@@ -39,14 +39,6 @@ class HiddenSymbols(Enum):
     AFTER_ANY_FILE = auto()  # after the STT_FILE symbol of some file, which may not define them
 
 
-class ReportFormat(Enum):
-    """What --print-icf-sections prints (`icf.folds.report` reads both)."""
-
-    NONE = auto()
-    LINES = auto()  # gold, to stderr: "ICF folding section 'S' in file 'F' into 'S2' in file 'F2'", or translated
-    GROUPS = auto()  # lld and mold, to stdout: "selected section F:(S)", then "  removing identical section F:(S)"
-
-
 class Linker(NamedTuple):
     """What one linker does."""
 
@@ -60,7 +52,6 @@ class Linker(NamedTuple):
     may_fold_by_target: bool
     folds_before_keeping: bool  # it folds first, then unfolds what --keep-unique names: callers stay folded
     lacks_keep_unique: bool  # it folds, and has no --keep-unique
-    report: ReportFormat
 
     # What folded functions leave in the image
     kept_symbols: KeptSymbols
@@ -83,7 +74,6 @@ GOLD = Linker(
     may_fold_by_target=False,
     folds_before_keeping=True,
     lacks_keep_unique=False,
-    report=ReportFormat.LINES,
     kept_symbols=KeptSymbols.GLOBAL,
     hidden_symbols=HiddenSymbols.AFTER_ALL_FILES,
     overwrites_addresses=False,
@@ -102,7 +92,6 @@ LLD = Linker(
     may_fold_by_target=False,
     folds_before_keeping=False,
     lacks_keep_unique=False,
-    report=ReportFormat.GROUPS,
     kept_symbols=KeptSymbols.ALL,
     hidden_symbols=HiddenSymbols.WITH_THEIR_FILE,
     overwrites_addresses=True,
@@ -121,7 +110,6 @@ MOLD = Linker(
     may_fold_by_target=True,
     folds_before_keeping=False,
     lacks_keep_unique=True,
-    report=ReportFormat.GROUPS,
     kept_symbols=KeptSymbols.SOME,
     hidden_symbols=HiddenSymbols.AFTER_ANY_FILE,
     overwrites_addresses=True,
@@ -140,7 +128,6 @@ BFD = Linker(
     may_fold_by_target=False,
     folds_before_keeping=False,
     lacks_keep_unique=False,
-    report=ReportFormat.NONE,
     kept_symbols=KeptSymbols.UNKNOWN,
     hidden_symbols=HiddenSymbols.AFTER_NAMELESS_FILE,
     overwrites_addresses=False,
