@@ -48,7 +48,7 @@ def open_recording(
         shared_caches: directories of symcaches that are only read.
 
     Returns:
-        A context manager; it gives an iterator of (sample, answers), one answer for each frame, innermost first.
+        A context manager for an iterator of (sample, answers), one answer for each frame, innermost first.
 
     Raises:
         IcfError: the file cannot be opened, or is in no format that is known.
