@@ -50,6 +50,7 @@ VERBS: dict[str, Verb] = {
     "graph": Verb("unwind.cmd_graph", "write the call graph over merged functions"),
     "cache": Verb("unwind.cmd_cache", "build, list, verify and prune the symbol cache"),
     "resolve": Verb("unwind.cmd_resolve", "name the function of each frame of a stack"),
+    "report": Verb("unwind.cmd_report", "show what is merged, and a profile before and after, as one page"),
     "symbolize": Verb("unwind.cmd_symbolize", "print names, inlined functions and lines of addresses"),
     "disasm": Verb("unwind.cmd_disasm", "show machine code, and the function that each call means"),
 }

@@ -60,6 +60,10 @@ class ColumnRecords:
         evidence = map(_EVIDENCE.__getitem__, self._evidence[first:last].tolist())
         return list(map(CallRecord, repeat(return_address), callers, callees, evidence))
 
+    def sites(self, start: int, end: int) -> Sequence[int]:
+        first = bisect_right(self._call_site, start)
+        return sorted(set(self._call_site[first : bisect_right(self._call_site, end, first)]))
+
 
 class ColumnSlotCalls:
     """Calls by the slots of vtables, as columns sorted by call site."""

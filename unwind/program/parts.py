@@ -89,6 +89,9 @@ class Records(Protocol):
 
     def at(self, return_address: int) -> Sequence[CallRecord]: ...
 
+    def sites(self, start: int, end: int) -> Sequence[int]:
+        """Return the return addresses of calls in `start:end` that have a record, ascending."""
+
 
 class SlotCall(NamedTuple):
     """A call that takes its target from slot `slot` of the table that its object's first word points to."""
@@ -164,3 +167,6 @@ class ListedRecords:
 
     def at(self, return_address: int) -> Sequence[CallRecord]:
         return self._by_site.get(return_address, ())
+
+    def sites(self, start: int, end: int) -> Sequence[int]:
+        return sorted(site for site in self._by_site if start < site <= end)

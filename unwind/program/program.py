@@ -212,6 +212,10 @@ class Program:
         """Return whether there is a record for the call before `return_address`."""
         return bool(self._records.at(return_address))
 
+    def call_sites(self, body: Body) -> Sequence[int]:
+        """Return the return addresses of the calls in a body that have a record."""
+        return self._records.sites(body.start, body.end)
+
     def _idx_of_die(self, die: int, body: Body) -> int:
         """Return the member of a body that `die` describes; -1: none."""
         for node in reversed(self._nodes_of_die.get(die, ())):

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from unwind.readers.source import LineError
+from unwind.samples.recording import RecordedFrame, RecordedModule, RecordedProcess, Recording, Sample
 from unwind.samples.stack import Stack
 
 _ADDRESS = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
@@ -33,6 +34,28 @@ def recognizes(head: bytes) -> bool:
         if plain:
             return all(_FRAME.fullmatch(token) for token in plain[:-1]) and bool(_LAST.fullmatch(plain[-1]))
     return True
+
+
+def recording_of(lines: Iterable[bytes], path: str, image: str) -> Recording:
+    """Return stacks of `image`, whose addresses are those of the link, as a recording."""
+    module = RecordedModule(image)
+    process = RecordedProcess(modules=[module])
+    frames: dict[tuple[int | None, bool], RecordedFrame] = {}
+
+    def frame(address: int | None, is_exact: bool) -> RecordedFrame:
+        known = frames.get((address, is_exact))
+        if known is None:
+            known = RecordedFrame(address, module if address is not None else None, is_exact=is_exact)
+            frames[address, is_exact] = known
+        return known
+
+    def samples() -> Iterator[Sample]:
+        for stack in read_pcs(lines, path):
+            exact = set(stack.exact)
+            found = tuple([frame(address, idx in exact) for idx, address in enumerate(stack.addresses)])
+            yield Sample(found, process, (stack.weight,), vptrs=stack.vptrs)
+
+    return Recording("pcs", samples())
 
 
 def read_pcs(lines: Iterable[bytes], path: str) -> Iterator[Stack]:

@@ -17,9 +17,9 @@ from functools import partial
 from os.path import expanduser
 from typing import Self
 
-from icf.model import Verdict
+from icf.model import RuntimeAddr, Verdict
 from unwind.process.process import Module, Process
-from unwind.program.program import Linkage, Program
+from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolved import Resolved
 from unwind.resolve.resolver import Resolver
@@ -76,6 +76,15 @@ class RecordedResolver:
             pairs = zip(sample.frames, answers, strict=True)
             self._stacks[key] = tuple([self._as_recorded(*pair, key[0]) for pair in pairs])
         return [Resolved(sample, self._stacks[key]) for key, (sample, _) in zip(keys, asked, strict=True)]
+
+    def body_of(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> Body | None:
+        """Return the body that the answer for a frame of a process is about; None if it is about none."""
+        address = self._address(frame, process.root)
+        if address is None or answer.verdict is Verdict.UNKNOWN:
+            return None
+        modules = self._process(process).resolver.process
+        module = modules.module_at(RuntimeAddr(address)) or modules.module_at(RuntimeAddr(address - 1))
+        return None if module is None else modules.program(module).body_at(answer.vaddr)
 
     def report(self) -> None:
         """Report modules whose addresses do not fit their code."""

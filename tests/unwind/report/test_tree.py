@@ -1,0 +1,60 @@
+"""Trees of stacks: weights, order, and what is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from unwind.report.data import Kind, Tree
+from unwind.report.tree import DEPTH_LIMIT, FrameNumbers, Path, Shown, tree_of
+
+NUMBERS = FrameNumbers()
+MAIN, A, B, C, D = (NUMBERS.of(Shown(name)) for name in ("main", "a", "b", "c", "d"))
+
+
+def drawn(tree: Tree) -> list[str]:
+    """Return a line for each row, indented by its depth."""
+    return [f"{'  ' * row.depth}{row.name} {row.weight}" for row in tree.rows]
+
+
+def test_stacks_that_begin_alike_share_their_frames() -> None:
+    tree = tree_of({(MAIN, A, B): 3, (MAIN, D): 4, (MAIN, A, C): 1, (MAIN,): 2}, NUMBERS.frames)
+    assert drawn(tree) == ["all 10", "  main 10", "    a 4", "      b 3", "      c 1", "    d 4"]
+    assert tree.threshold == 1
+
+
+def test_a_frame_that_stands_in_itself() -> None:
+    assert drawn(tree_of({(A, A, A): 2, (A, A): 1}, NUMBERS.frames)) == ["all 3", "  a 3", "    a 3", "      a 2"]
+
+
+def test_frames_of_one_name_and_different_kinds_are_different() -> None:
+    changed = NUMBERS.of(Shown("a", Kind.CHANGED, "b"))
+    rows = tree_of({(A,): 1, (changed,): 2}, NUMBERS.frames).rows
+    assert [(row.name, row.kind, row.other, row.weight) for row in rows[1:]] == [
+        ("a", Kind.SAME, "", 1),
+        ("a", Kind.CHANGED, "b", 2),
+    ]
+
+
+def test_frames_lighter_than_a_ten_thousandth_are_left_out() -> None:
+    tree = tree_of({(MAIN, A): 99_000, (MAIN, B, C): 9, (MAIN, D): 991}, NUMBERS.frames)
+    assert tree.threshold == 10
+    assert drawn(tree) == ["all 100000", "  main 100000", "    a 99000", "    d 991"]
+
+
+def test_the_heaviest_frames_stay_where_rows_are_limited() -> None:
+    paths: dict[Path, int] = {(MAIN, NUMBERS.of(Shown(f"f{idx}"))): idx + 1 for idx in range(100)}
+    tree = tree_of(paths, NUMBERS.frames, row_limit=50)
+    assert len(tree.rows) <= 50 and tree.threshold == 64
+    assert all(row.weight >= tree.threshold for row in tree.rows)
+    assert [row.weight for row in tree.rows[2:]] == list(range(64, 101))
+
+
+def test_deep_stacks_end_at_the_limit() -> None:
+    tree = tree_of({(A,) * (DEPTH_LIMIT + 1000): 5}, NUMBERS.frames)
+    assert [row.depth for row in tree.rows] == list(range(DEPTH_LIMIT + 1))
+    assert {row.weight for row in tree.rows} == {5}
+
+
+@pytest.mark.parametrize("paths", [{}, {(): 3}])
+def test_no_frames(paths: dict[Path, int]) -> None:
+    assert [row.name for row in tree_of(paths, []).rows] == ["all"]

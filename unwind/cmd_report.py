@@ -1,0 +1,122 @@
+"""`icf report`: what is merged in an image, or what a profile has under wrong names, as one page or as JSON."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from typing import TYPE_CHECKING
+
+from icf.debugfiles.options import add_debug_arguments
+from icf.errors import IcfError
+from icf.printable import say
+from unwind.options import add_cache_options
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from unwind.readers.source import Source
+    from unwind.report.data import Report
+    from unwind.samples.recording import Recording
+    from unwind.target.search import SearchPaths
+
+_IMAGE = b"\x7fELF"
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "file", metavar="FILE", help="a linked image, or a recording in any format that `icf resolve` reads"
+    )
+    out = parser.add_mutually_exclusive_group(required=True)
+    out.add_argument(
+        "-o", "--output", metavar="REPORT", help="the page to write, one HTML file that needs nothing else; `-`: stdout"
+    )
+    out.add_argument("--json", action="store_true", help="write the same data to stdout, as one JSON document")
+    parser.add_argument("-e", "--exe", metavar="IMAGE", help="the image that a recording is of, wherever it lies now")
+    parser.add_argument(
+        "--module-root",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="another directory to search for modules, by build id and by path; may be repeated",
+    )
+    parser.add_argument(
+        "--value", metavar="NAME", help="which of a profile's values to show, as `inuse_space`; without it the last one"
+    )
+    add_debug_arguments(parser)
+    add_cache_options(parser)
+
+
+def run(args: Namespace) -> int:
+    from unwind.target.search import SearchPaths
+
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
+    if args.output not in (None, "-"):
+        _refuse_to_overwrite(args.output, [args.file, args.exe])
+    report = _collect(args, search)
+    _write(report, args.output)
+    if report.problem is not None:
+        raise report.problem
+    if report.profile is not None and report.profile.samples and not report.images:
+        say("icf: every frame of every stack is unknown")
+        return 1
+    return 0
+
+
+def _collect(args: Namespace, search: SearchPaths) -> Report:
+    from unwind.progress import Progress
+    from unwind.readers.source import Source
+    from unwind.report.collect import of_image, of_recording
+    from unwind.target.recorded import RecordedResolver
+
+    with Source.open(args.file) as source:
+        if source.head.startswith(_IMAGE):
+            return of_image(args.file, search)
+        recording = _recording(source, args.exe)
+        value_idx = _value_idx(recording, args.value, source.path)
+        with RecordedResolver(search, args.module_root, args.exe) as resolver:
+            progress = Progress(source.stream)
+            report = of_recording(args.file, recording, resolver, value_idx, progress.step)
+            progress.done()
+            resolver.report()
+            return report
+
+
+def _recording(source: Source, image: str | None) -> Recording:
+    from unwind.readers.formats import PCS, reader_of, recognize
+    from unwind.readers.pcs import recording_of
+
+    name = recognize(source)
+    if name != PCS:
+        return reader_of(name).read(source)
+    if image is None:
+        raise IcfError(f"{source.path}: has addresses alone", hint="name the image that they are of with -e")
+    return recording_of(source.lines(), source.path, image)
+
+
+def _value_idx(recording: Recording, name: str | None, path: str) -> int:
+    names = [value.name for value in recording.values]
+    if name is None:
+        return len(names) - 1
+    if name not in names:
+        raise IcfError(f"{path}: has no value {name!r}", hint=f"it has {', '.join(names)}")
+    return names.index(name)
+
+
+def _write(report: Report, output: str | None) -> None:
+    from unwind.output import open_output
+    from unwind.report.document import document_of
+    from unwind.report.page import page_of
+
+    document = document_of(report)
+    text = page_of(document) if output is not None else f"{json.dumps(document, separators=(',', ':'))}\n"
+    with open_output(None if output == "-" else output) as stream:
+        stream.write(text.encode())
+
+
+def _refuse_to_overwrite(output: str, files: list[str | None]) -> None:
+    for path in files:
+        if path is not None and os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
+            raise IcfError(f"{output}: is what the report is about", hint="give the report another name")
