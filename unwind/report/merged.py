@@ -1,7 +1,7 @@
 """What is merged in an image: which functions share a body, what that saves, and what keeps a frame of it open.
 
-A doubt is what the tables leave open whatever the profile: a body without one is told apart by any stack that reaches
-from the frame to a caller that is not merged. Doubts spread from bodies of callers to bodies of what they call:
+A doubt is what the tables leave open whatever the profile. Where a body has none, any stack that reaches from the frame
+to a caller that is not merged tells its functions apart. Doubts spread from bodies of callers to bodies of what they call:
 
     a, b share a body, a pointer leads to both        a calls x, b calls y; x and y share a body
     POINTERS                                          CALLERS, as a frame of the first may be open
