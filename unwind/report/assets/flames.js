@@ -106,8 +106,9 @@ class Flame {
   decorate() {
     const svg = this.graph.querySelector("svg");
     svg.setAttribute("role", "none");
+    const groups = this.inOrder(svg);
     if (!this.elementOf(this.current)) this.current = 0;
-    for (const group of svg.querySelectorAll("g")) {
+    for (const group of groups) {
       const node = group.__data__;
       group.classList.add(node.data.k);
       group.classList.toggle("found", Boolean(node.highlight));
@@ -121,13 +122,27 @@ class Flame {
     }
   }
 
+  // Put the frames into the order that a tree is read in, each before those that it called; return them.
+  inOrder(svg) {
+    const groups = [...svg.querySelectorAll("g")];
+    const sorted = groups.slice().sort((a, b) => a.__data__.x0 - b.__data__.x0 || a.__data__.depth - b.__data__.depth);
+    if (sorted.some((group, idx) => group !== groups[idx])) {
+      const { current } = this;
+      const active = document.activeElement;
+      svg.append(...sorted);
+      if (svg.contains(active)) active.focus({ preventScroll: true });
+      this.current = current;
+    }
+    return sorted;
+  }
+
   elementOf(id) {
     return this.graph.querySelector(`g[data-id="${id}"]`);
   }
 
   zoomedTo(node) {
     this.zoomed = node.depth > 0;
-    this.current = node.id;
+    if (this.zoomed) this.current = node.id;
     this.decorate();
     this.onZoom();
   }
