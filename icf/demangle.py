@@ -185,25 +185,47 @@ def short_name(name: str) -> str:
     text = demangle(name)
     if text == name:
         return name
+    _, start, end = _declared(text)
+    return text[start:end] or text
+
+
+def qualified_name(text: str) -> str:
+    """Return a demangled name with its scopes, without parameters and return type, as debuggers show it.
+
+    >>> qualified_name("int fir::Filter::taps<int>(int) const"), qualified_name("main")
+    ('fir::Filter::taps<int>', 'main')
+    """
+    if "(" not in text:
+        return text
+    first, _, end = _declared(text)
+    return text[first:end] or text
+
+
+def _declared(text: str) -> tuple[int, int, int]:
+    """Return where the scopes of a demangled name begin, where the name itself does, and where it ends."""
     import re
 
     operator, local_scope = re.compile(_OPERATOR), re.compile(_LOCAL_SCOPE)
-    depth = start = at = 0
+    depth = first = start = at = 0
     is_operator = False
     while at < len(text):
         if depth == 0 and (found := operator.match(text, at)):
             start, at, is_operator = at, found.end(), True
         elif text[at] == "(" and depth == 0 and not text.startswith(_ANONYMOUS, at):
             end = _closing(text, at)
+            if text.endswith("decltype", start, at):  # of the return type
+                at = end
+                continue
             if not (scope := local_scope.match(text, end)):
-                return text[start:at] or text
+                return first, start, at
             start, at, is_operator = scope.end(), scope.end(), False
         else:
             depth += (text[at] in "<({[") - (text[at] in ">)}]")
             at += 1
             if depth == 0 and (text.startswith("::", at - 1) or (text[at - 1] == " " and not is_operator)):
                 start, is_operator = at + (text[at - 1] == ":"), False
-    return text[start:] or text
+                first = at if text[at - 1] == " " else first
+    return first, start, len(text)
 
 
 def _closing(text: str, at: int) -> int:

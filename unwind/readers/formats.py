@@ -28,6 +28,10 @@ READERS: dict[str, str] = {
     "firefox": "unwind.readers.firefox",
     "heap": "unwind.readers.heap_text",
     "collapsed": "unwind.readers.collapsed",
+    "tombstone": "unwind.readers.tombstone",
+    "sanitizer": "unwind.readers.sanitizer",
+    "backtrace": "unwind.readers.backtrace",
+    "gdb": "unwind.readers.gdb",
 }
 """Name of each format -> module of its reader."""
 

@@ -17,7 +17,8 @@ How the address of a frame is meant, depends on the format:
     Base.RUN_TIME    where it lay in the process; the module's `start`, `end` and `offset` are the mapping's
 
 The first frame is a program counter, the others are return addresses, raw or less one: which, is found in the code
-(`unwind.resolve.places`). `is_exact` marks further program counters: the function that a signal or a system call
+(`unwind.resolve.places`). `in_call` marks those that are less one, or less four on AArch64: there the start of a call
+can follow another call. `is_exact` marks further program counters: the function that a signal or a system call
 interrupted.
 """
 
@@ -78,6 +79,7 @@ class RecordedFrame:
     file: str = ""
     line: int = 0
     is_exact: bool = False
+    in_call: bool = False  # the address of a call, or a return address less one; else a return address may be raw, too
     inlined: tuple[Inlined, ...] = ()  # innermost first
     is_certain: bool = False  # no linker has folded what `name` is of: kernel functions, code made at run time
 

@@ -117,7 +117,7 @@ class RecordedResolver:
         if key not in self._addresses:
             if len(self._addresses) >= _KEPT_ANSWERS:
                 self._addresses.clear()
-            self._addresses[key] = self._images.address(frame.address, frame.module, root)
+            self._addresses[key] = self._images.address(frame.address, frame.module, root, in_call=frame.in_call)
         return self._addresses[key]
 
     def _process(self, process: RecordedProcess) -> _OfProcess:

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from icf.elf.image import Image
-from icf.elf.types import PF_X, PT_LOAD, Segment
+from icf.elf.types import PF_X, PT_LOAD, Machine, Segment
 from icf.log import warn
 from unwind.process.load_address import bias_of_listed
 from unwind.process.module_list import find_image, kept_cache
@@ -39,6 +39,7 @@ class PlacedImage:
     cache: SymCache | None  # that one
     exports: Exports
     segments: Sequence[Segment]
+    machine: Machine
     span: tuple[int, int]  # as linked
     bias: int = 0
     is_placed: bool = False
@@ -80,14 +81,19 @@ class RecordedImages:
         located = self._known(module, root)
         return located if isinstance(located, Located) else None
 
-    def address(self, address: int, module: RecordedModule, root: str = "") -> int | None:
-        """Return where an address in a module lies among the places; None, reported once, if its image is not known."""
+    def address(self, address: int, module: RecordedModule, root: str = "", *, in_call: bool = False) -> int | None:
+        """Return where an address in a module lies among the places; None, reported once, if its image is not known.
+
+        `in_call`: it is that of a call, or less one; less one is what is returned.
+        """
         located = self._known(module, root)
         if isinstance(located, str):
             if located and located not in self._reported:
                 self._reported.add(located)
                 warn(f"{located}: its frames are unknown")
             return None
+        if in_call and located.image.machine is Machine.AARCH64:
+            address |= 3  # a call has four bytes
         linked = address + located.to_linked
         if module.base is Base.OFFSET:
             linked = _of_offset(address, located.image.segments)
@@ -150,12 +156,14 @@ class RecordedImages:
             if image is not None:
                 self._opened.enter_context(image)
         if image is not None:
-            return PlacedImage(module.path, image.path, None, ImageExports(image), image.segments, image.span)
+            return PlacedImage(
+                module.path, image.path, None, ImageExports(image), image.segments, image.machine, image.span
+            )
         cache = kept_cache(module.build_id, self._cache_dir)
         if cache is None:
             return problem
         facts = KeptFacts(cache)
-        return PlacedImage(module.path, "", cache, facts.exports, (), facts.span)
+        return PlacedImage(module.path, "", cache, facts.exports, (), facts.machine, facts.span)
 
     def _given_image(self, module: RecordedModule) -> Image | None:
         """Return the image that the user has named, if it can be this module."""

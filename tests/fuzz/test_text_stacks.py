@@ -1,0 +1,85 @@
+"""Ten thousand mutations of texts with stacks: each is read, soon; a line is a frame or is passed over."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from tests.fuzz.limits import many, peak_memory, reset_peak_memory
+from tests.support.recordings import read, recognizes
+from unwind.readers import backtrace, gdb, sanitizer, tombstone
+
+TEXTS = {
+    "sanitizer": b"""==1==ERROR: AddressSanitizer: SEGV
+    #0 0x55b480fdd984 in List<User>::last() /src/shop.cpp:7:49
+    #1 0x55b480f06a60 in _start (/bin/shop+0x62a60) (BuildId: b13b462b)
+    #2 f() <null> (shop+0x117c0e)
+""",
+    "gdb": b"""#0  show () at bt.cpp:5
+        n = <optimized out>
+#1  0x00005555555558d8 in List<Order>::grow (this=this@entry=0x7ffe) at bt.cpp:6
+#2  std::function<int (int)>::operator() (n=1) from /lib/a.so
+""",
+    "backtrace": b"[1] /bin/shop(+0x1858) [0x557279ac7858]\n/bin/shop(_Z4growv+0x8)[0x557279ac7b18]\n./a[0x2017fd]\n",
+    "tombstone": b"#00 pc 0000000000089908  /lib/a.so!b.so (offset 0x10) (f(int)+164) (BuildId: 2d6dd1d9)\n" * 3,
+}
+PIECES = (
+    b"#1 ",
+    b"0x",
+    b" in ",
+    b"(",
+    b")",
+    b"<",
+    b" (/",
+    b"+0x1",
+    b"\n",
+    b"\x00",
+    b"\xff",
+    b"9" * 40,
+    b"[0x",
+    b" pc ",
+)
+MUTATION_COUNT, TIME_LIMIT_S, MEMORY_LIMIT_BYTES = 10_000, 60, 100 << 20
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_mutations_are_read(name: str) -> None:
+    chance = random.Random(1)
+    outcomes = [0, 0]
+    start = time.monotonic()
+    reset_peak_memory()
+    before = peak_memory()
+    for _ in range(many(MUTATION_COUNT)):
+        data = bytearray(TEXTS[name])
+        for _ in range(chance.randint(1, 6)):
+            at = chance.randrange(len(data) + 1)
+            match chance.randrange(3):
+                case 0:
+                    data[at : at + 1] = bytes([chance.randrange(256)])
+                case 1:
+                    data[at:at] = chance.choice(PIECES)
+                case _:
+                    del data[at : at + chance.randint(1, 20)]
+        outcomes[recognizes(name, bytes(data))] += 1
+        for sample in read(name, bytes(data)):
+            assert sample.frames
+            assert all(frame.address is None or 0 <= frame.address < 1 << 64 for frame in sample.frames)
+    assert time.monotonic() - start < TIME_LIMIT_S * many(1)
+    assert peak_memory() - before < MEMORY_LIMIT_BYTES
+    assert outcomes[True] > MUTATION_COUNT // 20
+
+
+@pytest.mark.parametrize(
+    "piece", [b"#1 ", b"#1 0x", b"(", b"<", b" in ", b"+0x1)", b" (/", b"[0x1]", b"operator<", b":1"]
+)
+def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
+    """Lines of 256 KiB of what expressions might try over and over."""
+    for start in (b"#1 0x0000000000001136 in f", b"#1 0x1136 in ", b"#01 pc 0000000000089908 ", b"/a", b""):
+        for end in (b"\n", b" (a+0x1)\n", b")[0x1136]\n", b") at a.c:1\n", b" (f+1)\n"):
+            line = start + piece * ((1 << 18) // len(piece)) + end
+            begin = time.monotonic()
+            for reader in (sanitizer, gdb, backtrace, tombstone):
+                reader.parse(line)
+            assert time.monotonic() - begin < 1, (start, end)

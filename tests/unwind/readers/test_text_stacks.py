@@ -1,0 +1,202 @@
+"""Stacks in text: which lines make a stack, which lines a frame, and where run-time addresses lie."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.recordings import read, recognizes
+from unwind.readers import gdb, sanitizer
+from unwind.readers.text_stacks import STACK_LIMIT
+from unwind.samples.recording import Inlined, RecordedModule, Sample
+
+SHOP = RecordedModule("/bin/shop")
+NAMED = b"""==17==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x504000000080 at pc 0x55b480fdd985
+    #0 0x55b480fdd984 in List<User>::last() /src/shop.cpp:7:49
+    #1 0x55b480fdd8c5 in List<Order>::peek() /src/my shop.cpp:8:83
+    #2 0x55b480fdd8c5 in List<User>::sum() ../shop.cpp:9
+    #3 0x55b480f06a60 in _start (/bin/shop+0x62a60)
+
+allocated by thread T0 here:
+    #0 0x55b480fdd83c in int run<User>(int) /src/shop.cpp:12:27
+    #1 0x7f71db245249  (/lib/libc.so.6+0x27249) (BuildId: 93ac61ec)
+"""
+
+
+def addresses(sample: Sample) -> list[tuple[str, int | None]]:
+    return [(frame.module.path if frame.module else "", frame.address) for frame in sample.frames]
+
+
+def test_frames_of_two_stacks_with_what_is_inlined() -> None:
+    first, second = read("sanitizer", NAMED)
+    assert addresses(first) == [("/bin/shop", 0x139984), ("/bin/shop", 0x1398C5), ("/bin/shop", 0x62A60)]
+    assert [frame.name for frame in first.frames] == ["List<User>::last()", "List<User>::sum()", "_start"]
+    assert first.frames[1].inlined == (Inlined("List<Order>::peek()", "/src/my shop.cpp", 8),)
+    assert (first.frames[1].file, first.frames[1].line) == ("../shop.cpp", 9)
+    assert [frame.in_call for frame in first.frames] == [False, True, True]
+    assert not first.is_called and first.process.modules == [SHOP]
+    assert addresses(second) == [("/bin/shop", 0x13983C), ("/lib/libc.so.6", 0x27249)]
+    assert second.frames[1].module == RecordedModule("/lib/libc.so.6", bytes.fromhex("93ac61ec"))
+
+
+def test_a_place_is_that_of_one_process() -> None:
+    other = b"==18==ERROR: LeakSanitizer\n    #0 0x55b480fdd984 in f() /src/shop.cpp:7:49\n"
+    *_, last = read("sanitizer", NAMED + other)
+    assert addresses(last) == [("", 0x55B480FDD984)]
+    same = NAMED + other.replace(b"==18==", b"==17==")
+    assert addresses(list(read("sanitizer", same))[-1]) == [("/bin/shop", 0x139984)]
+
+
+def test_a_report_that_has_ended_says_nothing_of_the_next() -> None:
+    frame = b"    #0 0x55b480fdd984 in f() /src/shop.cpp:7:49\n"
+    *_, last = read("sanitizer", NAMED + b"SUMMARY: AddressSanitizer: x\n" + frame)
+    assert addresses(last) == [("", 0x55B480FDD984)]
+
+
+def test_a_function_that_calls_itself_is_a_frame_for_each_call() -> None:
+    line = "    #{} 0x55b480fdd984 in f(int) /src/a.c:7:49\n    #{} 0x55b480fdd984 in g(int) /src/a.c:9:5\n"
+    (sample,) = read("sanitizer", "".join(line.format(at, at + 1) for at in (0, 2, 4)).encode())
+    assert [(frame.name, len(frame.inlined)) for frame in sample.frames] == [("g(int)", 1)] * 3
+
+
+def test_frames_without_names_are_not_inlined_in_each_other() -> None:
+    (sample,) = read("sanitizer", b"#0 0x1136  (/bin/shop+0x1136)\n#1 0x1136  (/bin/shop+0x1136)\n")
+    assert addresses(sample) == [("/bin/shop", 0x1136)] * 2
+
+
+def test_a_stack_whose_begin_is_missing_waits_for_a_callee() -> None:
+    first, second = read("sanitizer", b"#3 0x1136  (/a+0x1136)\n#4 0x1137  (/a+0x1137)\n#6 0x1  (/a+0x1)\n")
+    assert [first.is_called, second.is_called] == [True, True]
+    assert [frame.in_call for frame in first.frames] == [True, True]
+
+
+def test_a_stack_of_any_length_is_cut() -> None:
+    lines = b"".join(b"#%d 0x1136  (/bin/shop+0x1136)\n" % number for number in range(2 * STACK_LIMIT + 1))
+    assert [len(sample.frames) for sample in read("sanitizer", lines)] == [STACK_LIMIT, STACK_LIMIT, 1]
+
+
+THREAD_SANITIZER = b"""WARNING: ThreadSanitizer: data race (pid=20725)
+  Write of size 4 at 0x55a75bbee6e8 by thread T2:
+    #0 List<Order>::inl() /src/shop.cpp:5:156 (shop+0x117c0e) (BuildId: b45748b4)
+    #1 List<Payment>::grow() /src/shop.cpp:5:73 (shop+0x117c0e)
+    #2 <null> <null> (libstdc++.so.6+0xd44a2)
+"""
+
+
+def test_lines_of_tsan_have_no_address() -> None:
+    (sample,) = read("sanitizer", THREAD_SANITIZER)
+    assert addresses(sample) == [("shop", 0x117C0E), ("libstdc++.so.6", 0xD44A2)]
+    assert sample.frames[0].module == RecordedModule("shop", bytes.fromhex("b45748b4"))
+    assert sample.frames[0].name == "List<Payment>::grow()" and sample.frames[1].name == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"2026-01-01 [1] #7 0x1136 in f() (/opt/my app (2)/shop+0x36)\r\n", ("/opt/my app (2)/shop", 0x36, "f()")),
+        (b"build #12 |   #0 0x1136 (/bin/shop+0x36) (BuildId: ab)", ("/bin/shop", 0x36, "")),
+        (b"#0 0x1136 in operator new(unsigned long) (a.out+0x36)", ("a.out", 0x36, "operator new(unsigned long)")),
+        (b"#0 0x1136 in f() /src/a (x).c:3:4\n", (None, None, "f()")),
+        (b"#0 0x1136 in f()+0x12 (/bin/shop+0x36)\n", ("/bin/shop", 0x36, "f()+0x12")),
+    ],
+)
+def test_lines_of_sanitizers(line: bytes, expected: tuple[str | None, int | None, str]) -> None:
+    frame = sanitizer.parse(line)
+    assert frame is not None
+    assert (frame.module.path if frame.module else None, frame.vaddr, frame.name) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"see #12 and #13\n",
+        b"#1 0x1136\n",
+        b"#1 0x1136 (+0x36)\n",
+        b"#0 0x55b480fdd984zz in f() a.c:1\n",
+        b"#0 f() a.c:1\n",
+        b"# 0x1136 in f() (/bin/shop+0x36)\n",
+    ],
+)
+def test_lines_that_are_none_of_a_sanitizer(line: bytes) -> None:
+    assert sanitizer.parse(line) is None
+
+
+GDB = b"""#0  show () at bt.cpp:5
+        n = <optimized out>
+#1  0x00005555555558d8 in List<Order>::grow (this=this@entry=0x7fffffffe6c7, name="a) at b") at bt.cpp:6
+No locals.
+#2  std::function<int (int)>::operator() (n=1) at bt.cpp:7
+#3  <signal handler called>
+#4  0x000055555555587a in ?? () from /lib/libx.so
+
+Thread 1 (Thread 0x7ffff7eb5440 (LWP 20832)):
+#0  0x0000555555555136 in main (c=1, v=0x1) at bt.cpp:8
+"""
+
+
+def test_stacks_of_gdb() -> None:
+    first, second = read("gdb", GDB)
+    assert [frame.address for frame in first.frames] == [None, 0x5555555558D8, None, 0x55555555587A]
+    assert [frame.is_exact for frame in first.frames] == [False, False, False, True]
+    inlined = Inlined("List<Order>::grow", "bt.cpp", 6)
+    assert (first.frames[1].name, first.frames[1].inlined) == ("std::function<int (int)>::operator()", (inlined,))
+    assert (first.frames[3].name, first.frames[0].line) == ("", 5)
+    assert [frame.address for frame in second.frames] == [0x555555555136]
+
+
+def test_an_argument_of_gdb_that_goes_on_in_the_next_line() -> None:
+    frame = gdb.parse(b'#1  0x0000000000001136 in f (a=1, b="')
+    assert frame is not None and (frame.name, frame.file, frame.parts[3]) == ("f", "", b' (a=1, b="')
+    assert gdb.parse(b"#1 is fixed\n") is None and gdb.parse(b"#1\n") is None
+
+
+BACKTRACE = b"""[12:00:01] /bin/shop(+0x1858) [0x557279ac7858]
+/bin/shop(_ZN4ListI4UserE4growEi+0x8) [0x557279ac7b18]
+/bin/fixed() [0x201798]
+done
+/bin/shop(+0x1858)[0x557279ac7858]
+./shop[0x2017fd]
+"""
+
+
+def test_stacks_of_glibc() -> None:
+    first, second = read("backtrace", BACKTRACE)
+    assert first.is_called and second.is_called
+    # the symbol's address is not known, but where the module lies
+    assert addresses(first) == [("/bin/shop", 0x1858), ("/bin/shop", 0x1B18), ("/bin/fixed", 0x201798)]
+    assert first.frames[1].name == "_ZN4ListI4UserE4growEi"
+    assert addresses(second) == [("/bin/shop", 0x1858), ("./shop", 0x2017FD)]
+
+
+@pytest.mark.parametrize(
+    "line", [b"a [0x1]\n", b"f(x) [0x12]\n", b"[0x1136]\n", b"(+0x1) [0x1]\n", b"/a(b c+0x1) [0x1]\n", b"/a [0x12]\n"]
+)
+def test_lines_that_are_none_of_glibc(line: bytes) -> None:
+    assert not recognizes("backtrace", line)
+
+
+TOMBSTONE = b"""backtrace:
+      #00 pc 0000000000089908  /system/lib64/libc.so (abort+164) (BuildId: 2d6dd1d9)
+      #01 pc 0x0000000000001398  /data/app/base.apk!libshop.so (offset 0x1000) (List<User>::grow(int) const+28)
+      #02 pc 0000000000001400  /system/bin/app_process64
+"""
+
+
+def test_tombstones() -> None:
+    (sample,) = read("tombstone", TOMBSTONE)
+    assert addresses(sample) == [
+        ("/system/lib64/libc.so", 0x89908),
+        ("libshop.so", 0x1398),
+        ("/system/bin/app_process64", 0x1400),
+    ]
+    assert [frame.name for frame in sample.frames] == ["abort", "List<User>::grow(int) const", ""]
+    assert sample.frames[0].module == RecordedModule("/system/lib64/libc.so", bytes.fromhex("2d6dd1d9"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("sanitizer", NAMED), ("sanitizer", THREAD_SANITIZER), ("gdb", GDB), ("backtrace", BACKTRACE)]
+    + [("tombstone", TOMBSTONE)],
+)
+def test_each_format_is_known_by_its_content(name: str, content: bytes) -> None:
+    formats = ("sanitizer", "gdb", "backtrace", "tombstone", "collapsed", "heap", "pprof", "firefox")
+    assert [each for each in formats if recognizes(each, content)] == [name]

@@ -1,0 +1,118 @@
+"""Where modules lay in the process that a text is of, as far as the text says it.
+
+    #3 0x5581d7f0 in main shop.cpp:17:23                        which module?
+    #7 0x55806a60 in _start (/usr/bin/shop+0x62a60)             shop lay at 0x55806a60 - 0x62a60 = 0x557a4000
+
+A frame that a symbolizer has named has a run-time address alone. Another line of the same report, of a function without
+debug information, has both, as mostly the outermost one does. What lies above a module's place and below that of the
+next module is its own: an address that is past its end means nothing there, and has no answer.
+
+What was learned holds for one process. A banner (`==1234==ERROR:`) of another process, or a stack after the end of a
+report (`SUMMARY:`) without a banner, begins anew.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from unwind.readers.frame_line import FrameLine
+from unwind.samples.recording import RecordedModule
+
+_BANNER = re.compile(rb"==([0-9]{1,10})==|\(pid=([0-9]{1,10})\)")
+_PAGE_BYTES = 4096
+_ADDRESSES = 1 << 64
+
+
+class ModulePlace(NamedTuple):
+    """A module that is known to lie in the process; `start` and `end` are run-time addresses."""
+
+    start: int
+    end: int
+    bias: int
+    module: RecordedModule
+
+
+SymbolAddresses = Callable[[RecordedModule, str], Sequence[int]]
+
+
+class ModulePlaces:
+    """The places that are given, and those that lines have shown."""
+
+    def __init__(self, given: Sequence[ModulePlace] = (), symbols: SymbolAddresses | None = None) -> None:
+        self._given = sorted(given, key=lambda each: each.start)
+        self._symbols = symbols
+        self._biases: dict[RecordedModule, int] = {}
+        self._learned: list[tuple[int, int]] = []  # bias, and index in `_modules`
+        self._modules: list[RecordedModule] = []
+        self._pid = b""
+        self._has_ended = False
+        self.modules: frozenset[RecordedModule] = frozenset(each.module for each in given)  # all of the process
+
+    def note(self, line: bytes) -> None:
+        """Take note of a line that shows no frame: a report may begin, or end."""
+        if b"SUMMARY: " in line:
+            self._has_ended = True
+        elif b"==" in line or b"(pid=" in line:
+            found = _BANNER.search(line)
+            if found:
+                pid = found[1] or found[2]
+                if pid != self._pid:
+                    self._forget()
+                self._pid, self._has_ended = pid, False
+
+    def learn(self, line: FrameLine) -> None:
+        """Take note of a frame of which both addresses are known."""
+        if self._has_ended:
+            self._has_ended, self._pid = False, b""
+            self._forget()
+        if line.address is None or line.vaddr is None or line.module is None or line.module.path[:1] in ("", "["):
+            return
+        bias = line.address - line.vaddr
+        if line.symbol:
+            found = self._of_symbol(line.module, line.symbol, line.vaddr, line.address)
+            if found is None:
+                return
+            bias = line.address - found
+        if bias % _PAGE_BYTES or not 0 <= bias < _ADDRESSES or self._biases.get(line.module) == bias:
+            return
+        self._biases[line.module] = bias
+        self._learned = sorted((bias, idx) for idx, bias in enumerate(self._biases.values()))
+        self._modules = list(self._biases)
+
+    def place(self, line: FrameLine) -> tuple[int | None, RecordedModule | None]:
+        """Return the address as linked and the module of a frame; the run-time address where it is in none."""
+        if line.vaddr is not None and line.module is not None:
+            if not line.symbol:
+                return line.vaddr, line.module
+            bias = self._biases.get(line.module)
+            if bias is not None and line.address is not None and line.address >= bias:
+                return line.address - bias, line.module
+            return self._of_symbol(line.module, line.symbol, line.vaddr, line.address), line.module
+        if line.address is None:
+            return None, None
+        return self.find(line.address)
+
+    def find(self, address: int) -> tuple[int, RecordedModule | None]:
+        """Return the address as linked and the module that a run-time address lies in."""
+        learned = bisect_right(self._learned, (address, len(self._modules))) - 1
+        bias, module_idx = self._learned[learned] if learned >= 0 else (-1, 0)
+        given = bisect_right(self._given, address, key=lambda each: each.start) - 1
+        if given >= 0 and bias <= self._given[given].start and address < self._given[given].end:
+            return address - self._given[given].bias, self._given[given].module
+        return (address - bias, self._modules[module_idx]) if learned >= 0 else (address, None)
+
+    def _of_symbol(self, module: RecordedModule, symbol: str, offset: int, address: int | None) -> int | None:
+        """Return the one address as linked that lies so far after a symbol, and so in its page."""
+        if self._symbols is None:
+            return None
+        found = {value + offset for value in self._symbols(module, symbol)}
+        if address is not None:
+            found = {each for each in found if (address - each) % _PAGE_BYTES == 0}
+        return found.pop() if len(found) == 1 else None
+
+    def _forget(self) -> None:
+        self._biases.clear()
+        self._learned, self._modules = [], []
