@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 _EXIT_USAGE = 2
+LOG = "log"
+_NOT_LOG = ("out", "explain", "second_reader", "no_vptr")
 _ONLY_PCS = ("modules", "pid", "explain", "second_reader", "no_vptr")
 
 
@@ -67,8 +69,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_cache_options(parser)
     parser.add_argument(
         "--format",
-        choices=[PCS, *READERS],
-        help="of the stacks, if their content does not tell; pcs: one a line, innermost first, addresses in hexadecimal"
+        choices=[PCS, *READERS, LOG],
+        help="of the stacks, if their content does not tell; log: any text, of which the stacks get right names and all"
+        " else goes through as it is, line by line; pcs: one a line, innermost first, addresses in hexadecimal"
         " (link-time ones with -e): a program counter, then return addresses, raw or less one; `!` after one that is a"
         " program counter, too, as a signal interrupted the function; `?` for a frame outside of the image, xN at the"
         " end for a weight",
@@ -87,6 +90,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=Ambiguous.JOINED.value,
         help="how a format with one name for each frame shows one that can be several functions: all of them, joined by"
         " ` | ` (joined); the first, which may be wrong; the same for every frame of the body (body)",
+    )
+    parser.add_argument(
+        "--addresses",
+        action="store_true",
+        help="put the function after every address in a text (--format log), where one lies in a module that is known:"
+        " -e, --modules, --pid",
     )
     parser.add_argument("--explain", action="store_true", help="explain the answer of each frame")
     parser.add_argument(
@@ -108,8 +117,12 @@ def run(args: Namespace) -> int:
     if args.second_reader and args.explain:
         raise IcfError("--explain explains the answers of the first resolver", hint="leave out --second-reader")
     with Source.open(args.stacks) as source:
-        name = args.format or _format_of(args, source)
-        if name != PCS:
+        name = args.format or (LOG if args.addresses else _format_of(args, source))
+        if name == LOG:
+            is_any_known = _resolve_log(args, source)
+        elif args.addresses:
+            raise IcfError("--addresses is for any text, which --format log reads")
+        elif name != PCS:
             is_any_known = _resolve_recording(args, source, name)
         elif args.exe is None and args.modules is None and args.pid is None:
             say(
@@ -134,6 +147,17 @@ def _format_of(args: Namespace, source: Source) -> str:
         if args.exe is None and args.modules is None and args.pid is None:
             raise
         return PCS  # whose reader says which line is wrong
+
+
+def _resolve_log(args: Namespace, source: Source) -> bool:
+    """Copy a log with right names in its stacks."""
+    for option in _NOT_LOG:
+        if getattr(args, option) not in (None, False):
+            raise IcfError(f"--{option.replace('_', '-')} is not for logs, of which the lines keep their form")
+    from unwind.resolve_log import resolve_log
+
+    with open_output(args.output) as out:
+        return resolve_log(args, source, out)
 
 
 def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:

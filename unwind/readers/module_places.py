@@ -13,6 +13,7 @@ report (`SUMMARY:`) without a banner, begins anew.
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from unwind.samples.recording import RecordedModule
 
 _BANNER = re.compile(rb"==([0-9]{1,10})==|\(pid=([0-9]{1,10})\)")
 _PAGE_BYTES = 4096
+_KEPT = 1 << 12
 _ADDRESSES = 1 << 64
 
 
@@ -49,7 +51,8 @@ class ModulePlaces:
         self._modules: list[RecordedModule] = []
         self._pid = b""
         self._has_ended = False
-        self.modules: frozenset[RecordedModule] = frozenset(each.module for each in given)  # all of the process
+        self.modules: frozenset[RecordedModule] = frozenset(each.module for each in given)
+        self._same: dict[RecordedModule, RecordedModule] = {}
 
     def note(self, line: bytes) -> None:
         """Take note of a line that shows no frame: a report may begin, or end."""
@@ -86,11 +89,12 @@ class ModulePlaces:
         """Return the address as linked and the module of a frame; the run-time address where it is in none."""
         if line.vaddr is not None and line.module is not None:
             if not line.symbol:
-                return line.vaddr, line.module
+                return line.vaddr, self._given_one(line.module)
             bias = self._biases.get(line.module)
             if bias is not None and line.address is not None and line.address >= bias:
-                return line.address - bias, line.module
-            return self._of_symbol(line.module, line.symbol, line.vaddr, line.address), line.module
+                return line.address - bias, self._given_one(line.module)
+            found = self._of_symbol(line.module, line.symbol, line.vaddr, line.address)
+            return found, self._given_one(line.module)
         if line.address is None:
             return None, None
         return self.find(line.address)
@@ -102,7 +106,23 @@ class ModulePlaces:
         given = bisect_right(self._given, address, key=lambda each: each.start) - 1
         if given >= 0 and bias <= self._given[given].start and address < self._given[given].end:
             return address - self._given[given].bias, self._given[given].module
-        return (address - bias, self._modules[module_idx]) if learned >= 0 else (address, None)
+        return (address - bias, self._given_one(self._modules[module_idx])) if learned >= 0 else (address, None)
+
+    def _given_one(self, module: RecordedModule) -> RecordedModule:
+        """Return the given module that is the same file, by its path or name, and build id; else the module itself."""
+        known = self._same.get(module)
+        if known is None:
+            names = module.path, os.path.basename(module.path)
+            same = [
+                each
+                for each in self.modules
+                if (each.path == module.path or os.path.basename(each.path) in names)
+                and (not module.build_id or each.build_id == module.build_id)
+            ]
+            if len(self._same) >= _KEPT:
+                self._same.clear()
+            known = self._same[module] = same[0] if len(same) == 1 else module
+        return known
 
     def _of_symbol(self, module: RecordedModule, symbol: str, offset: int, address: int | None) -> int | None:
         """Return the one address as linked that lies so far after a symbol, and so in its page."""

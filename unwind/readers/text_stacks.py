@@ -60,7 +60,9 @@ class TextStack:
         if dialect is not self.dialect or len(self.lines) >= STACK_LIMIT:
             return False
         last = self.lines[-1].number
-        return line.number == (last if last < 0 else last + 1)
+        if last < 0:  # the function that writes the stack calls nothing that is on it
+            return line.address != self.lines[0].address
+        return line.number == last + 1
 
     def takes_between(self, line: bytes) -> bool:
         """Return whether the stack can go on after a line that shows no frame."""
@@ -109,7 +111,7 @@ class Samples:
             in_call = stack.dialect.in_call and (idx > 0 or is_called)
             recorded.append(self._frame(frame, is_exact, in_call))
             is_exact = frame.lines[0].is_signal
-        modules = self.places.modules or frozenset(each.module for each in recorded if each.module is not None)
+        modules = self.places.modules.union(each.module for each in recorded if each.module is not None)
         process = self._processes.get(modules)
         if process is None:
             if len(self._processes) >= _KEPT:

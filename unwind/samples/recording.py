@@ -79,9 +79,9 @@ class RecordedFrame:
     file: str = ""
     line: int = 0
     is_exact: bool = False
-    in_call: bool = False  # the address of a call, or a return address less one; else a return address may be raw, too
     inlined: tuple[Inlined, ...] = ()  # innermost first
     is_certain: bool = False  # no linker has folded what `name` is of: kernel functions, code made at run time
+    in_call: bool = False  # the address of a call, or a return address less one; else a return address may be raw, too
 
 
 @dataclass(eq=False, slots=True)

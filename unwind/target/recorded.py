@@ -23,7 +23,7 @@ from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolved import Resolved
 from unwind.resolve.resolver import Resolver
-from unwind.samples.recording import RecordedFrame, RecordedProcess, Sample
+from unwind.samples.recording import RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.symbolize.answer import Answer, read_frames
 from unwind.symbolize.reasons import NO_MODULE
 from unwind.target.recorded_images import Located, PlacedImage, RecordedImages
@@ -85,6 +85,10 @@ class RecordedResolver:
         modules = self._process(process).resolver.process
         module = modules.module_at(RuntimeAddr(address)) or modules.module_at(RuntimeAddr(address - 1))
         return None if module is None else modules.program(module).body_at(answer.vaddr)
+
+    def exported(self, module: RecordedModule, symbol: str) -> list[int]:
+        """Return where, as linked, a module has a symbol that it exports; several if there are several versions."""
+        return self._images.exported(module, symbol)
 
     def report(self) -> None:
         """Report modules whose addresses do not fit their code."""

@@ -100,6 +100,11 @@ class RecordedImages:
         low, high = located.image.span
         return linked + located.image.bias if low <= linked <= high else None
 
+    def exported(self, module: RecordedModule, symbol: str) -> list[int]:
+        """Return where, as linked, a module has a symbol that it exports."""
+        image = self._image(module, "")
+        return [] if isinstance(image, str) else sorted({each.vaddr for each in image.exports.find(symbol)})
+
     def _known(self, module: RecordedModule, root: str) -> Located | str:
         known = self._located.get((root, module))
         if known is None:

@@ -155,16 +155,18 @@ BACKTRACE = b"""[12:00:01] /bin/shop(+0x1858) [0x557279ac7858]
 done
 /bin/shop(+0x1858)[0x557279ac7858]
 ./shop[0x2017fd]
+/bin/shop(+0x1858)[0x557279ac7858]
 """
 
 
 def test_stacks_of_glibc() -> None:
-    first, second = read("backtrace", BACKTRACE)
+    first, second, third = read("backtrace", BACKTRACE)
     assert first.is_called and second.is_called
     # the symbol's address is not known, but where the module lies
     assert addresses(first) == [("/bin/shop", 0x1858), ("/bin/shop", 0x1B18), ("/bin/fixed", 0x201798)]
     assert first.frames[1].name == "_ZN4ListI4UserE4growEi"
     assert addresses(second) == [("/bin/shop", 0x1858), ("./shop", 0x2017FD)]
+    assert addresses(third) == [("/bin/shop", 0x1858)]  # the same call again begins another stack
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,243 @@
+"""Logs with stacks of a program whose functions a linker has folded: right names in, and nothing else changed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from icf.demangle import demangle, qualified_name
+from linkpass import Options, run_pass
+from tests.support.paths import ROOT
+from unwind.logs.filter import filter_log
+from unwind.readers.module_places import ModulePlace, ModulePlaces
+from unwind.readers.text_stacks import STACK_LIMIT
+from unwind.samples.recording import RecordedModule
+from unwind.target.recorded import RecordedResolver
+from unwind.target.search import SearchPaths
+from unwind.writers.named import Ambiguous, Namer
+
+SHOP = ROOT / "testdata" / "shop"
+LINES = [json.loads(line) for line in (SHOP / "shop.lld.json").read_text().splitlines()]
+STACKS = [[int(word, 16) for word in line["stack"].split() if word != "?"] for line in LINES]
+TRUTH = [[demangle(name) for name in line["truth"] if name] for line in LINES]
+BIAS = 0x55D3_0000_0000
+Filter = Callable[..., bytes]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the path of the image with its tables."""
+    path = shutil.copy(SHOP / "shop.lld", tmp_path_factory.mktemp("shop") / "shop")
+    run_pass(str(path), Options())
+    return str(path)
+
+
+@pytest.fixture
+def filtered(shop: str, tmp_path: Path) -> Iterator[Filter]:
+    with RecordedResolver(SearchPaths(cache_dir=str(tmp_path / "cache"))) as resolver:
+
+        def run(text: bytes, places: ModulePlaces | None = None, ambiguous: Ambiguous = Ambiguous.JOINED) -> bytes:
+            out = io.BytesIO()
+            filter_log(io.BytesIO(text), out, resolver, Namer(ambiguous), places)
+            return out.getvalue()
+
+        yield run
+
+
+def unnamed(shop: str, stack: list[int]) -> str:
+    """Return the lines of a stack as a sanitizer without a symbolizer writes them: less one but for the first."""
+    return "".join(
+        f"    #{idx} {BIAS + vaddr - (idx > 0):#x}  ({shop}+{vaddr - (idx > 0):#x})\n"
+        for idx, vaddr in enumerate(stack)
+    )
+
+
+def named(shop: str, stack: list[int], names: list[str]) -> str:
+    """Return the same with the names that a symbolizer prints; the last frame says where the image lies."""
+    kept = [name.replace("Session", "Order").replace("Payment", "Order") for name in names]
+    lines = [
+        f"    #{idx} {BIAS + vaddr - (idx > 0):#x} in {name} /src/shop.cpp:{idx + 1}:{idx + 2}\n"
+        for idx, (vaddr, name) in enumerate(zip(stack[:-1], kept[:-1], strict=True))
+    ]
+    at = len(stack) - 1
+    return "".join(lines) + f"    #{at} {BIAS + stack[-1] - 1:#x} in _start ({shop}+{stack[-1] - 1:#x})\n"
+
+
+def shown(text: bytes, mark: str = " in ") -> list[str]:
+    """Return the functions of ASan's lines."""
+    lines = [line for line in text.decode().splitlines() if "#" in line]
+    return [line.partition(mark)[2].rpartition(" ")[0] for line in lines]
+
+
+@pytest.mark.parametrize("form", [unnamed, named])
+def test_sanitizers(shop: str, filtered: Filter, form: Callable[..., str]) -> None:
+    for stack, names in zip(STACKS, TRUTH, strict=True):
+        text = form(shop, stack, names) if form is named else unnamed(shop, stack)
+        assert shown(filtered(text.encode())) == names
+
+
+def test_what_is_right_stays_as_it_is(shop: str, filtered: Filter) -> None:
+    before = named(shop, STACKS[1], TRUTH[1]).splitlines()
+    after = filtered("\n".join(before).encode()).decode().splitlines()
+    assert before[0] == after[0] and before[4:] == after[4:]  # functions that are not merged
+    assert before[1] != after[1] and "/src/shop.cpp:2:3" not in after[1]  # the place is that of the right function
+
+
+def test_a_frame_that_stays_open_has_all_names_and_its_place(shop: str, filtered: Filter) -> None:
+    inner = STACKS[1][:2]
+    text = unnamed(shop, inner).encode()
+    line = filtered(text).splitlines()[1].decode()
+    names = "List<Session>::grow() | List<Order>::grow() | List<Payment>::grow()"
+    address = f"    #1 {BIAS + inner[1] - 1:#x} in "
+    place = f" ({shop}+{inner[1] - 1:#x})"
+    assert sorted(line.removeprefix(address).removesuffix(place).split(" | ")) == sorted(names.split(" | "))
+    body = filtered(text, ambiguous=Ambiguous.BODY).splitlines()[1].decode()
+    assert body.endswith(f" [one of 3]{place}")
+
+
+def test_the_summary_names_the_frame_that_the_report_names(shop: str, filtered: Filter) -> None:
+    stack, names = STACKS[0][1:], TRUTH[0][1:]
+    head = "==1==ERROR: AddressSanitizer: SEGV\n"
+    kept = names[0].replace("Session", "Order")
+    named_log = head + named(shop, stack, names) + f"\nSUMMARY: AddressSanitizer: SEGV /src/shop.cpp:1:2 in {kept}\r\n"
+    after = filtered(named_log.encode()).splitlines(True)
+    where = after[1].decode().split(f" in {names[0]} ")[1].strip()
+    assert after[-1].decode() == f"SUMMARY: AddressSanitizer: SEGV {where} in {names[0]}\r\n"
+    plain = unnamed(shop, stack) + f"SUMMARY: AddressSanitizer: SEGV ({shop}+{stack[0]:#x}) \n"
+    assert filtered((head + plain).encode()).endswith(f"SEGV {where} in {names[0]}\n".encode())
+    other = head + unnamed(shop, stack) + "SUMMARY: AddressSanitizer: SEGV (/bin/other+0x1) \n"
+    assert filtered(other.encode()).endswith(b"SEGV (/bin/other+0x1) \n")
+
+
+def test_tsan(shop: str, filtered: Filter) -> None:
+    stack = STACKS[2]
+    lines = [f"    #{idx} <null> <null> ({shop}+{vaddr - (idx > 0):#x})\n" for idx, vaddr in enumerate(stack)]
+    after = filtered("".join(lines).encode()).decode().splitlines()
+    places = [line.split(" <null>")[-1].strip() for line in lines]
+    named_lines = [line.partition(" ./")[0].partition(" <null>")[0] for line in after]
+    assert named_lines == [f"    #{idx} {name}" for idx, name in enumerate(TRUTH[2])]
+    assert [line.endswith(place) for line, place in zip(after, places, strict=True)] == [True] * len(stack)
+
+
+def test_backtraces_of_glibc(shop: str, filtered: Filter) -> None:
+    stack, names = STACKS[2][1:], TRUTH[2][1:]  # all are return addresses
+    text = "".join(f"12:00 {shop}(+{vaddr:#x}) [{BIAS + vaddr:#x}]\n" for vaddr in stack)
+    after = filtered(text.encode()).decode().splitlines()
+    found = [line.partition("(")[2].rpartition("+0x")[0] for line in after]
+    assert found == names
+    assert all(f") [{BIAS + vaddr:#x}]" in line for vaddr, line in zip(stack, after, strict=True))
+    assert after[0].startswith(f"12:00 {shop}(") and "/list.h:20:" in after[0].rpartition("] at ")[2]
+
+
+def test_gdb(shop: str, filtered: Filter) -> None:
+    stack, names = STACKS[2], TRUTH[2]
+    kept = [qualified_name(name).replace("Payment", "Order") for name in names]
+    lines = [
+        f"#{idx:<2} 0x{BIAS + vaddr:016x} in {name} (this=0x7ffd, n={idx}) at shop.cpp:{idx}\n        n = {idx}\n"
+        for idx, (vaddr, name) in enumerate(zip(stack, kept, strict=True))
+    ]
+    module = RecordedModule(shop)
+    places = ModulePlaces([ModulePlace(BIAS, BIAS + 0x10000, BIAS, module)])
+    text = "Thread 1 (LWP 17):\n" + "".join(lines) + "\n(gdb) "
+    after = filtered(text.encode(), places).decode()
+    frames = [line for line in after.splitlines() if line.startswith("#")]
+    assert [line.partition(" in ")[2].partition(" (")[0] for line in frames] == [qualified_name(name) for name in names]
+    assert all(f"(this=0x7ffd, n={idx}) at " in line for idx, line in enumerate(frames))
+    assert [line for line in after.splitlines() if "n = " in line] == [
+        f"        n = {idx}" for idx in range(len(stack))
+    ]
+    assert filtered(text.encode()).decode() == text  # nothing says where the module lay
+
+
+def test_tombstones(shop: str, filtered: Filter) -> None:
+    stack, names = STACKS[2], TRUTH[2]
+    text = "".join(
+        f"      #{idx:02d} pc {vaddr - (idx > 0):016x}  {shop} (wrong()+28)\r\n" for idx, vaddr in enumerate(stack)
+    )
+    after = filtered(text.encode()).decode()
+    found = [line.partition(f"{shop} (")[2].rpartition("+")[0] for line in after.splitlines()]
+    # a function that is not merged keeps the name that the tombstone has
+    assert found == [name if "List" in name or "post" in name else "wrong()" for name in names]
+
+
+def test_numbers_follow_inlined_functions_that_come_and_go(shop: str, filtered: Filter) -> None:
+    """One frame has two lines here; the function that it is has one."""
+    stack = STACKS[1]
+    lines = [f"#{idx} {BIAS + vaddr - (idx > 0):#x} in f{idx} /a.c:{idx + 1}" for idx, vaddr in enumerate(stack)]
+    lines.insert(1, f"#1 {BIAS + stack[1] - 1:#x} in inlined /a.c:99")
+    lines = [f"#{idx} {line.partition(' ')[2]}" for idx, line in enumerate(lines)]
+    lines[-1] = f"{lines[-1].partition(' in ')[0]} in _start ({shop}+{stack[-1] - 1:#x})"
+    after = filtered("\n".join(lines).encode()).decode().splitlines()
+    assert [line.split()[0] for line in after] == [f"#{idx}" for idx in range(len(stack))]
+    assert after[1].partition(" in ")[2].startswith("List<Order>::grow() ") and after[4:] == [
+        f"#{idx} {line.partition(' ')[2]}" for idx, line in enumerate(lines[5:], 4)
+    ]
+
+
+TEXTS = [
+    b"",
+    b"\n",
+    b"no newline",
+    b"a\r\n\x1b[31mred\x1b[0m #1 \xff\xfe\x00 0x12\n",
+    b"    #0 0x1136 in f /a.c:1\n    #1 0x1137  (/no/such/file+0x1137)\n",
+    b"#1 fixed (see #2)\n[0x1136]\n==17== x\nSUMMARY: nothing\n",
+    b"#0  main () at a.c:1\n        x = 1\n\n",
+    b"    #0 0x1136  (/no/such+0x1)",
+    b"x" * 300_000 + b"\n" + b"#0 " * 1000,
+]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_all_else_goes_through_byte_for_byte(filtered: Filter, text: bytes) -> None:
+    assert filtered(text) == text
+
+
+def test_text_around_stacks_stays(shop: str, filtered: Filter) -> None:
+    """In front of a frame, after it, and between stacks."""
+    stack = unnamed(shop, STACKS[1]).encode()
+    alone = filtered(stack)
+    assert alone != stack
+    for before, after in ((b"[\xff12:00] ", b"\r\n"), (b"app | #7 ", b"  \n")):
+        decorated = b"".join(before + line + after for line in stack.splitlines())
+        expected = b"".join(before + line + after.lstrip(b" ") for line in alone.splitlines())
+        assert (
+            filtered(b"x\n" + decorated + b"\xff\n" + decorated + b"end")
+            == b"x\n" + expected + b"\xff\n" + expected + b"end"
+        )
+
+
+def test_a_stack_that_never_ends_is_cut(shop: str, filtered: Filter) -> None:
+    vaddr = STACKS[0][0]
+    lines = [f"#{idx} {BIAS:#x}  ({shop}+{vaddr:#x})\n" for idx in range(3 * STACK_LIMIT)]
+    after = filtered("".join(lines).encode()).decode().splitlines()
+    assert [line.split()[0] for line in after] == [line.split()[0] for line in lines]
+
+
+def test_a_pipe_is_answered_at_once(shop: str, tmp_path: Path) -> None:
+    """A line that shows no frame at once, a stack soon after its last line, a prompt soon."""
+    command = [sys.executable, "-m", "icf", "resolve", "--format", "log", "--cache-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def answer(text: bytes) -> bytes:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write(text)
+            return os.read(process.stdout.fileno(), 1 << 16)
+
+        assert answer(b"started\n") == b"started\n"
+        assert b"List<Order>::grow()" in answer(unnamed(shop, STACKS[1]).encode())
+        begin = time.monotonic()
+        assert answer(b"password: ") == b"password: "
+        assert answer(b"#0 0x1136\n") == b"#0 0x1136\n"
+        assert time.monotonic() - begin < 5
+        process.stdin.close()
+        assert process.wait(30) == 0

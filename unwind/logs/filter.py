@@ -1,0 +1,174 @@
+"""Rewrite the names in the stacks of a log, and pass all else through byte for byte.
+
+    ./server 2>&1 | icf resolve --format log
+
+A line that shows no frame is written as soon as it is there. The lines of a stack are held until the stack ends, at a
+line that shows no frame, or when nothing more comes for a moment: which function a frame is depends on its callers.
+A frame of which no more is known than its line has keeps that line as it is.
+
+    text ──> lines with a mark ──> frame lines ──> stack ──> sample ──> answers ──> lines with other names
+             unwind.logs.marks     readers                   unwind.target          unwind.logs.rewrite
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import BinaryIO
+
+from icf.errors import IcfError
+from icf.log import warn
+from icf.model import Verdict
+from unwind.logs.forms import FORMS, Form
+from unwind.logs.lines import QUIET, whole_lines
+from unwind.logs.marks import Marks
+from unwind.logs.resolver import StackResolver
+from unwind.logs.rewrite import HeldLine, is_certain, rewrite
+from unwind.logs.summary import Summary
+from unwind.readers import sanitizer
+from unwind.readers.frame_line import FrameLine
+from unwind.readers.module_places import ModulePlaces
+from unwind.readers.text_stacks import Samples, TextStack
+from unwind.writers.named import Namer
+
+_KEPT_LINES = 1 << 14
+_KEPT_LINE_BYTES = 1 << 11
+_Parsed = tuple[FrameLine, Form] | None
+
+
+def filter_log(
+    stream: BinaryIO,
+    out: BinaryIO,
+    resolver: StackResolver,
+    namer: Namer,
+    places: ModulePlaces | None = None,
+    note: Callable[[bytes], bytes] | None = None,
+) -> bool:
+    """Copy `stream` to `out` with right names in its stacks; return whether any frame is known, or there was none.
+
+    `places` are modules whose place in the process is known, beside those that the log shows. `note` changes all text
+    but the stacks.
+    """
+    log = LogFilter(out, resolver, namer, places or ModulePlaces(), note)
+    for text, is_lines in whole_lines(stream):
+        if text is QUIET:
+            log.end_stack()
+        elif is_lines:
+            log.take(text)
+        else:
+            log.end_stack()
+            out.write(text)
+        out.flush()
+    log.end_stack()
+    out.flush()
+    return log.is_any_known or not log.stack_count
+
+
+class LogFilter:
+    """The filter between two pieces of a text."""
+
+    def __init__(
+        self,
+        out: BinaryIO,
+        resolver: StackResolver,
+        namer: Namer,
+        places: ModulePlaces,
+        note: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        self._out, self._resolver, self._namer, self._note = out, resolver, namer, note
+        self._samples = Samples(places)
+        self._summary = Summary()
+        self._stack: TextStack | None = None
+        self._form = FORMS[0]  # of the stack
+        self._held: list[HeldLine] = []
+        self._shift = 0  # of the numbers of frames, where a stack that was cut goes on
+        self._next_number = 0  # of the frame that would go on it
+        self._parsed: dict[bytes, _Parsed] = {}
+        self._warned: set[str] = set()
+        self.is_any_known, self.stack_count = False, 0
+
+    def take(self, text: bytes) -> None:
+        """Take whole lines."""
+        marks = Marks(text)
+        at = 0
+        while at < len(text):
+            if self._stack is None:
+                start = marks.next_line(at)
+                if start > at:
+                    self._shift = self._next_number = 0
+                    self._pass(text[at:start])
+                    at = start
+                    continue
+            end = text.find(b"\n", at) + 1 or len(text)
+            self._line(text[at:end])
+            at = end
+
+    def end_stack(self) -> None:
+        """Write the stack that is held: no more lines of it come."""
+        if self._stack is not None:
+            stack, held = self._stack, self._held
+            self._stack, self._held = None, []
+            self._out.write(b"".join(self._rewrite(stack, held)))
+
+    def _pass(self, text: bytes) -> None:
+        self._out.write(text if self._note is None else self._note(text))
+
+    def _line(self, line: bytes) -> None:
+        parsed = self._parse(line)
+        if parsed is None:
+            if self._stack is not None and self._stack.takes_between(line):
+                self._held[-1].between.append(line)
+                return
+            self.end_stack()
+            self._shift = self._next_number = 0
+            self._samples.places.note(line)
+            self._pass(self._summary.rewrite(line))
+            return
+        frame, form = parsed
+        if self._stack is not None and not self._stack.takes(frame, form.dialect):
+            self.end_stack()
+        if self._stack is None:
+            if frame.number != self._next_number:
+                self._shift = 0
+            self._stack, self._form = TextStack(form.dialect), form
+        self._stack.lines.append(frame)
+        self._held.append(HeldLine(line, frame, []))
+
+    def _parse(self, line: bytes) -> _Parsed:
+        if line in self._parsed:
+            return self._parsed[line]
+        parsed: _Parsed = None
+        for form in FORMS:
+            frame = form.dialect.parse(line) if form.mark in line else None
+            if frame is not None:
+                parsed = frame, form
+                break
+        if len(line) <= _KEPT_LINE_BYTES:
+            if len(self._parsed) >= _KEPT_LINES:
+                self._parsed.clear()
+            self._parsed[line] = parsed
+        return parsed
+
+    def _rewrite(self, stack: TextStack, held: list[HeldLine]) -> Iterable[bytes]:
+        """Return the lines of a stack, with right names if it can be resolved."""
+        as_it_is = chain.from_iterable((line.text, *line.between) for line in held)
+        self._next_number = stack.lines[-1].number + 1
+        if not any(line.has_place for line in stack.lines):
+            return as_it_is
+        self.stack_count += 1
+        frames = stack.frames()
+        try:
+            (resolved,) = self._resolver.resolve([self._samples.sample(stack, frames)])
+        except IcfError as error:
+            if str(error) not in self._warned:
+                self._warned.add(str(error))
+                warn(f"{error}: its frames are unknown")
+            return as_it_is
+        if any(answer.verdict is not Verdict.UNKNOWN for answer in resolved.answers):
+            self.is_any_known = True
+        if not is_certain(frames, resolved):
+            return as_it_is
+        lines, replaced, self._shift = rewrite(held, frames, resolved, self._form, self._namer, self._shift)
+        if self._form.dialect is sanitizer.DIALECT:
+            self._summary.note(replaced)
+        return lines

@@ -1,0 +1,138 @@
+"""Write the lines of a frame anew, each in the form that its line had.
+
+    sanitizers   #1 0x5581d8c5 in List<User>::sum() /src/shop.cpp:9:49
+                 #1 0x5581d8c5 in List<User>::sum() | List<Order>::sum() (/usr/bin/shop+0x1398c5)
+                 #1 List<User>::sum() /src/shop.cpp:9:49 (shop+0x1398c5)                             TSan
+    backtrace    /usr/bin/shop(List<User>::sum()+0x1b) [0x5581d8c5] at /src/shop.cpp:9:49
+    gdb          #1  0x000000005581d8c5 in List<User>::sum (this=0x7ffd) at /src/shop.cpp:9
+    tombstones   #01 pc 00000000001398c5  /usr/bin/shop (List<User>::sum()+27)
+
+A frame that can be several functions has their names, and no file and line, but the place in its module. gdb's
+arguments stay as gdb has printed them. Tools that read tombstones take nothing after the symbol, so there is no line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from icf.demangle import qualified_name
+from icf.printable import printable
+from unwind.readers import backtrace, gdb, sanitizer, tombstone
+from unwind.readers.frame_line import FrameLine
+from unwind.readers.text_stacks import Dialect, TextFrame
+from unwind.samples.recording import RecordedFrame
+from unwind.writers.named import NamedFrame
+
+
+class Known(NamedTuple):
+    """What is known of a frame."""
+
+    shown: tuple[NamedFrame, ...]  # innermost inlined function first
+    recorded: RecordedFrame
+    offset: int  # of the address in the function
+
+
+class Form(NamedTuple):
+    """How frames of a dialect are written; `number` is that of the first line."""
+
+    mark: bytes  # a line without it shows no frame
+    dialect: Dialect
+    write: Callable[[TextFrame, Known, int], list[bytes]]
+    has_files: bool = True
+
+
+def encoded(text: str) -> bytes:
+    """Return a name or a path as it is written: without what a terminal would act on."""
+    return os.fsencode(printable(text))
+
+
+def renumbered(text: bytes, line: FrameLine, number: int) -> bytes:
+    """Return a line with another number; where numbers have a width (gdb), a space makes up for a digit."""
+    if number == line.number:
+        return text
+    start = len(line.parts[0]) + 1
+    old, new = b"%d" % line.number, b"%d" % number
+    rest = text[start + len(old) :]
+    if rest.startswith(b"  ") and len(new) > len(old):
+        rest = rest[len(new) - len(old) :]
+    elif len(new) < len(old) and rest.startswith(b" ") and not rest.startswith(b" 0x"):
+        rest = b" " * (len(old) - len(new)) + rest
+    return text[:start] + new + rest
+
+
+def _sanitizer(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    first = frame.lines[0]
+    head, address, _, _, place, tail = first.parts
+    place = place or _place(known.recorded)
+    lines = []
+    for idx, each in enumerate(known.shown):
+        where = _where(each, has_column=not first.line or bool(first.column))
+        if address:
+            text = b" ".join((address, b"in", encoded(each.name), where or place))
+        else:
+            text = b" ".join((encoded(each.name), where or b"<null>", place))
+        lines.append(b"%b#%d %b%b" % (head, number + idx, text.rstrip(), tail.lstrip(b" ")))
+        place = place.partition(b" (BuildId: ")[0]  # as TSan writes it in the first line alone
+    return lines
+
+
+def _place(recorded: RecordedFrame) -> bytes:
+    """Return module and address as linked."""
+    module = recorded.module
+    if module is None or recorded.address is None:
+        return b""
+    build_id = f" (BuildId: {module.build_id.hex()})" if module.build_id else ""
+    return encoded(f"({module.path}+{recorded.address:#x}){build_id}")
+
+
+def _backtrace(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    before, address, tail = frame.lines[0].parts
+    own = known.shown[-1]
+    where = _where(own, has_column=True)
+    text = b"%b(%b+%#x)%b" % (before, encoded(own.name), known.offset, address)
+    return [text + (b" at " + where if where else b"") + tail]
+
+
+def _gdb(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    first = frame.lines[0]
+    is_same_count = len(known.shown) == len(frame.lines)
+    lines = []
+    for idx, each in enumerate(known.shown):
+        old = frame.lines[idx] if is_same_count else first
+        arguments = old.parts[3] if is_same_count or len(known.shown) == 1 else b" (...)"
+        address = first.parts[1] + b" in " if idx == 0 else b""
+        name = " | ".join(map(qualified_name, each.name.split(" | "))) if each.is_settled else each.name
+        where = b" at " + encoded(each.file) + b":%d" % each.line if each.file else b""
+        if not each.is_settled and old.parts[4].startswith(b" from "):
+            where = old.parts[4]
+        lines.append(
+            b"%b#%-2d %b%b%b%b%b"
+            % (first.parts[0], number + idx, address, encoded(name), arguments, where, first.parts[5])
+        )
+    return lines
+
+
+def _tombstone(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    before, _, after = frame.lines[0].parts
+    return [b"%b (%b+%d)%b" % (before, encoded(known.shown[-1].name), known.offset, after)]
+
+
+def _where(frame: NamedFrame, *, has_column: bool) -> bytes:
+    if not frame.file:
+        return b""
+    where = encoded(frame.file)
+    if frame.line:
+        where += b":%d" % frame.line
+        if frame.column and has_column:
+            where += b":%d" % frame.column
+    return where
+
+
+FORMS = (
+    Form(b"#", tombstone.DIALECT, _tombstone, has_files=False),
+    Form(b"#", sanitizer.DIALECT, _sanitizer),
+    Form(b"[0x", backtrace.DIALECT, _backtrace),
+    Form(b"#", gdb.DIALECT, _gdb),
+)

@@ -1,0 +1,39 @@
+"""Stacks of a log whose process still runs: addresses mean what they mean there now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from unwind.resolve.resolved import Resolved
+from unwind.samples.recording import RecordedFrame, Sample
+from unwind.target.live_symbolizer import LiveSymbolizer
+
+
+class LiveStacks:
+    """Resolves samples in a running process; a frame without a module has a run-time address."""
+
+    def __init__(self, symbolizer: LiveSymbolizer) -> None:
+        self._symbolizer = symbolizer
+
+    def resolve(self, samples: Iterable[Sample]) -> list[Resolved]:
+        """Return the samples with an answer for each frame; `IcfError` when the process has ended."""
+        return [self._resolve(sample) for sample in samples]
+
+    def _resolve(self, sample: Sample) -> Resolved:
+        before = (None,) if sample.is_called else ()
+        addresses = (*before, *[self._address(frame) for frame in sample.frames])
+        exact = [idx for idx, frame in enumerate(sample.frames, len(before)) if frame.is_exact]
+        answers = self._symbolizer.resolve(addresses, (), exact)
+        return Resolved(sample, tuple(answers[len(before) :]))
+
+    def _address(self, frame: RecordedFrame) -> int | None:
+        if frame.address is None or frame.module is None:
+            return frame.address
+        path = frame.module.path
+        found = [
+            each.bias
+            for each in self._symbolizer.live.modules()
+            if path in (each.path, os.path.basename(each.path))  # TSan writes names without folders
+        ]
+        return frame.address + found[0] if len(found) == 1 else None

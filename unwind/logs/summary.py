@@ -1,0 +1,52 @@
+"""Rewrite the line that sums up the report of a sanitizer: it names a frame of the report's first stack.
+
+    SUMMARY: AddressSanitizer: heap-buffer-overflow /src/shop.cpp:7:49 in List<User>::last()
+    SUMMARY: AddressSanitizer: heap-buffer-overflow (/usr/bin/shop+0x139984) (BuildId: b13b462b)
+    SUMMARY: ThreadSanitizer: data race /src/shop.cpp:7:49 in List<User>::last()
+
+The frame is found by its text: the first line of the report that had this place and this function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from unwind.logs.rewrite import Replaced
+from unwind.readers import sanitizer
+
+_MARK = b"SUMMARY: "
+_KEPT = 1 << 10  # lines of a report
+
+
+class Summary:
+    """The lines of a report that were written anew."""
+
+    def __init__(self) -> None:
+        self._new: dict[tuple[bytes, bytes], bytes] = {}
+
+    def note(self, lines: Iterable[Replaced]) -> None:
+        """Take note of lines of a report."""
+        for old, text in lines:
+            new = sanitizer.parse(text)
+            if new is None or len(self._new) >= _KEPT:
+                continue
+            _, _, name, where, place, _ = old.parts
+            now = _named(new.parts[3] if new.file else new.parts[4], new.parts[2])
+            self._new.setdefault((where if old.file else place, name), now)
+
+    def rewrite(self, line: bytes) -> bytes:
+        """Return a line that is no frame; the one that ends a report with the frame's new name."""
+        if _MARK not in line:
+            return line
+        new, self._new = self._new, {}
+        end = len(line.rstrip())
+        text = line[:end]
+        for (where, name), now in new.items():
+            for old in (_named(where, name), where):
+                if where and text.endswith(b" " + old):
+                    return text[: -len(old)] + now + line[end:].lstrip(b" ")
+        return line
+
+
+def _named(where: bytes, name: bytes) -> bytes:
+    return where + b" in " + name if name else where
