@@ -27,6 +27,7 @@ READERS: dict[str, str] = {
     "pprof": "unwind.readers.pprof",
     "firefox": "unwind.readers.firefox",
     "heap": "unwind.readers.heap_text",
+    "perf-script": "unwind.readers.perf_script",
     "collapsed": "unwind.readers.collapsed",
     "tombstone": "unwind.readers.tombstone",
     "sanitizer": "unwind.readers.sanitizer",

@@ -22,6 +22,7 @@ WRITERS: dict[str, str] = {
     "json": "unwind.writers.json_lines",
     "pprof": "unwind.writers.pprof",
     "collapsed": "unwind.writers.collapsed",
+    "perf-script": "unwind.writers.perf_script",
     "firefox": "unwind.writers.firefox",
 }
 """Name of each format -> module of its writer."""

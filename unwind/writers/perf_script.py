@@ -1,0 +1,77 @@
+"""Write resolved samples as `perf script` does: stackcollapse-perf.pl, speedscope and the Firefox Profiler read that.
+
+    shop 4242/4243 [001] 25981.991483:   10101010 cpu-clock:
+                55d2c0a01136 copy (inlined)
+                55d2c0a01136 List<Order>::grow()+0x26 (/usr/bin/shop)
+                           0 Ledger::post(Payment*) (/usr/bin/shop)                a tail call left it out: no address
+                55d2c0a0114a main+0x1a (/usr/bin/shop)
+
+Addresses are those of the recording. The number before the event is the sample's last weight that counts. Those readers
+take the part in parentheses up to a space, so a path with spaces is written with `_` for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unwind.resolve.resolved import Resolved
+from unwind.samples.recording import RecordedFrame, Recording
+from unwind.symbolize.answer import Answer
+from unwind.writers.named import NamedFrame, Namer
+
+_KEPT = 1 << 18
+_LINE = str.maketrans({"\n": " ", "\r": " "})
+_PATH = str.maketrans(dict.fromkeys(" \t\n\r()", "_"))
+
+
+def open_writer(recording: Recording, namer: Namer) -> PerfScriptWriter:
+    """Return what writes samples as text of `perf script`."""
+    return PerfScriptWriter(namer, recording.values[0].name)
+
+
+class PerfScriptWriter:
+    """Writes each sample as it comes."""
+
+    def __init__(self, namer: Namer, event: str) -> None:
+        self._namer, self._event = namer, event
+        self._lines: dict[tuple[RecordedFrame, Answer], bytes] = {}
+
+    def write(self, resolved: Resolved) -> bytes:
+        """Return the lines of a sample, with an empty one at the end."""
+        lines = [self._head(resolved)]
+        for pair in zip(resolved.sample.frames, resolved.answers, strict=True):
+            known = self._lines.get(pair)
+            if known is None:
+                if len(self._lines) >= _KEPT:
+                    self._lines.clear()
+                text = "".join([_line(shown, pair[1]) for shown in self._namer.frame(*pair)])
+                known = self._lines[pair] = text.encode("utf-8", "surrogateescape")
+            lines.append(known)
+        lines.append(b"\n")
+        return b"".join(lines)
+
+    def end(self) -> Iterator[bytes]:
+        """Yield nothing: each sample was written."""
+        return iter(())
+
+    def _head(self, resolved: Resolved) -> bytes:
+        sample = resolved.sample
+        labels = {label.key: label.value for label in sample.labels}
+        pid = labels.get("pid", sample.process.pid)
+        cpu = labels.get("cpu")
+        where = f" [{cpu:03}]" if isinstance(cpu, int) else ""
+        when = f" {sample.time_ns // 10**9}.{sample.time_ns % 10**9 // 1000:06}:" if sample.time_ns else ""
+        weight = next((each for each in reversed(sample.weights) if each), 0)
+        event = str(labels.get("event", self._event)).translate(_PATH)
+        comm = str(labels.get("comm") or "[unknown]").translate(_LINE)
+        head = f"{comm} {pid}/{labels.get('tid', pid)}{where}{when} {weight:10} {event}:\n"
+        return head.encode("utf-8", "surrogateescape")
+
+
+def _line(shown: NamedFrame, answer: Answer) -> str:
+    name, place = shown.name.translate(_LINE), shown.module.translate(_PATH) or "[unknown]"
+    if shown.is_inlined:
+        place = "inlined"
+    elif shown.address is not None and 0 <= shown.address - answer.start < answer.size_bytes:
+        name = f"{name}+{shown.address - answer.start:#x}"
+    return f"\t{shown.address or 0:16x} {name} ({place})\n"
