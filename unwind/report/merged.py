@@ -1,7 +1,8 @@
 """What is merged in an image: which functions share a body, what that saves, and what keeps a frame of it open.
 
 A doubt is what the tables leave open whatever the profile. Where a body has none, any stack that reaches from the frame
-to a caller that is not merged tells its functions apart. Doubts spread from bodies of callers to bodies of what they call:
+to a caller that is not merged tells its functions apart. Doubts spread from the bodies of callers to those that they
+call:
 
     a, b share a body, a pointer leads to both        a calls x, b calls y; x and y share a body
     POINTERS                                          CALLERS, as a frame of the first may be open
@@ -102,7 +103,7 @@ def _called_differently(program: Program, body: Body, jumps: _Jumps) -> Iterator
     for function in body.nodes:
         for jump, callee in jumps.get(function, ()):
             if callee < 0:
-                yield program.body_of_hub(callee)
+                yield program.body_of_class_node(callee)
             else:
                 at.setdefault(jump, set()).add(callee)
     for callees in at.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -43,7 +43,7 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     problems: list[str] = []
     contexts = []
 
-    def open_(report: Report, scheme: str = "light", size: tuple[int, int] = (1200, 800)) -> Page:
+    def open_(report: Report, scheme: Literal["light", "dark"] = "light", size: tuple[int, int] = (1200, 800)) -> Page:
         path = tmp_path / "report.html"
         path.write_text(page_of(document_of(report)), encoding="utf-8")
         context = browser.new_context(
