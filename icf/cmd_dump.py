@@ -42,6 +42,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--vcall", action="store_true", help="the vtable slot of each virtual call (.debug_vcall)")
     parser.add_argument("--vtables", action="store_true", help="vtables, and the function in each slot (.debug_icf)")
     parser.add_argument("--address-taken", action="store_true", help="functions that a pointer may lead to")
+    parser.add_argument(
+        "--callsites-yaml",
+        action="store_true",
+        help="only the direct calls, as the YAML that llvm-gsymutil --callsites-yaml-file takes (LLVM 20 and later)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.add_argument("--no-demangle", action="store_true", help="print linkage names as they are")
 
@@ -57,9 +62,14 @@ def run(args: Namespace) -> int:
             warn_stale(image.path)
             if not args.json:
                 return 0
-        elif not tables.present and not args.json:
+        elif not tables.present and not args.json and not args.callsites_yaml:
             print(f"{printable(image.path)}: no {', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}")
             say("hint: 'icf pass' writes them")
+            return 0
+        if args.callsites_yaml:
+            from icf.callsites import call_sites, yaml_lines
+
+            sys.stdout.writelines(f"{line}\n" for line in yaml_lines(call_sites(tables, image)))
             return 0
         names = _Names(plain=args.no_demangle)
         document: _Json = {"image": image.path, "build_id": image.build_id.hex()}

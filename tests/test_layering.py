@@ -40,7 +40,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "code vtables debugfiles linkinputs",
         "dwarf",
         "tables",
-        "folds",
+        "folds callsites",
         "cmd_dump",
         "cli",
         "__main__",
