@@ -4,11 +4,15 @@
 
 const CELL = 20;
 const MARKS = { changed: "≠ ", open: "? ", "tail-call": "↷ " };
+const NAMELESS = "or a function that nothing names";
 const KINDS = {
-  before: { changed: (frame) => `it is ${frame.o}`, open: (frame) => `it is one of several: ${frame.o}` },
+  before: {
+    changed: (frame) => `it is ${frame.o}`,
+    open: (frame) => (frame.o === frame.n ? NAMELESS : `it is one of several: ${frame.o}`),
+  },
   after: {
     changed: (frame) => `shown as ${frame.o} today`,
-    open: (frame) => (frame.o ? `one of several functions, shown as ${frame.o} today` : "one of several functions"),
+    open: (frame) => (frame.o === frame.n ? NAMELESS : `one of several functions${frame.o ? `, shown as ${frame.o} today` : ""}`),
     "tail-call": () => "left by a tail call, so today's tools do not show it",
   },
 };
