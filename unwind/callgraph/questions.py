@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import networkx as nx
 
 from unwind.callgraph.calls import CallGraph
 
+T = TypeVar("T", int, str)
 _FUNCTIONS = ("member", "function")
 
 
@@ -37,9 +38,14 @@ def find(graph: CallGraph, function: str) -> list[str]:
 
 def circles(graph: CallGraph) -> list[list[str]]:
     """Return the merged functions that may call each other in circles: those of each strongly connected component."""
+    return circles_among(graph, {node for node, data in graph.nodes(data=True) if data["kind"] == "member"})
+
+
+def circles_among(graph: nx.DiGraph[T], functions: Container[T]) -> list[list[T]]:
+    """Return those of some functions that lie on a circle together, for each strongly connected component."""
     found = []
     for component in nx.strongly_connected_components(graph):
-        members = sorted(node for node in component if graph.nodes[node]["kind"] == "member")
+        members = sorted(node for node in component if node in functions)
         if members and (len(component) > 1 or graph.has_edge(members[0], members[0])):
             found.append(members)
     return sorted(found)

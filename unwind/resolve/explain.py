@@ -16,7 +16,7 @@ resolver's own steps, so an explanation always belongs to the answer that was gi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from icf.demangle import demangle
@@ -25,6 +25,7 @@ from unwind.program.parts import SiteKind
 from unwind.program.program import Body
 from unwind.resolve.answer import Facts
 from unwind.resolve.chain import Step
+from unwind.resolve.doubts import Doubt, Doubts
 from unwind.resolve.resolver import Addresses, Answers, Exact, left_over
 from unwind.resolve.vptrs import Vptrs
 from unwind.samples.stack import Stack
@@ -43,10 +44,14 @@ def explain(resolver: Explained, stack: Stack, answers: Answers) -> Facts:
     """Return the facts on which the answers of `resolver` to `stack` rest."""
     steps = resolver.steps(stack.addresses, stack.vptrs, stack.exact)
     vptrs = dict(stack.vptrs)
+    masks = left_over(steps)
+    doubts = Doubts(steps, masks)
     found: Facts = []
-    for idx, (step, (left, callers), answer) in enumerate(zip(steps, left_over(steps), answers, strict=True)):
+    for idx, (step, (left, callers), answer) in enumerate(zip(steps, masks, answers, strict=True)):
         inner = (steps[idx - 1], answers[idx - 1]) if idx else None
         found.append(_of_frame(step, left, callers, inner, answer, vptrs.get(idx, 0)))
+        if answer.verdict in (Verdict.AMBIGUOUS, Verdict.NARROWED):
+            found[-1] += _of_doubt(doubts.about(idx), idx, steps, masks, answers)
         for missing_idx in range(len(answer.missing)):
             found.append(_of_missing(answer.missing, missing_idx, step))
     return found
@@ -83,6 +88,35 @@ def _of_frame(
     if left & (left - 1):
         facts.append(f"possible: {_names(body, left)}: {answer.reason or 'of one name'}")
     return facts
+
+
+def _of_doubt(
+    doubt: Doubt, idx: int, steps: Sequence[Step], masks: Sequence[tuple[int, int]], answers: Answers
+) -> list[str]:
+    """Return where the doubt about frame `idx` comes from, and what would end it."""
+    step, begins = steps[idx], steps[doubt.begins]
+    facts = []
+    if doubt.circles and step.body is not None:
+        shared = [_candidates(step.body, circle) for circle in doubt.circles if len(circle) > 1]
+        alone = _candidates(step.body, [circle[0] for circle in doubt.circles if len(circle) == 1])
+        how = [f"calls of {names} lead to each other" for names in shared[:_SHOWN]]
+        how += [f"calls of each of {alone} lead back to it"] if alone else []
+        facts.append(f"{'; '.join(how)}: this frame is one of several as its caller is")
+    if doubt.begins != idx and begins.body is not None:
+        possible = _listed(answers[doubt.begins].linkage_names)
+        why = f": {answers[doubt.begins].reason}" if answers[doubt.begins].reason else ""
+        facts.append(f"the doubt begins with #{doubt.begins}, one of {possible}{why}")
+    if doubt.needs_record and begins.caller is not None and begins.caller.body is not None:
+        caller = _names(begins.caller.body, masks[doubt.begins][1])
+        where = _at(begins.caller.body, begins.caller.return_address)
+        facts.append(f"a record that names what {caller} calls before {where} would settle it")
+    return facts
+
+
+def _candidates(body: Body, functions: Iterable[int]) -> str:
+    """Return the names of functions of any body."""
+    found = [body.program.candidates[function] for function in functions]
+    return _listed(_names(each, 1 << idx) for each, idx in found)
 
 
 def _of_vptr(vptr: int, step: Step, body: Body) -> str:

@@ -81,7 +81,53 @@ def test_several_callers() -> None:
         "b1m0 calls b0m0 before 0x2010 (table)",
         "b1m1 calls b0m1 before 0x2010 (table)",
         "possible: b0m0, b0m1: its caller is one of several",
+        "the doubt begins with #1, one of b1m0, b1m1: its caller is not known",
     ]
+
+
+def test_functions_that_call_each_other_pass_the_doubt_on() -> None:
+    records = [
+        *(call((1, idx), (1, 1 - idx)) for idx in (0, 1)),
+        *(call((1, idx), (0, idx), site=1) for idx in (0, 1)),
+    ]
+    program = Program([fold(0, 2), fold(1, 2)], records)
+    stack = (pc(0), ret(1, 1), ret(1), ret(1))
+    begins = "the doubt begins with #3, one of b1m0, b1m1: its caller is not known"
+    circle = "calls of b1m0, b1m1 lead to each other: this frame is one of several as its caller is"
+    assert [facts_of(program, idx, *stack)[4:] for idx in range(3)] == [[begins], [circle, begins], [circle, begins]]
+    assert facts_of(program, 3, *stack)[2:] == ["possible: b1m0, b1m1: its caller is not known"]
+
+
+def test_functions_that_call_themselves_pass_the_doubt_on() -> None:
+    program = Program([fold(0, 2)], [call((0, idx), (0, idx)) for idx in (0, 1)])
+    assert facts_of(program, 0, pc(0), ret(0))[4:] == [
+        "calls of each of b0m0, b0m1 lead back to it: this frame is one of several as its caller is",
+        "the doubt begins with #1, one of b0m0, b0m1: its caller is not known",
+    ]
+
+
+def test_a_circle_through_several_bodies() -> None:
+    records = [call((body, idx), (1 - body, idx)) for body in (0, 1) for idx in (0, 1)]
+    program = Program([fold(0, 2), fold(1, 2)], records)
+    assert facts_of(program, 0, pc(0), ret(1), ret(0), ret(1))[4] == (
+        "calls of b0m0, b1m0 lead to each other; calls of b0m1, b1m1 lead to each other:"
+        " this frame is one of several as its caller is"
+    )
+
+
+def test_the_record_that_would_settle_a_frame() -> None:
+    code = ListedCode({ret(2): CallSite(SiteKind.DIRECT, target=start(1))})
+    records = [call((1, idx), (0, idx)) for idx in (0, 1)]
+    settled = "a record that names what b2m0 calls before 0x3010 would settle it"
+    for missing, is_it in (([], True), ([call((2, 0), (1, 0)), call((2, 0), (1, 1))], False)):
+        program = Program([fold(0, 2), fold(1, 2), fold(2, 1)], records + missing, code=code)
+        facts = facts_of(program, 0, pc(0), ret(1), ret(2))
+        assert facts[4].startswith("the doubt begins with #1, one of b1m0, b1m1: ")
+        assert (facts[5:] == [settled]) is is_it
+    for named in (0, 1):
+        program = Program([fold(0, 2), fold(1, 2), fold(2, 1)], [*records, call((2, 0), (1, named))], code=code)
+        answers = Resolver(program).resolve((pc(0), ret(1), ret(2)))
+        assert [answer.verdict for answer in answers[:2]] == [Verdict.UNIQUE, Verdict.UNIQUE]
 
 
 def test_what_the_code_says_where_there_is_no_record() -> None:
