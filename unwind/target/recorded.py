@@ -130,7 +130,8 @@ class RecordedResolver:
             located = [self._images.locate(module, process.root) for module in process.modules]
             found = [each for each in located if each is not None]
             is_whole = process.is_whole and len(found) == len(located)
-            known = _OfProcess(self._resolver(frozenset(each.image for each in found), is_whole), found)
+            resolver = self._resolver(frozenset(each.image for each in found), is_whole)
+            known = _OfProcess(resolver, found, process.root)
             self._of_process[process] = len(process.modules), known
         return known
 
@@ -159,12 +160,17 @@ class RecordedResolver:
             known = self._answers[key] = self._recorded(frame, answer, process)
         return known
 
+    def _path(self, frame: RecordedFrame, process: _OfProcess) -> str:
+        """Return the path of the module of an unknown frame; "" if its image is known, and has nothing there."""
+        if frame.module is None or self._images.locate(frame.module, process.root) is not None:
+            return ""
+        return frame.module.path
+
     def _recorded(self, frame: RecordedFrame, answer: Answer, process: _OfProcess) -> Answer:
         if answer.address is None:
             if frame.is_certain:
                 return Answer(frame.address, Verdict.UNMERGED, frame.name or None)
-            path = frame.module.path if frame.module is not None else ""
-            recorded = Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=path)
+            recorded = Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=self._path(frame, process))
         else:
             recorded = process.as_recorded(answer)
             recorded.address = frame.address
@@ -176,8 +182,8 @@ class RecordedResolver:
 class _OfProcess:
     """One process: its resolver, and how far its modules lie from their places."""
 
-    def __init__(self, resolver: Resolver, located: Sequence[Located]) -> None:
-        self.resolver = resolver
+    def __init__(self, resolver: Resolver, located: Sequence[Located], root: str) -> None:
+        self.resolver, self.root = resolver, root
         # start and end of each place, and what to add to an address there to get one of the process
         self._moves = [(each.image.start, each.image.end, -each.to_linked - each.image.bias) for each in located]
         self._is_moved = any(move for _, _, move in self._moves)

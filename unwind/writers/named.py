@@ -78,7 +78,7 @@ class Namer:
         return shown
 
     def _name(self, frame: RecordedFrame, answer: Answer) -> tuple[NamedFrame, ...]:
-        module = frame.module.path if frame.module is not None else answer.module
+        module = answer.module
         if answer.verdict is Verdict.UNKNOWN or frame.is_certain:
             name = frame.name or (f"[{os.path.basename(module)}]" if module else "[unknown]")
             own = NamedFrame(name, "", frame.file, frame.line, 0, module, frame.address)

@@ -159,3 +159,10 @@ def test_modules_that_come_later(resolver: RecordedResolver, shop: Path) -> None
     unknown = Sample((RecordedFrame(None, None, "early"),), process)
     assert resolver.resolve([unknown])[0].answers[0].verdict is Verdict.UNKNOWN
     check(resolver, RecordedModule(str(shop)), 0, process)
+
+
+def test_an_address_beyond_its_image_is_in_no_module(resolver: RecordedResolver, shop: Path) -> None:
+    gone = RecordedModule("/gone/shop")
+    known, unknown = RecordedFrame(0x7F0000, RecordedModule(str(shop))), RecordedFrame(0x7F0000, gone)
+    (resolved,) = resolver.resolve([Sample((known, unknown), RecordedProcess())])
+    assert [answer.module for answer in resolved.answers] == ["", gone.path]

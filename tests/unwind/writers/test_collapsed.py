@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from icf.errors import IcfError
+from icf.model import Verdict
 from tests.support.answers import ORDER, PAYMENT, UNKNOWN, either, left_out, unique, unmerged
 from tests.support.recordings import read
 from unwind.resolve.resolved import Resolved
@@ -53,7 +54,8 @@ def test_a_frame_that_can_be_several_has_all_names() -> None:
 
 def test_what_the_recording_says_is_kept_where_nothing_is_known() -> None:
     inlined = RecordedFrame(None, None, "outer", inlined=(Inlined("inner"),))
-    assert write((sample(inlined, RecordedFrame(0x1, SHOP)), (UNKNOWN, UNKNOWN))) == "[shop];outer;inner 1\n"
+    in_shop = Answer(0x1, Verdict.UNKNOWN, module=SHOP.path)
+    assert write((sample(inlined, RecordedFrame(0x1, SHOP)), (UNKNOWN, in_shop))) == "[shop];outer;inner 1\n"
     assert write((sample(), ())) == "[unknown] 1\n"
 
 

@@ -10,11 +10,11 @@ from unwind.program.frame import Frame
 from unwind.program.program import Program
 from unwind.resolve.resolved import Resolved
 from unwind.resolve.resolver import Resolver
-from unwind.samples.recording import RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.samples.recording import RecordedFrame, RecordedProcess, Sample
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import Ambiguous, NamedFrame, Namer
 
-GONE = RecordedModule("/usr/lib/gone.so")
+GONE = "/usr/lib/gone.so"
 
 
 def names(frames: tuple[RecordedFrame, ...], answers: tuple[Answer, ...], namer: Namer | None = None) -> list[str]:
@@ -23,15 +23,11 @@ def names(frames: tuple[RecordedFrame, ...], answers: tuple[Answer, ...], namer:
 
 
 @pytest.mark.parametrize(
-    ("frame", "shown"),
-    [
-        (RecordedFrame(0x10, GONE, "as_recorded"), "as_recorded"),
-        (RecordedFrame(0x10, GONE), "[gone.so]"),
-        (RecordedFrame(0x10), "[unknown]"),
-    ],
+    ("recorded_name", "module", "shown"),
+    [("as_recorded", GONE, "as_recorded"), ("", GONE, "[gone.so]"), ("", "", "[unknown]")],
 )
-def test_an_unknown_frame_has_the_name_of_the_recording(frame: RecordedFrame, shown: str) -> None:
-    (named,) = Namer().frame(frame, Answer(0x10, Verdict.UNKNOWN))
+def test_an_unknown_frame_has_the_name_of_the_recording(recorded_name: str, module: str, shown: str) -> None:
+    (named,) = Namer().frame(RecordedFrame(0x10, name=recorded_name), Answer(0x10, Verdict.UNKNOWN, module=module))
     assert (named.name, named.linkage_name, named.address) == (shown, "", 0x10)
 
 
