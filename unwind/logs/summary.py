@@ -35,7 +35,7 @@ class Summary:
             self._new.setdefault((where if old.file else place, name), now)
 
     def rewrite(self, line: bytes) -> bytes:
-        """Return a line that is no frame; the one that ends a report with the frame's new name."""
+        """Return a line beside the frames; the one that ends a report has the new name of its frame."""
         if _MARK not in line:
             return line
         new, self._new = self._new, {}
