@@ -49,6 +49,7 @@ VERBS: dict[str, Verb] = {
     "dump": Verb("icf.cmd_dump", "print the tables of an image"),
     "graph": Verb("unwind.cmd_graph", "write the call graph over merged functions"),
     "cache": Verb("unwind.cmd_cache", "build, list, verify and prune the symbol cache"),
+    "record": Verb("unwind.cmd_record", "record a profile with perf, ready for 'icf resolve'"),
     "resolve": Verb("unwind.cmd_resolve", "name the function of each frame of a stack"),
     "report": Verb("unwind.cmd_report", "show what is merged, and a profile before and after, as one page"),
     "symbolize": Verb("unwind.cmd_symbolize", "print names, inlined functions and lines of addresses"),

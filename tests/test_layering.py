@@ -82,6 +82,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "cmd_cache",
         "cmd_disasm",
         "cmd_graph",
+        "record",
+        "cmd_record",
         "cmd_report",
         "cmd_resolve",
         "cmd_symbolize",

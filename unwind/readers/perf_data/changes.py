@@ -124,8 +124,10 @@ class Changes:
         pid, _, start, size_bytes, offset = _MMAP.unpack_from(buffer, at)
         path = buffer[at + head_bytes : end].partition(b"\0")[0].decode("utf-8", "surrogateescape")
         build_id = b""
+        mode = misc & CPUMODE_MASK
         if kind == PERF_RECORD_MMAP2:
-            if not int.from_bytes(buffer[at + _RIGHTS_AT : at + _RIGHTS_AT + 4], "little") & _PROT_EXEC:
+            rights = int.from_bytes(buffer[at + _RIGHTS_AT : at + _RIGHTS_AT + 4], "little")
+            if not rights & _PROT_EXEC and mode != CPUMODE_KERNEL:
                 return
             if misc & MISC_MMAP_BUILD_ID:
                 id_at = at + _BUILD_ID_AT
@@ -133,7 +135,6 @@ class Changes:
         if misc & MISC_PROC_MAP_PARSE_TIMEOUT:
             self.is_whole = False
         mapped_end = min(start + size_bytes, _LIMIT)
-        mode = misc & CPUMODE_MASK
         if mode == CPUMODE_KERNEL:
             self.kernel.append(Mapped(start, mapped_end, path, None, offset))
             if build_id and path.startswith("["):
