@@ -15,6 +15,7 @@ Stacks are counted first and resolved some thousands at a time: a recording may 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from icf.demangle import demangle
@@ -30,7 +31,8 @@ from unwind.symbolize.answer import Answer
 from unwind.target.recorded import RecordedResolver
 from unwind.writers.named import Namer
 
-_TOGETHER = 4096  # stacks
+_TOGETHER = 4096  # stacks that are resolved
+_WAITING = 1 << 17  # different stacks that are counted before
 _KEPT = 1 << 18
 _OPEN = (Verdict.NARROWED, Verdict.AMBIGUOUS, Verdict.CONTRADICTED)
 
@@ -105,16 +107,18 @@ class ProfileCollector:
                     continue
                 stack = sample._replace(weights=(), labels=(), time_ns=0, origin=None)
                 waiting[stack] = waiting.get(stack, 0) + weight
-                if len(waiting) >= _TOGETHER:
+                if len(waiting) >= _WAITING:
                     self._resolve(waiting)
         finally:
             self._resolve(waiting)
 
     def _resolve(self, waiting: dict[Sample, int]) -> None:
-        for resolved, weight in zip(self._resolver.resolve(waiting), waiting.values(), strict=True):
-            process = resolved.sample.process
-            pairs = zip(resolved.sample.frames, resolved.answers, strict=True)
-            self._add([self._frame(frame, answer, process) for frame, answer in pairs], weight)
+        stacks = iter(waiting)
+        while together := list(islice(stacks, _TOGETHER)):
+            for resolved in self._resolver.resolve(together):
+                process = resolved.sample.process
+                pairs = zip(resolved.sample.frames, resolved.answers, strict=True)
+                self._add([self._frame(frame, answer, process) for frame, answer in pairs], waiting[resolved.sample])
         waiting.clear()
 
     def _add(self, frames: list[_Frame], weight: int) -> None:

@@ -312,13 +312,15 @@ def test_merged_bodies_show_their_functions(open_report: Open) -> None:
         "List<Order>::grow() shown today",
         "List<Payment>::grow() a pointer may lead here",
     ]
-    assert "Calls through pointers lead to several of its functions." in page.locator("#bodies").inner_text()
+    assert page.locator("#doubts dt").all_inner_texts() == ["pointers"]
+    assert page.locator("#doubts dd").all_inner_texts() == ["Calls through pointers lead to several of its functions."]
+    assert page.locator("#bodies tbody tr").last.locator(".mark").all_text_contents()[-1] == "pointers"
 
 
 def test_an_image_has_no_graphs(open_report: Open) -> None:
     page = open_report(Report("shop", IMAGES, BODIES, 0))
     assert not page.locator("#flames").is_visible() and not page.locator("#functions").is_visible()
-    assert column(page, "bodies", 3) == ["2.93 KiB", "76 bytes"]
+    assert column(page, "bodies", 4) == ["2.93 KiB", "76 bytes"]
     page.locator("#search").fill("payment_grow")
     until(page, "document.getElementById('found').textContent")
     assert page.locator("#found").inner_text() == "1 merged body"

@@ -12,7 +12,11 @@ function tile(number, text, mark = "") {
 }
 
 function name(text) {
-  return element("span", { class: "name" }, text);
+  return element("span", { class: "name", title: text }, text);
+}
+
+function mark(text) {
+  return element("span", { class: "mark" }, text.replace(/-/g, " "));
 }
 
 function weightCell(weight) {
@@ -116,28 +120,30 @@ function showReasons() {
 
 function functionsCell(body) {
   const kept = body.functions.find((each) => each.kept) || body.functions[0];
-  const others = body.function_count - 1;
   const items = body.functions.map((each) => {
     const marks = [each.kept && "shown today", each.pointed_at && "a pointer may lead here"].filter(Boolean);
-    return element("li", {}, name(each.name), " ", ...marks.map((mark) => element("span", { class: "mark" }, mark)));
+    return element("li", {}, name(each.name), " ", ...marks.map(mark));
   });
   const left = body.function_count - body.functions.length;
   if (left) items.push(element("li", {}, `and ${plain.format(left)} more`));
-  const summary = element("summary", {}, name(kept.name), ` and ${count(others, "other")}`);
-  return element("details", {}, summary, element("ul", {}, ...items));
+  return element("details", {}, element("summary", {}, name(kept.name)), element("ul", {}, ...items));
 }
 
 function stateCell(body) {
-  if (!body.doubts.length) return "The caller tells.";
-  return element("span", {}, body.doubts.map((doubt) => report.doubts[doubt]).join(" "));
+  if (!body.doubts.length) return "–";
+  return element("span", {}, ...body.doubts.map(mark));
 }
 
 function showBodies() {
   const left = report.bodies_left_out ? ` ${plain.format(report.bodies_left_out)} more are left out: those with the least weight, and that save the least.` : "";
-  at("bodies-note").textContent = `Each row is machine code that several functions share. Its symbol is that of the first one, whichever function ran.${left}`;
+  at("bodies-note").textContent = `Each row is machine code that several functions share. Open one to see them all. Where nothing keeps a body open, the callers tell its functions apart.${left}`;
+  for (const doubt of Object.keys(report.doubts).filter((each) => report.bodies.some((body) => body.doubts.includes(each)))) {
+    at("doubts").append(element("dt", {}, mark(doubt)), element("dd", {}, report.doubts[doubt]));
+  }
   const withImage = report.images.length > 1;
   const columns = [
-    { label: "Functions", value: (row) => row.functions[0].name, cell: functionsCell },
+    { label: "Shown today as", value: (row) => row.functions[0].name, cell: functionsCell },
+    { label: "Functions", number: true, value: (row) => row.function_count, cell: (row) => plain.format(row.function_count) },
     { label: "Size", number: true, value: (row) => row.size_bytes, cell: (row) => bytesText(row.size_bytes) },
     { label: "Saved", number: true, value: (row) => row.saved_bytes, cell: (row) => bytesText(row.saved_bytes) },
   ];
@@ -149,13 +155,13 @@ function showBodies() {
       { label: "By", value: (row) => Object.keys(row.evidence).join(" "), cell: (row) => Object.keys(row.evidence).map((each) => each || "exclusion").join(", ") },
     );
   }
-  columns.push({ label: "Told apart", value: (row) => row.doubts.length, cell: stateCell });
+  columns.push({ label: "May stay open by", value: (row) => row.doubts.length, cell: stateCell });
   columns.push({ label: "Address", value: (row) => parseInt(row.address, 16), cell: (row) => element("code", {}, row.address) });
   if (withImage) columns.push({ label: "Image", value: (row) => report.images[row.image].path, cell: (row) => report.images[row.image].path.replace(/.*\//, "") });
   addTable(at("bodies").querySelector(".table"), {
     caption: "Merged bodies",
     rows: report.bodies,
-    sort: profile ? [3, true] : [2, true],
+    sort: profile ? [4, true] : [3, true],
     text: (row) => row.functions.map((each) => `${each.name} ${each.linkage_name}`).join(" "),
     mark: (row) => (row.open || (!profile && row.doubts.length) ? "open" : ""),
     columns,

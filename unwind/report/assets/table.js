@@ -1,7 +1,7 @@
 "use strict";
 // Tables that are sorted by a click on a column's name, and filtered by the search.
 
-const ROWS_AT_FIRST = 100;
+const ROWS_AT_FIRST = 25;
 
 class Table {
   // columns: {label, value(row), cell(row), number: true} each; the first one names its row.
