@@ -12,14 +12,22 @@ from itertools import islice
 import pytest
 
 from icf.errors import IcfError
+from icf.model import Verdict
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
-from tests.support import firefox
+from tests.support import firefox, profiles
+from tests.support.answers import ORDER, either, unique, unmerged
 from tests.support.profiles import ProfileMaker
 from tests.support.recordings import read, recognizes
-from unwind.samples.recording import Recording
+from unwind.readers.profile_proto import Profile
+from unwind.resolve.resolved import Resolved
+from unwind.samples.recording import RecordedFrame, Recording
+from unwind.symbolize.answer import Answer
+from unwind.writers.formats import open_writer
+from unwind.writers.named import Namer
 
 FORMATS = {"heap by thread": "heap"}
 MUTATION_COUNT = 10_000
+WRITTEN_COUNT = 1000
 TIME_LIMIT_S = 120
 MEMORY_LIMIT_BYTES = 400 << 20
 SAMPLES_READ = 1000  # of each mutation
@@ -125,6 +133,39 @@ def test_mutated_profiles_are_read_or_refused(name: str) -> None:
                 outcomes[1] += 1
     assert min(outcomes) > MUTATION_COUNT // 50  # neither all good nor all bad
     assert peak_memory() < MEMORY_LIMIT_BYTES
+
+
+def answer(frame: RecordedFrame) -> Answer:
+    """Return an answer as it could be: each of the kinds, by the address."""
+    if frame.address is None or frame.module is None or frame.address % 4 == 0:
+        return Answer(frame.address, Verdict.UNKNOWN)
+    if frame.address % 4 == 1:
+        return unmerged(frame.address, "main", frame.address)
+    return unique(frame.address, ORDER, frame.address) if frame.address % 4 == 2 else either(frame.address)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_mutated_profiles_are_written_in_each_format(name: str) -> None:
+    chance = random.Random(3)
+    written = 0
+    with alarms():
+        signal.alarm(TIME_LIMIT_S)
+        for _ in range(many(WRITTEN_COUNT)):
+            content = mutated(PROFILES[name], chance)
+            for out in ("pprof", "collapsed", "firefox"):
+                try:
+                    recording = read(FORMATS.get(name, name), content)
+                    writer = open_writer(out, recording, Namer())
+                    for sample in islice(recording, SAMPLES_READ):
+                        writer.write(Resolved(sample, tuple([answer(frame) for frame in sample.frames])))
+                    result = b"".join(writer.end())
+                except IcfError as error:
+                    assert "\n" not in str(error)
+                    continue
+                written += 1
+                if out == "pprof":
+                    profiles.check_valid(Profile.FromString(gzip.decompress(result)))
+    assert written > WRITTEN_COUNT // 50
 
 
 @pytest.mark.parametrize("name", PROFILES)
