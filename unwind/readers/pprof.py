@@ -54,6 +54,7 @@ _TYPES, _TYPE_TAGS = frozenset((1, 11)), b"\x08\x10"
 _TABLE_LIMIT = 1 << 24  # entries in tables, and lines of locations
 _LINE_TAG = b"\x22"
 _SAMPLE_LIMIT_BYTES = 1 << 20
+_KEPT_STACKS = 1 << 16
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 _DELETED = " (deleted)"
 _KERNEL = "[kernel", "[guest.kernel", "[vmlinux"
@@ -165,6 +166,7 @@ class _Reading:
         """Yield the samples."""
         is_called = any(_CALLED.fullmatch(each.name) for each in values)
         frames: dict[int, RecordedFrame] = {}
+        stacks: dict[tuple[int, ...], tuple[RecordedFrame, ...]] = {}
         labels: dict[tuple[int, int, int, int], Label] = {}
         for start, end in zip(self._starts, self._ends, strict=True):
             try:
@@ -174,9 +176,15 @@ class _Reading:
             weights = tuple(message.value)
             if not weights or len(weights) != len(values):
                 raise self._error(f"sample has {len(weights)} values, the profile {len(values)} of one or more", start)
-            for location_id in message.location_id:
-                if location_id not in frames:
-                    frames[location_id] = self._frame(location_id, start)
+            ids = tuple(message.location_id)
+            stack = stacks.get(ids)
+            if stack is None:
+                if len(stacks) >= _KEPT_STACKS:
+                    stacks.clear()
+                for location_id in ids:
+                    if location_id not in frames:
+                        frames[location_id] = self._frame(location_id, start)
+                stack = stacks[ids] = tuple([frames[location_id] for location_id in ids])
             of_sample: list[Label] = []
             for each in message.label:
                 key = each.key, each.str, each.num, each.num_unit
@@ -184,7 +192,6 @@ class _Reading:
                     text: str | int = self.string(each.str) if each.str else each.num
                     labels[key] = Label(self.string(each.key), text, self.string(each.num_unit))
                 of_sample.append(labels[key])
-            stack = tuple([frames[location_id] for location_id in message.location_id])
             yield Sample(stack, self._process, weights, tuple(of_sample), is_called=is_called, origin=message)
 
     def _frame(self, location_id: int, at: int) -> RecordedFrame:

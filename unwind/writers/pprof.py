@@ -35,6 +35,8 @@ from unwind.writers.named import NamedFrame, Namer
 
 _PAGE_BYTES = 4096
 _VALUE_BITS = 63
+_COMPRESSION = 6
+_KEPT_STACKS = 1 << 16
 
 
 def open_writer(recording: Recording, namer: Namer) -> PprofWriter:
@@ -50,23 +52,33 @@ class _Frame(NamedTuple):
     location_id: int
 
 
+_Stack = tuple[int, ...]  # the numbers of its frames
+
+
 class PprofWriter:
     """Collects samples, and writes them when all are there."""
 
     def __init__(self, recording: Recording, namer: Namer) -> None:
         self._recording, self._namer = recording, namer
         self._origin = recording.origin.profile if isinstance(recording.origin, Origin) else None
-        self._read: list[tuple[tuple[_Frame, ...], Sample]] = []  # from pprof
-        self._sums: dict[tuple[tuple[_Frame, ...], tuple[Label, ...]], list[int]] = {}  # from other formats
+        self._read: list[tuple[_Stack, Sample]] = []  # from pprof
+        self._sums: dict[tuple[_Stack, tuple[Label, ...]], list[int]] = {}  # from other formats
         self._times_ns: tuple[int, int] | None = None
-        self._frames: dict[_Frame, _Frame] = {}
+        self._frames: dict[_Frame, int] = {}  # numbered in the order in which they come
+        self._stacks: dict[tuple[tuple[RecordedFrame, ...], tuple[Answer, ...]], _Stack] = {}
 
     def write(self, resolved: Resolved) -> bytes:
         """Add a sample; nothing is written yet."""
         sample = resolved.sample
         message = sample.origin if isinstance(sample.origin, Sample) else None
-        ids: Sequence[int] = message.location_id if message is not None else (0,) * len(sample.frames)
-        stack = tuple([self._once(_Frame(*each)) for each in zip(sample.frames, resolved.answers, ids, strict=True)])
+        key = sample.frames, resolved.answers
+        stack = self._stacks.get(key)
+        if stack is None:
+            if len(self._stacks) >= _KEPT_STACKS:
+                self._stacks.clear()
+            ids: Sequence[int] = message.location_id if message is not None else (0,) * len(sample.frames)
+            frames = [_Frame(*each) for each in zip(*key, ids, strict=True)]
+            stack = self._stacks[key] = tuple([self._frames.setdefault(each, len(self._frames)) for each in frames])
         if message is not None:
             self._read.append((stack, message))
             return b""
@@ -80,7 +92,7 @@ class PprofWriter:
 
     def end(self) -> Iterator[bytes]:
         """Yield the file."""
-        tables = _Tables(self._origin, self._namer, self._frames)
+        tables = _Tables(self._origin, self._namer, list(self._frames))
         for stack, message in self._read:
             added = tables.profile.sample.add()
             added.CopyFrom(message)
@@ -101,16 +113,13 @@ class PprofWriter:
                 tables.profile.sample_type.add(type=tables.string(name), unit=tables.string(unit))
             if self._times_ns is not None:
                 tables.profile.duration_nanos = _checked(self._times_ns[1] - self._times_ns[0])
-        yield gzip.compress(tables.profile.SerializeToString(deterministic=True), mtime=0)
-
-    def _once(self, frame: _Frame) -> _Frame:
-        return self._frames.setdefault(frame, frame)
+        yield gzip.compress(tables.profile.SerializeToString(deterministic=True), _COMPRESSION, mtime=0)
 
 
 class _Tables:
     """The profile that is written: its strings, functions, locations and mappings."""
 
-    def __init__(self, origin: Profile | None, namer: Namer, frames: dict[_Frame, _Frame]) -> None:
+    def __init__(self, origin: Profile | None, namer: Namer, frames: Sequence[_Frame]) -> None:
         self.profile = Profile()
         self._namer = namer
         if origin is not None:
@@ -135,7 +144,8 @@ class _Tables:
             for idx, each in reversed(self._old_locations.items())
         }
         self._modules: dict[RecordedModule, int] = {}
-        self._of_frame: dict[_Frame, tuple[int, ...]] = {}
+        self._frames = frames
+        self._of_frame: list[tuple[int, ...] | None] = [None] * len(frames)
         self._merged_mappings = {
             self._old_locations[each.location_id].mapping_id
             for each in frames
@@ -151,13 +161,13 @@ class _Tables:
             self.profile.string_table.append(encoded)
         return idx
 
-    def locations(self, stack: tuple[_Frame, ...]) -> list[int]:
+    def locations(self, stack: _Stack) -> list[int]:
         """Return the locations of a stack, innermost first."""
         found: list[int] = []
-        for frame in stack:
-            known = self._of_frame.get(frame)
+        for number in stack:
+            known = self._of_frame[number]
             if known is None:
-                known = self._of_frame[frame] = self._frame_locations(frame)
+                known = self._of_frame[number] = self._frame_locations(self._frames[number])
             found += known
         return found
 
