@@ -5,13 +5,14 @@ alone (`--format pcs`) need the image, the modules or the process that they are 
 
 What the resolver remembers is a few large dictionaries: the garbage collector, which would walk them over and over and
 finds nothing, is asked to come rarely, which makes all of it a third faster.
+
+What a kind of input needs is imported for it: a few stacks take longer to import modules for than to resolve.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
@@ -19,15 +20,10 @@ from icf.errors import FormatError, IcfError
 from icf.printable import say
 from unwind.options import add_cache_options
 from unwind.output import open_output
-from unwind.progress import Progress
 from unwind.readers.formats import PCS, READERS, reader_of, recognize
 from unwind.readers.source import Source
-from unwind.resolve_recording import resolve_recording
-from unwind.resolve_stacks import resolve_stacks
-from unwind.target.recorded import RecordedResolver
-from unwind.target.search import SearchPaths
-from unwind.writers.formats import BINARY, WRITERS, default_format, open_writer
-from unwind.writers.named import Ambiguous, Namer
+from unwind.writers.formats import BINARY, WRITERS, default_format
+from unwind.writers.named import Ambiguous
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -133,6 +129,8 @@ def run(args: Namespace) -> int:
         elif args.out not in (None, "text", "json"):
             raise IcfError(f"--out {args.out} needs a recording", hint="stacks of addresses alone: --out text or json")
         else:
+            from unwind.resolve_stacks import resolve_stacks
+
             with open_output(args.output) as out:
                 is_any_known = resolve_stacks(args, source, out)
     if not is_any_known:
@@ -169,10 +167,6 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
     out_format = args.out or default_format(recording)
     if out_format in BINARY and args.output is None and sys.stdout.isatty():
         raise IcfError(f"{out_format} is not for a terminal", hint="-o FILE, or --out text")
-    search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
-    writer = open_writer(out_format, recording, Namer(Ambiguous(args.ambiguous), with_lines=not args.no_lines))
-    with ExitStack() as opened:
-        resolver = RecordedResolver(search, args.module_root, args.exe, with_lines=not args.no_lines)
-        opened.enter_context(resolver)
-        out = opened.enter_context(open_output(args.output))
-        return resolve_recording(recording, resolver, writer, out, Progress(source.stream), source.has_more)
+    from unwind.resolve_recording import resolve_recording
+
+    return resolve_recording(args, recording, source, out_format)

@@ -5,32 +5,42 @@ Where nothing more waits in a pipe, what was read is answered at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from argparse import Namespace
+from contextlib import ExitStack
 from typing import BinaryIO
 
 from icf.errors import IcfError
 from icf.model import Verdict
+from unwind.output import open_output
 from unwind.progress import Progress
+from unwind.readers.source import Source
 from unwind.resolve.resolved import Resolved
 from unwind.samples.recording import Recording, Sample
 from unwind.target.recorded import RecordedResolver
+from unwind.target.search import SearchPaths
+from unwind.writers.formats import open_writer
+from unwind.writers.named import Ambiguous, Namer
 from unwind.writers.protocol import Writer
 
 _TOGETHER = 4096  # samples
 
 
-def resolve_recording(
-    recording: Recording,
-    resolver: RecordedResolver,
-    writer: Writer,
-    out: BinaryIO,
-    progress: Progress,
-    has_more: Callable[[], bool],
-) -> bool:
+def resolve_recording(args: Namespace, recording: Recording, source: Source, out_format: str) -> bool:
     """Write what each sample is; return whether any frame of any sample is known, or there was none.
 
     Raises `IcfError` for a recording that breaks a rule of its format; what was read before is written.
     """
+    search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
+    writer = open_writer(out_format, recording, Namer(Ambiguous(args.ambiguous), with_lines=not args.no_lines))
+    with ExitStack() as opened:
+        resolver = RecordedResolver(search, args.module_root, args.exe, with_lines=not args.no_lines)
+        opened.enter_context(resolver)
+        out = opened.enter_context(open_output(args.output))
+        return _resolve(recording, source, resolver, writer, out)
+
+
+def _resolve(recording: Recording, source: Source, resolver: RecordedResolver, writer: Writer, out: BinaryIO) -> bool:
+    progress = Progress(source.stream)
     together: list[Sample] = []
     problem: IcfError | None = None
     is_any_known, count = False, 0
@@ -49,7 +59,7 @@ def resolve_recording(
             together.append(sample)
             if len(together) == _TOGETHER:
                 write()
-            elif not has_more():
+            elif not source.has_more():
                 write()
                 out.flush()
     except IcfError as error:

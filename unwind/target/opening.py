@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from icf.debugfiles.stripped import tables_hint
 from icf.errors import IcfError
@@ -23,8 +24,10 @@ from unwind.program.program import Linkage, Program
 from unwind.resolve.resolver import Resolver
 from unwind.symcache.format.container import STALE_TABLES
 from unwind.symcache.reader.program import has_program
-from unwind.target.live_resolver import LiveResolver
 from unwind.target.search import SearchPaths
+
+if TYPE_CHECKING:
+    from unwind.target.live_resolver import LiveResolver
 
 
 def open_resolver(
