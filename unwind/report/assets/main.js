@@ -31,8 +31,9 @@ function addTable(place, options) {
 
 function showTitle() {
   at("title").textContent = report.file;
-  const of = profile ? `${profile.format}: ${count(profile.samples, "sample")}, ${weightText(profile.weight)}` : "What is merged in this image";
-  at("subtitle").textContent = of;
+  const weight = profile ? weightText(profile.weight) : "";
+  const samples = profile ? count(profile.samples, weight.includes("sample") ? "stack" : "sample") : "";
+  at("subtitle").textContent = profile ? `${profile.format}: ${samples}, ${weight}` : "What is merged in this image";
 }
 
 function showSummary() {
@@ -46,7 +47,7 @@ function showSummary() {
   }
   tile(bytesText(sum(images, "saved_bytes")), "of code are saved by merging", "next");
   tile(plain.format(sum(images, "functions")), `functions share ${count(sum(images, "bodies"), "body", "bodies")}`);
-  tile(plain.format(sum(images, "open_bodies")), `of these bodies may stay ambiguous, whatever the stack: ${count(sum(images, "open_functions"), "function")}`, "doubt");
+  tile(plain.format(sum(images, "open_bodies")), `of these bodies may stay ambiguous in some stacks: ${count(sum(images, "open_functions"), "function")}`, "doubt");
 }
 
 function showFlames() {
