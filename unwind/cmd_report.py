@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from unwind.target.search import SearchPaths
 
 _IMAGE = b"\x7fELF"
+_IN_USE = "inuse_space"  # what pprof shows of a heap
+_EVENTS = ("perf", "perf-script")  # after the number of samples each event that was recorded
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 
 
@@ -42,7 +44,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="another directory to search for modules, by build id and by path; may be repeated",
     )
     parser.add_argument(
-        "--value", metavar="NAME", help="which of a profile's values to show, as `inuse_space`; without it the last one"
+        "--value",
+        metavar="NAME",
+        help="which of a profile's values to show; without it `inuse_space` if there is one, the first event of"
+        " perf.data, else the last one",
     )
     add_debug_arguments(parser)
     add_cache_options(parser)
@@ -75,10 +80,10 @@ def _collect(args: Namespace, search: SearchPaths) -> Report:
         if source.head.startswith(_IMAGE):
             return of_image(args.file, search)
         recording = _recording(source, args.exe)
-        value_idx = _value_idx(recording, args.value, source.path)
+        chosen = value_idx(recording, args.value, source.path)
         with RecordedResolver(search, args.module_root, args.exe) as resolver:
             progress = Progress(source.stream)
-            report = of_recording(args.file, recording, resolver, value_idx, progress.step)
+            report = of_recording(args.file, recording, resolver, chosen, progress.step)
             progress.done()
             resolver.report()
             return report
@@ -96,10 +101,13 @@ def _recording(source: Source, image: str | None) -> Recording:
     return recording_of(source.lines(), source.path, image)
 
 
-def _value_idx(recording: Recording, name: str | None, path: str) -> int:
+def value_idx(recording: Recording, name: str | None, path: str) -> int:
+    """Return which value of a recording is called `name`, or counts for None; `IcfError` if none is."""
     names = [value.name for value in recording.values]
     if name is None:
-        return len(names) - 1
+        if _IN_USE in names:
+            return names.index(_IN_USE)
+        return min(1, len(names) - 1) if recording.format in _EVENTS else len(names) - 1
     if name not in names:
         raise IcfError(f"{path}: has no value {name!r}", hint=f"it has {', '.join(names)}")
     return names.index(name)

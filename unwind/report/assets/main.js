@@ -190,7 +190,7 @@ function showImages() {
 function leftOut() {
   const threshold = Math.max(profile.before.threshold, profile.after.threshold);
   const light = threshold > 1 ? `frames of less than ${weightText(threshold)} (${percent(threshold, profile.weight)}), and ` : "";
-  return `Left out of the graphs: ${light}frames that are deeper than ${plain.format(profile.depth_limit)} others. The numbers at the top and in the tables count everything.`;
+  return `Left out of the graphs: ${light}frames that are deeper than ${plain.format(profile.depth_limit)} others. Frames narrower than a pixel are drawn where a zoom makes them wider. The numbers at the top and in the tables count everything.`;
 }
 
 function showNotes() {
