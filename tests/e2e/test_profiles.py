@@ -17,7 +17,7 @@ from linkpass import Options, run_pass
 from tests.e2e.workshop import Workshop
 from tests.support import firefox
 from tests.support.paths import ROOT
-from tests.support.profiles import ProfileMaker, pprof_command
+from tests.support.profiles import ProfileMaker, pprof_command, speedscope_command
 from unwind.readers.firefox import recognizes as is_firefox
 from unwind.readers.pprof import recognizes as is_pprof
 
@@ -171,12 +171,17 @@ MERGED = """
 """
 
 
-def test_a_heap_profile_of_a_program_that_ran(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def heap(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the heap profile that a program has written."""
     program = workshop.build_with_tables(MERGED)
-    heap = workshop.folder / "shop.heap"
-    subprocess.run([program.folded, heap], check=True, timeout=60)
+    subprocess.run([program.folded, workshop.folder / "shop.heap"], check=True, timeout=60)
     monkeypatch.setenv("ICF_CACHE_DIR", str(workshop.folder / "cache"))
-    out = workshop.folder / "out.folded"
+    return workshop.folder / "shop.heap"
+
+
+def test_a_heap_profile_of_a_program_that_ran(heap: Path) -> None:
+    out = heap.parent / "out.folded"
     assert main(["resolve", str(heap), "--out", "collapsed", "-o", str(out)]) == 0
     stacks = {int(line.rpartition(" ")[2]): line.rpartition(" ")[0].split(";") for line in out.read_text().splitlines()}
     assert [name for name in stacks[700] if "List" in name] == ["List<Order>::add(long)", "List<Order>::grow(long)"]
@@ -184,19 +189,26 @@ def test_a_heap_profile_of_a_program_that_ran(workshop: Workshop, monkeypatch: p
     assert stacks[700][-1] == "record(long)" and "main" in stacks[700]
 
 
-def test_pprof_itself_splits_what_is_merged(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pprof_itself_splits_what_is_merged(heap: Path) -> None:
     command = pprof_command()
-    program = workshop.build_with_tables(MERGED)
-    heap, profile = workshop.folder / "shop.heap", workshop.folder / "shop.pb.gz"
-    subprocess.run([program.folded, heap], check=True, timeout=60)
-    monkeypatch.setenv("ICF_CACHE_DIR", str(workshop.folder / "cache"))
+    profile = heap.parent / "shop.pb.gz"
     assert main(["resolve", str(heap), "--out", "pprof", "-o", str(profile)]) == 0
     top = subprocess.run(
         [command, "-sample_index=inuse_space", "-unit=B", "-cum", "-top", str(profile)],
         capture_output=True,
         text=True,
         timeout=60,
-        env={"HOME": str(workshop.folder), "PATH": "/usr/bin:/bin"},
+        env={"HOME": str(heap.parent), "PATH": "/usr/bin:/bin"},
     )
     cumulated = {" ".join(line.split()[5:]): line.split()[3] for line in top.stdout.splitlines() if "%" in line}
     assert cumulated["List<Order>::grow(long)"] == "700B" and cumulated["List<Payment>::grow(long)"] == "300B", top
+
+
+@pytest.mark.parametrize("out", ["pprof", "collapsed"])
+def test_speedscope_itself_splits_what_is_merged(heap: Path, out: str) -> None:
+    command = speedscope_command()
+    profile = heap.parent / f"shop.{out}"
+    assert main(["resolve", str(heap), "--out", out, "-o", str(profile)]) == 0
+    done = subprocess.run([*command, str(profile)], capture_output=True, text=True, timeout=60, check=True)
+    weights = json.loads(done.stdout)
+    assert (weights["List<Order>::grow(long)"], weights["List<Payment>::grow(long)"]) == (700, 300)

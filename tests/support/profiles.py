@@ -6,6 +6,7 @@ import glob
 import gzip
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,13 @@ def pprof_command() -> str:
     if not found:
         pytest.skip("needs pprof: go install github.com/google/pprof@latest, or Go up to 1.24")
     return found
+
+
+def speedscope_command() -> list[str]:
+    """Return what prints how speedscope reads a profile; skips the test where it is not installed."""
+    node = shutil.which("node")
+    folders = [os.environ.get("ICF_SPEEDSCOPE", ""), "/usr/lib/node_modules", "/usr/local/lib/node_modules"]
+    found = [path for each in folders if each and (path := Path(each, "speedscope", "dist", "release")).exists()]
+    if node is None or not found:
+        pytest.skip("needs node and speedscope: npm install -g speedscope")
+    return [node, str(Path(__file__).with_name("speedscope.js")), str(found[0])]
