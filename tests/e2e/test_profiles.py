@@ -13,11 +13,13 @@ import pytest
 
 from icf.cli import main
 from icf.demangle import demangle
+from icf.elf.image import Image
 from linkpass import Options, run_pass
 from tests.e2e.workshop import Workshop
 from tests.support import firefox
 from tests.support.paths import ROOT
 from tests.support.profiles import ProfileMaker, pprof_command, speedscope_command
+from tests.support.recordings import read
 from unwind.readers.firefox import recognizes as is_firefox
 from unwind.readers.pprof import recognizes as is_pprof
 
@@ -212,3 +214,30 @@ def test_speedscope_itself_splits_what_is_merged(heap: Path, out: str) -> None:
     done = subprocess.run([*command, str(profile)], capture_output=True, text=True, timeout=60, check=True)
     weights = json.loads(done.stdout)
     assert (weights["List<Order>::grow(long)"], weights["List<Payment>::grow(long)"]) == (700, 300)
+
+
+def test_addresses_of_firefox_count_from_the_lowest_of_an_image(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = workshop.build_with_tables(MERGED, ["-fno-pie"], ["-no-pie"])
+    heap, folded = workshop.folder / "shop.heap", workshop.folder / "out.folded"
+    subprocess.run([program.folded, heap], check=True, timeout=60)
+    monkeypatch.setenv("ICF_CACHE_DIR", str(workshop.folder / "cache"))
+    with Image.open(program.folded) as image:
+        lowest = image.span[0]
+    assert lowest >= 1 << 20
+    stacks: list[Stack] = []
+    for sample in read("heap", heap.read_bytes()):
+        modules = [frame.module.path if frame.module else "" for frame in sample.frames]
+        addresses = zip(sample.frames, modules, strict=True)
+        stacks.append(
+            [(each.address or 0) - lowest if path == str(program.folded) else None for each, path in addresses]
+        )
+    profile = json.loads(processed(stacks))
+    profile["libs"][0]["path"] = str(program.folded)
+    (workshop.folder / "profile.json").write_text(json.dumps(profile))
+    assert main(["resolve", str(workshop.folder / "profile.json"), "--out", "collapsed", "-o", str(folded)]) == 0
+    assert [[name for name in names if "List" in name] for names in names_of(folded)] == [
+        ["List<Order>::grow(long)", "List<Order>::add(long)"],
+        ["List<Payment>::grow(long)", "List<Payment>::add(long)"],
+    ]

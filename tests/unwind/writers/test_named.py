@@ -10,7 +10,7 @@ from unwind.program.frame import Frame
 from unwind.program.program import Program
 from unwind.resolve.resolved import Resolved
 from unwind.resolve.resolver import Resolver
-from unwind.samples.recording import RecordedFrame, RecordedProcess, Sample
+from unwind.samples.recording import Inlined, RecordedFrame, RecordedProcess, Sample
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import Ambiguous, NamedFrame, Namer
 
@@ -29,6 +29,22 @@ def names(frames: tuple[RecordedFrame, ...], answers: tuple[Answer, ...], namer:
 def test_an_unknown_frame_has_the_name_of_the_recording(recorded_name: str, module: str, shown: str) -> None:
     (named,) = Namer().frame(RecordedFrame(0x10, name=recorded_name), Answer(0x10, Verdict.UNKNOWN, module=module))
     assert (named.name, named.linkage_name, named.address) == (shown, "", 0x10)
+
+
+def test_what_the_recording_says_is_inlined_is_shown_where_nothing_else_is_known() -> None:
+    frame = RecordedFrame(0x10, None, "run", "run.cc", 40, inlined=(Inlined("copy", "copy.h", 7),))
+    assert Namer().frame(frame, Answer(0x10, Verdict.UNKNOWN)) == (
+        NamedFrame("copy", "", "copy.h", 7, 0, "", 0x10, is_inlined=True),
+        NamedFrame("run", "", "run.cc", 40, 0, "", 0x10),
+    )
+
+
+def test_a_certain_name_is_shown_with_its_place() -> None:
+    frame = RecordedFrame(0x10, None, "do_syscall_64", "common.c", 83, is_certain=True)
+    answer = Answer(0x10, Verdict.UNMERGED, "do_syscall_64")
+    assert Namer().frame(frame, answer) == (NamedFrame("do_syscall_64", "", "common.c", 83, 0, "", 0x10),)
+    (nameless,) = Namer().frame(RecordedFrame(0x10, is_certain=True), Answer(0x10, Verdict.UNMERGED))
+    assert nameless.name == "[unknown]"
 
 
 def test_inlined_functions_stand_inside_of_their_caller() -> None:
