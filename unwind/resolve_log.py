@@ -41,7 +41,8 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
             )
             stacks, places = LiveStacks(live), ModulePlaces()
             notes = AddressNotes(stacks, namer, places, keeps=False)
-            return filter_log(source.stream, out, stacks, namer, places, notes.annotate if args.addresses else None)
+            note = notes.annotate if args.addresses else None
+            return filter_log(source.stream, out, stacks, namer, places, note, keeps=False)
         resolver = RecordedResolver(search, args.module_root, args.exe, with_lines=not args.no_lines)
         opened.enter_context(resolver)
         given: Sequence[ModulePlace] = ()

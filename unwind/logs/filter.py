@@ -12,9 +12,9 @@ A frame of which no more is known than its line has keeps that line as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import chain
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from icf.errors import IcfError
 from icf.log import warn
@@ -24,7 +24,7 @@ from unwind.logs.lines import QUIET, whole_lines
 from unwind.logs.marks import Marks
 from unwind.logs.resolver import StackResolver
 from unwind.logs.rewrite import HeldLine, is_certain, rewrite
-from unwind.logs.summary import Summary
+from unwind.logs.summary import NewName, Summary, new_names
 from unwind.readers import sanitizer
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.module_places import ModulePlaces
@@ -33,7 +33,17 @@ from unwind.writers.named import Namer
 
 _KEPT_LINES = 1 << 14
 _KEPT_LINE_BYTES = 1 << 11
+_KEPT_STACK_BYTES = 1 << 24
 _Parsed = tuple[FrameLine, Form] | None
+_Key = tuple[tuple[bytes, ...], tuple[object, ...], int]  # the lines of a stack, what is known of places, the shift
+
+
+class _Rewritten(NamedTuple):
+    """The text of a stack, how far the numbers after it are shifted, and what the summary of its report says now."""
+
+    text: bytes
+    shift: int = 0
+    names: tuple[NewName, ...] = ()
 
 
 def filter_log(
@@ -43,13 +53,15 @@ def filter_log(
     namer: Namer,
     places: ModulePlaces | None = None,
     note: Callable[[bytes], bytes] | None = None,
+    *,
+    keeps: bool = True,
 ) -> bool:
     """Copy `stream` to `out` with right names in its stacks; return whether any frame is known, or there was none.
 
     `places` are modules whose place in the process is known, beside those that the log shows. `note` changes all text
-    but the stacks.
+    but the stacks. `keeps`: the same stack means the same later on, which it does not where a process runs.
     """
-    log = LogFilter(out, resolver, namer, places or ModulePlaces(), note)
+    log = LogFilter(out, resolver, namer, places or ModulePlaces(), note, keeps=keeps)
     for text, is_lines in whole_lines(stream):
         if text is QUIET:
             log.end_stack()
@@ -74,6 +86,8 @@ class LogFilter:
         namer: Namer,
         places: ModulePlaces,
         note: Callable[[bytes], bytes] | None = None,
+        *,
+        keeps: bool = True,
     ) -> None:
         self._out, self._resolver, self._namer, self._note = out, resolver, namer, note
         self._samples = Samples(places)
@@ -85,6 +99,9 @@ class LogFilter:
         self._next_number = 0  # of the frame that would go on it
         self._parsed: dict[bytes, _Parsed] = {}
         self._warned: set[str] = set()
+        self._kept: dict[_Key, _Rewritten] = {}
+        self._kept_bytes = 0
+        self._keeps = keeps
         self.is_any_known, self.stack_count = False, 0
 
     def take(self, text: bytes) -> None:
@@ -105,10 +122,16 @@ class LogFilter:
 
     def end_stack(self) -> None:
         """Write the stack that is held: no more lines of it come."""
-        if self._stack is not None:
-            stack, held = self._stack, self._held
-            self._stack, self._held = None, []
-            self._out.write(b"".join(self._rewrite(stack, held)))
+        if self._stack is None:
+            return
+        stack, held = self._stack, self._held
+        self._stack, self._held = None, []
+        self._next_number = stack.lines[-1].number + 1
+        if any(line.has_place for line in stack.lines):
+            self.stack_count += 1
+            self._end(stack, held)
+        else:
+            self._out.write(_as_it_is(held))
 
     def _pass(self, text: bytes) -> None:
         self._out.write(text if self._note is None else self._note(text))
@@ -149,13 +172,27 @@ class LogFilter:
             self._parsed[line] = parsed
         return parsed
 
-    def _rewrite(self, stack: TextStack, held: list[HeldLine]) -> Iterable[bytes]:
+    def _end(self, stack: TextStack, held: list[HeldLine]) -> None:
+        """Write a stack that can be looked up; a report often has the same one again."""
+        state = self._samples.places.state
+        key = tuple([line.text for line in held]), state, self._shift
+        is_plain = not stack.between_bytes
+        known = self._kept.get(key) if is_plain else None
+        if known is None:
+            known = self._rewrite(stack, held)
+            size_bytes = len(known.text) + sum(map(len, key[0]))
+            if self._keeps and is_plain and state == self._samples.places.state:  # else the stack has shown a place
+                if self._kept_bytes + size_bytes > _KEPT_STACK_BYTES:
+                    self._kept.clear()
+                    self._kept_bytes = 0
+                self._kept[key] = known
+                self._kept_bytes += size_bytes
+        self._out.write(known.text)
+        self._shift = known.shift
+        self._summary.note(known.names)
+
+    def _rewrite(self, stack: TextStack, held: list[HeldLine]) -> _Rewritten:
         """Return the lines of a stack, with right names if it can be resolved."""
-        as_it_is = chain.from_iterable((line.text, *line.between) for line in held)
-        self._next_number = stack.lines[-1].number + 1
-        if not any(line.has_place for line in stack.lines):
-            return as_it_is
-        self.stack_count += 1
         frames = stack.frames()
         try:
             (resolved,) = self._resolver.resolve([self._samples.sample(stack, frames)])
@@ -163,12 +200,15 @@ class LogFilter:
             if str(error) not in self._warned:
                 self._warned.add(str(error))
                 warn(f"{error}: its frames are unknown")
-            return as_it_is
+            return _Rewritten(_as_it_is(held))
         if any(answer.verdict is not Verdict.UNKNOWN for answer in resolved.answers):
             self.is_any_known = True
         if not is_certain(frames, resolved):
-            return as_it_is
-        lines, replaced, self._shift = rewrite(held, frames, resolved, self._form, self._namer, self._shift)
-        if self._form.dialect is sanitizer.DIALECT:
-            self._summary.note(replaced)
-        return lines
+            return _Rewritten(_as_it_is(held))
+        lines, replaced, shift = rewrite(held, frames, resolved, self._form, self._namer, self._shift)
+        names = tuple(new_names(replaced)) if self._form.dialect is sanitizer.DIALECT else ()
+        return _Rewritten(b"".join(lines), shift, names)
+
+
+def _as_it_is(held: list[HeldLine]) -> bytes:
+    return b"".join(chain.from_iterable((line.text, *line.between) for line in held))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_FRAMES = (re.compile(rb"#[0-9]"), re.compile(rb"\[0x"))
-_REPORTS = (re.compile(rb"SUMMARY: "), re.compile(rb"==[0-9]"), re.compile(rb"\(pid="))
+_FRAMES = (re.compile(rb"#[0-9]{1,6} "), re.compile(rb"\[0x[0-9a-f]{1,16}\]\s*?(?:\n|\Z)"))
+_REPORTS = (re.compile(rb"SUMMARY: "), re.compile(rb"==[0-9]{1,10}=="), re.compile(rb"\(pid=[0-9]"))
 MARKS = (*_FRAMES, *_REPORTS)
 
 

@@ -9,7 +9,7 @@ The frame is found by its text: the first line of the report that had this place
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from unwind.logs.rewrite import Replaced
 from unwind.readers import sanitizer
@@ -18,24 +18,33 @@ _MARK = b"SUMMARY: "
 _KEPT = 1 << 10  # lines of a report
 
 
+NewName = tuple[tuple[bytes, bytes], bytes]  # place and function of a line, and how a summary names what it is now
+
+
+def new_names(lines: Iterable[Replaced]) -> Iterator[NewName]:
+    """Yield the names of frames whose lines were written anew."""
+    for old, text in lines:
+        new = sanitizer.parse(text)
+        if new is not None:
+            _, _, name, where, place, _ = old.parts
+            now = _named(new.parts[3] if new.file else new.parts[4], new.parts[2])
+            yield (where if old.file else place, name), now
+
+
 class Summary:
     """The lines of a report that were written anew."""
 
     def __init__(self) -> None:
         self._new: dict[tuple[bytes, bytes], bytes] = {}
 
-    def note(self, lines: Iterable[Replaced]) -> None:
+    def note(self, lines: Iterable[NewName]) -> None:
         """Take note of lines of a report."""
-        for old, text in lines:
-            new = sanitizer.parse(text)
-            if new is None or len(self._new) >= _KEPT:
-                continue
-            _, _, name, where, place, _ = old.parts
-            now = _named(new.parts[3] if new.file else new.parts[4], new.parts[2])
-            self._new.setdefault((where if old.file else place, name), now)
+        if len(self._new) < _KEPT:
+            for place, now in lines:
+                self._new.setdefault(place, now)
 
     def rewrite(self, line: bytes) -> bytes:
-        """Return a line beside the frames; the one that ends a report has the new name of its frame."""
+        """Return a line that shows no frame; that which ends a report with the new name of its frame."""
         if _MARK not in line:
             return line
         new, self._new = self._new, {}

@@ -51,8 +51,14 @@ class ModulePlaces:
         self._modules: list[RecordedModule] = []
         self._pid = b""
         self._has_ended = False
+        self._state: tuple[tuple[RecordedModule, int], ...] = ()
         self.modules: frozenset[RecordedModule] = frozenset(each.module for each in given)
         self._same: dict[RecordedModule, RecordedModule] = {}
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What was learned so far: equal stacks mean the same while it is the same."""
+        return self._state, self._has_ended
 
     def note(self, line: bytes) -> None:
         """Take note of a line that shows no frame: a report may begin, or end."""
@@ -84,6 +90,7 @@ class ModulePlaces:
         self._biases[line.module] = bias
         self._learned = sorted((bias, idx) for idx, bias in enumerate(self._biases.values()))
         self._modules = list(self._biases)
+        self._state = tuple(self._biases.items())
 
     def place(self, line: FrameLine) -> tuple[int | None, RecordedModule | None]:
         """Return the address as linked and the module of a frame; the run-time address where it is in none."""
@@ -135,4 +142,4 @@ class ModulePlaces:
 
     def _forget(self) -> None:
         self._biases.clear()
-        self._learned, self._modules = [], []
+        self._learned, self._modules, self._state = [], [], ()

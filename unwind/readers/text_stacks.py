@@ -66,8 +66,10 @@ class TextStack:
 
     def takes_between(self, line: bytes) -> bool:
         """Return whether the stack can go on after a line that shows no frame."""
+        if not self.dialect.is_between(line):
+            return False
         self.between_bytes += len(line)
-        return self.between_bytes < BETWEEN_LIMIT and self.dialect.is_between(line)
+        return self.between_bytes < BETWEEN_LIMIT
 
     def frames(self) -> list[TextFrame]:
         """Return the frames with their lines, innermost first."""
