@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from icf.code._branches import find_aarch64, find_x86_64
 from icf.columns import U8, U64
-from icf.elf.image import Image
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine, Section
 from icf.errors import FormatError
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
 
 _REACH_BYTES = {Machine.X86_64: 1 << 31, Machine.AARCH64: 1 << 27}  # of a call or jump, both ways
 _LAST_VADDR = (1 << 64) - 1

@@ -11,14 +11,16 @@ can be read both ways: `4c 39 e8 74 ce ff d0` is cmp, je and `call *%rax`, and e
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from icf.code.view import CodeView
 from icf.columns import U8, U64
-from icf.elf.image import Image
 from icf.elf.types import PF_X, PT_LOAD, Machine
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
 
 
 class CallKind(Enum):

@@ -6,14 +6,17 @@ call 1f; 2: pause; jmp 2b; 1: mov %r11, (%rsp); ret         is jmp *%r11
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icf.code.branches import executable_sections
 from icf.code.view import CodeView
 from icf.columns import U64
-from icf.elf.image import Image
 from icf.elf.types import Machine
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
 
 _RETPOLINE = re.compile(rb"[\x48\x4c]\x89[\x04\x0c\x14\x1c\x24\x2c\x34\x3c]\x24(?=\xc3)")  # mov %reg, (%rsp); ret
 _RETPOLINE_MOV_BYTES = 4

@@ -41,7 +41,8 @@ from icf.elf.types import Segment
 from icf.errors import IcfError
 from unwind.process.load_address import bias_of_listed, biases_of
 from unwind.process.maps import Mapping, parse_maps
-from unwind.program.exports import Exports, ImageExports
+from unwind.program.exports import Exports
+from unwind.program.image_exports import ImageExports
 from unwind.symcache.reader.program import KeptFacts, has_program
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.store import open_by_build_id

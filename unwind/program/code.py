@@ -27,12 +27,12 @@ from icf.code.exits import find_exits
 from icf.code.jumps import is_retpoline
 from icf.elf.types import Machine
 from unwind.program.constants import Constants
-from unwind.program.facts import CodeFacts
 from unwind.program.parts import CallSite, Jumps, SiteKind
 
 if TYPE_CHECKING:
     import capstone
 
+    from unwind.program.facts import CodeFacts
     from unwind.program.passed import Passed, Registers
 
 _LONGEST_BODY_BYTES = 1 << 20

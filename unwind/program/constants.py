@@ -10,12 +10,15 @@ distance to it; on AArch64 every `adrp` to a page that holds one.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icf.columns import U64
 from icf.elf.types import Machine
-from unwind.program.facts import CodeFacts
+
+if TYPE_CHECKING:
+    from unwind.program.facts import CodeFacts
 
 _WORD_BYTES = 8
 _PAGE_BITS = 12

@@ -15,12 +15,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from icf.code.imports import marks_of_owner
-from icf.elf.image import Image
-from icf.elf.types import STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE
-from icf.elf.versions import read_versions
 
 
 class Export(NamedTuple):
@@ -75,36 +70,3 @@ class ListedExports:
         else:
             is_defined = name in self._by_name
         return is_defined and self._by_name.keys().isdisjoint(marks_of_owner(name))
-
-
-class ImageExports:
-    """The dynamic symbols of an image, read on first use."""
-
-    def __init__(self, image: Image) -> None:
-        self._image = image
-
-    def __iter__(self) -> Iterator[Export]:
-        return iter(self._listed)
-
-    def find(self, symbol: str) -> Sequence[Export]:
-        return self._listed.find(symbol)
-
-    def replaces(self, name: str) -> bool:
-        return self._listed.replaces(name)
-
-    @cached_property
-    def _listed(self) -> ListedExports:
-        symbols = self._image.dynamic_symbols
-        versions = read_versions(self._image)
-        callable_types = (STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE)
-        rows = np.flatnonzero(symbols.is_defined & (symbols.bind != STB_LOCAL) & np.isin(symbols.type, callable_types))
-        return ListedExports(
-            Export(name, vaddr, versions.name(row), versions.is_hidden(row), kind == STT_GNU_IFUNC)
-            for row, name, vaddr, kind in zip(
-                rows.tolist(),
-                symbols.names(rows.tolist()),
-                symbols.value[rows].tolist(),
-                symbols.type[rows].tolist(),
-                strict=True,
-            )
-        )

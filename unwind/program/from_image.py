@@ -7,82 +7,16 @@ one address are candidates.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from itertools import repeat
-from typing import NamedTuple
-
-import numpy as np
-
-from icf.columns import U64
 from icf.elf.image import Image
-from icf.model import Evidence
-from icf.tables.dcall import DirectCalls, parse_dcall
-from icf.tables.icftable import IcfTable, parse_icf
 from icf.tables.place import ICF, file_with_tables, has_tables
-from icf.tables.vcall import VirtualCalls, parse_vcall
-from unwind.program.code import DecodedCode
-from unwind.program.exports import Exports, ImageExports
-from unwind.program.facts import CodeFacts, ImageFacts
+from unwind.program.exports import Exports
+from unwind.program.facts import ImageFacts
+from unwind.program.from_tables import Tables, make_program, parse_tables
 from unwind.program.functions import SymbolFunctions
-from unwind.program.parts import CallRecord, Functions, SlotCall
+from unwind.program.image_exports import ImageExports
 from unwind.program.program import Linkage, Program
 
 DCALL, VCALL = ".debug_dcall", ".debug_vcall"
-_EVIDENCE = {int(evidence): evidence for evidence in Evidence}
-
-
-class ColumnRecords:
-    """Records that stay columns, sorted by call site; few of them are ever needed."""
-
-    def __init__(
-        self,
-        call_site: U64,
-        caller_die: U64,
-        callee_die: U64,
-        evidence: bytes,
-    ) -> None:
-        order = np.argsort(call_site, kind="stable")
-        self._call_site = call_site[order].data
-        self._caller_die = caller_die[order]
-        self._callee_die = callee_die[order]
-        known = np.frombuffer(evidence, dtype=np.uint8)
-        self._evidence = known[order] if len(known) == len(order) else None
-
-    def at(self, return_address: int) -> Sequence[CallRecord]:
-        first = bisect_left(self._call_site, return_address)
-        last = bisect_right(self._call_site, return_address, first)
-        if first == last:
-            return ()
-        callers, callees = self._caller_die[first:last].tolist(), self._callee_die[first:last].tolist()
-        if self._evidence is None:
-            return [CallRecord(return_address, caller, callee) for caller, callee in zip(callers, callees, strict=True)]
-        evidence = map(_EVIDENCE.__getitem__, self._evidence[first:last].tolist())
-        return list(map(CallRecord, repeat(return_address), callers, callees, evidence))
-
-    def sites(self, start: int, end: int) -> Sequence[int]:
-        first = bisect_right(self._call_site, start)
-        return sorted(set(self._call_site[first : bisect_right(self._call_site, end, first)]))
-
-
-class ColumnSlotCalls:
-    """Calls by the slots of vtables, as columns sorted by call site."""
-
-    def __init__(self, calls: VirtualCalls, evidence: bytes) -> None:
-        order = np.argsort(calls.call_site, kind="stable")
-        self._call_site, self._slot = calls.call_site[order].data, calls.vtable_slot[order]
-        known = np.frombuffer(evidence, dtype=np.uint8)
-        self._evidence = known[order] if len(known) == len(order) else None
-
-    def get(self, return_address: int, /) -> SlotCall | None:
-        """Return the slot; None where none is known, or several are."""
-        first = bisect_left(self._call_site, return_address)
-        last = bisect_right(self._call_site, return_address, first)
-        slots = set(self._slot[first:last].tolist())
-        if len(slots) != 1:
-            return None
-        evidence = Evidence.TABLE if self._evidence is None else Evidence(int(self._evidence[first:last].max()))
-        return SlotCall(slots.pop(), evidence)
 
 
 def has_only_records(image: Image) -> bool:
@@ -91,24 +25,13 @@ def has_only_records(image: Image) -> bool:
     return file.section(ICF) is None and len(file.contents(DCALL)) > 0
 
 
-class Tables(NamedTuple):
-    """The three tables of an image."""
-
-    icf: IcfTable
-    calls: DirectCalls
-    virtual: VirtualCalls
-
-
 def read_tables(image: Image) -> Tables | None:
     """Return the tables that the link pass wrote for this code; None if there are none."""
     if not has_tables(image):
         return None
     file = file_with_tables(image)
-    return Tables(
-        parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str")),
-        parse_dcall(file.contents(DCALL), file.path),
-        parse_vcall(file.contents(VCALL), file.path),
-    )
+    icf, dcall, vcall = (file.contents(name) for name in (ICF, DCALL, VCALL))
+    return parse_tables(icf, dcall, vcall, file.path, image.debug.contents(".debug_str"))
 
 
 def load_program(image: Image, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:
@@ -128,31 +51,3 @@ def load_program(image: Image, exports: Exports | None = None, linkage: Linkage 
 def may_fold_imports(image: Image) -> bool:
     """Return whether the linker takes imports for equal that lie at one address in the module they come from."""
     return image.linker.may_fold_imports
-
-
-def make_program(
-    tables: Tables | None,
-    facts: CodeFacts,
-    functions: Functions,
-    exports: Exports,
-    folds_imports: bool,
-    linkage: Linkage | None,
-) -> Program:
-    """Return the program made of the parts of an image, or of a symcache."""
-    code = DecodedCode(facts)
-    if tables is None:
-        return Program(code=code, functions=functions, exports=exports, folds_imports=folds_imports, linkage=linkage)
-    table, calls, virtual = tables
-    return Program(
-        table.classes,
-        ColumnRecords(calls.call_site, calls.caller_die, calls.callee_die, bytes(table.evidence)),
-        table.tail_calls,
-        code,
-        functions,
-        slot_calls=ColumnSlotCalls(virtual, table.vcall_evidence),
-        vtables=table.vtables,
-        pointer_jumps=table.pointer_jumps,
-        exports=exports,
-        folds_imports=folds_imports,
-        linkage=linkage,
-    )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from icf.elf.image import Image
 from icf.elf.types import PT_LOAD
 from icf.errors import IcfError
 from icf.log import warn
@@ -63,6 +62,8 @@ def _fitting(program: Program, addresses: Sequence[int], shift: int) -> int:
 
 
 def _shifts(path: str) -> Iterator[int]:
+    from icf.elf.image import Image  # few runs need it
+
     try:
         with Image.open(path) as image:
             for segment in image.segments:

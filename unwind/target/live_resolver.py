@@ -13,7 +13,8 @@ from functools import partial
 from unwind.process.jit.code import JitCode
 from unwind.process.live.live_process import LiveModule, LiveProcess
 from unwind.process.process import Module, Process
-from unwind.program.exports import Exports, ImageExports
+from unwind.program.exports import Exports
+from unwind.program.image_exports import ImageExports
 from unwind.program.program import Linkage, Program
 from unwind.resolve.chain import Step
 from unwind.resolve.places import Places

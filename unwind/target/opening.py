@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from icf.debugfiles.stripped import tables_hint
 from icf.errors import IcfError
 from icf.log import note, warn
-from unwind.process.module_list import Placed, find_images, read_modules
 from unwind.process.process import Module, Process
 from unwind.program.program import Linkage, Program
 from unwind.resolve.resolver import Resolver
@@ -27,6 +26,7 @@ from unwind.symcache.reader.program import has_program
 from unwind.target.search import SearchPaths
 
 if TYPE_CHECKING:
+    from unwind.process.module_list import Placed
     from unwind.target.live_resolver import LiveResolver
 
 
@@ -91,6 +91,8 @@ def open_alone(path: str, search: SearchPaths) -> Iterator[Resolver]:
 @contextmanager
 def open_modules(path: str, module_roots: Sequence[str], search: SearchPaths) -> Iterator[Resolver]:
     """Open the modules that a list names; report each that is not found."""
+    from unwind.process.module_list import find_images, read_modules
+
     with ExitStack() as opened:
         roots = (*module_roots, *search.debug_roots)
         placed, missing = find_images(read_modules(path), roots, search.cache_dir, opened)

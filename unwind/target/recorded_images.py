@@ -20,7 +20,8 @@ from icf.elf.types import PF_X, PT_LOAD, Machine, Segment
 from icf.log import warn
 from unwind.process.load_address import bias_of_listed
 from unwind.process.module_list import find_image, kept_cache
-from unwind.program.exports import Exports, ImageExports
+from unwind.program.exports import Exports
+from unwind.program.image_exports import ImageExports
 from unwind.samples.recording import Base, RecordedModule
 from unwind.symcache.reader.program import KeptFacts
 from unwind.symcache.reader.symcache import SymCache

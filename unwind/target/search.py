@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from icf.debugfiles.opening import open_with_debug
 from unwind.program.exports import Exports
-from unwind.program.from_image import load_program
 from unwind.program.program import Linkage, Program
 from unwind.symcache.reader.program import has_program, load_cached
 from unwind.symcache.reader.symcache import SymCache
@@ -48,6 +46,9 @@ class SearchPaths(NamedTuple):
         if has_program(cache):
             program = load_cached(cache, exports, linkage)
         else:
+            from icf.debugfiles.opening import open_with_debug
+            from unwind.program.from_image import load_program
+
             image = opened.enter_context(open_with_debug(path, self.debug_file, self.debug_roots))
             program = load_program(image, exports, linkage)
         program.lines = cache

@@ -8,6 +8,8 @@
 
 The code itself is kept, not the facts in it: the resolver decodes a call or a function when a stack leads to
 it, and the builder cannot know which ones. It is a few percent of a program with debug information.
+
+`unwind.symcache.builder.program` writes them.
 """
 
 from __future__ import annotations
@@ -21,26 +23,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from icf.columns import U64
-from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.errors import FormatError
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, Vaddr
-from icf.tables.dcall import parse_dcall
-from icf.tables.icftable import encode_icf, parse_icf
-from icf.tables.place import file_with_tables
-from icf.tables.vcall import parse_vcall
-from unwind.program.exports import Export, Exports, ImageExports, ListedExports
-from unwind.program.facts import ImageFacts
-from unwind.program.from_image import (
-    DCALL,
-    VCALL,
-    Tables,
-    has_only_records,
-    make_program,
-    may_fold_imports,
-    read_tables,
-)
-from unwind.program.functions import SymbolFunctions
+from unwind.program.exports import Export, Exports, ListedExports
+from unwind.program.from_tables import make_program, parse_tables
 from unwind.program.program import Linkage, Program
 from unwind.symcache.format.container import Container
 
@@ -59,53 +46,6 @@ _LINKS = {
 }
 
 
-def pack_program(image: Image) -> dict[str, bytes]:
-    """Return the sections of an image; none if another tool made its tables (`unwind.program.from_foreign_tables`)."""
-    if has_only_records(image):
-        return {}
-    facts, tables = ImageFacts(image), read_tables(image)
-    code = facts.code()
-    sizes = [len(piece) for _, piece in code]
-    starts = np.cumsum([0, *sizes])[: len(code)]
-    links: dict[str, Any] = {
-        "folds_imports": may_fold_imports(image),
-        "text": facts.text,
-        "span": image.span,
-        "imports": facts.imports,
-        "stubs": facts.stubs,
-        "exports": list(ImageExports(image)),
-        "vtables": {},
-    }
-    sections = {
-        "code": b"".join(piece for _, piece in code),
-        "codemap": np.array([[vaddr for vaddr, _ in code], sizes, starts], np.uint64).T.tobytes(),
-    }
-    if tables is not None:
-        columns, file = tables.icf.columns, file_with_tables(image)
-        functions = SymbolFunctions(image, folds_known=True)
-        links["vtables"] = {vptr: functions.vtable_name(vptr) for vptr in columns.vtable_vaddr.tolist()}
-        sections |= {
-            "icf": encode_icf(tables.icf, {}),
-            "dcall": bytes(file.contents(DCALL)),
-            "vcall": bytes(file.contents(VCALL)),
-            "words": _words(facts, columns.vtable_group, columns.vtable_vaddr).tobytes(),
-        }
-    return sections | {"links": json.dumps(links, separators=(",", ":")).encode()}
-
-
-def _words(facts: ImageFacts, group: U64, vtable: U64) -> U64:
-    """Return place and value of the constants that lie in a group of vtables."""
-    place, value = facts.constants()
-    order = np.lexsort((vtable, group))
-    group, vtable = group[order], vtable[order]
-    is_last = np.append(group[1:] != group[:-1], True) if len(group) else np.empty(0, np.bool_)
-    group, vtable = group[is_last], vtable[is_last]
-    at = np.searchsorted(group, value, side="right").astype(np.int64) - 1
-    inside = at >= 0
-    inside[inside] = value[inside] <= vtable[at[inside]]
-    return np.stack([place[inside], value[inside]], axis=1)
-
-
 def has_program(cache: SymCache) -> bool:
     """Return whether there are these sections."""
     return "links" in cache.container
@@ -116,11 +56,8 @@ def load_cached(cache: SymCache, exports: Exports | None = None, linkage: Linkag
     container = cache.container
     facts, tables = KeptFacts(cache), None
     if "icf" in container:
-        tables = Tables(
-            parse_icf(container.section("icf"), container.path, b""),
-            parse_dcall(container.section("dcall"), container.path),
-            parse_vcall(container.section("vcall"), container.path),
-        )
+        icf, dcall, vcall = (container.section(name) for name in ("icf", "dcall", "vcall"))
+        tables = parse_tables(icf, dcall, vcall, container.path)
     functions = _Functions(cache, facts)
     return make_program(tables, facts, functions, exports or facts.exports, bool(facts.links["folds_imports"]), linkage)
 

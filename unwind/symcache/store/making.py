@@ -63,7 +63,7 @@ def make_of(image: Image, recognized: Recognized, wanted: Collection[int] | None
     """Return the same of an image that is open, for a symcache that is not kept."""
     from icf.tables.place import are_stale
     from unwind.symcache.builder.build import build_sections
-    from unwind.symcache.reader.program import pack_program
+    from unwind.symcache.builder.program import pack_program
 
     sections = build_sections(image, wanted)
     if wanted is None:

@@ -15,8 +15,9 @@ from tests.e2e.program import icf
 from tests.unwind.symcache.support import SHOP
 from unwind.program.from_image import load_program
 from unwind.resolve.resolver import Resolver
+from unwind.symcache.builder.program import pack_program
 from unwind.symcache.format.container import Container, pack
-from unwind.symcache.reader.program import load_cached, pack_program
+from unwind.symcache.reader.program import load_cached
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.store import open_or_build
 

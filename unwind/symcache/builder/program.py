@@ -1,0 +1,64 @@
+"""Write the sections of a symcache that the resolver needs besides its functions (`unwind.symcache.reader.program`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from icf.columns import U64
+from icf.elf.image import Image
+from icf.tables.icftable import encode_icf
+from icf.tables.place import file_with_tables
+from unwind.program.facts import ImageFacts
+from unwind.program.from_image import DCALL, VCALL, has_only_records, may_fold_imports, read_tables
+from unwind.program.functions import SymbolFunctions
+from unwind.program.image_exports import ImageExports
+
+
+def pack_program(image: Image) -> dict[str, bytes]:
+    """Return the sections of an image; none if another tool made its tables (`unwind.program.from_foreign_tables`)."""
+    if has_only_records(image):
+        return {}
+    facts, tables = ImageFacts(image), read_tables(image)
+    code = facts.code()
+    sizes = [len(piece) for _, piece in code]
+    starts = np.cumsum([0, *sizes])[: len(code)]
+    links: dict[str, Any] = {
+        "folds_imports": may_fold_imports(image),
+        "text": facts.text,
+        "span": image.span,
+        "imports": facts.imports,
+        "stubs": facts.stubs,
+        "exports": list(ImageExports(image)),
+        "vtables": {},
+    }
+    sections = {
+        "code": b"".join(piece for _, piece in code),
+        "codemap": np.array([[vaddr for vaddr, _ in code], sizes, starts], np.uint64).T.tobytes(),
+    }
+    if tables is not None:
+        columns, file = tables.icf.columns, file_with_tables(image)
+        functions = SymbolFunctions(image, folds_known=True)
+        links["vtables"] = {vptr: functions.vtable_name(vptr) for vptr in columns.vtable_vaddr.tolist()}
+        sections |= {
+            "icf": encode_icf(tables.icf, {}),
+            "dcall": bytes(file.contents(DCALL)),
+            "vcall": bytes(file.contents(VCALL)),
+            "words": _words(facts, columns.vtable_group, columns.vtable_vaddr).tobytes(),
+        }
+    return sections | {"links": json.dumps(links, separators=(",", ":")).encode()}
+
+
+def _words(facts: ImageFacts, group: U64, vtable: U64) -> U64:
+    """Return place and value of the constants that lie in a group of vtables."""
+    place, value = facts.constants()
+    order = np.lexsort((vtable, group))
+    group, vtable = group[order], vtable[order]
+    is_last = np.append(group[1:] != group[:-1], True) if len(group) else np.empty(0, np.bool_)
+    group, vtable = group[is_last], vtable[is_last]
+    at = np.searchsorted(group, value, side="right").astype(np.int64) - 1
+    inside = at >= 0
+    inside[inside] = value[inside] <= vtable[at[inside]]
+    return np.stack([place[inside], value[inside]], axis=1)
