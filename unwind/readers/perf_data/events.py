@@ -73,6 +73,7 @@ _PREFIX = (  # fields of fixed size that a sample begins with, in this order
 )
 _SUFFIX = (SAMPLE_TID, SAMPLE_TIME, SAMPLE_ID, SAMPLE_STREAM_ID, SAMPLE_CPU, SAMPLE_IDENTIFIER)
 NO_CPU = (1 << 32) - 1
+_KEPT_WEIGHTS = 1 << 16
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +107,7 @@ class Event:
     ids: list[int] = field(default_factory=list)
     zeros_before: tuple[int, ...] = ()
     zeros_after: tuple[int, ...] = ()
+    known_weights: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by period: mostly the same
     labels: dict[tuple[int, int], tuple[int, int, tuple[Label, ...]]] = field(default_factory=dict)  # by tid and CPU
 
     @property
@@ -140,7 +142,10 @@ class Event:
 
     def weights(self, period: int) -> tuple[int, ...]:
         """Return the weights of a sample, for the values that `Events.values` lists."""
-        return *self.zeros_before, 1, period, *self.zeros_after
+        if len(self.known_weights) >= _KEPT_WEIGHTS:
+            self.known_weights.clear()
+        weights = self.known_weights[period] = (*self.zeros_before, 1, period, *self.zeros_after)
+        return weights
 
     def from_end(self, bit: int) -> int:
         """Return how many bytes before the end of a record other than a sample this field is; 0 if it is not there."""

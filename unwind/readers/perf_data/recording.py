@@ -40,7 +40,7 @@ def read_recording(source: Source) -> Recording:
     """Return the recording; `FormatError` for what breaks the format, `UnsupportedError` for big-endian ones."""
     content = source.content()
     header = read_header(content)
-    changes = _first_pass(content, header)
+    changes, is_compressed = _first_pass(content, header)
     if not header.events.all:
         raise FormatError(content.path, "file header", 0, "there is no event")
     values = header.events.values()
@@ -51,12 +51,12 @@ def read_recording(source: Source) -> Recording:
     began_ns = min((change.time for change in changes.all if change.time), default=0)
     frames = UserFrames(RunTimeCode(is_here, began_ns))
     views = Views(processes, frames, other_tables(kernel.frame))
-    samples = Samples(header, Records(content, *header.data), views, processes)
+    samples = Samples(header, Records(content, *header.data, is_compressed=is_compressed), views, processes)
     return Recording("perf", samples, values, _losses(header))
 
 
-def _first_pass(content: FileBytes, header: Header) -> Changes:
-    """Read all but the samples; reports what is missing."""
+def _first_pass(content: FileBytes, header: Header) -> tuple[Changes, bool]:
+    """Read all but the samples, and whether any record is compressed; reports what is missing."""
     changes = Changes(header)
     records = Records(content, *header.data)
     for record in records.read(skipped=(PERF_RECORD_SAMPLE, PERF_RECORD_CALLCHAIN_DEFERRED)):
@@ -82,7 +82,7 @@ def _first_pass(content: FileBytes, header: Header) -> Changes:
         warn(f"{path}: data+{cut_at:#x}: the last record is cut off: what came before it is used")
     if changes.lost_count:
         warn(f"{path}: perf dropped {changes.lost_count} records as it could not keep up: samples are missing")
-    return changes
+    return changes, records.has_compressed
 
 
 def _update(record: Record, header: Header) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 22
 _UNPACKED_FROM_BYTES = 256  # a block of 4 bytes can stand for 128 KiB
 _WINDOW_BYTES = 1 << 27
+COMPRESSED = (PERF_RECORD_COMPRESSED, PERF_RECORD_COMPRESSED2)
 _WITH_MORE = {PERF_RECORD_AUXTRACE: 8, PERF_RECORD_HEADER_TRACING_DATA: 4}  # size of the number that says how much
 
 Record = tuple[int, int, bytes, int, int]
@@ -40,10 +41,10 @@ Record = tuple[int, int, bytes, int, int]
 
 
 class Records:
-    """The records between two offsets of a file; to be read any number of times, each time with a new object."""
+    """The records between two offsets of a file, read once; not `is_compressed`: it is known that none of them is."""
 
-    def __init__(self, content: FileBytes, start: int, end: int) -> None:
-        self._content, self._start, self._end = content, start, end
+    def __init__(self, content: FileBytes, start: int, end: int, *, is_compressed: bool = True) -> None:
+        self._content, self._start, self._end, self._is_compressed = content, start, end, is_compressed
         self._outer, self._inner = _Splitter(content.path, "data"), _Splitter(content.path, "data, decompressed")
         self._current = self._outer
         self._stream: ZstdDecompressionObj | None = None
@@ -57,14 +58,22 @@ class Records:
             if not piece:
                 raise FormatError(self._content.path, "file", offset, "was truncated while being read")
             offset += len(piece)
+            if not self._is_compressed:
+                yield from self._outer.split(piece, skipped)
+                continue
             for record in self._outer.split(piece, skipped):
-                if record[0] in (PERF_RECORD_COMPRESSED, PERF_RECORD_COMPRESSED2):
+                if record[0] in COMPRESSED:
                     self._current = self._inner
                     for part in self._unpacked(record):
                         yield from self._inner.split(part, skipped)
                     self._current = self._outer
                 else:
                     yield record
+
+    @property
+    def has_compressed(self) -> bool:
+        """Whether any record was compressed; asked when all were read."""
+        return self._inner.base > 0 or self._inner.left_bytes > 0
 
     @property
     def cut_at(self) -> int | None:

@@ -71,7 +71,7 @@ class Samples:
         self._waiting_count = 0
 
     def __iter__(self) -> Iterator[Sample]:
-        current, of_sample = self._views.current, self._header.events.of_sample
+        current, of_sample, new = self._views.current, self._header.events.of_sample, tuple.__new__
         for record in self._records.read():
             kind, misc, buffer, at, end = record
             if kind != PERF_RECORD_SAMPLE:
@@ -109,7 +109,9 @@ class Samples:
             labels = event.labels.get((tid, cpu))
             if labels is None or not labels[0] <= time < labels[1]:
                 labels = self._labels_of(pid, tid, time, cpu, event)
-            sample = Sample(frames, view.process, event.weights(period), labels[2], time, False, (), state)
+            weights = event.known_weights.get(period) or event.weights(period)
+            # as Sample(...), in half the time
+            sample = new(Sample, (frames, view.process, weights, labels[2], time, False, (), state))
             if not cookie:
                 yield sample
             else:
