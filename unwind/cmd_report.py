@@ -83,7 +83,7 @@ def _collect(args: Namespace, search: SearchPaths) -> Report:
         chosen = value_idx(recording, args.value, source.path)
         with RecordedResolver(search, args.module_root, args.exe) as resolver:
             progress = Progress(source.stream)
-            report = of_recording(args.file, recording, resolver, chosen, progress.step)
+            report = of_recording(source.path, recording, resolver, chosen, progress.step)
             progress.done()
             resolver.report()
             return report

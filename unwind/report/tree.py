@@ -12,6 +12,7 @@ out too light. So memory holds the different stacks and the rows that stay, howe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from unwind.report.data import Kind, Row, Tree
@@ -77,12 +78,13 @@ def _rows(paths: Iterable[tuple[Path, int]], frames: Sequence[Shown], total: int
                 name, kind, other = frames[frame]
                 rows[begin] = Row(len(open_) + 1, name, kind, weight, other)
 
-    for path, weight in paths:
-        depth = 0
-        while depth < len(open_) and depth < len(path) and open_[depth] == path[depth]:
-            depth += 1
-        close(depth)
-        for frame in path[depth:DEPTH_LIMIT]:
+    common = 0  # frames that a stack begins with as the one before it
+    for (path, weight), (following, _) in pairwise(chain(paths, [((), 0)])):
+        close(common)
+        depth, common = common, _common(path, following)
+        # frames that no other stack has are as light as this one
+        end = DEPTH_LIMIT if weight >= threshold else min(max(depth, common), DEPTH_LIMIT)
+        for frame in path[depth:end]:
             open_.append(frame)
             weights.append(0)
             begins.append(len(rows))
@@ -91,3 +93,11 @@ def _rows(paths: Iterable[tuple[Path, int]], frames: Sequence[Shown], total: int
             weights[-1] += weight
     close(0)
     return rows
+
+
+def _common(first: Path, second: Path) -> int:
+    """Return how many frames two stacks begin with alike."""
+    depth, end = 0, min(len(first), len(second))
+    while depth < end and first[depth] == second[depth]:
+        depth += 1
+    return depth

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from unwind.report.data import Kind, Tree
@@ -53,6 +55,27 @@ def test_deep_stacks_end_at_the_limit() -> None:
     tree = tree_of({(A,) * (DEPTH_LIMIT + 1000): 5}, NUMBERS.frames)
     assert [row.depth for row in tree.rows] == list(range(DEPTH_LIMIT + 1))
     assert {row.weight for row in tree.rows} == {5}
+
+
+def plain(paths: dict[Path, int], threshold: int) -> list[str]:
+    """Return what `drawn` does, by counting each frame of each stack."""
+    weights: dict[Path, int] = {}
+    for path, weight in paths.items():
+        for depth in range(len(path) + 1):
+            weights[path[:depth]] = weights.get(path[:depth], 0) + weight
+    kept = sorted(path for path, weight in weights.items() if weight >= threshold)
+    return [f"{'  ' * len(path)}{NUMBERS.frames[path[-1]].name if path else 'all'} {weights[path]}" for path in kept]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_are_those_of_plain_counting(seed: int) -> None:
+    choose = random.Random(seed)
+    paths: dict[Path, int] = {}
+    for _ in range(choose.choice([1, 30, 300])):
+        path = tuple(choose.choice((A, B, C)) for _ in range(choose.randrange(7)))
+        paths[path] = choose.choice([1, 5, 200, 3000])
+    tree = tree_of(paths, NUMBERS.frames)
+    assert drawn(tree) == plain(paths, tree.threshold)
 
 
 @pytest.mark.parametrize("paths", [{}, {(): 3}])
