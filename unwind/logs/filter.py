@@ -12,7 +12,7 @@ A frame of which no more is known than its line has keeps that line as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import BinaryIO, NamedTuple
 
@@ -23,7 +23,7 @@ from unwind.logs.forms import FORMS, Form
 from unwind.logs.lines import QUIET, whole_lines
 from unwind.logs.marks import Marks
 from unwind.logs.resolver import StackResolver
-from unwind.logs.rewrite import HeldLine, is_certain, rewrite
+from unwind.logs.rewrite import HeldLine, Replaced, is_certain, rewrite
 from unwind.logs.summary import NewName, Summary, new_names
 from unwind.readers import sanitizer
 from unwind.readers.frame_line import FrameLine
@@ -200,14 +200,19 @@ class LogFilter:
             if str(error) not in self._warned:
                 self._warned.add(str(error))
                 warn(f"{error}: its frames are unknown")
-            return _Rewritten(_as_it_is(held))
+            return self._unchanged(held)
         if any(answer.verdict is not Verdict.UNKNOWN for answer in resolved.answers):
             self.is_any_known = True
         if not is_certain(frames, resolved):
-            return _Rewritten(_as_it_is(held))
+            return self._unchanged(held)
         lines, replaced, shift = rewrite(held, frames, resolved, self._form, self._namer, self._shift)
-        names = tuple(new_names(replaced)) if self._form.dialect is sanitizer.DIALECT else ()
-        return _Rewritten(b"".join(lines), shift, names)
+        return _Rewritten(b"".join(lines), shift, self._names(replaced))
+
+    def _unchanged(self, held: list[HeldLine]) -> _Rewritten:
+        return _Rewritten(_as_it_is(held), 0, self._names(Replaced(line.frame, None) for line in held))
+
+    def _names(self, lines: Iterable[Replaced]) -> tuple[NewName, ...]:
+        return tuple(new_names(lines)) if self._form.dialect is sanitizer.DIALECT else ()
 
 
 def _as_it_is(held: list[HeldLine]) -> bytes:

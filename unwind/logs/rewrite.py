@@ -32,13 +32,13 @@ class Replaced(NamedTuple):
     """A line as it was, and what stands there now."""
 
     old: FrameLine
-    new: bytes
+    new: bytes | None  # None: it stays
 
 
 def rewrite(
     held: list[HeldLine], frames: list[TextFrame], resolved: Resolved, form: Form, namer: Namer, shift: int
 ) -> tuple[list[bytes], list[Replaced], int]:
-    """Return the lines of a stack, those that are others now, and how far the numbers after it are shifted.
+    """Return the lines of a stack, what became of each, and how far the numbers after it are shifted.
 
     `shift` is how far those of this stack are, as it goes on one that was cut.
     """
@@ -57,6 +57,7 @@ def rewrite(
             for line in lines:
                 out.append(renumbered(line.text, line.frame, line.frame.number + shift) if shift else line.text)
                 out += line.between
+                replaced.append(Replaced(line.frame, None))
             continue
         replaced += _pairs(frame.lines, new)
         for idx, text in enumerate(new):

@@ -4,7 +4,8 @@
     SUMMARY: AddressSanitizer: heap-buffer-overflow (/usr/bin/shop+0x139984) (BuildId: b13b462b)
     SUMMARY: ThreadSanitizer: data race /src/shop.cpp:7:49 in List<User>::last()
 
-The frame is found by its text: the first line of the report that had this place and this function.
+The frame is found by its text: the first line of the report that had this place and this function. A later stack may
+have the same text for another function.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ NewName = tuple[tuple[bytes, bytes], bytes]  # place and function of a line, and
 
 
 def new_names(lines: Iterable[Replaced]) -> Iterator[NewName]:
-    """Yield the names of frames whose lines were written anew."""
+    """Yield the names of the frames that lines show now, those that stayed as well."""
     for old, text in lines:
-        new = sanitizer.parse(text)
-        if new is not None:
-            _, _, name, where, place, _ = old.parts
-            now = _named(new.parts[3] if new.file else new.parts[4], new.parts[2])
-            yield (where if old.file else place, name), now
+        _, _, name, where, place, _ = old.parts
+        key = where if old.file else place, name
+        if text is None:
+            yield key, _named(*key)
+        elif (new := sanitizer.parse(text)) is not None:
+            yield key, _named(new.parts[3] if new.file else new.parts[4], new.parts[2])
 
 
 class Summary:
-    """The lines of a report that were written anew."""
+    """The lines of a report, as they were and as they are."""
 
     def __init__(self) -> None:
         self._new: dict[tuple[bytes, bytes], bytes] = {}
@@ -53,6 +55,8 @@ class Summary:
         for (where, name), now in new.items():
             for old in (_named(where, name), where):
                 if where and text.endswith(b" " + old):
+                    if now == old:
+                        return line
                     return text[: -len(old)] + now + line[end:].lstrip(b" ")
         return line
 

@@ -118,6 +118,21 @@ def test_the_summary_names_the_frame_that_the_report_names(shop: str, filtered: 
     assert filtered(other.encode()).endswith(b"SEGV (/bin/other+0x1) \n")
 
 
+def test_the_summary_names_no_frame_of_a_later_stack(shop: str, filtered: Filter) -> None:
+    """The first stack is right as it stands; the second has the same text for another function."""
+    first, second = STACKS[1][1:], STACKS[0][1:]
+    right = filtered(unnamed(shop, first).encode()).decode().splitlines()
+    name, where = right[0].partition(" in ")[2].rsplit(" ", 1)
+    wrong = [f"    #{idx} {BIAS + vaddr - (idx > 0):#x} in {name} {where}" for idx, vaddr in enumerate(second)]
+    wrong[-1] = f"    #{len(second) - 1} {BIAS + second[-1] - 1:#x} in _start ({shop}+{second[-1] - 1:#x})"
+    summary = f"SUMMARY: AddressSanitizer: SEGV {where} in {name}"
+    text = "\n".join(["==1==ERROR: x", *right, "", *wrong, "", summary])
+    after = filtered(text.encode()).decode().splitlines()
+    assert after[: len(right) + 1] == ["==1==ERROR: x", *right]
+    assert after[len(right) + 2] != wrong[0] and TRUTH[0][1] in after[len(right) + 2]
+    assert after[-1] == summary
+
+
 def test_tsan(shop: str, filtered: Filter) -> None:
     stack = STACKS[2]
     lines = [f"    #{idx} <null> <null> ({shop}+{vaddr - (idx > 0):#x})\n" for idx, vaddr in enumerate(stack)]
