@@ -14,6 +14,7 @@ from icf.elf.image import Image
 from icf.model import Verdict
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
+from tests.support.toolchain import compile_object, link
 from unwind.samples.recording import Base, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.symbolize.reasons import ReasonCode
 from unwind.target.recorded import RecordedResolver
@@ -166,3 +167,37 @@ def test_an_address_beyond_its_image_is_in_no_module(resolver: RecordedResolver,
     known, unknown = RecordedFrame(0x7F0000, RecordedModule(str(shop))), RecordedFrame(0x7F0000, gone)
     (resolved,) = resolver.resolve([Sample((known, unknown), RecordedProcess())])
     assert [answer.module for answer in resolved.answers] == ["", gone.path]
+
+
+CALLS_IN_A_ROW = """
+__attribute__((noinline)) void stop() { asm volatile("nop"); }
+__attribute__((noinline)) void one() { stop(); asm volatile(""); }
+__attribute__((noinline)) void two() { stop(); asm volatile(""); }
+__attribute__((noinline)) void both() { one(); two(); one(); asm volatile(""); }
+int main() { both(); return 0; }
+"""
+
+
+def test_calls_that_follow_each_other_on_aarch64(tmp_path: Path) -> None:
+    """Where a call begins another one has ended: only the recording knows which of them is meant."""
+    program = compile_object(CALLS_IN_A_ROW, "-g", "-O1", "-ffunction-sections", arch="aarch64")
+    image = link(tmp_path / "shop", "lld", program, "-Wl,--icf=all", arch="aarch64")
+    run_pass(str(image), Options())
+    with Image.open(str(image)) as opened:
+        rows = opened.symbols.functions.tolist()
+        starts = {opened.symbols.name(row): int(opened.symbols.value[row]) for row in rows}
+        code = {name: bytes(opened.read(starts[name], 32)) for name in ("_Z3onev", "_Z4bothv")}
+
+    def first_call(name: str) -> int:
+        is_call = [code[name][idx + 3] >> 2 == 0b100101 for idx in range(0, 32, 4)]
+        return starts[name] + 4 * is_call.index(True)
+
+    module, process = RecordedModule(str(image)), RecordedProcess(modules=[RecordedModule(str(image))])
+    inner, calls = first_call("_Z3onev"), first_call("_Z4bothv")
+    with RecordedResolver(SearchPaths(cache_dir=str(tmp_path / "cache"))) as resolver:
+        for idx, name in enumerate(("_Z3onev", "_Z3twov", "_Z3onev")):
+            frames = [RecordedFrame(starts["_Z4stopv"], module)]
+            frames += [RecordedFrame(address, module, in_call=True) for address in (inner, calls + 4 * idx)]
+            (resolved,) = resolver.resolve([Sample(tuple(frames), process)])
+            assert [answer.linkage_name for answer in resolved.answers] == ["_Z4stopv", name, "_Z4bothv"]
+            assert [answer.address for answer in resolved.answers] == [frame.address for frame in frames]
