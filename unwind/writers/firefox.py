@@ -21,7 +21,7 @@ from unwind.resolve.resolved import Resolved
 from unwind.samples.recording import RecordedFrame, RecordedModule, Recording, Sample
 from unwind.symbolize.answer import Answer
 from unwind.writers.firefox_renamed import RenamedFirefoxWriter
-from unwind.writers.firefox_rows import ThreadRows, add_row
+from unwind.writers.firefox_rows import ThreadRows
 from unwind.writers.named import Namer
 from unwind.writers.protocol import Writer
 
@@ -170,8 +170,7 @@ class _Thread:
         row = self._resources.get(module)
         if row is None:
             lib = self._libs.setdefault(_identity(module), len(self._libs))
-            row = self._resources[module] = add_row(
-                self._rows.tables["resourceTable"],
+            row = self._resources[module] = self._rows.table("resourceTable").add(
                 lib=lib,
                 name=self._rows.string(os.path.basename(module.path)),
                 type=_LIBRARY,

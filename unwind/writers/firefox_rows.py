@@ -11,15 +11,22 @@ from typing import Any
 Table = dict[str, Any]
 
 
-def add_row(table: Table, like: int | None = None, **cells: object) -> int:
-    """Add a row and return its number; columns that are not given are as in the row `like`, else null."""
-    columns = {name: column for name, column in table.items() if isinstance(column, list)}
-    row = max([len(column) for column in columns.values()], default=0)
-    for name, column in columns.items():
-        if len(column) == row:
-            column.append(cells.get(name, None if like is None else column[like]))
-    table["length"] = row + 1
-    return row
+class Rows:
+    """A table that grows."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        columns = {name: column for name, column in table.items() if isinstance(column, list)}
+        self._count = max([len(column) for column in columns.values()], default=0)
+        self._columns = [(name, column) for name, column in columns.items() if len(column) == self._count]
+
+    def add(self, like: int | None = None, **cells: object) -> int:
+        """Add a row and return its number; columns that are not given are as in the row `like`, else null."""
+        for name, column in self._columns:
+            column.append(cells[name] if name in cells else None if like is None else column[like])
+        row, self._count = self._count, self._count + 1
+        self._table["length"] = self._count
+        return row
 
 
 class ThreadRows:
@@ -27,6 +34,7 @@ class ThreadRows:
 
     def __init__(self, tables: Table) -> None:
         self.tables = tables
+        self._rows: dict[str, Rows] = {}
         self._texts: list[str] = tables["stringArray"] if "stringArray" in tables else tables["stringTable"]
         self._strings = {text: idx for idx, text in reversed(list(enumerate(self._texts)))}
         self._functions: dict[tuple[str, str, int], int] = {}
@@ -34,6 +42,12 @@ class ThreadRows:
         self._symbols: dict[tuple[int, int, str], int] = {}
         self._frames: dict[tuple[object, ...], int] = {}
         self._nodes: dict[tuple[int | None, int], int] = {}
+
+    def table(self, name: str) -> Rows:
+        """Return one of the tables, to add to it."""
+        if name not in self._rows:
+            self._rows[name] = Rows(self.tables[name])
+        return self._rows[name]
 
     def string(self, text: str) -> int:
         """Return the number of a string."""
@@ -48,8 +62,7 @@ class ThreadRows:
         key = name, file, resource
         row = self._functions.get(key)
         if row is None:
-            row = self._functions[key] = add_row(
-                self.tables["funcTable"],
+            row = self._functions[key] = self.table("funcTable").add(
                 like,
                 name=self.string(name),
                 isJS=False,
@@ -69,8 +82,7 @@ class ThreadRows:
         key = lib, address, name
         row = self._symbols.get(key)
         if row is None:
-            row = self._symbols[key] = add_row(
-                self.tables["nativeSymbols"],
+            row = self._symbols[key] = self.table("nativeSymbols").add(
                 libIndex=lib,
                 address=address,
                 name=self.string(name),
@@ -83,7 +95,7 @@ class ThreadRows:
         key = like, *cells.items()
         row = self._frames.get(key)
         if row is None:
-            row = self._frames[key] = add_row(self.tables["frameTable"], like, **cells)
+            row = self._frames[key] = self.table("frameTable").add(like, **cells)
         return row
 
     def node(self, prefix: int | None, frame: int, like: int | None = None, **cells: object) -> int:
@@ -91,7 +103,7 @@ class ThreadRows:
         key = prefix, frame
         row = self._nodes.get(key)
         if row is None:
-            row = self._nodes[key] = add_row(self.tables["stackTable"], like, prefix=prefix, frame=frame, **cells)
+            row = self._nodes[key] = self.table("stackTable").add(like, prefix=prefix, frame=frame, **cells)
         return row
 
     def _source(self, file: str) -> int | None:
@@ -101,5 +113,5 @@ class ThreadRows:
         row = self._files.get(file)
         if row is None:
             like = 0 if sources.get("filename") else None
-            row = self._files[file] = add_row(sources, like, filename=self.string(file), uuid=None, id=None)
+            row = self._files[file] = self.table("sources").add(like, filename=self.string(file), uuid=None, id=None)
         return row
