@@ -103,7 +103,7 @@ def test_a_recording_of_perf(workshop: Workshop, toolchain: Toolchain) -> None:
     program = workshop.build_with_tables(HOT, flags=("-fno-omit-frame-pointer",))
     data = program.folded.with_name("perf.data")
     recorded = subprocess.run(
-        [perf, "record", "-q", "-e", "cpu-clock", "-F", "997", "--call-graph", "fp", "-o", data, program.folded],
+        [perf, "record", "-q", "-e", "cpu-clock", "-F", "4999", "--call-graph", "fp", "-o", data, program.folded],
         capture_output=True,
         text=True,
     )
@@ -114,6 +114,6 @@ def test_a_recording_of_perf(workshop: Workshop, toolchain: Toolchain) -> None:
     apples, pears = functions["apples(int)"], functions["pears(int)"]
     total = apples["total_after"] + pears["total_after"]
     assert total > 0.8 * profile["weight"]
-    assert apples["total_after"] / total == pytest.approx(0.25, abs=0.06)
+    assert apples["total_after"] / total == pytest.approx(0.25, abs=0.08)
     before = [each["total_before"] for each in (apples, pears)]
     assert min(before) == 0 and max(before) >= total
