@@ -24,6 +24,7 @@ from unwind.samples.recording import RecordedModule
 
 _BANNER = re.compile(rb"==([0-9]{1,10})==|\(pid=([0-9]{1,10})\)")
 _PAGE_BYTES = 4096
+_IMAGE_BYTES = 1 << 32  # an image is not larger: what is further away is of another, which the text does not name
 _KEPT = 1 << 12
 _ADDRESSES = 1 << 64
 
@@ -113,7 +114,9 @@ class ModulePlaces:
         given = bisect_right(self._given, address, key=lambda each: each.start) - 1
         if given >= 0 and bias <= self._given[given].start and address < self._given[given].end:
             return address - self._given[given].bias, self._given[given].module
-        return (address - bias, self._given_one(self._modules[module_idx])) if learned >= 0 else (address, None)
+        if learned < 0 or address - bias >= _IMAGE_BYTES:
+            return address, None
+        return address - bias, self._given_one(self._modules[module_idx])
 
     def _given_one(self, module: RecordedModule) -> RecordedModule:
         """Return the given module that is the same file, by its path or name, and build id; else the module itself."""

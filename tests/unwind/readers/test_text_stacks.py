@@ -46,6 +46,12 @@ def test_a_place_is_that_of_one_process() -> None:
     assert addresses(list(read("sanitizer", same))[-1]) == [("/bin/shop", 0x139984)]
 
 
+def test_an_address_far_from_all_modules_is_of_another() -> None:
+    far = NAMED.replace(b"#2 0x55b480fdd8c5", b"#2 0x7f71db245304")
+    first, _ = read("sanitizer", far)
+    assert addresses(first)[1:3] == [("/bin/shop", 0x1398C5), ("", 0x7F71DB245304)]
+
+
 def test_a_report_that_has_ended_says_nothing_of_the_next() -> None:
     frame = b"    #0 0x55b480fdd984 in f() /src/shop.cpp:7:49\n"
     *_, last = read("sanitizer", NAMED + b"SUMMARY: AddressSanitizer: x\n" + frame)
