@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
         _become(words)
     from linkpass.link.job import Wishes, link_and_pass
 
-    return link_and_pass(command, Wishes(args.strict, args.summary, args.keep_relocations, args.in_image, say))
+    return link_and_pass(command, Wishes(args.strict, args.summary, args.keep_relocations, args.in_image), say)
 
 
 def _become(command: list[str]) -> None:

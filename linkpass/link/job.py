@@ -19,7 +19,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from icf.errors import IcfError
 from linkpass.link.command import LinkCommand
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
     from linkpass.pipeline import Summary
 
+Say: TypeAlias = Callable[..., None]  # takes lines
 _REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
 _FILES_WITH_OUTPUT_NAME = ("-Map", "--Map", "--dependency-file", "--time-trace", "--why-extract")
 
@@ -44,11 +45,10 @@ class Wishes(NamedTuple):
     summary: bool
     keep_relocations: bool
     in_image: bool
-    say: Callable[..., None]  # writes lines to stderr
 
 
-def link_and_pass(command: LinkCommand, wishes: Wishes) -> int:
-    """Run the link, and the pass over its output; return the exit status."""
+def link_and_pass(command: LinkCommand, wishes: Wishes, say: Say) -> int:
+    """Run the link, and the pass over its output, with `say` for what to report; return the exit status."""
     gc.disable()  # all objects are used until the end
     given = command
     if leaves_out_symbols(command):
@@ -56,13 +56,13 @@ def link_and_pass(command: LinkCommand, wishes: Wishes) -> int:
     status = None
     if passes_words_on(command) and not any(option.startswith("--incremental") for option in command.options):
         with HiddenOutput(command.output) as hidden:
-            status = _link_and_pass(command, wishes, hidden)
+            status = _link_and_pass(command, wishes, hidden, say)
     if status is None:
-        status = _link_and_pass(command, wishes, None)
+        status = _link_and_pass(command, wishes, None, say)
     return _run(given) if status is None else status
 
 
-def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None) -> int | None:
+def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, say: Say) -> int | None:
     """Return the exit status; None if the command has to be run another way: in its own place, or as it was given."""
     with ExitStack() as folders:
         made = ""
@@ -88,7 +88,7 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
             return status  # it was not a link
         else:
             hidden = None
-        return status or _finish(command, wishes, hidden, link, objects, lto)
+        return status or _finish(command, wishes, hidden, link, objects, lto, say)
 
 
 def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str) -> RunningLink:
@@ -122,6 +122,7 @@ def _finish(
     link: RunningLink,
     objects: LinkObjects | Exception,
     lto: LtoObjects | None,
+    say: Say,
 ) -> int | None:
     """Run the pass, and give the program its name; None if the output is not the requested program."""
     output = command.output
@@ -134,17 +135,17 @@ def _finish(
         if lto is not None:
             lto.add_to(objects)
         lines, notes = _pass(path, os.path.dirname(output), link, objects, in_image=wishes.in_image)
-        wishes.say(*map(shown, notes))
+        say(*map(shown, notes))
         if wishes.summary:
-            wishes.say(*map(shown, lines))
+            say(*map(shown, lines))
     except Exception as error:  # an error of the pass must not break a build
         failed = True
         kind = "error" if wishes.strict else "warning"
-        wishes.say(f"icf link: {kind}: the pass failed: {shown(_described(error))}")
+        say(f"icf link: {kind}: the pass failed: {shown(_described(error))}")
     if failed and wishes.strict:
         return 1
     if failed:
-        wishes.say(f"icf link: {output}: left as linked, no tables added")
+        say(f"icf link: {output}: left as linked, no tables added")
         if wishes.in_image:
             return None  # it is not stripped
     if hidden is not None:
