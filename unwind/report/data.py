@@ -7,8 +7,8 @@
         Function     weights of one name before and after
         Tree         all stacks, from the outermost frame
 
-*Before* is what today's tools show: the symbol that the linker kept, whichever function it was. *After* is what the
-resolver found. Weights are those of samples: an open frame of a sample with weight 3 counts 3.
+*Before* is one name for each body, as today's tools show it: that of the function which the linker kept, whichever one
+ran. *After* is what the resolver found. Weights are those of samples: an open frame of a sample with weight 3 counts 3.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@
     0x1180         List<Order>::grow()     List<Order>::grow()                            the same
     0x1192         List<Order>::grow()     List<Order>::grow() | List<Session>::grow()    open
 
-Before is the symbol that the linker kept, as `perf report` and others show it. Functions that are inlined in a frame
-stand in both where its name is the same; those of a changed frame, and the frames that tail calls left out, are known
-after alone.
+Before is one name for each body, as in tools that know nothing of the calls: that of the function which the linker
+kept. Tools differ in which name of a body they take; this one does not depend on the tool. Functions that are inlined
+in a frame stand in both where its name is the same; those of a changed frame, and the frames that tail calls left out,
+are known after alone.
 
 Stacks are counted first and resolved some thousands at a time: a recording may repeat one of them a million times.
 """

@@ -274,7 +274,7 @@ def test_screen_readers_find_names(open_report: Open) -> None:
         'heading "shop.perf" [level=1]',
         'searchbox "Search functions"',
         'heading "Flame graphs" [level=2]',
-        "tree \"Before: what today''s tools show\"",
+        "tree \"Before: one name for each body, as today''s tools show it\"",
         'tree "After: which functions these were"',
         'group "Show"',
         'radio "Both" [checked]',

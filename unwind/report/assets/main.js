@@ -197,7 +197,7 @@ function showNotes() {
   const notes = ["A linker with --icf, or a compiler, keeps one body for functions whose machine code is the same. From then on one address has several names."];
   if (profile) {
     notes.push(
-      "Before is what today's tools show without knowledge of the calls: the symbol that the linker kept for a body. Inlined functions stand in both graphs where the name is the same; those of a frame whose name changes stand after alone.",
+      "Before is what a tool shows that knows nothing of the calls: one name for each body, whichever function ran. Here that is the function that the linker kept; perf, gdb and others each have their own rule which of a body's names to take, so theirs may be another one. Inlined functions stand in both graphs where the name is the same; those of a frame whose name changes stand after alone.",
       "After is what the call sites, the tables of the image and the whole stack leave. A frame that can be several functions has all of their names, up to four; it is never a guess.",
       leftOut(),
     );
