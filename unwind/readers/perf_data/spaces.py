@@ -20,6 +20,9 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
+from icf.columns import U64
 from unwind.process.maps import VDSO
 from unwind.readers.perf_data.changes import Mapped
 from unwind.samples.recording import RecordedModule, RecordedProcess
@@ -49,6 +52,7 @@ class Space:
         self._all: list[Mapped] | None = None
         self._starts = [0]  # how many of its own there were when another RecordedProcess began
         self._processes: dict[int, RecordedProcess] = {}
+        self._replayed: tuple[int, list[RecordedModule]] = (0, [])  # the modules after so many of all mappings
         self._found: dict[int, Found] = {}
 
     @property
@@ -81,12 +85,16 @@ class Space:
         process = self._processes.get(at)
         if process is None:
             last = self._starts[at] - 1 if at < len(self._starts) else len(self._own)
-            modules: list[RecordedModule] = []
-            for mapped in self._all[: len(self._all) - len(self._own) + last]:
+            done, modules = self._replayed
+            end = len(self._all) - len(self._own) + last
+            if done > end:
+                done, modules = 0, []
+            for mapped in self._all[done:end]:
                 _place(mapped, modules)
+            self._replayed = end, modules
             if len(self._processes) >= _KEPT_PROCESSES:
                 self._processes.clear()
-            process = self._processes[at] = RecordedProcess(self.pid, modules, is_whole=self._is_whole)
+            process = self._processes[at] = RecordedProcess(self.pid, list(modules), is_whole=self._is_whole)
         return process
 
     def find(self, address: int, number: int) -> Mapped | None:
@@ -112,19 +120,23 @@ class Space:
             self._begin()
         assert self._all is not None
         added = len(self._all) - len(self._own)
-        first, last, found = 0, len(self._own) + 1, None
-        for at in range(added + number - 1, -1, -1):
-            if self._all[at].start <= address < self._all[at].end:
-                first, found = max(at + 1 - added, 0), self._all[at]
-                break
-        for at in range(added + number, len(self._all)):
-            if self._all[at].start <= address < self._all[at].end:
-                last = at + 1 - added
-                break
+        starts, ends = self._bounds
+        covering = np.flatnonzero((starts <= np.uint64(address)) & (np.uint64(address) < ends))
+        at = int(np.searchsorted(covering, added + number))
+        first = max(int(covering[at - 1]) + 1 - added, 0) if at else 0
+        last = int(covering[at]) + 1 - added if at < len(covering) else len(self._own) + 1
+        found = self._all[int(covering[at - 1])] if at else None
         if len(self._found) >= _KEPT_ADDRESSES:
             self._found.clear()
         self._found[address] = Found(first, last, found)
         return found
+
+    @cached_property
+    def _bounds(self) -> tuple[U64, U64]:
+        """Where all mappings start and end."""
+        mappings = self._all or ()
+        starts = np.array([mapped.start for mapped in mappings], np.uint64)
+        return starts, np.array([mapped.end for mapped in mappings], np.uint64)
 
     def _begin(self) -> None:
         """Take what the parents had, and find where one file takes the place of another."""
