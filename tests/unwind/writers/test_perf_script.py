@@ -21,6 +21,9 @@ FRAME = re.compile(r"^\s*(\w+)\s*(.+) \((\S*)\)")
 
 
 def write(sample: Sample, *answers: Answer) -> str:
+    for frame, answer in zip(sample.frames, answers, strict=True):
+        if frame.module is not None:  # an answer says which module it is in
+            answer.module = frame.module.path
     writer = PerfScriptWriter(Namer(), "period")
     return (writer.write(Resolved(sample, answers)) + b"".join(writer.end())).decode()
 
