@@ -86,3 +86,42 @@ def test_nothing_known_is_a_failure(shop: Path, capsys: pytest.CaptureFixture[st
     assert main(["resolve", "c.folded", "--out", "text"]) == 1
     out, err = capsys.readouterr()
     assert '"main"' in out and "every frame of every stack is unknown" in err
+
+
+def report() -> str:
+    """Return the stack as a sanitizer without a symbolizer writes it."""
+    vaddrs = [int(word, 16) for word in FIRST["stack"].split() if word != "?"]
+    return "".join(f"    #{idx} {vaddr:#x}  (shop+{vaddr:#x})\n" for idx, vaddr in enumerate(vaddrs))
+
+
+def test_a_log_keeps_its_form(shop: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    Path("crash.log").write_text(f"x\n{report()}y")
+    assert main(["resolve", "crash.log", "--out", "json"]) == 0
+    names = [frame["linkage_name"] for frame in json.loads(capfdbinary.readouterr().out)["frames"]]
+    assert names == [name for name in FIRST["truth"] if name]
+    assert main(["resolve", "--format", "log", "crash.log", "-o", "out"]) == 0
+    first, *frames, last = Path("out").read_text().splitlines()
+    assert (first, last, len(frames)) == ("x", "y", len(names)) and " in List<Order>::grow() " in frames[1]
+    Path("none.log").write_text("    #0 0x1136  (/no/such+0x1136)\n")
+    assert main(["resolve", "--format", "log", "none.log"]) == 1
+    captured = capfdbinary.readouterr()
+    assert captured.out == Path("none.log").read_bytes()
+    assert b"/no/such: no such file: its frames are unknown" in captured.err
+    assert b"every frame of every stack is unknown" in captured.err
+
+
+@pytest.mark.parametrize("option", [["--out", "json"], ["--explain"], ["--second-reader"], ["--no-vptr"]])
+def test_options_that_are_not_for_logs(shop: Path, option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("crash.log").write_text(report())
+    assert main(["resolve", "--format", "log", "crash.log", *option]) == 1
+    assert f"{option[0]} is not for logs, of which the lines keep their form" in capsys.readouterr().err
+
+
+def test_addresses_are_put_into_text_alone(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("c.folded").write_text(folded())
+    assert main(["resolve", "--format", "collapsed", "--addresses", "c.folded"]) == 1
+    assert "--addresses is for any text, which --format log reads" in capsys.readouterr().err
+    vaddr = int(FIRST["stack"].split()[0], 16)
+    Path("jit.txt").write_text(f"call {vaddr:#010x}\n")
+    assert main(["resolve", "--addresses", "-e", "shop", "jit.txt"]) == 0
+    assert f"call {vaddr:#010x} <sample_allocation(unsigned long)+" in capsys.readouterr().out

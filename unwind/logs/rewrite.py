@@ -50,6 +50,9 @@ def rewrite(
         at += len(lines)
         new: list[bytes] | None = None
         shown = tuple(each for each in namer.frame(recorded, answer) if each.address is not None)
+        stands_for = {_intercepted(symbol) for symbol in answer.linkage_names}
+        if shown and len(stands_for) == 1 and "" not in stands_for:
+            shown = (*shown[:-1], shown[-1]._replace(name=stands_for.pop()))
         if shown and _is_better(frame, answer, shown, form):
             known = Known(shown, recorded, max((recorded.address or 0) - answer.start, 0))
             new = form.write(frame, known, lines[0].frame.number + shift)
