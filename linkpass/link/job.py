@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
     from linkpass.pipeline import Summary
 
-Say: TypeAlias = Callable[..., None]  # takes lines
+Report: TypeAlias = Callable[..., None]  # takes lines
 _REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
 _FILES_WITH_OUTPUT_NAME = ("-Map", "--Map", "--dependency-file", "--time-trace", "--why-extract")
 
@@ -47,8 +47,8 @@ class Wishes(NamedTuple):
     in_image: bool
 
 
-def link_and_pass(command: LinkCommand, wishes: Wishes, say: Say) -> int:
-    """Run the link, and the pass over its output, with `say` for what to report; return the exit status."""
+def link_and_pass(command: LinkCommand, wishes: Wishes, report: Report) -> int:
+    """Run the link, and the pass over its output, with `report` for lines on it; return the exit status."""
     gc.disable()  # all objects are used until the end
     given = command
     if leaves_out_symbols(command):
@@ -56,13 +56,13 @@ def link_and_pass(command: LinkCommand, wishes: Wishes, say: Say) -> int:
     status = None
     if passes_words_on(command) and not any(option.startswith("--incremental") for option in command.options):
         with HiddenOutput(command.output) as hidden:
-            status = _link_and_pass(command, wishes, hidden, say)
+            status = _link_and_pass(command, wishes, hidden, report)
     if status is None:
-        status = _link_and_pass(command, wishes, None, say)
+        status = _link_and_pass(command, wishes, None, report)
     return _run(given) if status is None else status
 
 
-def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, say: Say) -> int | None:
+def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, report: Report) -> int | None:
     """Return the exit status; None if the command has to be run another way: in its own place, or as it was given."""
     with ExitStack() as folders:
         made = ""
@@ -88,7 +88,7 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
             return status  # it was not a link
         else:
             hidden = None
-        return status or _finish(command, wishes, hidden, link, objects, lto, say)
+        return status or _finish(command, wishes, hidden, link, objects, lto, report)
 
 
 def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str) -> RunningLink:
@@ -122,7 +122,7 @@ def _finish(
     link: RunningLink,
     objects: LinkObjects | Exception,
     lto: LtoObjects | None,
-    say: Say,
+    report: Report,
 ) -> int | None:
     """Run the pass, and give the program its name; None if the output is not the requested program."""
     output = command.output
@@ -135,17 +135,17 @@ def _finish(
         if lto is not None:
             lto.add_to(objects)
         lines, notes = _pass(path, os.path.dirname(output), link, objects, in_image=wishes.in_image)
-        say(*map(shown, notes))
+        report(*map(shown, notes))
         if wishes.summary:
-            say(*map(shown, lines))
+            report(*map(shown, lines))
     except Exception as error:  # an error of the pass must not break a build
         failed = True
         kind = "error" if wishes.strict else "warning"
-        say(f"icf link: {kind}: the pass failed: {shown(_described(error))}")
+        report(f"icf link: {kind}: the pass failed: {shown(_described(error))}")
     if failed and wishes.strict:
         return 1
     if failed:
-        say(f"icf link: {output}: left as linked, no tables added")
+        report(f"icf link: {output}: left as linked, no tables added")
         if wishes.in_image:
             return None  # it is not stripped
     if hidden is not None:
