@@ -101,8 +101,7 @@ class TextWriter:
         def several(names: list[str], is_complete: bool) -> list[str]:
             if not options.candidates:
                 return [joined(names, is_complete, self._name), before, self._end]
-            count = f"{len(names)}{'' if is_complete else ' or more'}"
-            around = [text for idx in range(len(names)) for text in (f"candidate {idx + 1} of {count}:\n", "")]
+            around = [text for number in _numbers(len(names), is_complete) for text in (number, "")]
             around[0] = ("\n" if options.addresses else "") + around[0]
             around[-1] = self._end
             return ["", *around]
@@ -141,9 +140,9 @@ class TextWriter:
         if not self._options.candidates:
             names = [each.linkage_name for each in found.candidates]
             return self._frames(found.frames, joined(names, found.is_complete, self._name))
-        count = f"{len(found.candidates)}{'' if found.is_complete else ' or more'}"
+        numbers = _numbers(len(found.candidates), found.is_complete)
         each_in_full = [self._frames(each.frames, "") for each in found.candidates]
-        return "".join([f"candidate {idx} of {count}:\n{text}" for idx, text in enumerate(each_in_full, 1)])
+        return "".join([number + text for number, text in zip(numbers, each_in_full, strict=True)])
 
     def _frames(self, frames: Frames, own_name: str) -> str:
         """Return the frames as lines; `own_name` replaces the name of the last, if it is not empty."""
@@ -206,6 +205,11 @@ class _Names(dict[str, str]):
             text = printable(text)
         self[linkage_name] = text = text or "??"
         return text
+
+
+def _numbers(count: int, is_complete: bool) -> list[str]:
+    """Return the line above each candidate."""
+    return [f"candidate {idx} of {count}{'' if is_complete else ' or more'}:\n" for idx in range(1, count + 1)]
 
 
 def joined(linkage_names: Sequence[str], is_complete: bool, name: Callable[[str], str]) -> str:

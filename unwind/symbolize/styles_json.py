@@ -53,7 +53,7 @@ class JsonWriter:
             candidates = [self._candidate(found, idx) for idx in range(len(found.candidates))]
             text = f'{text},"Candidates":{_listed(candidates)}'
         if found.candidates or not found.is_complete:
-            text = f'{text},"CandidatesComplete":{"true" if found.is_complete else "false"}'
+            text = f"{text},{_completeness(found.is_complete)}"
         return self._line(f"{{{text}}}")
 
     def addresses(
@@ -84,9 +84,9 @@ class JsonWriter:
 
         def several(names: list[str], is_complete: bool) -> list[str]:
             own_name = joined(names, is_complete, self._name) if options.functions != "none" else ""
-            end = f'],"CandidatesComplete":{"true" if is_complete else "false"}}}\n'
+            end = f"],{_completeness(is_complete)}}}\n"
             around = [_quoted(own_name)[1:-1], before, '],"Candidates":[']
-            each = [f'"FunctionName":{_quoted(self._name(name))},"LinkageName":{_quoted(name)}' for name in names]
+            each = [*map(self._names, names)]
             if not options.candidates:
                 around[-1] += ",".join([f"{{{text}}}" for text in each]) + end
                 return around
@@ -105,7 +105,7 @@ class JsonWriter:
             path=lambda path: _quoted(self._path(path))[1:-1],
             nothing=f"{before}{_NO_FRAME}]}}\n",
             one=(before, "]}\n"),
-            one_or_more=(before, '],"CandidatesComplete":false}\n'),
+            one_or_more=(before, f"],{_completeness(False)}}}\n"),
             several=several,
         )
 
@@ -145,11 +145,13 @@ class JsonWriter:
 
     def _candidate(self, found: Answer, idx: int) -> str:
         each = found.candidates[idx]
-        name = self._name(each.linkage_name)
-        text = f'"FunctionName":{_quoted(name)},"LinkageName":{_quoted(each.linkage_name)}'
+        text = self._names(each.linkage_name)
         if self._options.candidates:
             text = f'{text},"Symbol":{_listed(self._frames(each.frames, found.start, ""))}'
         return f"{{{text}}}"
+
+    def _names(self, linkage_name: str) -> str:
+        return f'"FunctionName":{_quoted(self._name(linkage_name))},"LinkageName":{_quoted(linkage_name)}'
 
     def _frames(self, frames: Frames, start: int, own_name: str) -> list[str]:
         last = len(frames) - 1
@@ -169,6 +171,10 @@ class JsonWriter:
             f'{{"Column":{column},"Discriminator":0,"FileName":{_quoted(self._path(file))},'
             f'"FunctionName":{_quoted(shown)},"Line":{line},"StartAddress":"{start}","StartFileName":"","StartLine":0}}'
         )
+
+
+def _completeness(is_complete: bool) -> str:
+    return f'"CandidatesComplete":{"true" if is_complete else "false"}'
 
 
 def _listed(texts: Sequence[str]) -> str:
