@@ -19,7 +19,7 @@ from tests.support.answers import ORDER, either, unique, unmerged
 from tests.support.profiles import ProfileMaker
 from tests.support.recordings import read, recognizes
 from unwind.readers.profile_proto import Profile
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.samples.recording import RecordedFrame, Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.formats import open_writer
@@ -157,7 +157,7 @@ def test_mutated_profiles_are_written_in_each_format(name: str) -> None:
                     recording = read(FORMATS.get(name, name), content)
                     writer = open_writer(out, recording, Namer())
                     for sample in islice(recording, SAMPLES_READ):
-                        writer.write(Resolved(sample, tuple([answer(frame) for frame in sample.frames])))
+                        writer.write(Resolved(sample, StackAnswers([answer(frame) for frame in sample.frames])))
                     result = b"".join(writer.end())
                 except IcfError as error:
                     assert "\n" not in str(error)

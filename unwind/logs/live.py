@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.samples.recording import RecordedFrame, Sample
 from unwind.target.live_symbolizer import LiveSymbolizer
 
@@ -25,7 +25,7 @@ class LiveStacks:
         addresses = (*before, *[self._address(frame) for frame in sample.frames])
         exact = [idx for idx, frame in enumerate(sample.frames, len(before)) if frame.is_exact]
         answers = self._symbolizer.resolve(addresses, (), exact)
-        return Resolved(sample, tuple(answers[len(before) :]))
+        return Resolved(sample, StackAnswers(answers[len(before) :]))
 
     def _address(self, frame: RecordedFrame) -> int | None:
         if frame.address is None or frame.module is None:

@@ -21,7 +21,7 @@ from icf.model import RuntimeAddr, Verdict
 from unwind.process.process import Module, Process
 from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.resolve.resolver import Resolver
 from unwind.samples.recording import RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.symbolize.answer import Answer, read_frames
@@ -51,11 +51,9 @@ class RecordedResolver:
         self._opened = ExitStack()
         roots = (*module_roots, *search.debug_roots, expanduser("~/.debug"))
         self._images = RecordedImages(self._opened, roots, search.cache_dir, image)
-        self._addresses: dict[tuple[str, RecordedFrame], int | None] = {}
         self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
         self._of_process: dict[RecordedProcess, tuple[int, _OfProcess]] = {}  # with the number of its modules
-        self._answers: dict[tuple[RecordedFrame, Answer, _OfProcess], Answer] = {}
-        self._stacks: dict[_Key, _Answers] = {}
+        self._stacks: dict[_Key, StackAnswers] = {}
 
     def resolve(self, samples: Iterable[Sample]) -> list[Resolved]:
         """Return the samples with an answer for each frame; some thousands at a time are looked up together.
@@ -63,23 +61,22 @@ class RecordedResolver:
         Raises `IcfError` for an image that cannot be read.
         """
         asked = [(sample, self._process(sample.process)) for sample in samples]
-        new: dict[_Key, tuple[Sample, _Answers]] = {}
+        new: dict[_Key, tuple[Sample, _OfProcess, _Answers]] = {}
         keys = [(process, sample.frames, sample.is_called, sample.vptrs) for sample, process in asked]
         if len(self._stacks) >= _KEPT_STACKS:
             self._stacks.clear()
         for key, (sample, process) in zip(keys, asked, strict=True):
             if key not in self._stacks and key not in new:
-                new[key] = sample, self._resolve(sample, process)
+                new[key] = sample, process, self._resolve(sample, process)
         if self._with_lines:
-            read_frames(answers for _, answers in new.values())
-        for key, (sample, answers) in new.items():
-            pairs = zip(sample.frames, answers, strict=True)
-            self._stacks[key] = tuple([self._as_recorded(*pair, key[0]) for pair in pairs])
+            read_frames(answers for _, _, answers in new.values())
+        for key, (sample, process, answers) in new.items():
+            self._stacks[key] = self._as_recorded(sample.frames, answers, process)
         return [Resolved(sample, self._stacks[key]) for key, (sample, _) in zip(keys, asked, strict=True)]
 
     def body_of(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> Body | None:
         """Return the body that the answer for a frame of a process is about; None if it is about none."""
-        address = self._address(frame, process.root)
+        address = self._address(frame, self._process(process))
         if address is None or answer.verdict is Verdict.UNKNOWN:
             return None
         modules = self._process(process).resolver.process
@@ -106,23 +103,27 @@ class RecordedResolver:
         self.close()
 
     def _resolve(self, sample: Sample, process: _OfProcess) -> _Answers:
-        root, frames = sample.process.root, sample.frames
-        addresses = [self._address(frame, root) for frame in frames]
+        frames = sample.frames
+        try:
+            addresses = [process.addresses[frame] for frame in frames]
+        except KeyError:  # a frame that was not met before
+            addresses = [self._address(frame, process) for frame in frames]
         exact = [idx for idx, frame in enumerate(frames) if frame.is_exact and idx]
         vptrs = tuple((idx, process.moved(vptr)) for idx, vptr in sample.vptrs)
         if sample.is_called:  # the first address follows a call, too: something unknown was called
             return process.resolver.resolve((None, *addresses), tuple((idx + 1, vptr) for idx, vptr in vptrs))[1:]
         return process.resolver.resolve(addresses, vptrs, exact)
 
-    def _address(self, frame: RecordedFrame, root: str) -> int | None:
-        if frame.address is None or frame.module is None:
-            return None
-        key = root, frame
-        if key not in self._addresses:
-            if len(self._addresses) >= _KEPT_ANSWERS:
-                self._addresses.clear()
-            self._addresses[key] = self._images.address(frame.address, frame.module, root, in_call=frame.in_call)
-        return self._addresses[key]
+    def _address(self, frame: RecordedFrame, process: _OfProcess) -> int | None:
+        known = process.addresses
+        if frame not in known:
+            if len(known) >= _KEPT_ANSWERS:
+                known.clear()
+            known[frame] = None
+            if frame.address is not None and frame.module is not None:
+                address = self._images.address(frame.address, frame.module, process.root, in_call=frame.in_call)
+                known[frame] = address
+        return known[frame]
 
     def _process(self, process: RecordedProcess) -> _OfProcess:
         count, known = self._of_process.get(process, (-1, None))
@@ -151,14 +152,18 @@ class RecordedResolver:
 
     # Answers with the addresses of the recording
 
-    def _as_recorded(self, frame: RecordedFrame, answer: Answer, process: _OfProcess) -> Answer:
-        key = frame, answer, process
-        known = self._answers.get(key)
-        if known is None:
-            if len(self._answers) >= _KEPT_ANSWERS:
-                self._answers.clear()
-            known = self._answers[key] = self._recorded(frame, answer, process)
-        return known
+    def _as_recorded(self, frames: tuple[RecordedFrame, ...], answers: _Answers, process: _OfProcess) -> StackAnswers:
+        known = process.recorded
+        pairs = list(zip(frames, answers, strict=True))
+        try:
+            return StackAnswers([known[pair] for pair in pairs])
+        except KeyError:  # an answer for a frame that did not have it before
+            if len(known) >= _KEPT_ANSWERS:
+                known.clear()
+            for pair in pairs:
+                if pair not in known:
+                    known[pair] = self._recorded(*pair, process)
+            return StackAnswers([known[pair] for pair in pairs])
 
     def _path(self, frame: RecordedFrame, process: _OfProcess) -> str:
         """Return the path of the module of an unknown frame; "" if its image is known, and has nothing there."""
@@ -184,6 +189,8 @@ class _OfProcess:
 
     def __init__(self, resolver: Resolver, located: Sequence[Located], root: str) -> None:
         self.resolver, self.root = resolver, root
+        self.addresses: dict[RecordedFrame, int | None] = {}  # in the address space of all images
+        self.recorded: dict[tuple[RecordedFrame, Answer], Answer] = {}  # with the addresses of the recording
         # start and end of each place, and what to add to an address there to get one of the process
         self._moves = [(each.image.start, each.image.end, -each.to_linked - each.image.bias) for each in located]
         self._is_moved = any(move for _, _, move in self._moves)

@@ -10,11 +10,11 @@ space.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from icf.errors import IcfError
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.samples.recording import RecordedFrame, Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import Namer
@@ -38,14 +38,43 @@ class CollapsedWriter:
     def __init__(self, namer: Namer) -> None:
         self._namer = namer
         self._counts: dict[_Names, int | Decimal] = {}
+        self._of_stack: dict[tuple[_Names, StackAnswers], int | Decimal] = {}  # not added to these yet
         self._names: dict[tuple[RecordedFrame, Answer], _Names] = {}
+        self._stacks: dict[StackAnswers, tuple[RecordedFrame, ...]] = {}
         self._texts: dict[str, bytes] = {}  # one object for each name, however many stacks have it
 
     def write(self, resolved: Resolved) -> bytes:
         """Add a sample; nothing is written yet."""
         sample = resolved.sample
+        key = self._root(resolved), resolved.answers
+        if key not in self._of_stack:
+            if len(self._of_stack) >= _KEPT:
+                self._add_up()
+            self._stacks[resolved.answers] = sample.frames
+        count = sample.origin if isinstance(sample.origin, Decimal) else sample.weights[-1]
+        self._of_stack[key] = self._of_stack.get(key, 0) + count
+        return b""
+
+    def end(self) -> Iterator[bytes]:
+        """Yield the lines."""
+        self._add_up()
+        for names, count in sorted(self._counts.items()):
+            if count < 0:
+                raise IcfError(f"collapsed stacks: a stack counts {count}", hint="write pprof, which has such counts")
+            if count:
+                yield b"%b %b\n" % (b";".join(names), f"{count:f}".encode() if count % 1 else b"%d" % count)
+
+    def _add_up(self) -> None:
+        """Add the counts of stacks of the same names."""
+        for (root, answers), count in self._of_stack.items():
+            key = (*root, *self._named(self._stacks[answers], answers))
+            self._counts[key] = self._counts.get(key, 0) + count
+        self._of_stack.clear()
+        self._stacks.clear()
+
+    def _named(self, frames: tuple[RecordedFrame, ...], answers: StackAnswers) -> Iterable[bytes]:
         names: list[bytes] = []
-        for pair in zip(reversed(sample.frames), reversed(resolved.answers), strict=True):
+        for pair in zip(reversed(frames), reversed(answers), strict=True):
             known = self._names.get(pair)
             if known is None:
                 if len(self._names) >= _KEPT:
@@ -53,18 +82,7 @@ class CollapsedWriter:
                 shown = self._namer.frame(*pair)
                 known = self._names[pair] = tuple([self._text(each.name) for each in reversed(shown)])
             names += known
-        key = (*self._root(resolved), *(names or _NO_FRAMES))
-        count = sample.origin if isinstance(sample.origin, Decimal) else sample.weights[-1]
-        self._counts[key] = self._counts.get(key, 0) + count
-        return b""
-
-    def end(self) -> Iterator[bytes]:
-        """Yield the lines."""
-        for names, count in sorted(self._counts.items()):
-            if count < 0:
-                raise IcfError(f"collapsed stacks: a stack counts {count}", hint="write pprof, which has such counts")
-            if count:
-                yield b"%b %b\n" % (b";".join(names), f"{count:f}".encode() if count % 1 else b"%d" % count)
+        return names or _NO_FRAMES
 
     def _root(self, resolved: Resolved) -> _Names:
         for label in resolved.sample.labels:

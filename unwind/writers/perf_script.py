@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unwind.resolve.resolved import Resolved
-from unwind.samples.recording import RecordedFrame, Recording
+from unwind.resolve.resolved import Resolved, StackAnswers
+from unwind.samples.recording import Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import NamedFrame, Namer
 
@@ -34,21 +34,22 @@ class PerfScriptWriter:
 
     def __init__(self, namer: Namer, event: str) -> None:
         self._namer, self._event = namer, event
-        self._lines: dict[tuple[RecordedFrame, Answer], bytes] = {}
+        self._lines: dict[StackAnswers, bytes] = {}
 
     def write(self, resolved: Resolved) -> bytes:
         """Return the lines of a sample, with an empty one at the end."""
-        lines = [self._head(resolved)]
-        for pair in zip(resolved.sample.frames, resolved.answers, strict=True):
-            known = self._lines.get(pair)
-            if known is None:
-                if len(self._lines) >= _KEPT:
-                    self._lines.clear()
-                text = "".join([_line(shown, pair[1]) for shown in self._namer.frame(*pair)])
-                known = self._lines[pair] = text.encode("utf-8", "surrogateescape")
-            lines.append(known)
-        lines.append(b"\n")
-        return b"".join(lines)
+        lines = self._lines.get(resolved.answers)
+        if lines is None:
+            if len(self._lines) >= _KEPT:
+                self._lines.clear()
+            lines = self._lines[resolved.answers] = self._stack(resolved)
+        return b"%b%b\n" % (self._head(resolved), lines)
+
+    def _stack(self, resolved: Resolved) -> bytes:
+        lines = []
+        for frame, answer in zip(resolved.sample.frames, resolved.answers, strict=True):
+            lines += [_line(shown, answer) for shown in self._namer.frame(frame, answer)]
+        return "".join(lines).encode("utf-8", "surrogateescape")
 
     def end(self) -> Iterator[bytes]:
         """Yield nothing: each sample was written."""

@@ -9,7 +9,7 @@ from typing import Any
 from tests.support import firefox
 from tests.support.answers import ORDER, PAYMENT, UNKNOWN, either, left_out, unique, unmerged
 from tests.support.recordings import read
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.samples.recording import (
     Base,
     Inlined,
@@ -29,7 +29,7 @@ from unwind.writers.named import Namer
 def write(recording: Recording, answers: Sequence[tuple[Answer, ...]]) -> dict[str, Any]:
     writer = open_writer(recording, Namer())
     for sample, each in zip(recording, answers, strict=True):
-        assert writer.write(Resolved(sample, each)) == b""
+        assert writer.write(Resolved(sample, StackAnswers(each))) == b""
     written: dict[str, Any] = json.loads(b"".join(writer.end()))
     firefox.check_valid(written)
     return written

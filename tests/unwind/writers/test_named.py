@@ -8,7 +8,7 @@ from icf.model import Verdict
 from tests.unwind.support import fold, pc, ret
 from unwind.program.frame import Frame
 from unwind.program.program import Program
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.resolve.resolver import Resolver
 from unwind.samples.recording import Inlined, RecordedFrame, RecordedProcess, Sample
 from unwind.symbolize.answer import Answer
@@ -18,7 +18,7 @@ GONE = "/usr/lib/gone.so"
 
 
 def names(frames: tuple[RecordedFrame, ...], answers: tuple[Answer, ...], namer: Namer | None = None) -> list[str]:
-    resolved = Resolved(Sample(frames, RecordedProcess()), answers)
+    resolved = Resolved(Sample(frames, RecordedProcess()), StackAnswers(answers))
     return [frame.name for frame in (namer or Namer()).stack(resolved)]
 
 

@@ -6,7 +6,7 @@ import re
 
 from tests.support.answers import ORDER, PAYMENT, UNKNOWN, either, left_out, unique, unmerged
 from tests.support.recordings import read
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.samples.recording import Label, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import Namer
@@ -25,7 +25,7 @@ def write(sample: Sample, *answers: Answer) -> str:
         if frame.module is not None:  # an answer says which module it is in
             answer.module = frame.module.path
     writer = PerfScriptWriter(Namer(), "period")
-    return (writer.write(Resolved(sample, answers)) + b"".join(writer.end())).decode()
+    return (writer.write(Resolved(sample, StackAnswers(answers))) + b"".join(writer.end())).decode()
 
 
 def test_a_sample_with_all_that_it_has() -> None:

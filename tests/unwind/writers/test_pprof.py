@@ -14,7 +14,7 @@ from tests.support.answers import ORDER, PAYMENT, UNKNOWN, either, left_out, uni
 from tests.support.profiles import ProfileMaker, check_valid, pprof_command
 from tests.support.recordings import read
 from unwind.readers.profile_proto import Profile
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.samples.recording import (
     Base,
     Inlined,
@@ -36,7 +36,7 @@ PROCESS = RecordedProcess(modules=[MODULE])
 
 def write(recording: Recording, answers: Sequence[tuple[Answer, ...]], how: Ambiguous = Ambiguous.JOINED) -> bytes:
     writer = PprofWriter(recording, Namer(how))
-    resolved = [Resolved(sample, each) for sample, each in zip(recording, answers, strict=True)]
+    resolved = [Resolved(sample, StackAnswers(each)) for sample, each in zip(recording, answers, strict=True)]
     assert b"".join([writer.write(each) for each in resolved]) == b""
     return b"".join(writer.end())
 
