@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,9 @@ import pytest
 from icf.cli import main
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
+from unwind.symcache.format.identity import stamp_of
+from unwind.symcache.store.folder import Folder
+from unwind.symcache.store.store import open_or_build
 
 SHOP = ROOT / "testdata" / "shop"
 FIRST = json.loads((SHOP / "shop.gold.json").read_text().splitlines()[1])
@@ -125,3 +131,22 @@ def test_addresses_are_put_into_text_alone(shop: Path, capsys: pytest.CaptureFix
     Path("jit.txt").write_text(f"call {vaddr:#010x}\n")
     assert main(["resolve", "--addresses", "-e", "shop", "jit.txt"]) == 0
     assert f"call {vaddr:#010x} <sample_allocation(unsigned long)+" in capsys.readouterr().out
+
+
+def test_stacks_of_a_known_image_import_no_reader_of_images(shop: Path) -> None:
+    Path("s.txt").write_text(FIRST["stack"])
+    deadline_s = time.monotonic() + 30
+    while not Folder.chosen().recall(stamp_of(shop.stat())):  # a file that has just changed is read once more
+        assert time.monotonic() < deadline_s
+        open_or_build(shop)
+        time.sleep(0.05)
+    query = "import sys; from icf.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    output = subprocess.check_output(
+        [sys.executable, "-c", query, "resolve", "-e", "shop", "s.txt"],
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    answers, imported = output.rsplit("\n\n", 1)
+    assert "[unique" in answers
+    unwanted = {"icf.elf.image", "icf.dwarf", "unwind.program.from_image", "unwind.target.recorded", "networkx"}
+    assert not unwanted & set(imported.split())
