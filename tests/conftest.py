@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import pytest
+
+from icf import log
 
 # What `make test` and a builder's shell leave in the environment would change the builds of the tests
 for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CC", "CXX", "LD", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"):
@@ -16,6 +20,16 @@ for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CC", "CXX", "LD", "CFLAGS"
 # symcaches of test programs are nobody's business afterwards
 os.environ["ICF_CACHE_DIR"] = tempfile.mkdtemp(prefix="icf-tests-")
 atexit.register(shutil.rmtree, os.environ["ICF_CACHE_DIR"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def made_logger() -> Iterator[None]:
+    """Have the logger `icf` made anew in the next test: a level that a test has set for itself would stay."""
+    yield
+    logger = logging.getLogger("icf")
+    for handler in list(logger.handlers):
+        logger.removeHandler(handler)
+    log._logger.cache_clear()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

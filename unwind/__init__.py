@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from unwind.resolve.resolved import Resolved as Resolved
     from unwind.resolve.resolver import Resolver as Resolver
     from unwind.resolve.vptrs import read_vptrs as read_vptrs
+    from unwind.samples.recording import Losses as Losses
     from unwind.samples.recording import RecordedFrame as RecordedFrame
     from unwind.samples.recording import RecordedModule as RecordedModule
     from unwind.samples.recording import RecordedProcess as RecordedProcess
@@ -57,6 +58,7 @@ _HOME = {  # imported on first use
     "Located": "unwind.symcache.reader.found",
     "Reason": "unwind.symbolize.reasons",
     "ReasonCode": "unwind.symbolize.reasons",
+    "Losses": "unwind.samples.recording",
     "RecordedFrame": "unwind.samples.recording",
     "RecordedModule": "unwind.samples.recording",
     "RecordedProcess": "unwind.samples.recording",

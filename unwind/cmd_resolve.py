@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
 from icf.printable import say
-from unwind.options import add_cache_options
+from unwind.options import add_cache_options, add_lossy_option
 from unwind.output import open_output
 from unwind.readers.formats import PCS, READERS, reader_of, recognize
 from unwind.readers.source import Source
@@ -93,6 +93,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="put the function after every address in a text (--format log), where one lies in a module that is known:"
         " -e, --modules, --pid",
     )
+    add_lossy_option(parser)
     parser.add_argument("--explain", action="store_true", help="explain the answer of each frame")
     parser.add_argument(
         "--second-reader",

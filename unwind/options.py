@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, _ArgumentGroup
 
+from unwind.samples.recording import Losses
+
 
 def add_cache_options(parser: ArgumentParser | _ArgumentGroup) -> None:
     """Add `--cache-dir` and `--shared-cache`."""
@@ -14,4 +16,14 @@ def add_cache_options(parser: ArgumentParser | _ArgumentGroup) -> None:
         action="append",
         default=[],
         help="look for symcaches there, too: a directory that others fill, which is only read; may be repeated",
+    )
+
+
+def add_lossy_option(parser: ArgumentParser) -> None:
+    """Add `--lossy`."""
+    parser.add_argument(
+        "--lossy",
+        choices=[each.value for each in Losses],
+        help="frames that the stacks may lack: none, if the unwinder has read .eh_frame; fp, those that a walk along"
+        " frame pointers leaves out; any (by default what the format says, and fp where it does not)",
     )

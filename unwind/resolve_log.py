@@ -16,7 +16,7 @@ from unwind.logs.live import LiveStacks
 from unwind.process.module_list import find_images, read_modules
 from unwind.readers.module_places import ModulePlace, ModulePlaces
 from unwind.readers.source import Source
-from unwind.samples.recording import RecordedModule
+from unwind.samples.recording import Losses, RecordedModule
 from unwind.target.live_symbolizer import open_process
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
@@ -43,7 +43,8 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
             notes = AddressNotes(stacks, namer, places, keeps=False)
             note = notes.annotate if args.addresses else None
             return filter_log(source.stream, out, stacks, namer, places, note, keeps=False)
-        resolver = RecordedResolver(search, args.module_root, args.exe, with_lines=not args.no_lines)
+        losses, with_lines = Losses(args.lossy or Losses.NONE.value), not args.no_lines
+        resolver = RecordedResolver(search, args.module_root, args.exe, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
         given: Sequence[ModulePlace] = ()
         if args.modules is not None:

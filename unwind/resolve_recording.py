@@ -15,7 +15,7 @@ from unwind.output import open_output
 from unwind.progress import Progress
 from unwind.readers.source import Source
 from unwind.resolve.resolved import Resolved
-from unwind.samples.recording import Recording, Sample
+from unwind.samples.recording import Losses, Recording, Sample
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
 from unwind.writers.formats import open_writer
@@ -33,7 +33,9 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
     writer = open_writer(out_format, recording, Namer(Ambiguous(args.ambiguous), with_lines=not args.no_lines))
     with ExitStack() as opened:
-        resolver = RecordedResolver(search, args.module_root, args.exe, with_lines=not args.no_lines)
+        losses = recording.losses if args.lossy is None else Losses(args.lossy)
+        with_lines = not args.no_lines
+        resolver = RecordedResolver(search, args.module_root, args.exe, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
         out = opened.enter_context(open_output(args.output))
         return _resolve(recording, source, resolver, writer, out)

@@ -42,7 +42,7 @@ def folded() -> str:
 def test_the_content_tells_the_format(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("c.folded").write_text(folded())
     Path("s.txt").write_text(FIRST["stack"])
-    assert main(["resolve", "c.folded", "--out", "json"]) == 0
+    assert main(["resolve", "c.folded", "--out", "json", "--lossy", "none"]) == 0
     recorded = json.loads(capsys.readouterr().out)
     assert [frame["linkage_name"] for frame in recorded["frames"]] == FIRST["truth"]
     assert recorded["weight"] == 12
@@ -150,3 +150,14 @@ def test_stacks_of_a_known_image_import_no_reader_of_images(shop: Path) -> None:
     assert "[unique" in answers
     unwanted = {"icf.elf.image", "icf.dwarf", "unwind.program.from_image", "unwind.target.recorded", "networkx"}
     assert not unwanted & set(imported.split())
+
+
+def test_a_caller_that_may_be_missing_decides_nothing(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The functions of the program have no frame pointers, so a walk along those would have left callers out."""
+    Path("c.folded").write_text(folded())
+    assert main(["resolve", "c.folded", "--out", "json"]) == 0
+    out, err = capsys.readouterr()
+    merged = [frame for frame in json.loads(out)["frames"] if frame["candidates"]]
+    assert {frame["reason"] for frame in merged} == {"caller-may-be-missing"}
+    assert {frame["verdict"] for frame in merged} == {"ambiguous"}
+    assert "may lack the callers of 3 distinct frames in merged functions" in err and "--lossy none" in err

@@ -24,6 +24,7 @@ import numpy as np
 from icf.code.call_ends import find_call_ends
 from icf.code.calls import LONGEST_CALL_BYTES, CallInsn, CallKind, call_at_end, call_ending_at
 from icf.code.exits import find_exits
+from icf.code.frame_pointer import HEAD_BYTES, ends_frame, frame_offset
 from icf.code.jumps import is_retpoline
 from icf.elf.types import Machine
 from unwind.program.constants import Constants
@@ -106,6 +107,16 @@ class DecodedCode:
             self._call_ends[start] = find_call_ends(code) if len(code) == size_bytes else None
         ends = self._call_ends[start]
         return None if ends is None else vaddr - start in ends
+
+    def has_frame(self, start: int, vaddr: int, *, is_called: bool) -> bool:
+        """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known.
+
+        `is_called`: the instruction at `vaddr` is a call, so the frame has not ended before it.
+        """
+        offset = frame_offset(self._facts.machine, bytes(self._facts.read(start, HEAD_BYTES)))
+        if offset is None or vaddr < start + offset:
+            return False
+        return is_called or not ends_frame(self._facts.machine, bytes(self._facts.read(vaddr - 4, 4)))
 
     def returns_from_signal(self, vaddr: int) -> bool:
         """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""

@@ -64,6 +64,12 @@ class Code(Protocol):
     def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
         """Return whether a call of the function in `start:end` ends at `vaddr`; None: not known."""
 
+    def has_frame(self, start: int, vaddr: int, *, is_called: bool) -> bool:
+        """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known.
+
+        `is_called`: the instruction at `vaddr` is a call, so the frame has not ended before it.
+        """
+
     def returns_from_signal(self, vaddr: int) -> bool:
         """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
 
@@ -143,6 +149,9 @@ class ListedCode:
 
     def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
         return None if self._boundaries is None else vaddr in self._boundaries
+
+    def has_frame(self, start: int, vaddr: int, *, is_called: bool) -> bool:
+        return True
 
     def returns_from_signal(self, vaddr: int) -> bool:
         return vaddr in self._signal_returns

@@ -83,7 +83,7 @@ def read(source: Source) -> Recording:
         "firefox",
         reading.samples(),
         tuple([_VALUES[kind][0] for kind in values]),
-        Losses.FRAME_POINTERS,
+        Losses.NONE,
         FirefoxOrigin(profile, threads),
     )
 

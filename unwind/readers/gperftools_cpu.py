@@ -42,7 +42,7 @@ def read(source: Source) -> Recording:
     samples, end = _parse(words, source.path)
     frames = MappedFrames(bytes(content[end * _WORD_BYTES :]), source.path)
     values = Value("samples", "count"), Value("cpu", "nanoseconds")
-    return Recording("gperftools-cpu", _samples(samples, period_ns, frames), values, Losses.FRAME_POINTERS)
+    return Recording("gperftools-cpu", _samples(samples, period_ns, frames), values, Losses.NONE)
 
 
 def _parse(words: memoryview[int], path: str) -> tuple[list[tuple[int, tuple[int, ...]]], int]:

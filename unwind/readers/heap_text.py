@@ -82,7 +82,7 @@ def read(source: Source) -> Recording:
     else:
         raise lines.error(head, "the first line of a heap profile")
     frames = MappedFrames(lines.maps(), source.path)
-    return Recording("heap", _samples(entries, frames), values, Losses.FRAME_POINTERS)
+    return Recording("heap", _samples(entries, frames), values, Losses.NONE)
 
 
 def _samples(entries: list[_Entry], frames: MappedFrames) -> Iterator[Sample]:

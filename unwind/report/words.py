@@ -22,6 +22,7 @@ REASONS = {
     ReasonCode.NOT_AFTER_CALL: "The address does not follow a call: the stack, or the image, is another one.",
     ReasonCode.NO_CALLER: "The caller is not known.",
     ReasonCode.SEVERAL_CALLERS: "The caller is itself one of several functions, which call different ones here.",
+    ReasonCode.LOST_CALLER: "A walk along frame pointers may have left out the caller.",
     ReasonCode.FROM_OUTSIDE: "The call comes from outside of the image.",
     ReasonCode.NO_RECORD: "The tables have no record of the call.",
     ReasonCode.INDIRECT_CALL: "The call goes through a pointer.",

@@ -6,6 +6,7 @@ from unwind.program.parts import SiteKind
 from unwind.symbolize.reasons import Reason, ReasonCode
 
 NO_CALLER = Reason(ReasonCode.NO_CALLER, "its caller is not known")
+LOST_CALLER = Reason(ReasonCode.LOST_CALLER, "a walk along frame pointers may have left out its caller")
 SEVERAL_CALLERS = Reason(ReasonCode.SEVERAL_CALLERS, "its caller is one of several")
 SEVERAL_CALLEES = Reason(ReasonCode.SEVERAL_CALLEES, "its caller may call several of them there")
 SEVERAL_JUMPS = Reason(ReasonCode.SEVERAL_JUMPS, "what its caller calls there may jump to several of them")

@@ -22,6 +22,7 @@ class ReasonCode(Enum):
     NOT_AFTER_CALL = "follows-no-call"  # the return address
     # the caller
     NO_CALLER = "caller-unknown"
+    LOST_CALLER = "caller-may-be-missing"
     SEVERAL_CALLERS = "caller-ambiguous"
     FROM_OUTSIDE = "called-from-outside"
     # the call

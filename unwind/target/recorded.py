@@ -1,5 +1,8 @@
 """Resolves the samples of a recording, of any number of processes.
 
+Where frames may be missing (`Losses`), a stack is cut: what stands on one side of a gap says nothing about the other. A
+walk along frame pointers leaves out the caller of each function that has no frame at its address.
+
 Frames are moved to one address space (`unwind.target.recorded_images`), resolved there, and returned with the
 addresses that the recording has. Which functions a call can reach depends on the modules of its process: processes
 with the same images share a resolver, others do not.
@@ -17,15 +20,17 @@ from functools import partial
 from os.path import expanduser
 from typing import Self
 
+from icf.log import note
 from icf.model import RuntimeAddr, Verdict
 from unwind.process.process import Module, Process
 from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
+from unwind.resolve.reasons import LOST_CALLER
 from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.resolve.resolver import Resolver
-from unwind.samples.recording import RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.samples.recording import Losses, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.symbolize.answer import Answer, read_frames
-from unwind.symbolize.reasons import NO_MODULE
+from unwind.symbolize.reasons import NO_MODULE, ReasonCode
 from unwind.target.recorded_images import Located, PlacedImage, RecordedImages
 from unwind.target.search import SearchPaths
 
@@ -45,15 +50,17 @@ class RecordedResolver:
         module_roots: Sequence[str] = (),
         image: str | None = None,
         *,
+        losses: Losses = Losses.NONE,
         with_lines: bool = True,
     ) -> None:
-        self._search, self._with_lines = search, with_lines
+        self._search, self._with_lines, self._losses = search, with_lines, losses
         self._opened = ExitStack()
         roots = (*module_roots, *search.debug_roots, expanduser("~/.debug"))
         self._images = RecordedImages(self._opened, roots, search.cache_dir, image)
         self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
         self._of_process: dict[RecordedProcess, tuple[int, _OfProcess]] = {}  # with the number of its modules
         self._stacks: dict[_Key, StackAnswers] = {}
+        self._lost_callers: set[RecordedFrame] = set()  # frames of merged functions that stay open for that
 
     def resolve(self, samples: Iterable[Sample]) -> list[Resolved]:
         """Return the samples with an answer for each frame; some thousands at a time are looked up together.
@@ -88,7 +95,13 @@ class RecordedResolver:
         return self._images.exported(module, symbol)
 
     def report(self) -> None:
-        """Report modules whose addresses do not fit their code."""
+        """Report modules whose addresses do not fit their code, and callers that may be missing."""
+        if self._lost_callers:
+            note(
+                f"the stacks may lack the callers of {len(self._lost_callers):,} distinct frames in merged functions,"
+                " which stay open",
+                "if the unwinder has read .eh_frame, and not walked along frame pointers, say --lossy none",
+            )
         for resolver in self._resolvers.values():
             warn_of_bases(resolver.places, "", _HINT)
 
@@ -108,11 +121,27 @@ class RecordedResolver:
             addresses = [process.addresses[frame] for frame in frames]
         except KeyError:  # a frame that was not met before
             addresses = [self._address(frame, process) for frame in frames]
-        exact = [idx for idx, frame in enumerate(frames) if frame.is_exact and idx]
-        vptrs = tuple((idx, process.moved(vptr)) for idx, vptr in sample.vptrs)
-        if sample.is_called:  # the first address follows a call, too: something unknown was called
-            return process.resolver.resolve((None, *addresses), tuple((idx + 1, vptr) for idx, vptr in vptrs))[1:]
-        return process.resolver.resolve(addresses, vptrs, exact)
+        vptrs = tuple([(idx, process.moved(vptr)) for idx, vptr in sample.vptrs])
+        if self._losses is Losses.NONE:
+            return _resolve_part(process.resolver, sample, addresses, vptrs, 0, len(frames))
+        answers: list[Answer] = []
+        start = 0
+        for idx, (frame, address) in enumerate(zip(frames, addresses, strict=True)):
+            is_pc = frame.is_exact or (idx == 0 and not sample.is_called)
+            if idx + 1 == len(frames) or self._may_lose_caller(frame, address, is_pc, process):
+                answers += _resolve_part(process.resolver, sample, addresses, vptrs, start, idx + 1)
+                start = idx + 1
+        return tuple(answers)
+
+    def _may_lose_caller(self, frame: RecordedFrame, address: int | None, is_pc: bool, process: _OfProcess) -> bool:
+        """Return whether the caller of a frame may be missing from its stack."""
+        known = process.losing.get((frame, is_pc))
+        if known is None:
+            if len(process.losing) >= _KEPT_ANSWERS:
+                process.losing.clear()
+            known = self._losses is Losses.ANY or (address is not None and not _has_frame(process, address, is_pc))
+            process.losing[frame, is_pc] = known
+        return known
 
     def _address(self, frame: RecordedFrame, process: _OfProcess) -> int | None:
         known = process.addresses
@@ -181,6 +210,9 @@ class RecordedResolver:
             recorded.address = frame.address
         if recorded.verdict is Verdict.UNKNOWN:
             recorded.recorded_name = frame.name
+        elif recorded.reason is not None and recorded.reason.code is ReasonCode.NO_CALLER and process.loses(frame):
+            recorded.reason = LOST_CALLER
+            self._lost_callers.add(frame)
         return recorded
 
 
@@ -190,10 +222,15 @@ class _OfProcess:
     def __init__(self, resolver: Resolver, located: Sequence[Located], root: str) -> None:
         self.resolver, self.root = resolver, root
         self.addresses: dict[RecordedFrame, int | None] = {}  # in the address space of all images
+        self.losing: dict[tuple[RecordedFrame, bool], bool] = {}  # may its caller be missing; is it a program counter
         self.recorded: dict[tuple[RecordedFrame, Answer], Answer] = {}  # with the addresses of the recording
         # start and end of each place, and what to add to an address there to get one of the process
         self._moves = [(each.image.start, each.image.end, -each.to_linked - each.image.bias) for each in located]
         self._is_moved = any(move for _, _, move in self._moves)
+
+    def loses(self, frame: RecordedFrame) -> bool:
+        """Return whether a frame was met whose caller may be missing."""
+        return self.losing.get((frame, True), False) or self.losing.get((frame, False), False)
 
     def as_recorded(self, answer: Answer) -> Answer:
         """Return a copy of an answer, with the addresses of this process."""
@@ -220,6 +257,34 @@ class _OfProcess:
             if start <= address <= end:
                 return address + move
         return address
+
+
+def _resolve_part(
+    resolver: Resolver,
+    sample: Sample,
+    addresses: Sequence[int | None],
+    vptrs: tuple[tuple[int, int], ...],
+    start: int,
+    end: int,
+) -> _Answers:
+    """Return the answers for the frames `start:end` of a sample; nothing is known of what called the last one."""
+    first = 0
+    part = list(addresses[start:end])
+    if start or sample.is_called:  # the first address follows a call, too: something unknown was called
+        part.insert(0, None)
+        first = 1
+    exact = [idx - start + first for idx in range(start, end) if idx and sample.frames[idx].is_exact]
+    moved = tuple([(idx - start + first, vptr) for idx, vptr in vptrs if start <= idx < end])
+    return resolver.resolve(part, moved, exact)[first:]
+
+
+def _has_frame(process: _OfProcess, address: int, is_pc: bool) -> bool:
+    """Return whether a walk along frame pointers finds the caller of the function at an address."""
+    place = process.resolver.places.of(address, is_pc)
+    if place.body is None:
+        return False
+    code = place.body.program.code
+    return code.has_frame(place.body.start, place.vaddr, is_called=not is_pc and place.return_address != 0)
 
 
 _Key = tuple[_OfProcess, tuple[RecordedFrame, ...], bool, tuple[tuple[int, int], ...]]

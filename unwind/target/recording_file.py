@@ -18,7 +18,7 @@ from icf.errors import IcfError
 from unwind.readers.formats import PCS, reader_of, recognize
 from unwind.readers.source import Source
 from unwind.resolve.resolved import Resolved
-from unwind.samples.recording import Sample
+from unwind.samples.recording import Losses, Sample
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
 
@@ -31,6 +31,7 @@ def open_recording(
     *,
     format: str | None = None,
     image: str | None = None,
+    losses: Losses | None = None,
     module_roots: Sequence[str] = (),
     debug_roots: Sequence[str] = (),
     cache_dir: str | None = None,
@@ -42,6 +43,7 @@ def open_recording(
         path: of the file, or `-` for standard input.
         format: its name as `icf resolve --format` has it; None: the content tells.
         image: the image to take for the module of its build, or of its name where no build is recorded.
+        losses: the frames that the stacks may lack; None: what the format says.
         module_roots: further directories to search for modules, by build id and by path.
         debug_roots: further directories to search for debug files.
         cache_dir: the directory of symcaches; None: the user's.
@@ -60,7 +62,8 @@ def open_recording(
             raise IcfError(f"{source.path}: these stacks are addresses alone", hint="use read_pcs and open_resolver")
         recording = reader_of(name).read(source)
         search = SearchPaths(None, debug_roots, cache_dir, shared_caches)
-        with RecordedResolver(search, module_roots, image) as resolver:
+        losses = recording.losses if losses is None else losses
+        with RecordedResolver(search, module_roots, image, losses=losses) as resolver:
             yield _resolved(iter(recording), resolver)
 
 

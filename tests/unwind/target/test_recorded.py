@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -98,7 +97,6 @@ def test_reasons_and_missing_frames_have_addresses_of_the_process(resolver: Reco
 
 
 def test_a_build_id_decides(shop: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "icf")
     with Image.open(str(shop)) as image:
         build_id = image.build_id
     elsewhere = tmp_path / "root" / ".build-id" / build_id.hex()[:2] / build_id.hex()[2:]

@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_samples_and_answers(folder: Path) -> None:
     (folder / "c").write_text(FOLDED)
-    with unwind.open_recording(folder / "c") as samples:
+    with unwind.open_recording(folder / "c", losses=unwind.Losses.NONE) as samples:
         (first, answers), (second, _) = samples
     assert (first.weights, second.weights) == ((3,), (2,))
     assert [answer.name for answer in answers][1:] == [

@@ -1,0 +1,52 @@
+"""Where functions have a frame pointer."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from icf.code.frame_pointer import ends_frame, frame_offset
+from icf.elf.types import Machine
+
+PUSH, MOVE, OTHER_MOVE, ENDBR = b"\x55", b"\x48\x89\xe5", b"\x48\x8b\xec", b"\xf3\x0f\x1e\xfa"
+STORE, STORE_AT, SET, SET_ABOVE, LOAD = 0xA9BE7BFD, 0xA9017BFD, 0x910003FD, 0x910043FD, 0xA8C27BFD
+SUB, SIGN, RETURN = 0xD10083FF, 0xD503233F, 0xD65F03C0
+
+
+@pytest.mark.parametrize(
+    ("head", "offset"),
+    [
+        (PUSH + MOVE + b"\xc3", 4),
+        (PUSH + OTHER_MOVE, 4),
+        (ENDBR + PUSH + MOVE, 8),
+        (b"\x48\x83\xec\x08", None),  # sub $8,%rsp
+        (PUSH + b"\x53" + MOVE, None),  # push %rbx between: it may be restored in another order
+        (PUSH, None),
+        (b"", None),
+    ],
+)
+def test_functions_of_x86_64(head: bytes, offset: int | None) -> None:
+    assert frame_offset(Machine.X86_64, head) == offset
+
+
+@pytest.mark.parametrize(
+    ("words", "offset"),
+    [
+        ((STORE, SET), 8),
+        ((SIGN, STORE, SET), 12),
+        ((SUB, STORE_AT, SET_ABOVE), 12),
+        ((SET,), None),
+        ((STORE, RETURN), None),
+        ((), None),
+    ],
+)
+def test_functions_of_aarch64(words: tuple[int, ...], offset: int | None) -> None:
+    assert frame_offset(Machine.AARCH64, struct.pack(f"<{len(words)}I", *words)) == offset
+
+
+def test_the_end_of_a_frame() -> None:
+    assert ends_frame(Machine.X86_64, b"\x90\x90\x90\x5d") and ends_frame(Machine.X86_64, b"\xc9")
+    assert not ends_frame(Machine.X86_64, b"\x90\x5d\xc9\x90")
+    assert ends_frame(Machine.AARCH64, struct.pack("<I", LOAD))
+    assert not ends_frame(Machine.AARCH64, struct.pack("<I", STORE))
