@@ -60,6 +60,7 @@ class DecodedCode:
         self._sites: dict[int, CallSite] = {}
         self._jumps: dict[tuple[int, int], Jumps | None] = {}
         self._call_ends: dict[int, frozenset[int] | None] = {}  # by start of the function
+        self._frames: dict[int, int | None] = {}  # by start of the function, too
         self.may_form = Constants(facts).may_form
 
     def call_site(self, return_address: int) -> CallSite:
@@ -113,7 +114,9 @@ class DecodedCode:
 
         `is_called`: the instruction at `vaddr` is a call, so the frame has not ended before it.
         """
-        offset = frame_offset(self._facts.machine, bytes(self._facts.read(start, HEAD_BYTES)))
+        if start not in self._frames:
+            self._frames[start] = frame_offset(self._facts.machine, bytes(self._facts.read(start, HEAD_BYTES)))
+        offset = self._frames[start]
         if offset is None or vaddr < start + offset:
             return False
         return is_called or not ends_frame(self._facts.machine, bytes(self._facts.read(vaddr - 4, 4)))

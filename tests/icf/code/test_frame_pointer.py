@@ -20,7 +20,9 @@ SUB, SIGN, RETURN = 0xD10083FF, 0xD503233F, 0xD65F03C0
         (PUSH + MOVE + b"\xc3", 4),
         (PUSH + OTHER_MOVE, 4),
         (ENDBR + PUSH + MOVE, 8),
-        (b"\x48\x83\xec\x08", None),  # sub $8,%rsp
+        (PUSH + b"\x48\x8b\x07" + MOVE, 7),  # mov (%rdi),%rax between
+        (PUSH + b"\x48\x83\xec\x08" + MOVE, None),  # sub $8,%rsp between
+        (b"\x48\x83\xec\x08", None),
         (PUSH + b"\x53" + MOVE, None),  # push %rbx between: it may be restored in another order
         (PUSH, None),
         (b"", None),

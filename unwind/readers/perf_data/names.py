@@ -31,7 +31,8 @@ class UserFrames:
                 if not is_vdso(mapped.path):
                     name = self._run_time_code.name(space.pid, space.since, address - (not is_exact))
                 shown = name or (mapped.path if mapped.path.startswith("[") else "")
-                return RecordedFrame(address, name=shown, is_exact=is_exact, is_certain=bool(name))
+                # not certain: a map does not say when an address got another function
+                return RecordedFrame(address, name=shown, is_exact=is_exact)
             key = id(mapped.module), address, is_exact  # modules live as long as the recording
             frame = self._made.get(key)
             if frame is None:

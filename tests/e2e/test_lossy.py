@@ -1,0 +1,73 @@
+"""Stacks of a walk along frame pointers: a caller that it leaves out must not decide."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.e2e.program import Program, icf
+from tests.e2e.workshop import Workshop
+
+# `A::leaf` and `B::go` are one body, and only the latter is in a vtable. walk() calls A::go, which calls A::leaf.
+VIRTUAL = """
+    struct Base { virtual long go(long); virtual ~Base(); };
+    struct A : Base { long go(long) override; long leaf(long); };
+    struct B : Base { long go(long) override; };
+    long sink;
+    Base::~Base() {}
+    long Base::go(long n) { return n; }
+    NOINLINE long A::leaf(long n) { sink += n * 3; return sink ^ 77; }
+    NOINLINE long B::go(long n) { sink += n * 3; return sink ^ 77; }
+    NOINLINE long A::go(long n) { long r = leaf(n + 1); asm volatile(""); return r + 1; }
+    NOINLINE long walk(Base *p, long n) { long r = p->go(n); asm volatile(""); return r + 2; }
+    int main(int argc, char **) { A a; B b; return walk(argc > 9 ? (Base *)&b : &a, argc) == 5; }
+"""
+KEEPS_FRAMES = ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer")
+
+
+def code_of(program: Program, function: str) -> list[dict[str, str]]:
+    """Return the instructions of a function."""
+    _, *instructions = map(json.loads, icf("disasm", "-e", program.folded, function, "--json").splitlines())
+    return instructions
+
+
+def after_call(program: Program, function: str) -> int:
+    """Return the return address of the only call of a function."""
+    code = code_of(program, function)
+    (at,) = [idx for idx, each in enumerate(code) if each["mnemonic"] in ("call", "bl", "blr")]
+    return int(code[at + 1]["address"], 16)
+
+
+def verdicts(program: Program, folder: Path, functions: tuple[str, ...], lossy: str) -> list[tuple[str, str | None]]:
+    """Return verdict and name of the frames of a stack that ends in the last instruction but one of `A::leaf`."""
+    addresses = [int(code_of(program, "A::leaf")[-2]["address"], 16)]
+    addresses += [after_call(program, function) for function in functions]
+    frames = [f"{program.folded}+{address:#x}" for address in addresses]
+    (folder / "folded").write_text(f"{';'.join(reversed(frames))} 1\n")
+    out = json.loads(icf("resolve", folder / "folded", "--lossy", lossy, "--out", "json"))
+    return [(frame["verdict"], frame["name"]) for frame in out["frames"]]
+
+
+def test_a_caller_that_may_be_missing_decides_nothing(workshop: Workshop, tmp_path: Path) -> None:
+    program = workshop.build_with_tables(VIRTUAL, ["-fomit-frame-pointer"])
+    # the walk has left out A::go: what walk() calls through the vtable would be B::go, which is wrong
+    assert verdicts(program, tmp_path, ("walk",), "fp")[0] == ("ambiguous", None)
+    # the whole stack, from an unwinder that reads .eh_frame
+    assert verdicts(program, tmp_path, ("A::go", "walk"), "none")[0] == ("unique", "A::leaf(long)")
+
+
+def test_functions_with_frame_pointers_are_decided_as_before(workshop: Workshop, tmp_path: Path) -> None:
+    program = workshop.build_with_tables(VIRTUAL, KEEPS_FRAMES)
+    inner, *_ = verdicts(program, tmp_path, ("A::go", "walk"), "fp")
+    # gcc gives a leaf no frame all the same: then its caller may be missing
+    assert inner in (("unique", "A::leaf(long)"), ("ambiguous", None))
+    assert inner[0] == "unique" or workshop.toolchain.compiler == "gcc"
+
+
+def test_frames_further_out_are_decided(workshop: Workshop, tmp_path: Path) -> None:
+    program = workshop.build_with_tables(VIRTUAL, KEEPS_FRAMES)
+    assert verdicts(program, tmp_path, ("A::go", "walk", "main"), "fp")[1:] == [
+        ("unmerged", "A::go(long)"),
+        ("unmerged", "walk(Base*, long)"),
+        ("unmerged", "main"),
+    ]
