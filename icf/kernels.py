@@ -27,11 +27,13 @@ KERNELS = (
     "icf.dwarf._scan",
     "icf.dwarf._tombstones",
     "icf.dwarf._unit_headers",
+    "icf.dwarf.cfi._rows",
     "icf.tables._leb",
     "unwind.symbolize._write",
     "unwind.symcache.reader._decode",
     "unwind.symcache.builder._encode",
     "unwind.symcache.reader._look_up",
+    "unwind.walk._walk",
 )
 
 

@@ -67,6 +67,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "process.jit",
         "process",
         "process.live",
+        "walk",
         "callgraph",
         "symbolize",
         "disasm",

@@ -34,6 +34,7 @@ SHARED = (
     "icf.dwarf._line_errors",
     "icf.dwarf._rows",
     "icf.dwarf._walk",
+    "icf.dwarf.cfi.rules",
     "icf.dwarf.columns",
     "icf.dwarf.line_columns",
     "icf.dwarf.line_opcodes",
@@ -43,6 +44,7 @@ SHARED = (
     "unwind.symcache.format.records",
     "unwind.symcache.reader._records",
     "unwind.symcache.reader.columns",
+    "unwind.walk.columns",
 )
 _IN_C = {*SHARED, "icf._types"}
 _C_NAMES = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int", "longlong": "long long"}

@@ -1,0 +1,225 @@
+"""Unwinds stacks of one address space.
+
+    steps = Steps(machine)                           # shared by the address spaces of a recording
+    walker = Walker(steps, row_at)                   # row_at(run-time address) -> Row or None
+    walk = walker.walk(registers, memory, ranges)    # registers: DWARF number -> value
+    for frame in walk.frames:
+        print(hex(frame.pc), frame.is_exact, frame.loses_caller)
+
+A step is found once for each address and kept by its contents: the frames of a whole program have some thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.cfi import rules
+from icf.dwarf.cfi.frames import Row
+from icf.elf.types import Machine
+from icf.errors import FormatError
+from unwind.walk import _walk, columns
+
+FRAME_LIMIT = 4096
+_STEP_LIMIT = 1 << 16
+_KNOWN_LIMIT = 1 << 18  # addresses
+_FIRST_PLACES = 1 << 10
+_U64 = NDArray[np.uint64]
+
+
+class End(IntEnum):
+    """Why a walk ended."""
+
+    END_OF_STACK = columns.END_OF_STACK
+    NO_CALL_FRAMES = columns.NO_CALL_FRAMES  # the last frame is in code that has no call frame information
+    NO_MEMORY = columns.NO_MEMORY  # what the last frame's rules need was not recorded
+    NOT_GROWING = columns.NOT_GROWING  # the last frame's CFA is not above that of the frame it called
+    BAD_EXPRESSION = columns.BAD_EXPRESSION
+    OUT_OF_FRAMES = columns.OUT_OF_FRAMES
+
+
+_ENDS = {each.value: each for each in End}
+
+
+@dataclass(frozen=True, slots=True)
+class UnwoundFrame:
+    """A frame; `registers` are as they were in it, those that are known, by DWARF number."""
+
+    pc: int  # a return address unless `is_exact`
+    cfa: int  # 0: not known
+    is_exact: bool
+    is_signal: bool
+    loses_caller: bool  # an unwinder that follows frame pointers would have left out this frame's caller
+    registers: dict[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """The result: u64[n, FRAME_WIDTH], and why there are no more frames. Overwritten by the next walk of the walker."""
+
+    columns: _U64
+    end: End
+    exact_count: int  # frames whose address is a program counter
+
+    @cached_property
+    def frames(self) -> list[UnwoundFrame]:
+        """The frames, innermost first."""
+        return [_frame(values) for values in self.columns.tolist()]
+
+    def addresses(self) -> list[int]:
+        """Return the address of each frame."""
+        addresses: list[int] = self.columns[:, columns.PC].tolist()
+        return addresses
+
+    def exact(self) -> list[int]:
+        """Return the indices of frames whose address is a program counter."""
+        if self.exact_count == 1:
+            return [0]
+        at: list[int] = np.flatnonzero(self.columns[:, columns.FLAGS] & np.uint64(columns.IS_EXACT)).tolist()
+        return at
+
+
+class Steps:
+    """Distinct rows of call frame information, with their expressions; row 0 stands for none."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.rows: _U64 = np.zeros((256, rules.WIDTH), np.uint64)
+        self.blocks = memoryview(bytes(1))  # an expression is never at 0
+        self._numbers: dict[bytes, int] = {}
+        self._blocks_at: dict[bytes, int] = {}
+
+    def number(self, row: Row | None) -> int:
+        """Return the number of a row, which is kept; 0 for one whose expressions cannot be read."""
+        if row is None:
+            return 0
+        step = row.columns.copy()
+        step[rules.START] = step[rules.END] = step[rules.ARGS_SIZE] = 0
+        try:
+            if step[rules.CFA_REGISTER] == rules.CFA_EXPRESSION:
+                step[rules.CFA_OFFSET] = self._block(row, int(step[rules.CFA_OFFSET]))
+            kinds = step[rules.FIRST :: 2]
+            for register in np.flatnonzero(kinds >= rules.EXPRESSION).tolist():
+                at = rules.FIRST + 2 * register + 1
+                step[at] = self._block(row, int(step[at]))
+        except FormatError:
+            return 0
+        key = step.tobytes()
+        number = self._numbers.get(key)
+        if number is None:
+            number = len(self._numbers) + 1
+            if number >= _STEP_LIMIT:
+                return 0
+            if number >= len(self.rows):
+                self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+            self.rows[number] = step
+            self._numbers[key] = number
+        return number
+
+    def _block(self, row: Row, offset: int) -> int:
+        operations = row.block(offset)
+        at = self._blocks_at.get(operations)
+        if at is None:
+            at = self._blocks_at[operations] = len(self.blocks)
+            self.blocks = memoryview(self.blocks.tobytes() + _uleb(len(operations)) + operations)
+        return at
+
+
+class Walker:
+    """Unwinds the stacks of one address space; `row_at` finds the row of a run-time address."""
+
+    def __init__(self, steps: Steps, row_at: Callable[[int], Row | None]) -> None:
+        self._steps, self._row_at = steps, row_at
+        self._count = 0  # of addresses that are known
+        self._keys: _U64 = np.zeros(_FIRST_PLACES, np.uint64)
+        self._values: _U64 = np.zeros(_FIRST_PLACES, np.uint64)
+        self._state: _U64 = np.zeros(columns.STATE_WIDTH, np.uint64)
+        self._room: _U64 = np.zeros(rules.REGISTER_COUNT + columns.STACK_LIMIT, np.uint64)
+        self._out: _U64 = np.zeros((FRAME_LIMIT, columns.FRAME_WIDTH), np.uint64)
+        self._machine = int(steps.machine is Machine.AARCH64)
+
+    def walk(
+        self, registers: Mapping[int, int], memory: bytes | memoryview, ranges: Sequence[tuple[int, int, int]]
+    ) -> Walk:
+        """Return the frames, innermost first: at least one.
+
+        Args:
+            registers: those of the innermost frame, by DWARF number; the program counter is 16 on x86-64, 32 on
+                AArch64.
+            memory: what was copied of the process, in one piece.
+            ranges: start and end of each part of its address space that was copied, and where in `memory` it is.
+        """
+        values = np.zeros(rules.REGISTER_COUNT, np.uint64)
+        numbers = list(registers)
+        values[numbers] = np.array([registers[number] for number in numbers], np.uint64)
+        known = sum(1 << number for number in numbers)
+        ascending = np.array(sorted(ranges), np.uint64).reshape(-1, 3)
+        return self.walk_columns(values, known, memoryview(memory), ascending)
+
+    def walk_columns(self, registers: _U64, known: int, memory: memoryview, ranges: _U64) -> Walk:
+        """Return the frames; `registers` u64[REGISTER_COUNT], of which bit n of `known` says whether n is known."""
+        state = self._state
+        state[: columns.STATE_REGISTERS] = 0
+        state[columns.STATE_KNOWN] = known
+        state[columns.STATE_FLAGS] = columns.IS_EXACT
+        state[columns.MACHINE_IS_AARCH64] = self._machine
+        state[columns.STATE_REGISTERS :] = registers
+        while True:
+            reason = _walk.walk(
+                self._keys.data, self._values.data, self._steps.rows.data, self._steps.blocks, memory, ranges.data,
+                state.data, self._room.data, self._out.data,
+            )  # fmt: skip
+            if reason != columns.NEEDS_STEP:
+                break
+            self._learn(int(state[columns.WANTED]))
+        return Walk(self._out[: int(state[columns.COUNT])], _ENDS[reason], int(state[columns.EXACT_COUNT]))
+
+    def _learn(self, address: int) -> None:
+        if 2 * (self._count + 1) > len(self._keys):
+            self._grow()
+        self._put(address, self._steps.number(self._row_at(address)))
+        self._count += 1
+
+    def _put(self, address: int, number: int) -> None:
+        mask = len(self._keys) - 1
+        at = (address ^ address >> 17) & mask
+        while self._keys[at]:
+            at = (at + 1) & mask
+        self._keys[at], self._values[at] = address + 1, number
+
+    def _grow(self) -> None:
+        if self._count >= _KNOWN_LIMIT:
+            self._keys.fill(0)
+            self._count = 0
+            return
+        taken = np.flatnonzero(self._keys)
+        keys, values = self._keys[taken].tolist(), self._values[taken].tolist()
+        self._keys = np.zeros(2 * len(self._keys), np.uint64)
+        self._values = np.zeros(len(self._keys), np.uint64)
+        for key, value in zip(keys, values, strict=True):
+            self._put(key - 1, value)
+
+
+def _frame(values: list[int]) -> UnwoundFrame:
+    flags, known = values[columns.FLAGS], values[columns.KNOWN]
+    return UnwoundFrame(
+        values[columns.PC],
+        values[columns.CFA],
+        bool(flags & columns.IS_EXACT),
+        bool(flags & columns.IS_SIGNAL),
+        bool(flags & columns.LOSES_CALLER),
+        {at: values[columns.REGISTERS + at] for at in range(rules.REGISTER_COUNT) if known >> at & 1},
+    )
+
+
+def _uleb(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
