@@ -28,8 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--call-graph",
         choices=["fp", "dwarf", "lbr"],
         default="fp",
-        help="how callers are found: by frame pointers (fp); by copies of the stack, of which icf uses the innermost"
-        " frame alone (dwarf); by the processor (lbr, Intel)",
+        help="how callers are found: by frame pointers (fp); by copies of the stack, which take more room (dwarf);"
+        " by the processor (lbr, Intel)",
     )
     parser.add_argument("-F", "--frequency", metavar="N", default="", help="samples in a second (perf's own: 4000)")
     parser.add_argument("-e", "--event", metavar="EVENT", default="", help="what to count (perf's own: cycles)")
@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
         name = os.path.realpath(recorded)
         note(
             f"{name}: most of its functions have no frame pointer: stacks will lack callers",
-            "build with -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer",
+            "build with -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer, or use --call-graph dwarf",
         )
     wishes = Wishes(args.output, args.call_graph, args.frequency, args.event, args.pid, words)
     before = _state(args.output)

@@ -78,7 +78,7 @@ def _collect(args: Namespace, search: SearchPaths) -> Report:
     from unwind.samples.recording import Losses
     from unwind.target.recorded import RecordedResolver
 
-    with Source.open(args.file) as source:
+    with Source.open(args.file, args.module_root) as source:
         if source.head.startswith(_IMAGE):
             return of_image(args.file, search)
         recording = _recording(source, args.exe)

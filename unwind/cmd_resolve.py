@@ -113,7 +113,7 @@ def run(args: Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     if args.second_reader and args.explain:
         raise IcfError("--explain explains the answers of the first resolver", hint="leave out --second-reader")
-    with Source.open(args.stacks) as source:
+    with Source.open(args.stacks, args.module_root) as source:
         name = args.format or (LOG if args.addresses else _format_of(args, source))
         if name == LOG:
             is_any_known = _resolve_log(args, source)

@@ -13,7 +13,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -29,8 +29,9 @@ LINE_LIMIT = 1 << 24  # bytes of a line to read before it is refused: a million 
 class Source:
     """The input of a reader; to be closed."""
 
-    def __init__(self, stream: BinaryIO, path: str) -> None:
+    def __init__(self, stream: BinaryIO, path: str, module_roots: Sequence[str] = ()) -> None:
         self.path = path  # for messages
+        self.module_roots = module_roots  # where a reader that unwinds searches for images, too
         self.stream = stream
         self.head = _first_bytes(stream)
         self._opened = ExitStack()
@@ -40,16 +41,16 @@ class Source:
             self._waiting.register(stream.fileno(), select.POLLIN)
 
     @classmethod
-    def open(cls, path: str) -> Self:
+    def open(cls, path: str, module_roots: Sequence[str] = ()) -> Self:
         """Open a file, or standard input for `-`; raises `IcfError` where that is not possible."""
         if path == "-":
-            return cls(sys.stdin.buffer, "standard input")
+            return cls(sys.stdin.buffer, "standard input", module_roots)
         try:
             stream = open(path, "rb")
         except OSError as error:
             raise IcfError(f"{path}: {error.strerror}") from error
         try:
-            source = cls(stream, path)
+            source = cls(stream, path, module_roots)
         except BaseException as error:
             stream.close()
             if isinstance(error, OSError):

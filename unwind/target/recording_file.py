@@ -56,7 +56,7 @@ def open_recording(
         IcfError: the file cannot be opened, or is in no format that is known.
         FormatError: the file breaks a rule of its format; the samples before are given first.
     """
-    with Source.open(os.fspath(path)) as source:
+    with Source.open(os.fspath(path), module_roots) as source:
         name = format or recognize(source)
         if name == PCS:
             raise IcfError(f"{source.path}: these stacks are addresses alone", hint="use read_pcs and open_resolver")

@@ -8,7 +8,9 @@ from icf.errors import FormatError
 from icf.filebytes import FileBytes
 from icf.log import warn
 from icf.reader import Reader
+from unwind.process.maps import VDSO
 from unwind.readers.perf_data.changes import Changes
+from unwind.readers.perf_data.dumps import Dumps
 from unwind.readers.perf_data.events import parse_attr
 from unwind.readers.perf_data.frames import other_tables
 from unwind.readers.perf_data.header import KERNEL, Header, read_header
@@ -51,7 +53,9 @@ def read_recording(source: Source) -> Recording:
     began_ns = min((change.time for change in changes.all if change.time), default=0)
     frames = UserFrames(RunTimeCode(is_here, began_ns))
     views = Views(processes, frames, other_tables(kernel.frame))
-    samples = Samples(header, Records(content, *header.data, is_compressed=is_compressed), views, processes)
+    dumps = Dumps(header.arch, source.module_roots, header.build_ids.get(VDSO, b""))
+    records = Records(content, *header.data, is_compressed=is_compressed)
+    samples = Samples(header, records, views, processes, dumps)
     return Recording("perf", samples, values, _losses(header))
 
 

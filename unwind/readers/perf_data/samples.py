@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from icf.log import note, warn
 from unwind.readers.perf_data.changes import tid_of
+from unwind.readers.perf_data.dumps import Dumps
 from unwind.readers.perf_data.events import NO_CPU, Attr, Event
 from unwind.readers.perf_data.frames import Frames, frames_of, is_marked
 from unwind.readers.perf_data.header import Header
@@ -55,15 +56,16 @@ class _Counts:
     """What is reported when all samples were read."""
 
     incomplete: int = 0  # the rest of their chains never came
-    needs_unwinder: int = 0
+    not_unwound: int = 0
     unknown_event: int = 0
 
 
 class Samples:
     """Reads the samples of a recording."""
 
-    def __init__(self, header: Header, records: Records, views: Views, processes: Processes) -> None:
+    def __init__(self, header: Header, records: Records, views: Views, processes: Processes, dumps: Dumps) -> None:
         self._header, self._records, self._views, self._processes = header, records, views, processes
+        self._dumps = dumps
         self._pc = _PC.get(header.arch, -1)
         self._waiting: OrderedDict[tuple[int, int], list[Sample]] = OrderedDict()
         self._early: OrderedDict[tuple[int, int], bytes] = OrderedDict()
@@ -103,7 +105,7 @@ class Samples:
             if not frames:
                 frames, cookie = self._frames(chain, view, misc)
                 if state is not None:
-                    frames += self._innermost(state, view)
+                    frames += self._dumps.frames(state, view) or self._innermost(state, view)
                 if not frames and not cookie:
                     frames = (view.others.get(_marker(misc), view.user).exact[ip],)
             labels = event.labels.get((tid, cpu))
@@ -118,6 +120,7 @@ class Samples:
                 yield from self._joined(sample, tid, cookie)
         for samples in self._waiting.values():
             yield from self._given_up(samples)
+        self._dumps.close()
         self._report()
 
     def _parts(self, attr: Attr, buffer: bytes, at: int, end: int) -> tuple[bytes, UserState | None]:
@@ -139,11 +142,11 @@ class Samples:
         return frames, cookie
 
     def _innermost(self, state: UserState, view: View) -> Frames:
-        """Return the program's innermost frame; the others need an unwinder."""
+        """Return the program's innermost frame alone: its registers are not those of an unwinder here."""
         pc = state.register(self._pc) if self._pc >= 0 else None
         if pc is None:
             return ()
-        self._counts.needs_unwinder += 1
+        self._counts.not_unwound += 1
         return (view.user.exact[pc],)
 
     def _labels_of(self, pid: int, tid: int, time: int, cpu: int, event: Event) -> tuple[int, int, tuple[Label, ...]]:
@@ -201,10 +204,10 @@ class Samples:
 
     def _report(self) -> None:
         counts, path = self._counts, self._header.path
-        if counts.needs_unwinder:
+        if counts.not_unwound:
             note(
-                f"{path}: {counts.needs_unwinder} samples hold a copy of the stack and no call chain: the program's"
-                " innermost frame alone is used",
+                f"{path}: {counts.not_unwound} samples hold a copy of the stack of a program that is not for x86-64 or"
+                " AArch64: its innermost frame alone is used",
                 "record with --call-graph fp",
             )
         if counts.incomplete:

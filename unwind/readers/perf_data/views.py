@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+from unwind.readers.perf_data.changes import Mapped
 from unwind.readers.perf_data.frames import Frames, Tables
 from unwind.readers.perf_data.names import UserFrames
 from unwind.readers.perf_data.processes import Processes
@@ -15,10 +19,16 @@ _KEPT_BYTES = 1 << 25  # of call chains
 class View:
     """What addresses mean in a process for a while, and the call chains that were seen there."""
 
-    __slots__ = ("process", "user", "others", "stacks")
+    __slots__ = ("process", "user", "others", "find", "stacks")
 
-    def __init__(self, process: RecordedProcess, user: Tables, others: dict[int, Tables]) -> None:
-        self.process, self.user, self.others = process, user, others
+    def __init__(
+        self,
+        process: RecordedProcess,
+        user: Tables,
+        others: dict[int, Tables],
+        find: Callable[[int], Mapped | None],
+    ) -> None:
+        self.process, self.user, self.others, self.find = process, user, others, find
         self.stacks: dict[bytes, Frames] = {}
 
 
@@ -44,7 +54,9 @@ class Views:
                 self._views.clear()
                 self.current.clear()
             user = Tables(self._frames.of(space, number))
-            view = self._views[space, number] = View(space.process_of(number), user, self._others)
+            view = self._views[space, number] = View(
+                space.process_of(number), user, self._others, partial(space.find, number=number)
+            )
         self.current[pid] = max(since, space_since), min(until, space_until), view
         return view
 

@@ -1,0 +1,158 @@
+"""Stacks from registers and copies of the stack: `perf record --call-graph dwarf`.
+
+perf copies the registers and what lies above the stack pointer, 8 KiB unless asked for more. A deeper stack ends where
+the copy ends.
+
+    view (what is mapped) ──> image and its load bias ──> row of an address ──> `unwind.walk`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.dwarf.cfi import rules
+from icf.dwarf.cfi.frames import Row
+from icf.elf.image import Image
+from icf.elf.types import Machine
+from icf.errors import FormatError
+from icf.log import warn
+from unwind.process.load_address import bias_of_listed
+from unwind.process.maps import VDSO
+from unwind.process.module_list import find_image
+from unwind.readers.perf_data.changes import Mapped, is_vdso
+from unwind.readers.perf_data.frames import Frames
+from unwind.readers.perf_data.sample_fields import UserState
+from unwind.readers.perf_data.views import View
+from unwind.samples.recording import RecordedModule
+from unwind.walk.images import ImageSteps
+from unwind.walk.vdso import own_vdso
+from unwind.walk.walker import Steps, Walker
+
+_ABI_64 = 2
+_KEPT_WALKERS = 256
+_X86_64 = (0, 3, 2, 1, 4, 5, 6, 7, 16, -1, -1, -1, -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15)
+# DWARF's numbers of the registers of asm/perf_regs.h, -1: not needed; and that of the stack pointer
+_REGISTERS: dict[str, tuple[Machine, tuple[int, ...], int]] = {
+    "x86_64": (Machine.X86_64, _X86_64, 7),
+    "aarch64": (Machine.AARCH64, tuple(range(33)), 31),
+    "arm64": (Machine.AARCH64, tuple(range(33)), 31),
+}
+_Order = tuple[NDArray[np.intp], NDArray[np.intp], int]
+
+
+class _Image(NamedTuple):
+    image: Image
+    steps: ImageSteps
+
+
+class Dumps:
+    """Unwinds the samples of a recording; `vdso_id` is the build id of its vdso if the recording has it."""
+
+    def __init__(self, arch: str, roots: Sequence[str], vdso_id: bytes) -> None:
+        machine: Machine | None = None
+        self._numbers: tuple[int, ...] = ()
+        self._sp = 0
+        if arch in _REGISTERS:
+            machine, self._numbers, self._sp = _REGISTERS[arch]
+        self._steps = Steps(machine) if machine is not None else None
+        self._roots, self._vdso_id = tuple(roots), vdso_id
+        self._images: dict[tuple[str, bytes], _Image | None] = {}
+        self._biases: dict[RecordedModule, int | None] = {}
+        self._walkers: dict[View, Walker] = {}
+        self._orders: dict[int, _Order] = {}
+        self._opened = ExitStack()
+        self._range = np.zeros((1, 3), np.uint64)
+
+    def frames(self, state: UserState, view: View) -> Frames:
+        """Return the frames of the program's stack, innermost first; none if its registers are not understood."""
+        if self._steps is None or state.abi != _ABI_64:
+            return ()
+        taken, numbers, known = self._orders.get(state.mask) or self._order(state.mask)
+        if not known:
+            return ()
+        registers = np.zeros(rules.REGISTER_COUNT, np.uint64)
+        registers[numbers] = np.frombuffer(state.registers, np.uint64)[taken]
+        sp, copied = int(registers[self._sp]), min(len(state.stack), (1 << 64) - 1 - int(registers[self._sp]))
+        self._range[0] = sp, sp + copied, 0
+        walker = self._walkers.get(view) or self._walker(view)
+        walk = walker.walk_columns(registers, known, state.stack, self._range)
+        first, *callers = walk.addresses()
+        exact = walk.exact()
+        if len(exact) == 1:
+            return (view.user.exact[first], *map(view.user.called.__getitem__, callers))
+        at_exact = set(exact)
+        return tuple(
+            (view.user.exact if at in at_exact else view.user.called)[address]
+            for at, address in enumerate((first, *callers))
+        )
+
+    def close(self) -> None:
+        """Close the images."""
+        self._opened.close()
+
+    def _order(self, mask: int) -> _Order:
+        """Return which of the recorded registers are needed, their numbers, and a bit for each; 0: not enough."""
+        bits = [bit for bit in range(64) if mask >> bit & 1]
+        pairs = [(at, self._numbers[bit]) for at, bit in enumerate(bits) if bit < len(self._numbers)]
+        pairs = [(at, number) for at, number in pairs if number >= 0]
+        known = sum(1 << number for _, number in pairs)
+        needed = 1 << self._sp | 1 << (16 if self._sp == 7 else 32)
+        order = np.array([at for at, _ in pairs], np.intp), np.array([number for _, number in pairs], np.intp)
+        self._orders[mask] = *order, known if known & needed == needed else 0
+        return self._orders[mask]
+
+    def _walker(self, view: View) -> Walker:
+        assert self._steps is not None
+        if len(self._walkers) >= _KEPT_WALKERS:
+            self._walkers.clear()
+        walker = self._walkers[view] = Walker(self._steps, self._finder(view.find))
+        return walker
+
+    def _finder(self, find: Callable[[int], Mapped | None]) -> Callable[[int], Row | None]:
+        def row_at(address: int) -> Row | None:
+            mapped = find(address)
+            if mapped is None:
+                return None
+            if mapped.module is not None:
+                return self._row(mapped.module, address)
+            return self._vdso_row(address - mapped.start) if is_vdso(mapped.path) else None
+
+        return row_at
+
+    def _row(self, module: RecordedModule, address: int) -> Row | None:
+        key = module.path, module.build_id
+        if key not in self._images:
+            self._images[key] = self._open(module)
+        known = self._images[key]
+        if known is None:
+            return None
+        if module not in self._biases:
+            self._biases[module] = bias_of_listed(((module.start, module.offset),), known.image.segments)
+        bias = self._biases[module]
+        return None if bias is None or address < bias else known.steps.row_at(address - bias)
+
+    def _open(self, module: RecordedModule) -> _Image | None:
+        image, problem = find_image(module.path, module.build_id, self._roots)
+        if image is None or self._steps is None or image.machine is not self._steps.machine:
+            warn(f"{problem or module.path}: stacks end at its frames")
+            return None
+        self._opened.enter_context(image)
+        return _Image(image, ImageSteps(image, _report))
+
+    def _vdso_row(self, offset: int) -> Row | None:
+        key = VDSO, b""
+        if key not in self._images:
+            vdso = own_vdso()
+            is_same = vdso is not None and bool(vdso.build_id) and self._vdso_id.startswith(vdso.build_id)
+            self._images[key] = _Image(vdso, ImageSteps(vdso, _report)) if vdso is not None and is_same else None
+        known = self._images[key]
+        return known.steps.row_at(offset) if known is not None else None
+
+
+def _report(error: FormatError) -> None:
+    warn(f"{error}: stacks end at code without call frames")
