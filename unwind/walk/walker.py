@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +57,7 @@ class UnwoundFrame:
     registers: dict[int, int]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Walk:
     """The result: u64[n, FRAME_WIDTH], and why there are no more frames. Overwritten by the next walk of the walker."""
 
@@ -66,7 +65,7 @@ class Walk:
     end: End
     exact_count: int  # frames whose address is a program counter
 
-    @cached_property
+    @property
     def frames(self) -> list[UnwoundFrame]:
         """The frames, innermost first."""
         return [_frame(values) for values in self.columns.tolist()]
@@ -89,7 +88,8 @@ class Steps:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.rows: _U64 = np.zeros((256, rules.WIDTH), np.uint64)
+        self._rows: _U64 = np.zeros((256, rules.WIDTH), np.uint64)
+        self.row_words = self._rows.data
         self.blocks = memoryview(bytes(1))  # an expression is never at 0
         self._numbers: dict[bytes, int] = {}
         self._blocks_at: dict[bytes, int] = {}
@@ -115,9 +115,10 @@ class Steps:
             number = len(self._numbers) + 1
             if number >= _STEP_LIMIT:
                 return 0
-            if number >= len(self.rows):
-                self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
-            self.rows[number] = step
+            if number >= len(self._rows):
+                self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+                self.row_words = self._rows.data
+            self._rows[number] = step
             self._numbers[key] = number
         return number
 
@@ -138,10 +139,14 @@ class Walker:
         self._count = 0  # of addresses that are known
         self._keys: _U64 = np.zeros(_FIRST_PLACES, np.uint64)
         self._values: _U64 = np.zeros(_FIRST_PLACES, np.uint64)
-        self._state: _U64 = np.zeros(columns.STATE_WIDTH, np.uint64)
-        self._room: _U64 = np.zeros(rules.REGISTER_COUNT + columns.STACK_LIMIT, np.uint64)
+        # the kernel and single values go through views, which cost less than an array
+        self._key_words, self._value_words = self._keys.data, self._values.data
+        state: _U64 = np.zeros(columns.STATE_WIDTH, np.uint64)
+        state[columns.MACHINE_IS_AARCH64] = steps.machine is Machine.AARCH64
+        self._state, self.registers = state.data, state[columns.STATE_REGISTERS :]
+        self._room = np.zeros(rules.REGISTER_COUNT + columns.STACK_LIMIT, np.uint64).data
         self._out: _U64 = np.zeros((FRAME_LIMIT, columns.FRAME_WIDTH), np.uint64)
-        self._machine = int(steps.machine is Machine.AARCH64)
+        self._out_words = self._out.data
 
     def walk(
         self, registers: Mapping[int, int], memory: bytes | memoryview, ranges: Sequence[tuple[int, int, int]]
@@ -154,30 +159,31 @@ class Walker:
             memory: what was copied of the process, in one piece.
             ranges: start and end of each part of its address space that was copied, and where in `memory` it is.
         """
-        values = np.zeros(rules.REGISTER_COUNT, np.uint64)
-        numbers = list(registers)
-        values[numbers] = np.array([registers[number] for number in numbers], np.uint64)
-        known = sum(1 << number for number in numbers)
+        self.registers.fill(0)
+        for number, value in registers.items():
+            self.registers[number] = value
+        known = sum(1 << number for number in registers)
         ascending = np.array(sorted(ranges), np.uint64).reshape(-1, 3)
-        return self.walk_columns(values, known, memoryview(memory), ascending)
+        return self.walk_registers(known, memoryview(memory), ascending.data)
 
-    def walk_columns(self, registers: _U64, known: int, memory: memoryview, ranges: _U64) -> Walk:
-        """Return the frames; `registers` u64[REGISTER_COUNT], of which bit n of `known` says whether n is known."""
-        state = self._state
-        state[: columns.STATE_REGISTERS] = 0
+    def walk_registers(self, known: int, memory: memoryview, ranges: memoryview) -> Walk:
+        """Return the frames that begin with what the caller has put into `self.registers`.
+
+        `known`: bit n says whether register n is known; `ranges`: u64[n, 3], ascending.
+        """
+        state, steps = self._state, self._steps
+        state[columns.COUNT] = state[columns.LAST_CFA] = state[columns.EXACT_COUNT] = 0
         state[columns.STATE_KNOWN] = known
         state[columns.STATE_FLAGS] = columns.IS_EXACT
-        state[columns.MACHINE_IS_AARCH64] = self._machine
-        state[columns.STATE_REGISTERS :] = registers
         while True:
             reason = _walk.walk(
-                self._keys.data, self._values.data, self._steps.rows.data, self._steps.blocks, memory, ranges.data,
-                state.data, self._room.data, self._out.data,
+                self._key_words, self._value_words, steps.row_words, steps.blocks, memory, ranges, state, self._room,
+                self._out_words,
             )  # fmt: skip
             if reason != columns.NEEDS_STEP:
                 break
-            self._learn(int(state[columns.WANTED]))
-        return Walk(self._out[: int(state[columns.COUNT])], _ENDS[reason], int(state[columns.EXACT_COUNT]))
+            self._learn(state[columns.WANTED])
+        return Walk(self._out[: state[columns.COUNT]], _ENDS[reason], state[columns.EXACT_COUNT])
 
     def _learn(self, address: int) -> None:
         if 2 * (self._count + 1) > len(self._keys):
@@ -188,9 +194,9 @@ class Walker:
     def _put(self, address: int, number: int) -> None:
         mask = len(self._keys) - 1
         at = (address ^ address >> 17) & mask
-        while self._keys[at]:
+        while self._key_words[at]:
             at = (at + 1) & mask
-        self._keys[at], self._values[at] = address + 1, number
+        self._key_words[at], self._value_words[at] = address + 1, number
 
     def _grow(self) -> None:
         if self._count >= _KNOWN_LIMIT:
@@ -201,6 +207,7 @@ class Walker:
         keys, values = self._keys[taken].tolist(), self._values[taken].tolist()
         self._keys = np.zeros(2 * len(self._keys), np.uint64)
         self._values = np.zeros(len(self._keys), np.uint64)
+        self._key_words, self._value_words = self._keys.data, self._values.data
         for key, value in zip(keys, values, strict=True):
             self._put(key - 1, value)
 

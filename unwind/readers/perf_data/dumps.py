@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.dwarf.cfi import rules
 from icf.dwarf.cfi.frames import Row
 from icf.elf.image import Image
 from icf.elf.types import Machine
@@ -34,6 +33,7 @@ from unwind.walk.vdso import own_vdso
 from unwind.walk.walker import Steps, Walker
 
 _ABI_64 = 2
+_LAST = (1 << 64) - 1
 _KEPT_WALKERS = 256
 _X86_64 = (0, 3, 2, 1, 4, 5, 6, 7, 16, -1, -1, -1, -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15)
 # DWARF's numbers of the registers of asm/perf_regs.h, -1: not needed; and that of the stack pointer
@@ -66,7 +66,7 @@ class Dumps:
         self._walkers: dict[View, Walker] = {}
         self._orders: dict[int, _Order] = {}
         self._opened = ExitStack()
-        self._range = np.zeros((1, 3), np.uint64)
+        self._range = np.zeros((1, 3), np.uint64).data  # of the copy of the stack
 
     def frames(self, state: UserState, view: View) -> Frames:
         """Return the frames of the program's stack, innermost first; none if its registers are not understood."""
@@ -75,17 +75,15 @@ class Dumps:
         taken, numbers, known = self._orders.get(state.mask) or self._order(state.mask)
         if not known:
             return ()
-        registers = np.zeros(rules.REGISTER_COUNT, np.uint64)
-        registers[numbers] = np.frombuffer(state.registers, np.uint64)[taken]
-        sp, copied = int(registers[self._sp]), min(len(state.stack), (1 << 64) - 1 - int(registers[self._sp]))
-        self._range[0] = sp, sp + copied, 0
         walker = self._walkers.get(view) or self._walker(view)
-        walk = walker.walk_columns(registers, known, state.stack, self._range)
+        walker.registers[numbers] = np.frombuffer(state.registers, np.uint64)[taken]
+        sp = int(walker.registers[self._sp])
+        self._range[0, 0], self._range[0, 1] = sp, min(sp + len(state.stack), _LAST)
+        walk = walker.walk_registers(known, state.stack, self._range)
         first, *callers = walk.addresses()
-        exact = walk.exact()
-        if len(exact) == 1:
+        if walk.exact_count == 1:
             return (view.user.exact[first], *map(view.user.called.__getitem__, callers))
-        at_exact = set(exact)
+        at_exact = set(walk.exact())
         return tuple(
             (view.user.exact if at in at_exact else view.user.called)[address]
             for at, address in enumerate((first, *callers))
