@@ -101,13 +101,13 @@ class Samples:
                 frames = view.stacks.get(chain, _NONE)
             else:
                 chain, state = self._parts(event.attr, buffer, start, end)
-                frames = ()
+                frames = view.stacks.get(chain, _NONE) if state is not None else _NONE
             if not frames:
                 frames, cookie = self._frames(chain, view, misc)
-                if state is not None:
-                    frames += self._dumps.frames(state, view) or self._innermost(state, view)
-                if not frames and not cookie:
-                    frames = (view.others.get(_marker(misc), view.user).exact[ip],)
+            if state is not None:
+                frames += self._dumps.frames(state, view) or self._innermost(state, view)
+            if not frames and not cookie:
+                frames = (view.others.get(_marker(misc), view.user).exact[ip],)
             labels = event.labels.get((tid, cpu))
             if labels is None or not labels[0] <= time < labels[1]:
                 labels = self._labels_of(pid, tid, time, cpu, event)
