@@ -97,6 +97,7 @@ def test_stacks_are_those_that_perf_unwinds(recorded: Path) -> None:
     for sample in samples:
         tid = next(int(label.value) for label in sample.labels if label.key == "tid")
         ours, theirs = tuple(map(as_perf_has_it, sample.frames)), perfs[sample.time_ns // 1000, tid].frames
+        theirs = theirs[:-1] if theirs[-1] == ((1 << 64) - 1, "") else theirs  # where the copy ends
         assert ours[: len(theirs)] == theirs  # in some epilogues perf loses its way, and we do not
         equal += ours == theirs
         signals += any(frame.is_exact for frame in sample.frames[1:])
