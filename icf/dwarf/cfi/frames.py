@@ -34,7 +34,7 @@ _PROBLEMS = {
     rules.MOVES_BACK: "call frame instruction moves to an address below the last one",
     rules.NOTHING_SAVED: "DW_CFA_restore_state has no state to restore",
     rules.TOO_DEEP: f"DW_CFA_remember_state is nested deeper than {rules.SAVED_LIMIT}",
-    rules.CFA_IS_NO_REGISTER: "call frame instruction changes a part of a CFA that is no register and offset",
+    rules.CFA_IS_NO_REGISTER: "call frame instruction changes a part of a CFA that is an expression",
     rules.BAD_REGISTER: "call frame instruction needs a register that is not recovered",
 }
 
