@@ -154,7 +154,7 @@ def test_a_cie_that_is_refused(first: bytes, problem: str) -> None:
     [
         (b"\x0b", "DW_CFA_restore_state has no state to restore"),
         (b"\x0a" * 65, "DW_CFA_remember_state is nested deeper than 64"),
-        (b"\x0f\x01\x30\x0e\x08", "changes a part of a CFA that is no register and offset"),
+        (b"\x0f\x01\x30\x0e\x08", "changes a part of a CFA that is an expression"),
         (b"\x0c\x7f\x08", "needs a register that is not recovered"),
         (b"\x09\x03\x7f", "needs a register that is not recovered"),
         (b"\x01" + pack("<Q", 0x3FFF), "moves to an address below the last one"),
