@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -235,7 +236,7 @@ def test_modules_that_overlap_are_refused(workshop: Workshop, capsys: pytest.Cap
     modules = build_modules(workshop, PARTS[:1], with_tables=False)
     path = str(modules.path("libfruit.so"))
     modules.list_path.write_text(json.dumps([{"path": path, "bias": 0x10000}, {"path": path, "bias": 0x10800}]))
-    assert icf_main(["resolve", "--modules", str(modules.list_path)]) == 1
+    assert icf_main(["resolve", "--modules", str(modules.list_path), os.devnull]) == 1
     problem = f"icf: error: {path} at 0x10800 overlaps {path}, which ends at 0x"
     assert capsys.readouterr().err.startswith(problem)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import random
 import shutil
 import time
@@ -42,6 +43,12 @@ PIECES = (
     b" pc ",
     b"\r",
 )
+
+
+@pytest.fixture(autouse=True)
+def unheard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep warnings from pytest, whose workers cannot pass on what is not UTF-8."""
+    monkeypatch.setattr(logging.getLogger("icf"), "propagate", False)
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.dwarf.cfi import rules
 from icf.dwarf.cfi.frames import Row
 from icf.elf.types import Machine
@@ -28,7 +28,6 @@ FRAME_LIMIT = 4096
 _STEP_LIMIT = 1 << 16
 _KNOWN_LIMIT = 1 << 18  # addresses
 _FIRST_PLACES = 1 << 10
-_U64 = NDArray[np.uint64]
 
 
 class End(IntEnum):
@@ -61,7 +60,7 @@ class UnwoundFrame:
 class Walk:
     """The result: u64[n, FRAME_WIDTH], and why there are no more frames. Overwritten by the next walk of the walker."""
 
-    columns: _U64
+    columns: U64
     end: End
     exact_count: int  # frames whose address is a program counter
 
@@ -88,7 +87,7 @@ class Steps:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self._rows: _U64 = np.zeros((256, rules.WIDTH), np.uint64)
+        self._rows: U64 = np.zeros((256, rules.WIDTH), np.uint64)
         self.row_words = self._rows.data
         self.blocks = memoryview(bytes(1))  # an expression is never at 0
         self._numbers: dict[bytes, int] = {}
@@ -137,15 +136,15 @@ class Walker:
     def __init__(self, steps: Steps, row_at: Callable[[int], Row | None]) -> None:
         self._steps, self._row_at = steps, row_at
         self._count = 0  # of addresses that are known
-        self._keys: _U64 = np.zeros(_FIRST_PLACES, np.uint64)
-        self._values: _U64 = np.zeros(_FIRST_PLACES, np.uint64)
+        self._keys: U64 = np.zeros(_FIRST_PLACES, np.uint64)
+        self._values: U64 = np.zeros(_FIRST_PLACES, np.uint64)
         # the kernel and single values go through views, which cost less than an array
         self._key_words, self._value_words = self._keys.data, self._values.data
-        state: _U64 = np.zeros(columns.STATE_WIDTH, np.uint64)
+        state: U64 = np.zeros(columns.STATE_WIDTH, np.uint64)
         state[columns.MACHINE_IS_AARCH64] = steps.machine is Machine.AARCH64
         self._state, self.registers = state.data, state[columns.STATE_REGISTERS :]
         self._room = np.zeros(rules.REGISTER_COUNT + columns.STACK_LIMIT, np.uint64).data
-        self._out: _U64 = np.zeros((FRAME_LIMIT, columns.FRAME_WIDTH), np.uint64)
+        self._out: U64 = np.zeros((FRAME_LIMIT, columns.FRAME_WIDTH), np.uint64)
         self._out_words = self._out.data
 
     def walk(
