@@ -48,7 +48,7 @@ PIECES = (
 @pytest.fixture(autouse=True)
 def unheard(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep warnings from pytest, whose workers cannot pass on what is not UTF-8."""
-    monkeypatch.setattr(logging.getLogger("icf"), "propagate", False)
+    monkeypatch.setattr(logging.getLogger("icf"), "disabled", True)
 
 
 @pytest.fixture(scope="module")
