@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.printable import say
-from unwind.options import add_cache_options, add_lossy_option
+from unwind.options import add_cache_options, add_lossy_option, losses_of
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -75,7 +75,6 @@ def _collect(args: Namespace, search: SearchPaths) -> Report:
     from unwind.progress import Progress
     from unwind.readers.source import Source
     from unwind.report.collect import of_image, of_recording
-    from unwind.samples.recording import Losses
     from unwind.target.recorded import RecordedResolver
 
     with Source.open(args.file, args.module_root) as source:
@@ -83,7 +82,7 @@ def _collect(args: Namespace, search: SearchPaths) -> Report:
             return of_image(args.file, search)
         recording = _recording(source, args.exe)
         chosen = value_idx(recording, args.value, source.path)
-        losses = recording.losses if args.lossy is None else Losses(args.lossy)
+        losses = losses_of(args, recording.losses)
         with RecordedResolver(search, args.module_root, args.exe, losses=losses) as resolver:
             progress = Progress(source.stream)
             report = of_recording(source.path, recording, resolver, chosen, progress.step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, _ArgumentGroup
+from argparse import ArgumentParser, Namespace, _ArgumentGroup
 
 from unwind.samples.recording import Losses
 
@@ -27,3 +27,8 @@ def add_lossy_option(parser: ArgumentParser) -> None:
         help="frames that the stacks may lack: none, if the unwinder has read .eh_frame; fp, those that a walk along"
         " frame pointers leaves out; any (by default what the format says, and fp where it does not)",
     )
+
+
+def losses_of(args: Namespace, by_format: Losses) -> Losses:
+    """Return the losses that `--lossy` names, or those of the format."""
+    return by_format if args.lossy is None else Losses(args.lossy)

@@ -13,6 +13,7 @@ from icf.log import warn
 from unwind.logs.addresses import AddressNotes
 from unwind.logs.filter import filter_log
 from unwind.logs.live import LiveStacks
+from unwind.options import losses_of
 from unwind.process.module_list import find_images, read_modules
 from unwind.readers.module_places import ModulePlace, ModulePlaces
 from unwind.readers.source import Source
@@ -43,7 +44,7 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
             notes = AddressNotes(stacks, namer, places, keeps=False)
             note = notes.annotate if args.addresses else None
             return filter_log(source.stream, out, stacks, namer, places, note, keeps=False)
-        losses, with_lines = Losses(args.lossy or Losses.NONE.value), not args.no_lines
+        losses, with_lines = losses_of(args, Losses.NONE), not args.no_lines
         resolver = RecordedResolver(search, args.module_root, args.exe, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
         given: Sequence[ModulePlace] = ()

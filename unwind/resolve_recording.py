@@ -11,18 +11,17 @@ from typing import BinaryIO
 
 from icf.errors import IcfError
 from icf.model import Verdict
+from unwind.options import losses_of
 from unwind.output import open_output
 from unwind.progress import Progress
 from unwind.readers.source import Source
 from unwind.resolve.resolved import Resolved
-from unwind.samples.recording import Losses, Recording, Sample
+from unwind.samples.recording import Recording
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
 from unwind.writers.formats import open_writer
 from unwind.writers.named import Ambiguous, Namer
 from unwind.writers.protocol import Writer
-
-_TOGETHER = 4096  # samples
 
 
 def resolve_recording(args: Namespace, recording: Recording, source: Source, out_format: str) -> bool:
@@ -33,8 +32,7 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
     writer = open_writer(out_format, recording, Namer(Ambiguous(args.ambiguous), with_lines=not args.no_lines))
     with ExitStack() as opened:
-        losses = recording.losses if args.lossy is None else Losses(args.lossy)
-        with_lines = not args.no_lines
+        losses, with_lines = losses_of(args, recording.losses), not args.no_lines
         resolver = RecordedResolver(search, args.module_root, args.exe, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
         out = opened.enter_context(open_output(args.output))
@@ -43,30 +41,19 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
 
 def _resolve(recording: Recording, source: Source, resolver: RecordedResolver, writer: Writer, out: BinaryIO) -> bool:
     progress = Progress(source.stream)
-    together: list[Sample] = []
     problem: IcfError | None = None
     is_any_known, count = False, 0
-
-    def write() -> None:
-        nonlocal is_any_known, count
-        for resolved in resolver.resolve(together):
-            out.write(writer.write(resolved))
-            is_any_known = is_any_known or _is_known(resolved)
-        count += len(together)
-        progress.step(len(together))
-        together.clear()
-
     try:
-        for sample in recording:
-            together.append(sample)
-            if len(together) == _TOGETHER:
-                write()
-            elif not source.has_more():
-                write()
+        for batch in resolver.batches(recording, source.has_more):
+            for resolved in batch:
+                out.write(writer.write(resolved))
+                is_any_known = is_any_known or _is_known(resolved)
+            if not source.has_more():
                 out.flush()
+            count += len(batch)
+            progress.step(len(batch))
     except IcfError as error:
         problem = error
-    write()
     for piece in writer.end():
         out.write(piece)
     progress.done()

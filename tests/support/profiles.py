@@ -5,11 +5,11 @@ from __future__ import annotations
 import glob
 import gzip
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.support.toolchain import find
 from unwind.readers.profile_proto import Profile
 
 
@@ -88,7 +88,7 @@ def check_valid(profile: Profile) -> None:
 
 def pprof_command() -> str:
     """Return pprof, the program; skips the test where there is none."""
-    found = shutil.which("pprof") or next(iter(glob.glob("/usr/lib/go*/pkg/tool/*/pprof")), "")
+    found = find("pprof") or next(iter(glob.glob("/usr/lib/go*/pkg/tool/*/pprof")), "")
     found = os.environ.get("ICF_PPROF", found)
     if not found:
         pytest.skip("needs pprof: go install github.com/google/pprof@latest, or Go up to 1.24")
@@ -97,7 +97,7 @@ def pprof_command() -> str:
 
 def speedscope_command() -> list[str]:
     """Return what prints how speedscope reads a profile; skips the test where it is not installed."""
-    node = shutil.which("node")
+    node = find("node")
     folders = [os.environ.get("ICF_SPEEDSCOPE", ""), "/usr/lib/node_modules", "/usr/local/lib/node_modules"]
     found = [path for each in folders if each and (path := Path(each, "speedscope", "dist", "release")).exists()]
     if node is None or not found:

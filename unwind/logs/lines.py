@@ -7,10 +7,10 @@ b"ee\nfour\n"     ──>  b"three\nfour\n"     `thr` is held back for a moment;
 
 from __future__ import annotations
 
-import io
-import select
 from collections.abc import Iterator
 from typing import BinaryIO
+
+from unwind.readers.source import poll_of
 
 QUIET = b""
 _CHUNK_BYTES = 1 << 20
@@ -21,7 +21,7 @@ _WAIT_MS = 50
 def chunks(stream: BinaryIO) -> Iterator[bytes]:
     """Yield what comes; QUIET where nothing more is there for a moment."""
     read = getattr(stream, "read1", stream.read)
-    waiting = _poll(stream)
+    waiting = poll_of(stream)
     while chunk := read(_CHUNK_BYTES):
         yield chunk
         if waiting is not None and not waiting.poll(_WAIT_MS):
@@ -57,16 +57,3 @@ def whole_lines(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
             held, held_bytes, is_within = [], 0, True
     if held:
         yield b"".join(held), True  # the last line has no newline
-
-
-def _poll(stream: BinaryIO) -> select.poll | None:
-    """Return what waits for a pipe or a terminal; None for a file."""
-    try:
-        if stream.seekable():
-            return None
-        fd = stream.fileno()
-    except (OSError, io.UnsupportedOperation):
-        return None
-    waiting = select.poll()
-    waiting.register(fd, select.POLLIN)
-    return waiting

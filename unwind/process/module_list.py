@@ -267,7 +267,11 @@ def _mismatch(build_id: bytes, image: Image) -> str:
     """Return why an image is not of that build; empty if it may be."""
     if image.is_debug_file:
         return "is a separate debug file, without code"
-    found = image.build_id
-    if build_id and not (found and build_id.startswith(found) and not any(build_id[len(found) :])):
-        return f"has build id {found.hex() or 'none'}, not {build_id.hex()}"
+    if build_id and not is_build(build_id, image.build_id):
+        return f"has build id {image.build_id.hex() or 'none'}, not {build_id.hex()}"
     return ""
+
+
+def is_build(recorded: bytes, found: bytes) -> bool:
+    """Return whether a recorded build id is that of an image; perf fills build ids up to 20 bytes with zeros."""
+    return bool(found) and recorded.startswith(found) and not any(recorded[len(found) :])

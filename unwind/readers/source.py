@@ -7,6 +7,7 @@ source.content()    for binary formats: the whole as `FileBytes`; what comes thr
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import shutil
@@ -35,10 +36,7 @@ class Source:
         self.stream = stream
         self.head = _first_bytes(stream)
         self._opened = ExitStack()
-        self._waiting: select.poll | None = None
-        if not stream.seekable():
-            self._waiting = select.poll()
-            self._waiting.register(stream.fileno(), select.POLLIN)
+        self._waiting = poll_of(stream)
 
     @classmethod
     def open(cls, path: str, module_roots: Sequence[str] = ()) -> Self:
@@ -68,9 +66,7 @@ class Source:
 
     def has_more(self) -> bool:
         """Return whether reading on would give something at once; a file always does."""
-        if self._waiting is None:
-            return True
-        return bool(self._waiting.poll(0))
+        return self._waiting is None or bool(self._waiting.poll(0))
 
     def content(self) -> FileBytes:
         """Return all bytes; `FormatError` if there are none."""
@@ -99,6 +95,19 @@ class LineError(FormatError):
 
     def __str__(self) -> str:
         return f"{self.path}:{self.offset}: {self.problem}"
+
+
+def poll_of(stream: BinaryIO) -> select.poll | None:
+    """Return what waits for a pipe or a terminal; None for a file, which never waits."""
+    try:
+        if stream.seekable():
+            return None
+        fd = stream.fileno()
+    except (OSError, io.UnsupportedOperation):
+        return None
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    return waiting
 
 
 def _first_bytes(stream: BinaryIO) -> bytes:

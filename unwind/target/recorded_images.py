@@ -19,7 +19,7 @@ from icf.elf.image import Image
 from icf.elf.types import PF_X, PT_LOAD, Machine, Segment
 from icf.log import warn
 from unwind.process.load_address import bias_of_listed
-from unwind.process.module_list import find_image, kept_cache
+from unwind.process.module_list import find_image, is_build, kept_cache
 from unwind.program.exports import Exports
 from unwind.program.image_exports import ImageExports
 from unwind.samples.recording import Base, RecordedModule
@@ -46,9 +46,14 @@ class PlacedImage:
     is_placed: bool = False
 
     @property
+    def lowest(self) -> int:
+        """The lowest address as linked, at the beginning of its page."""
+        return self.span[0] // _PAGE_BYTES * _PAGE_BYTES
+
+    @property
     def start(self) -> int:
         """The lowest address of its place."""
-        return self.span[0] // _PAGE_BYTES * _PAGE_BYTES + self.bias
+        return self.lowest + self.bias
 
     @property
     def end(self) -> int:
@@ -122,7 +127,7 @@ class RecordedImages:
                 return f"{image.path or module.path}: no segment of it is mapped as {module.path} is"
             to_linked = -bias
         elif module.base is Base.LOWEST:
-            to_linked = image.span[0] // _PAGE_BYTES * _PAGE_BYTES
+            to_linked = image.lowest
         elif module.base is Base.OFFSET and not image.segments:
             return f"{module.path}: offsets in the file mean nothing without its program headers"
         if image.end == image.start:
@@ -177,8 +182,7 @@ class RecordedImages:
         if given is None:
             return None
         if module.build_id:
-            padded = module.build_id.startswith(given.build_id) and not any(module.build_id[len(given.build_id) :])
-            return given if given.build_id and padded else None
+            return given if is_build(module.build_id, given.build_id) else None
         return given if os.path.basename(given.path) == os.path.basename(module.path) else None
 
 
@@ -188,7 +192,7 @@ def _bias(module: RecordedModule, image: PlacedImage) -> int | None:
         return bias_of_listed(((module.start, module.offset),), image.segments)
     if module.offset:
         return None
-    return module.start - image.span[0] // _PAGE_BYTES * _PAGE_BYTES
+    return module.start - image.lowest
 
 
 def _of_offset(offset: int, segments: Sequence[Segment]) -> int:

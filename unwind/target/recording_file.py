@@ -12,17 +12,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain
 
 from icf.errors import IcfError
 from unwind.readers.formats import PCS, reader_of, recognize
 from unwind.readers.source import Source
 from unwind.resolve.resolved import Resolved
-from unwind.samples.recording import Losses, Sample
+from unwind.samples.recording import Losses
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
-
-_TOGETHER = 4096  # samples
 
 
 @contextmanager
@@ -64,18 +62,4 @@ def open_recording(
         search = SearchPaths(None, debug_roots, cache_dir, shared_caches)
         losses = recording.losses if losses is None else losses
         with RecordedResolver(search, module_roots, image, losses=losses) as resolver:
-            yield _resolved(iter(recording), resolver)
-
-
-def _resolved(samples: Iterator[Sample], resolver: RecordedResolver) -> Iterator[Resolved]:
-    problem: IcfError | None = None
-    while problem is None:
-        together: list[Sample] = []
-        try:
-            together.extend(islice(samples, _TOGETHER))
-        except IcfError as error:
-            problem = error
-        if not together and problem is None:
-            return
-        yield from resolver.resolve(together)
-    raise problem
+            yield chain.from_iterable(resolver.batches(recording))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from tests.support.toolchain import tool
 from unwind.report.data import Report
 from unwind.report.document import document_of
 from unwind.report.page import page_of
@@ -27,9 +27,7 @@ Open = Callable[..., "Page"]
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Return a browser; skips where Chromium or Playwright is missing."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        pytest.skip("needs chromium")
+    chromium = tool("chromium", "chromium-browser", "google-chrome")
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install -e '.[test]'")
     with api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=chromium, args=_OPTIONS.split())

@@ -6,7 +6,6 @@ import ctypes
 import json
 import mmap
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import pytest
 import unwind
 from icf.cli import main
 from icf.errors import IcfError
+from tests.support.toolchain import tool
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the code that is made here is x86-64's")
 
@@ -101,9 +101,7 @@ def test_a_function_of_an_image_at_its_address_in_the_process(
 def test_source_lines_of_a_running_program(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
+    compiler = tool("cc")
     monkeypatch.setenv("ICF_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "p.c").write_text(SLEEPER)
     subprocess.run([compiler, "-g", "-O1", "-o", tmp_path / "p", tmp_path / "p.c"], check=True, timeout=60)

@@ -22,7 +22,7 @@ from icf.errors import FormatError
 from icf.log import warn
 from unwind.process.load_address import bias_of_listed
 from unwind.process.maps import VDSO
-from unwind.process.module_list import find_image
+from unwind.process.module_list import find_image, is_build
 from unwind.readers.perf_data.changes import Mapped, is_vdso
 from unwind.readers.perf_data.frames import Frames
 from unwind.readers.perf_data.sample_fields import UserState
@@ -146,7 +146,7 @@ class Dumps:
         key = VDSO, b""
         if key not in self._images:
             vdso = own_vdso()
-            is_same = vdso is not None and bool(vdso.build_id) and self._vdso_id.startswith(vdso.build_id)
+            is_same = vdso is not None and is_build(self._vdso_id, vdso.build_id)
             self._images[key] = _Image(vdso, ImageSteps(vdso, _report)) if vdso is not None and is_same else None
         known = self._images[key]
         return known.steps.row_at(offset) if known is not None else None
