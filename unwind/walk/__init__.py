@@ -1,6 +1,7 @@
 """Stacks from registers and memory.
 
 walker.py    `Walker`: unwinds with the steps that are known, and finds those that are not
+frame.py     a frame, and the memory that goes with it
 images.py    the steps of an image: its call frame information, its PLT (`plt`)
 vdso.py      the kernel's own image in a process
 columns.py   what is known of a frame

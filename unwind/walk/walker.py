@@ -4,7 +4,7 @@
     walker = Walker(steps, row_at)                   # row_at(run-time address) -> Row or None
     walk = walker.walk(registers, memory, ranges)    # registers: DWARF number -> value
     for frame in walk.frames:
-        print(hex(frame.pc), frame.is_exact, frame.loses_caller)
+        print(hex(frame.pc), frame.is_call, frame.loses_caller)
 
 A step is found once for each address and kept by its contents: the frames of a whole program have some thousands.
 """
@@ -23,6 +23,7 @@ from icf.dwarf.cfi.frames import Row
 from icf.elf.types import Machine
 from icf.errors import FormatError
 from unwind.walk import _walk, columns
+from unwind.walk.frame import WalkedFrame
 
 FRAME_LIMIT = 4096
 _STEP_LIMIT = 1 << 16
@@ -44,18 +45,6 @@ class End(IntEnum):
 _ENDS = {each.value: each for each in End}
 
 
-@dataclass(frozen=True, slots=True)
-class UnwoundFrame:
-    """A frame; `registers` are as they were in it, those that are known, by DWARF number."""
-
-    pc: int  # a return address unless `is_exact`
-    cfa: int  # 0: not known
-    is_exact: bool
-    is_signal: bool
-    loses_caller: bool  # an unwinder that follows frame pointers would have left out this frame's caller
-    registers: dict[int, int]
-
-
 @dataclass(eq=False, slots=True)
 class Walk:
     """The result: u64[n, FRAME_WIDTH], and why there are no more frames. Overwritten by the next walk of the walker."""
@@ -65,7 +54,7 @@ class Walk:
     exact_count: int  # frames whose address is a program counter
 
     @property
-    def frames(self) -> list[UnwoundFrame]:
+    def frames(self) -> list[WalkedFrame]:
         """The frames, innermost first."""
         return [_frame(values) for values in self.columns.tolist()]
 
@@ -211,15 +200,16 @@ class Walker:
             self._put(key - 1, value)
 
 
-def _frame(values: list[int]) -> UnwoundFrame:
+def _frame(values: list[int]) -> WalkedFrame:
     flags, known = values[columns.FLAGS], values[columns.KNOWN]
-    return UnwoundFrame(
+    registers = values[columns.REGISTERS :]
+    return WalkedFrame(
         values[columns.PC],
+        not flags & columns.IS_EXACT,
         values[columns.CFA],
-        bool(flags & columns.IS_EXACT),
+        [value if known >> number & 1 else None for number, value in enumerate(registers)],
         bool(flags & columns.IS_SIGNAL),
         bool(flags & columns.LOSES_CALLER),
-        {at: values[columns.REGISTERS + at] for at in range(rules.REGISTER_COUNT) if known >> at & 1},
     )
 
 

@@ -47,7 +47,7 @@ def value_of(expression: bytes, registers: dict[int, int] | None = None, words: 
     frames = frames_of(b"\x16\x03" + bytes([len(expression)]) + expression)
     known = {RSP: STACK, RIP: 0x4000, **(registers or {})}
     found = walked(frames.row_at, known, words or [0x9000, 0, 0])
-    return found.frames[1].registers.get(RBX)
+    return found.frames[1].registers[RBX]
 
 
 def test_a_chain_of_calls() -> None:
@@ -56,15 +56,16 @@ def test_a_chain_of_calls() -> None:
     found = walked(frames, {RSP: STACK, RBP: STACK + 16, RIP: 0x4008, RBX: 77}, words)
     assert found.addresses() == [0x4008, 0x4010, 0x9000] and found.exact() == [0]
     assert [frame.cfa for frame in found.frames] == [STACK + 32, STACK + 56, 0]
-    assert [frame.registers.get(RBX) for frame in found.frames] == [77, 77, 77]
-    assert [frame.registers.get(RBP) for frame in found.frames] == [STACK + 16, STACK + 40, 0]
+    assert [frame.registers[RBX] for frame in found.frames] == [77, 77, 77]
+    assert [frame.registers[RBP] for frame in found.frames] == [STACK + 16, STACK + 40, 0]
     assert found.end is End.NO_CALL_FRAMES
 
 
 def test_only_callee_saved_registers_are_those_of_the_caller() -> None:
     registers = {number: 1000 + number for number in range(16)} | {RSP: STACK, RIP: 0x4000}
     found = walked(frames_of(b"").row_at, registers, [0x9000])
-    assert sorted(found.frames[1].registers) == [3, 6, 7, 12, 13, 14, 15, 16]
+    known = [number for number, value in enumerate(found.frames[1].registers) if value is not None]
+    assert known == [3, 6, 7, 12, 13, 14, 15, 16]
     assert found.frames[1].registers[RSP] == STACK + 8
 
 
