@@ -72,18 +72,20 @@ def run(args: Namespace) -> int:
 
 
 def _collect(args: Namespace, search: SearchPaths) -> Report:
+    from unwind.process.image_finder import ImageFinder
     from unwind.progress import Progress
     from unwind.readers.source import Source
     from unwind.report.collect import of_image, of_recording
     from unwind.target.recorded import RecordedResolver
 
-    with Source.open(args.file, args.module_root) as source:
+    images = ImageFinder(args.module_root, args.debug_root, args.exe)
+    with Source.open(args.file, images) as source:
         if source.head.startswith(_IMAGE):
             return of_image(args.file, search)
         recording = _recording(source, args.exe)
         chosen = value_idx(recording, args.value, source.path)
         losses = losses_of(args, recording.losses)
-        with RecordedResolver(search, args.module_root, args.exe, losses=losses) as resolver:
+        with RecordedResolver(search, images, losses=losses) as resolver:
             progress = Progress(source.stream)
             report = of_recording(source.path, recording, resolver, chosen, progress.step)
             progress.done()

@@ -20,6 +20,7 @@ from icf.errors import FormatError, IcfError
 from icf.printable import say
 from unwind.options import add_cache_options, add_lossy_option
 from unwind.output import open_output
+from unwind.process.image_finder import ImageFinder
 from unwind.readers.formats import PCS, READERS, reader_of, recognize
 from unwind.readers.source import Source
 from unwind.writers.formats import BINARY, WRITERS, default_format
@@ -113,7 +114,8 @@ def run(args: Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     if args.second_reader and args.explain:
         raise IcfError("--explain explains the answers of the first resolver", hint="leave out --second-reader")
-    with Source.open(args.stacks, args.module_root) as source:
+    images = ImageFinder(args.module_root, args.debug_root, args.exe)
+    with Source.open(args.stacks, images) as source:
         name = args.format or (LOG if args.addresses else _format_of(args, source))
         if name == LOG:
             is_any_known = _resolve_log(args, source)

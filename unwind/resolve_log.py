@@ -14,6 +14,7 @@ from unwind.logs.addresses import AddressNotes
 from unwind.logs.filter import filter_log
 from unwind.logs.live import LiveStacks
 from unwind.options import losses_of
+from unwind.process.image_finder import ImageFinder
 from unwind.process.module_list import find_images, read_modules
 from unwind.readers.module_places import ModulePlace, ModulePlaces
 from unwind.readers.source import Source
@@ -45,11 +46,12 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
             note = notes.annotate if args.addresses else None
             return filter_log(source.stream, out, stacks, namer, places, note, keeps=False)
         losses, with_lines = losses_of(args, Losses.NONE), not args.no_lines
-        resolver = RecordedResolver(search, args.module_root, args.exe, losses=losses, with_lines=with_lines)
+        images = opened.enter_context(ImageFinder(args.module_root, args.debug_root, args.exe))
+        resolver = RecordedResolver(search, images, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
         given: Sequence[ModulePlace] = ()
         if args.modules is not None:
-            given = _listed(args.modules, (*args.module_root, *args.debug_root), args.cache_dir)
+            given = _listed(args.modules, images, args.cache_dir)
         elif args.exe is not None:
             given = _of_image(args.exe, with_linked=args.addresses)
         places = ModulePlaces(given, resolver.exported)
@@ -61,12 +63,11 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
         return is_any_known
 
 
-def _listed(path: str, roots: Sequence[str], cache_dir: str | None) -> list[ModulePlace]:
+def _listed(path: str, images: ImageFinder, cache_dir: str | None) -> list[ModulePlace]:
     """Return the places of the modules in a list; reports each whose image is not found."""
     modules = read_modules(path)
     build_ids = {module.path: module.build_id for module in modules}
-    with ExitStack() as opened:
-        placed, missing = find_images(modules, roots, cache_dir, opened)
+    placed, missing = find_images(modules, images, cache_dir)
     for problem in missing:
         warn(f"{problem}: its frames are unknown")
     return [

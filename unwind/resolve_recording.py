@@ -33,7 +33,7 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
     writer = open_writer(out_format, recording, Namer(Ambiguous(args.ambiguous), with_lines=not args.no_lines))
     with ExitStack() as opened:
         losses, with_lines = losses_of(args, recording.losses), not args.no_lines
-        resolver = RecordedResolver(search, args.module_root, args.exe, losses=losses, with_lines=with_lines)
+        resolver = RecordedResolver(search, source.images, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
         out = opened.enter_context(open_output(args.output))
         return _resolve(recording, source, resolver, writer, out)

@@ -21,6 +21,7 @@ from linkpass import Options, run_pass
 from tests.support.paths import ROOT
 from tests.support.toolchain import lasting_folder, tool
 from unwind.logs.filter import filter_log
+from unwind.process.image_finder import ImageFinder
 from unwind.readers.module_places import ModulePlaces
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
@@ -112,7 +113,7 @@ def report(program: Path, which: int, sanitizer: str, more: str = "") -> str:
 
 def filtered(text: str, *roots: str) -> str:
     out = io.BytesIO()
-    with RecordedResolver(SearchPaths(), roots) as resolver:
+    with RecordedResolver(SearchPaths(), ImageFinder(roots)) as resolver:
         filter_log(io.BytesIO(text.encode()), out, resolver, Namer(), ModulePlaces((), resolver.exported))
     return out.getvalue().decode()
 

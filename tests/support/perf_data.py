@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from struct import pack
 
 ATTR_BYTES = 128
 SAMPLE_ID_ALL = 1 << 18
 USER, KERNEL = 2, 1
-MMAP2, COMM, FORK, SAMPLE, DEFERRED, COMPRESSED = 10, 3, 7, 9, 22, 81
+MMAP2, COMM, FORK, SAMPLE, NAMESPACES, DEFERRED, COMPRESSED = 10, 3, 7, 9, 16, 22, 81
 IP, TID, TIME, CALLCHAIN, ID, CPU, PERIOD = 1 << 0, 1 << 1, 1 << 2, 1 << 5, 1 << 6, 1 << 7, 1 << 8
 CONTEXT_KERNEL, CONTEXT_USER, CONTEXT_USER_DEFERRED = ((1 << 64) - each for each in (128, 512, 640))
 PLAIN = IP | TID | TIME | CALLCHAIN
@@ -62,9 +63,14 @@ def mmap2(
     offset: int = 0,
     build_id: bytes = b"",
     misc: int = USER,
+    file_id: tuple[int, int] = (0x801, 17),
 ) -> bytes:
-    """Return a mapping of code."""
-    file = pack("<IIQQ", 8, 1, 17, 0) if not build_id else pack("<B3x20s", len(build_id), build_id)
+    """Return a mapping of code; `file_id` is device and inode."""
+    file = (
+        pack("<IIQQ", os.major(file_id[0]), os.minor(file_id[0]), file_id[1], 0)
+        if not build_id
+        else pack("<B3x20s", len(build_id), build_id)
+    )
     contents = pack("<II3Q", pid, pid, start, size_bytes, offset) + file + pack("<II", _EXECUTE, 2) + text(path)
     return record(MMAP2, contents + end_of(pid, time), misc | (1 << 14 if build_id else 0))
 
@@ -73,6 +79,13 @@ def comm(pid: int, name: str, time: int, *, is_exec: bool = False, tid: int = 0)
     """Return the name of a thread."""
     contents = pack("<II", pid, tid or pid) + text(name) + end_of(pid, time, tid)
     return record(COMM, contents, USER | (_EXEC if is_exec else 0))
+
+
+def namespaces(pid: int, mounts: int, time: int) -> bytes:
+    """Return the namespaces of a process, of which the inode of that of mounts counts."""
+    listed = [(4, 1), (4, 2), (4, 3), (4, 4), (4, 5), (4, mounts), (4, 7)]
+    contents = pack("<IIQ", pid, pid, len(listed)) + b"".join(pack("<QQ", *each) for each in listed)
+    return record(NAMESPACES, contents + end_of(pid, time))
 
 
 def fork(pid: int, parent: int, time: int) -> bytes:

@@ -112,7 +112,7 @@ def test_a_log_keeps_its_form(shop: Path, capfdbinary: pytest.CaptureFixture[byt
     assert main(["resolve", "--format", "log", "none.log"]) == 1
     captured = capfdbinary.readouterr()
     assert captured.out == Path("none.log").read_bytes()
-    assert b"/no/such: no such file: its frames are unknown" in captured.err
+    assert b"/no/such: no such file: 1 distinct frame is unknown" in captured.err
     assert b"every frame of every stack is unknown" in captured.err
 
 

@@ -14,31 +14,21 @@ The program headers then say where the image was loaded. (A mapping's start less
 linkers place code at addresses other than its offset.) Numbers may be strings in hexadecimal (`0x...`). Unknown keys
 are passed over. Instead of the list the file may be the text of /proc/PID/maps as it is.
 
-The list is written where the process ran; the images may be elsewhere now. A path that leads to no file, or to one of
-another build, is looked for in this order, R being each `--module-root` and then each `--debug-root`:
-
-    R/.build-id/ab/cdef        where the build id is abcdef
-    R/.build-id/ab/cdef/elf    the same, as perf keeps it in ~/.debug
-    R/usr/lib/libx.so          the path below R, as in a copy of the file system
-    R/libx.so
-
-Without a build id in the list any file of that name will do. Where no file is found, the symcache of the build
-serves as well.
+The list is written where the process ran; the images may be elsewhere now (`unwind.process.image_finder`). Where no
+file is found, the symcache of the build serves as well.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from icf.elf.image import Image
 from icf.elf.types import Segment
 from icf.errors import IcfError
+from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed, biases_of
 from unwind.process.maps import Mapping, parse_maps
 from unwind.program.exports import Exports
@@ -157,18 +147,17 @@ def _number(value: Any, place: str, least: int) -> int | None:
 
 
 def find_images(
-    modules: Sequence[LoadedModule], roots: Sequence[str], cache_dir: str | None, opened: ExitStack
+    modules: Sequence[LoadedModule], images: ImageFinder, cache_dir: str | None
 ) -> tuple[list[Placed], list[str]]:
     """Return the modules whose images were found, or symcaches of them, by address, and a line for each other one.
 
-    The images are closed with `opened`. Raises `IcfError` where two modules overlap.
+    Raises `IcfError` where two modules overlap.
     """
     placed: list[Placed] = []
     missing: list[str] = []
     for module in modules:
-        image, problem = find_image(module.path, module.build_id, roots)
-        if image is not None:
-            opened.enter_context(image)
+        image = images.find(Sought(module.path, module.build_id))
+        if not isinstance(image, str):
             exports = ImageExports(image)
             at = _loaded(module, image.segments)
             placed += [_place(each, image.path, None, image.span, exports) for each in at]
@@ -181,7 +170,7 @@ def find_images(
             if not at:
                 missing.append(f"{module.path}: where it was loaded is not known without its program headers")
         else:
-            missing.append(problem)
+            missing.append(image)
     placed.sort(key=lambda each: each.start)
     for below, above in zip(placed, placed[1:], strict=False):
         if above.start < below.end:
@@ -227,51 +216,3 @@ def kept_cache(build_id: bytes, cache_dir: str | None) -> SymCache | None:
     except IcfError:
         return None
     return cache if has_program(cache) else None
-
-
-def find_image(path: str, build_id: bytes, roots: Sequence[str]) -> tuple[Image | None, str]:
-    """Return the image that a recording or a list names, or why there is none; `build_id` is empty if not known.
-
-    `roots` are searched in the order that the module's docstring says.
-    """
-    problem = f"{path}: no such file"
-    for candidate in _candidates(path, build_id, roots):
-        if not os.path.isfile(candidate):
-            continue
-        try:
-            image = Image.open(candidate)
-        except IcfError as error:
-            problem = str(error)
-            continue
-        wrong = _mismatch(build_id, image)
-        if not wrong:
-            return image, ""
-        problem = f"{candidate}: {wrong}"
-        image.close()
-    return None, problem
-
-
-def _candidates(path: str, build_id: bytes, roots: Sequence[str]) -> Iterator[str]:
-    yield path
-    # perf fills build ids up to 20 bytes with zeros
-    ids = [build_id[:size] for size in (len(build_id), 16, 8) if size and not any(build_id[size:])]
-    for root in roots:
-        for digits in dict.fromkeys(each.hex() for each in ids if each):
-            yield os.path.join(root, ".build-id", digits[:2], digits[2:])
-            yield os.path.join(root, ".build-id", digits[:2], digits[2:], "elf")  # perf's ~/.debug
-        yield os.path.join(root, path.lstrip("/"))
-        yield os.path.join(root, os.path.basename(path))
-
-
-def _mismatch(build_id: bytes, image: Image) -> str:
-    """Return why an image is not of that build; empty if it may be."""
-    if image.is_debug_file:
-        return "is a separate debug file, without code"
-    if build_id and not is_build(build_id, image.build_id):
-        return f"has build id {image.build_id.hex() or 'none'}, not {build_id.hex()}"
-    return ""
-
-
-def is_build(recorded: bytes, found: bytes) -> bool:
-    """Return whether a recorded build id is that of an image; perf fills build ids up to 20 bytes with zeros."""
-    return bool(found) and recorded.startswith(found) and not any(recorded[len(found) :])

@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -22,6 +22,7 @@ from typing import BinaryIO, Self
 
 from icf.errors import FormatError, IcfError
 from icf.filebytes import FileBytes
+from unwind.process.image_finder import ImageFinder
 
 HEAD_BYTES = 1 << 16
 LINE_LIMIT = 1 << 24  # bytes of a line to read before it is refused: a million frames
@@ -30,25 +31,29 @@ LINE_LIMIT = 1 << 24  # bytes of a line to read before it is refused: a million 
 class Source:
     """The input of a reader; to be closed."""
 
-    def __init__(self, stream: BinaryIO, path: str, module_roots: Sequence[str] = ()) -> None:
+    def __init__(self, stream: BinaryIO, path: str, images: ImageFinder | None = None) -> None:
         self.path = path  # for messages
-        self.module_roots = module_roots  # where a reader that unwinds searches for images, too
+        self.images = images if images is not None else ImageFinder()  # a reader that unwinds needs them, too
         self.stream = stream
         self.head = _first_bytes(stream)
         self._opened = ExitStack()
+        self._opened.enter_context(self.images)
         self._waiting = poll_of(stream)
 
     @classmethod
-    def open(cls, path: str, module_roots: Sequence[str] = ()) -> Self:
-        """Open a file, or standard input for `-`; raises `IcfError` where that is not possible."""
+    def open(cls, path: str, images: ImageFinder | None = None) -> Self:
+        """Open a file, or standard input for `-`; raises `IcfError` where that is not possible.
+
+        `images` are closed with it.
+        """
         if path == "-":
-            return cls(sys.stdin.buffer, "standard input", module_roots)
+            return cls(sys.stdin.buffer, "standard input", images)
         try:
             stream = open(path, "rb")
         except OSError as error:
             raise IcfError(f"{path}: {error.strerror}") from error
         try:
-            source = cls(stream, path, module_roots)
+            source = cls(stream, path, images)
         except BaseException as error:
             stream.close()
             if isinstance(error, OSError):

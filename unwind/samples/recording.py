@@ -57,6 +57,7 @@ class RecordedModule:
     start: int = 0  # of the mapping that holds the code; 0 unless addresses are run-time ones
     end: int = 0
     offset: int = 0  # in the file, of `start`
+    file_id: tuple[int, int] | None = None  # device and inode as the kernel has recorded them
 
 
 class Inlined(NamedTuple):

@@ -91,11 +91,11 @@ def open_alone(path: str, search: SearchPaths) -> Iterator[Resolver]:
 @contextmanager
 def open_modules(path: str, module_roots: Sequence[str], search: SearchPaths) -> Iterator[Resolver]:
     """Open the modules that a list names; report each that is not found."""
+    from unwind.process.image_finder import ImageFinder
     from unwind.process.module_list import find_images, read_modules
 
-    with ExitStack() as opened:
-        roots = (*module_roots, *search.debug_roots)
-        placed, missing = find_images(read_modules(path), roots, search.cache_dir, opened)
+    with ImageFinder(module_roots, search.debug_roots) as images, ExitStack() as opened:
+        placed, missing = find_images(read_modules(path), images, search.cache_dir)
         for problem in missing:
             warn(f"{problem}: its frames are unknown")
         modules = []

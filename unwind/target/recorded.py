@@ -10,15 +10,15 @@ frame inwards of it. If that name is certain, as of a kernel function or one mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
-from os.path import expanduser
 from typing import Self
 
 from icf.errors import IcfError
 from icf.log import note
 from icf.model import RuntimeAddr, Verdict
+from unwind.process.image_finder import ImageFinder
 from unwind.process.process import Module, Process
 from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
@@ -43,16 +43,17 @@ class RecordedResolver:
     def __init__(
         self,
         search: SearchPaths,
-        module_roots: Sequence[str] = (),
-        image: str | None = None,
+        images: ImageFinder | None = None,
         *,
         losses: Losses = Losses.NONE,
         with_lines: bool = True,
     ) -> None:
         self._search, self._with_lines, self._losses = search, with_lines, losses
         self._opened = ExitStack()
-        roots = (*module_roots, *search.debug_roots, expanduser("~/.debug"))
-        self._images = RecordedImages(self._opened, roots, search.cache_dir, image)
+        if images is None:
+            images = self._opened.enter_context(ImageFinder((), search.debug_roots))
+        self._finder = images
+        self._images = RecordedImages(images, search.cache_dir)
         self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
         self._of_process: dict[RecordedProcess, tuple[int, ProcessStacks]] = {}  # with the number of its modules
         self._stacks: dict[_Key, StackAnswers] = {}
@@ -114,7 +115,8 @@ class RecordedResolver:
         return self._images.exported(module, symbol)
 
     def report(self) -> None:
-        """Report modules whose addresses do not fit their code, and callers that may be missing."""
+        """Report modules that were not found or do not fit, and callers that may be missing."""
+        self._finder.report()
         if self._lost_callers:
             note(
                 f"the stacks may lack the callers of {len(self._lost_callers):,} distinct frames in merged functions,"

@@ -9,17 +9,14 @@ An image whose program headers are gone, of which only the symcache is kept, is 
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right, insort
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
-from icf.elf.image import Image
 from icf.elf.types import PF_X, PT_LOAD, Machine, Segment
-from icf.log import warn
+from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed
-from unwind.process.module_list import find_image, is_build, kept_cache
+from unwind.process.module_list import kept_cache
 from unwind.program.exports import Exports
 from unwind.program.image_exports import ImageExports
 from unwind.samples.recording import Base, RecordedModule
@@ -70,17 +67,13 @@ class Located:
 
 
 class RecordedImages:
-    """Finds and places images; to be closed with `opened`."""
+    """Finds and places images."""
 
-    def __init__(
-        self, opened: ExitStack, roots: Sequence[str] = (), cache_dir: str | None = None, image: str | None = None
-    ) -> None:
-        self._opened, self._roots, self._cache_dir = opened, tuple(roots), cache_dir
-        self._given = opened.enter_context(Image.open(image)) if image is not None else None
-        self._images: dict[tuple[str, str, bytes], PlacedImage | str] = {}  # by root, path, build id; or the problem
+    def __init__(self, finder: ImageFinder, cache_dir: str | None = None) -> None:
+        self._finder, self._cache_dir = finder, cache_dir
+        self._images: dict[Sought, PlacedImage | str] = {}  # or the problem
         self._located: dict[tuple[str, RecordedModule], Located | str] = {}
         self._places: list[tuple[int, int]] = []  # start and end, ascending
-        self._reported: set[str] = set()
 
     def locate(self, module: RecordedModule, root: str = "") -> Located | None:
         """Return where a module is; None, if its image is not found, or is not mapped like that."""
@@ -88,15 +81,14 @@ class RecordedImages:
         return located if isinstance(located, Located) else None
 
     def address(self, address: int, module: RecordedModule, root: str = "", *, in_call: bool = False) -> int | None:
-        """Return where an address in a module lies among the places; None, reported once, if its image is not known.
+        """Return where an address in a module lies among the places; None, and counted, if its image is not known.
 
         `in_call`: it is that of a call, or less one; less one is what is returned.
         """
         located = self._known(module, root)
         if isinstance(located, str):
-            if located and located not in self._reported:
-                self._reported.add(located)
-                warn(f"{located}: its frames are unknown")
+            if located:
+                self._finder.lack(located, address - module.start + module.offset)
             return None
         if in_call and located.image.machine is Machine.AARCH64:
             address |= 3  # a call has four bytes
@@ -150,40 +142,25 @@ class RecordedImages:
         return (at == 0 or self._places[at - 1][1] <= start) and (at == len(self._places) or end <= self._places[at][0])
 
     def _image(self, module: RecordedModule, root: str) -> PlacedImage | str:
-        key = root, module.path, module.build_id
-        known = self._images.get(key)
+        sought = Sought.of(module, root)
+        known = self._images.get(sought)
         if known is None:
-            known = self._images[key] = self._find(module, root)
+            known = self._images[sought] = self._find(sought)
         return known
 
-    def _find(self, module: RecordedModule, root: str) -> PlacedImage | str:
+    def _find(self, sought: Sought) -> PlacedImage | str:
         """Return the image of a module, or why there is none; "" where nothing is missing."""
-        if not module.build_id and module.path[:1] in ("", "["):
+        path, build_id, *_ = sought
+        if not build_id and path[:1] in ("", "["):
             return ""  # [vdso], [heap]
-        image, problem = self._given_image(module), ""
-        if image is None:
-            path = os.path.join(root, module.path.lstrip("/")) if root else module.path
-            image, problem = find_image(path, module.build_id, self._roots)
-            if image is not None:
-                self._opened.enter_context(image)
-        if image is not None:
-            return PlacedImage(
-                module.path, image.path, None, ImageExports(image), image.segments, image.machine, image.span
-            )
-        cache = kept_cache(module.build_id, self._cache_dir)
+        image = self._finder.find(sought)
+        if not isinstance(image, str):
+            return PlacedImage(path, image.path, None, ImageExports(image), image.segments, image.machine, image.span)
+        cache = kept_cache(build_id, self._cache_dir)
         if cache is None:
-            return problem
+            return image
         facts = KeptFacts(cache)
-        return PlacedImage(module.path, "", cache, facts.exports, (), facts.machine, facts.span)
-
-    def _given_image(self, module: RecordedModule) -> Image | None:
-        """Return the image that the user has named, if it can be this module."""
-        given = self._given
-        if given is None:
-            return None
-        if module.build_id:
-            return given if is_build(module.build_id, given.build_id) else None
-        return given if os.path.basename(given.path) == os.path.basename(module.path) else None
+        return PlacedImage(path, "", cache, facts.exports, (), facts.machine, facts.span)
 
 
 def _bias(module: RecordedModule, image: PlacedImage) -> int | None:

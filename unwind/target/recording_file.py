@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from itertools import chain
 
 from icf.errors import IcfError
+from unwind.process.image_finder import ImageFinder
 from unwind.readers.formats import PCS, reader_of, recognize
 from unwind.readers.source import Source
 from unwind.resolve.resolved import Resolved
@@ -54,12 +55,13 @@ def open_recording(
         IcfError: the file cannot be opened, or is in no format that is known.
         FormatError: the file breaks a rule of its format; the samples before are given first.
     """
-    with Source.open(os.fspath(path), module_roots) as source:
+    with Source.open(os.fspath(path), ImageFinder(module_roots, debug_roots, image)) as source:
         name = format or recognize(source)
         if name == PCS:
             raise IcfError(f"{source.path}: these stacks are addresses alone", hint="use read_pcs and open_resolver")
         recording = reader_of(name).read(source)
         search = SearchPaths(None, debug_roots, cache_dir, shared_caches)
         losses = recording.losses if losses is None else losses
-        with RecordedResolver(search, module_roots, image, losses=losses) as resolver:
+        with RecordedResolver(search, source.images, losses=losses) as resolver:
             yield chain.from_iterable(resolver.batches(recording))
+            resolver.report()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from icf.errors import IcfError
 from icf.model import ClassFlag, Evidence, FoldClass, Member, MemberFlag, Vaddr, Verdict
 from tests.support.paths import ROOT
 from tests.unwind.support import COMPLETE, MARKED, call, exports, fold, pc, ret, start, tail
+from unwind.process.image_finder import ImageFinder
 from unwind.process.module_list import LoadedModule, find_images, read_modules
 from unwind.process.process import Module, Process
 from unwind.program.exports import Export, ListedExports
@@ -295,12 +295,12 @@ def test_the_text_of_proc_maps_as_a_list(tmp_path: Path) -> None:
 
 def test_where_an_image_lies() -> None:
     tiny = str(ROOT / "testdata" / "corrupt" / "tiny")  # linked at 0x400000
-    with ExitStack() as opened:
-        (placed,), missing = find_images([LoadedModule(tiny, b"", 0x555500000000, None)], (), None, opened)
+    with ImageFinder() as images:
+        (placed,), missing = find_images([LoadedModule(tiny, b"", 0x555500000000, None)], images, None)
         assert (placed.bias, placed.start) == (0x555500000000 - 0x400000, 0x555500000000) and not missing
-        (placed,), _ = find_images([LoadedModule(tiny, b"", None, (1 << 64) - 0x1000)], (), None, opened)
+        (placed,), _ = find_images([LoadedModule(tiny, b"", None, (1 << 64) - 0x1000)], images, None)
         assert (placed.bias, placed.start) == (-0x1000, 0x400000 - 0x1000)
         with pytest.raises(IcfError, match="does not fit the address space"):
-            find_images([LoadedModule(tiny, b"", None, -0x500000)], (), None, opened)
-        found, (problem,) = find_images([LoadedModule(tiny, b"ab", None, 0)], (), None, opened)
+            find_images([LoadedModule(tiny, b"", None, -0x500000)], images, None)
+        found, (problem,) = find_images([LoadedModule(tiny, b"ab", None, 0)], images, None)
         assert not found and problem.startswith(f"{tiny}: has build id ") and problem.endswith(", not 6162")

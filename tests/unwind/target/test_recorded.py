@@ -14,6 +14,7 @@ from icf.model import Verdict
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
 from tests.support.toolchain import compile_object, link
+from unwind.process.image_finder import ImageFinder
 from unwind.samples.recording import Base, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.symbolize.reasons import ReasonCode
 from unwind.target.recorded import RecordedResolver
@@ -103,19 +104,20 @@ def test_a_build_id_decides(shop: Path, tmp_path: Path, caplog: pytest.LogCaptur
     elsewhere.parent.mkdir(parents=True)
     shutil.copy(shop, elsewhere)
     search = SearchPaths(cache_dir=str(tmp_path / "cache"))
-    with RecordedResolver(search, [str(tmp_path / "root")]) as resolver:
+    with RecordedResolver(search, ImageFinder([str(tmp_path / "root")])) as resolver:
         check(resolver, RecordedModule("/gone/shop", build_id), 0, RecordedProcess())
         wrong = RecordedModule(str(shop), bytes(20))
         (resolved,) = resolver.resolve([sample(STACKS[0], wrong, 0, RecordedProcess())] * 1)
+        resolver.report()
     assert {answer.verdict for answer in resolved.answers} == {Verdict.UNKNOWN}
     assert [record.message for record in caplog.records] == [
-        f"{shop}: has build id {build_id.hex()}, not {bytes(20).hex()}: its frames are unknown"
+        f"{shop}: has build id {build_id.hex()}, not {bytes(20).hex()}: 5 distinct frames are unknown"
     ]
 
 
 def test_the_named_image_stands_for_its_build(shop: Path, tmp_path: Path) -> None:
     search = SearchPaths(cache_dir=str(tmp_path))
-    with RecordedResolver(search, image=str(shop)) as resolver:
+    with RecordedResolver(search, ImageFinder(image=str(shop))) as resolver:
         check(resolver, RecordedModule("/build/shop"), 0, RecordedProcess())
         gone = RecordedModule("/build/shop.old")
         (resolved,) = resolver.resolve([sample(STACKS[0], gone, 0, RecordedProcess())])

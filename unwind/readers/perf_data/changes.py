@@ -6,6 +6,7 @@
     COMM    u32 pid, tid; name                       misc: by exec, which drops all mappings
     FORK    u32 pid, parent's pid, tid, parent's tid; u64 time
     `LOST`  u64 id, count          LOST_SAMPLES   u64 count
+    NAMESPACES  u32 pid, tid; u64 count; u64 device, inode of each: the sixth is that of mounts
 
 Each ends with the time, among others, if the events have `sample_id_all`. Records of different CPUs are not in the
 order of their times in the file, so all are read first, and put in order. What was there before is written with time 0.
@@ -13,6 +14,7 @@ order of their times in the file, so all are read first, and put in order. What 
 
 from __future__ import annotations
 
+import os
 from struct import Struct
 from typing import NamedTuple
 
@@ -33,6 +35,7 @@ from unwind.readers.perf_data.layout import (
     PERF_RECORD_LOST_SAMPLES,
     PERF_RECORD_MMAP,
     PERF_RECORD_MMAP2,
+    PERF_RECORD_NAMESPACES,
     SAMPLE_TID,
     U64,
 )
@@ -40,6 +43,8 @@ from unwind.readers.perf_data.records import Record, Records
 from unwind.samples.recording import Base, RecordedModule
 
 _MMAP, _COMM, _FORK, _LOST = Struct("<II3Q"), Struct("<II"), Struct("<4IQ"), Struct("<QQ")
+_FILE, _NAMESPACES, _NAMESPACE = Struct("<IIQ"), Struct("<IIQ"), Struct("<QQ")
+_MOUNTS = 5  # of the namespaces
 _MMAP2_BYTES = _MMAP.size + 32
 _BUILD_ID_AT, _RIGHTS_AT = _MMAP.size, _MMAP.size + 24
 _PROT_EXEC = 4
@@ -79,6 +84,7 @@ class Changes:
         self._header = header
         self.all: list[Change] = []
         self.kernel: list[Mapped] = []  # its text and modules
+        self.mounts: dict[int, int] = {}  # inodes of the last mount namespace of processes
         self.lost_count = 0
         self.is_whole = True  # else there are mappings that are not recorded
         self._modules: dict[RecordedModule, RecordedModule] = {}
@@ -99,6 +105,12 @@ class Changes:
             pid, parent, tid, parent_tid, time = _FORK.unpack_from(buffer, at)
             parent = parent if pid != parent else -1  # else a thread was started
             self.all.append(Change(time, len(self.all), pid, parent=parent, tid=tid, parent_tid=parent_tid))
+        elif kind == PERF_RECORD_NAMESPACES:
+            _need(records, at, end, _NAMESPACES.size)
+            pid, _, count = _NAMESPACES.unpack_from(buffer, at)
+            mounts_at = at + _NAMESPACES.size + _MOUNTS * _NAMESPACE.size
+            if count > _MOUNTS and mounts_at + _NAMESPACE.size <= end:
+                self.mounts[pid] = _NAMESPACE.unpack_from(buffer, mounts_at)[1]
         elif kind == PERF_RECORD_LOST:
             _need(records, at, end, _LOST.size)
             self.lost_count += _LOST.unpack_from(buffer, at)[1]
@@ -123,7 +135,7 @@ class Changes:
         _need(records, at, end, head_bytes)
         pid, _, start, size_bytes, offset = _MMAP.unpack_from(buffer, at)
         path = buffer[at + head_bytes : end].partition(b"\0")[0].decode("utf-8", "surrogateescape")
-        build_id = b""
+        build_id, file_id = b"", None
         mode = misc & CPUMODE_MASK
         if kind == PERF_RECORD_MMAP2:
             rights = int.from_bytes(buffer[at + _RIGHTS_AT : at + _RIGHTS_AT + 4], "little")
@@ -132,6 +144,9 @@ class Changes:
             if misc & MISC_MMAP_BUILD_ID:
                 id_at = at + _BUILD_ID_AT
                 build_id = buffer[id_at + 4 : id_at + 4 + min(buffer[id_at], 20)]
+            else:
+                major, minor, inode = _FILE.unpack_from(buffer, at + _BUILD_ID_AT)
+                file_id = (os.makedev(major, minor), inode) if inode else None
         if misc & MISC_PROC_MAP_PARSE_TIMEOUT:
             self.is_whole = False
         mapped_end = min(start + size_bytes, _LIMIT)
@@ -140,16 +155,18 @@ class Changes:
             if build_id and path.startswith("["):
                 self._header.build_ids.setdefault(path.partition("]")[0] + "]", without_padding(build_id))
         elif mode not in (CPUMODE_HYPERVISOR, CPUMODE_GUEST_KERNEL, CPUMODE_GUEST_USER) and start < mapped_end:
-            module = self._module(path, build_id, start, mapped_end, offset)
+            module = self._module(path, build_id, file_id, start, mapped_end, offset)
             self._add(record, Change(0, 0, pid, Mapped(start, mapped_end, path, module, offset)))
 
-    def _module(self, path: str, build_id: bytes, start: int, end: int, offset: int) -> RecordedModule | None:
+    def _module(
+        self, path: str, build_id: bytes, file_id: tuple[int, int] | None, start: int, end: int, offset: int
+    ) -> RecordedModule | None:
         if not path.startswith("/") or path.startswith(_IN_MEMORY):
             return None
         build_id = without_padding(build_id) or self._header.build_ids.get(path, b"")
         if build_id:  # else what is there now may be another file, and " (deleted)" keeps it from being taken
             path = path.removesuffix(_DELETED)
-        module = RecordedModule(path, build_id, Base.RUN_TIME, start, end, offset)
+        module = RecordedModule(path, build_id, Base.RUN_TIME, start, end, offset, file_id)
         return self._modules.setdefault(module, module)
 
 

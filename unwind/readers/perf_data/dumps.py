@@ -8,8 +8,7 @@ the copy ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +19,9 @@ from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.errors import FormatError
 from icf.log import warn
+from unwind.process.image_finder import ImageFinder, Sought, is_build
 from unwind.process.load_address import bias_of_listed
 from unwind.process.maps import VDSO
-from unwind.process.module_list import find_image, is_build
 from unwind.readers.perf_data.changes import Mapped, is_vdso
 from unwind.readers.perf_data.frames import Frames
 from unwind.readers.perf_data.sample_fields import UserState
@@ -53,19 +52,18 @@ class _Image(NamedTuple):
 class Dumps:
     """Unwinds the samples of a recording; `vdso_id` is the build id of its vdso if the recording has it."""
 
-    def __init__(self, arch: str, roots: Sequence[str], vdso_id: bytes) -> None:
+    def __init__(self, arch: str, finder: ImageFinder, vdso_id: bytes) -> None:
         machine: Machine | None = None
         self._numbers: tuple[int, ...] = ()
         self._sp = 0
         if arch in _REGISTERS:
             machine, self._numbers, self._sp = _REGISTERS[arch]
         self._steps = Steps(machine) if machine is not None else None
-        self._roots, self._vdso_id = tuple(roots), vdso_id
-        self._images: dict[tuple[str, bytes], _Image | None] = {}
+        self._images, self._vdso_id = finder, vdso_id
+        self._steps_of: dict[Sought, _Image | None] = {}
         self._biases: dict[RecordedModule, int | None] = {}
         self._walkers: dict[View, Walker] = {}
         self._orders: dict[int, _Order] = {}
-        self._opened = ExitStack()
         self._range = np.zeros((1, 3), np.uint64).data  # of the copy of the stack
 
     def frames(self, state: UserState, view: View) -> Frames:
@@ -89,10 +87,6 @@ class Dumps:
             for at, address in enumerate((first, *callers))
         )
 
-    def close(self) -> None:
-        """Close the images."""
-        self._opened.close()
-
     def _order(self, mask: int) -> _Order:
         """Return which of the recorded registers are needed, their numbers, and a bit for each; 0: not enough."""
         bits = [bit for bit in range(64) if mask >> bit & 1]
@@ -108,25 +102,25 @@ class Dumps:
         assert self._steps is not None
         if len(self._walkers) >= _KEPT_WALKERS:
             self._walkers.clear()
-        walker = self._walkers[view] = Walker(self._steps, self._finder(view.find))
+        walker = self._walkers[view] = Walker(self._steps, self._finder(view.find, view.process.root))
         return walker
 
-    def _finder(self, find: Callable[[int], Mapped | None]) -> Callable[[int], Row | None]:
+    def _finder(self, find: Callable[[int], Mapped | None], root: str) -> Callable[[int], Row | None]:
         def row_at(address: int) -> Row | None:
             mapped = find(address)
             if mapped is None:
                 return None
             if mapped.module is not None:
-                return self._row(mapped.module, address)
+                return self._row(mapped.module, root, address)
             return self._vdso_row(address - mapped.start) if is_vdso(mapped.path) else None
 
         return row_at
 
-    def _row(self, module: RecordedModule, address: int) -> Row | None:
-        key = module.path, module.build_id
-        if key not in self._images:
-            self._images[key] = self._open(module)
-        known = self._images[key]
+    def _row(self, module: RecordedModule, root: str, address: int) -> Row | None:
+        sought = Sought.of(module, root)
+        if sought not in self._steps_of:
+            self._steps_of[sought] = self._open(sought)
+        known = self._steps_of[sought]
         if known is None:
             return None
         if module not in self._biases:
@@ -134,21 +128,23 @@ class Dumps:
         bias = self._biases[module]
         return None if bias is None or address < bias else known.steps.row_at(address - bias)
 
-    def _open(self, module: RecordedModule) -> _Image | None:
-        image, problem = find_image(module.path, module.build_id, self._roots)
-        if image is None or self._steps is None or image.machine is not self._steps.machine:
-            warn(f"{problem or module.path}: stacks end at its frames")
+    def _open(self, sought: Sought) -> _Image | None:
+        image = self._images.find(sought)
+        if isinstance(image, str):
+            self._images.end_stacks(image)
             return None
-        self._opened.enter_context(image)
+        if self._steps is None or image.machine is not self._steps.machine:
+            self._images.end_stacks(f"{image.path}: is for another processor")
+            return None
         return _Image(image, ImageSteps(image, _report))
 
     def _vdso_row(self, offset: int) -> Row | None:
-        key = VDSO, b""
-        if key not in self._images:
+        sought = Sought(VDSO)
+        if sought not in self._steps_of:
             vdso = own_vdso()
             is_same = vdso is not None and is_build(self._vdso_id, vdso.build_id)
-            self._images[key] = _Image(vdso, ImageSteps(vdso, _report)) if vdso is not None and is_same else None
-        known = self._images[key]
+            self._steps_of[sought] = _Image(vdso, ImageSteps(vdso, _report)) if vdso is not None and is_same else None
+        known = self._steps_of[sought]
         return known.steps.row_at(offset) if known is not None else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from unwind.process.roots import Roots
 from unwind.readers.perf_data.changes import Changes
 from unwind.readers.perf_data.spaces import FOREVER, Space
 
@@ -11,8 +12,8 @@ from unwind.readers.perf_data.spaces import FOREVER, Space
 class Processes:
     """The processes and threads of a recording, from all changes in order."""
 
-    def __init__(self, changes: Changes) -> None:
-        self._is_whole = changes.is_whole
+    def __init__(self, changes: Changes, roots: Roots) -> None:
+        self._is_whole, self._roots = changes.is_whole, roots
         self._spaces: dict[int, tuple[list[int], list[Space]]] = {}
         self._comms: dict[int, tuple[list[int], list[str]]] = {}
         for change in changes.in_order():
@@ -54,6 +55,7 @@ class Processes:
         return self._spaces[pid][1][-1]
 
     def _begin_space(self, pid: int, time: int, space: Space) -> None:
+        space.roots = self._roots
         times, spaces = self._spaces.setdefault(pid, ([], []))
         times.append(time)
         spaces.append(space)

@@ -9,6 +9,7 @@ from icf.filebytes import FileBytes
 from icf.log import warn
 from icf.reader import Reader
 from unwind.process.maps import VDSO
+from unwind.process.roots import Roots
 from unwind.readers.perf_data.changes import Changes
 from unwind.readers.perf_data.dumps import Dumps
 from unwind.readers.perf_data.events import parse_attr
@@ -46,14 +47,14 @@ def read_recording(source: Source) -> Recording:
     if not header.events.all:
         raise FormatError(content.path, "file header", 0, "there is no event")
     values = header.events.values()
-    processes = Processes(changes)
+    processes = Processes(changes, Roots(changes.mounts))
     kernel_id = header.build_ids.get(KERNEL, b"")
     kernel = KernelNames(changes.kernel, kernel_id)
     is_here = header.hostname == os.uname().nodename and bool(kernel_id) and kernel_id == running_build_id()
     began_ns = min((change.time for change in changes.all if change.time), default=0)
     frames = UserFrames(RunTimeCode(is_here, began_ns))
     views = Views(processes, frames, other_tables(kernel.frame))
-    dumps = Dumps(header.arch, source.module_roots, header.build_ids.get(VDSO, b""))
+    dumps = Dumps(header.arch, source.images, header.build_ids.get(VDSO, b""))
     records = Records(content, *header.data, is_compressed=is_compressed)
     samples = Samples(header, records, views, processes, dumps)
     return Recording("perf", samples, values, _losses(header))

@@ -120,7 +120,6 @@ class Samples:
                 yield from self._joined(sample, tid, cookie)
         for samples in self._waiting.values():
             yield from self._given_up(samples)
-        self._dumps.close()
         self._report()
 
     def _parts(self, attr: Attr, buffer: bytes, at: int, end: int) -> tuple[bytes, UserState | None]:

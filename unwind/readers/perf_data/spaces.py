@@ -24,12 +24,14 @@ import numpy as np
 
 from icf.columns import U64
 from unwind.process.maps import VDSO
+from unwind.process.roots import Roots
 from unwind.readers.perf_data.changes import Mapped
 from unwind.samples.recording import RecordedModule, RecordedProcess
 
 _KEPT_PROCESSES = 64
 _LOADED = 8  # the program, its interpreter, the vdso
 _KEPT_ADDRESSES = 1 << 20
+NO_ROOTS = Roots({})
 FOREVER = 1 << 64
 
 
@@ -46,6 +48,7 @@ class Space:
 
     def __init__(self, pid: int, is_whole: bool, parent: Space | None = None, former: Space | None = None) -> None:
         self.pid, self._is_whole, self._former = pid, is_whole, former
+        self.roots = NO_ROOTS
         self._parent, self._inherited_count = parent, parent.own_count if parent is not None else 0
         self._times: list[int] = []
         self._own: list[Mapped] = []
@@ -94,7 +97,9 @@ class Space:
             self._replayed = end, modules
             if len(self._processes) >= _KEPT_PROCESSES:
                 self._processes.clear()
-            process = self._processes[at] = RecordedProcess(self.pid, list(modules), is_whole=self._is_whole)
+            process = self._processes[at] = RecordedProcess(
+                self.pid, list(modules), self.roots.of(self.pid), self._is_whole
+            )
         return process
 
     def find(self, address: int, number: int) -> Mapped | None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from icf.cli import main
+from icf.elf.image import Image
 from tests.support.perf_oracle import FIELDS, PerfSample, of_perf
 from tests.support.toolchain import compile_object, lasting_folder, link, run, tool
+from unwind.process.image_finder import ImageFinder
 from unwind.process.maps import VDSO
 from unwind.readers.formats import reader_of
 from unwind.readers.source import Source
@@ -102,6 +104,25 @@ def test_stacks_are_those_that_perf_unwinds(recorded: Path) -> None:
         equal += ours == theirs
         signals += any(frame.is_exact for frame in sample.frames[1:])
     assert signals > 10 and equal > 0.99 * len(samples)
+
+
+def test_images_are_found_as_they_are_for_names(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # perf keeps copies there
+    program = recorded.parent / "calls"
+    with Image.open(str(program)) as image:
+        digits = image.build_id.hex()
+    moved = tmp_path / ".build-id" / digits[:2] / digits[2:]
+    moved.parent.mkdir(parents=True)
+    before = [len(sample.frames) for sample in samples_of(recorded)]
+    program.rename(moved)
+    try:
+        assert sum(len(sample.frames) for sample in samples_of(recorded)) < sum(before)
+        with Source.open(str(recorded), ImageFinder((), [str(tmp_path)])) as source:
+            assert [len(sample.frames) for sample in reader_of("perf").read(source)] == before
+    finally:
+        moved.rename(program)
 
 
 MERGED = """

@@ -65,9 +65,14 @@ def test_a_process_that_called_exec_is_another_one() -> None:
     assert all(sample.process.is_whole for sample in samples)
 
 
-def test_a_stack_that_was_copied_ends_at_an_image_that_is_not_found(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stack_that_was_copied_ends_at_an_image_that_is_not_found(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # perf keeps copies there
     with caplog.at_level(logging.WARNING, "icf"):
-        samples = list(read(DATA / "hot.dwarf.data"))
+        with Source.open(str(DATA / "hot.dwarf.data")) as source:
+            samples = list(reader_of("perf").read(source))
+            source.images.report()
     users = [sample for sample in samples if isinstance(sample.origin, UserState)]
     assert users and all(sample.frames[-1].module is not None for sample in users)
     for sample in users:
@@ -77,7 +82,7 @@ def test_a_stack_that_was_copied_ends_at_an_image_that_is_not_found(caplog: pyte
         assert innermost.is_exact and module is not None and len(sample.origin.stack) == 512
         assert module.path != "/tmp/hot/hot" or innermost is sample.frames[-1]
     messages = [record.getMessage() for record in caplog.records]
-    assert messages.count("/tmp/hot/hot: no such file: stacks end at its frames") == 1
+    assert messages.count("/tmp/hot/hot: no such file: copied stacks end there") == 1
 
 
 def test_a_recording_may_come_through_a_pipe() -> None:

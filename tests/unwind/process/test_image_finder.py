@@ -1,0 +1,110 @@
+"""Images of recorded modules: which file is the right one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from icf.elf.image import Image
+from icf.errors import IcfError
+from tests.support.paths import ROOT
+from unwind.process.image_finder import ImageFinder, Sought, is_build
+
+SHOP = ROOT / "testdata" / "shop" / "shop.lld"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return Path(shutil.copy(SHOP, tmp_path / "shop"))
+
+
+def build_id() -> bytes:
+    with Image.open(str(SHOP)) as image:
+        return image.build_id
+
+
+def found(finder: ImageFinder, sought: Sought) -> str:
+    """Return the path of what was found, or the problem."""
+    image = finder.find(sought)
+    return image if isinstance(image, str) else image.path
+
+
+def mapped_id(path: Path) -> tuple[int, int]:
+    """Return the device and inode that the kernel lists for a mapping of a file."""
+    import mmap
+
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 1, mmap.MAP_PRIVATE, mmap.PROT_READ):
+        (line,) = (each for each in Path("/proc/self/maps").read_text().splitlines() if each.endswith(f" {path}"))
+    major, minor = line.split()[3].split(":")
+    return os.makedev(int(major, 16), int(minor, 16)), int(line.split()[4])
+
+
+def test_a_build_id_decides(shop: Path, tmp_path: Path) -> None:
+    with ImageFinder() as finder:
+        assert found(finder, Sought(str(shop), build_id())) == str(shop)
+        padded = build_id()[:8] + bytes(12)
+        assert (
+            found(finder, Sought(str(shop), padded)) == f"{shop}: has build id {build_id().hex()}, not {padded.hex()}"
+        )
+        assert found(finder, Sought("/gone/shop", build_id())) == "/gone/shop: no such file"
+    kept = tmp_path / "home" / ".debug" / ".build-id" / build_id().hex()[:2] / build_id().hex()[2:]
+    kept.mkdir(parents=True)
+    shutil.copy(shop, kept / "elf")
+    with ImageFinder() as finder:
+        assert found(finder, Sought("/gone/shop", build_id())) == str(kept / "elf")
+
+
+def test_without_a_build_id_the_inode_decides(shop: Path, tmp_path: Path) -> None:
+    identity = mapped_id(shop)
+    with ImageFinder() as finder:
+        assert found(finder, Sought(str(shop))) == str(shop)
+        assert found(finder, Sought(str(shop), b"", identity)) == str(shop)
+        other = (identity[0], identity[1] + 1)
+        problem = f"{shop}: is another file than the one that was mapped, whose inode was {other[1]}"
+        assert found(finder, Sought(str(shop), b"", other)) == problem
+    with ImageFinder([str(tmp_path)]) as finder:  # the user's word
+        assert found(finder, Sought("/usr/bin/shop", b"", other)) == str(shop)
+
+
+def test_a_file_of_another_mount_namespace_must_be_proved(shop: Path, tmp_path: Path) -> None:
+    root = str(tmp_path)
+    with ImageFinder() as finder:
+        assert found(finder, Sought("/shop", build_id(), None, root)).startswith("/proc/self/fd/")
+        assert found(finder, Sought("/shop", b"", mapped_id(shop), root)).startswith("/proc/self/fd/")
+        unproved = "nothing that was recorded shows that it is the same file"
+        assert found(finder, Sought("/shop", b"", None, root)) == f"{shop}: {unproved}"
+        assert found(finder, Sought(str(shop), b"", None, "/gone")) == f"{shop}: {unproved}"
+
+
+def test_the_image_that_is_named_stands_for_its_build(shop: Path) -> None:
+    with ImageFinder(image=str(shop)) as finder:
+        assert found(finder, Sought("/build/shop")) == found(finder, Sought("/x", build_id())) == str(shop)
+        assert found(finder, Sought("/build/other")) == "/build/other: no such file"
+    with ImageFinder(image="/gone") as finder, pytest.raises(IcfError, match="/gone: No such file"):
+        finder.find(Sought("/build/shop"))
+
+
+def test_what_was_not_found_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "icf"), ImageFinder() as finder:
+        for address in (1, 2, 1):
+            finder.lack("/a: no such file", address)
+        finder.lack("/b: no such file", 1)
+        finder.end_stacks("/b: no such file")
+        finder.end_stacks("/c: no such file")
+        finder.report()
+        finder.report()
+    assert [record.getMessage() for record in caplog.records] == [
+        "/a: no such file: 2 distinct frames are unknown",
+        "/b: no such file: 1 distinct frame is unknown, copied stacks end there",
+        "/c: no such file: copied stacks end there",
+    ]
+
+
+def test_build_ids_may_be_filled_up_with_zeros() -> None:
+    assert is_build(b"\1\2\0\0", b"\1\2") and is_build(b"\1\2", b"\1\2")
+    assert not is_build(b"\1\2\3", b"\1\2") and not is_build(b"", b"") and not is_build(b"\1", b"")

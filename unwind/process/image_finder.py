@@ -1,0 +1,210 @@
+"""Finds the image of a module that a recording or a list names: one place for all that need it.
+
+A recording is read where its modules may be elsewhere, or where other files have taken their paths. In this order:
+
+    the image that `-e` names
+    /proc/PID/root/usr/lib/libx.so   as a process that still runs sees the path, if it sees other files than this one
+    /usr/lib/libx.so                 the path itself
+    R/.build-id/ab/cdef              where the build id is abcdef; R is each `--module-root`, then each `--debug-root`,
+    R/.build-id/ab/cdef/elf          then ~/.debug, where perf keeps copies
+    R/usr/lib/libx.so                the path below R, as in a copy of the file system
+    R/libx.so
+
+A file is the module's if its build id is the recorded one. If none was recorded, the file at the path must have the
+device and inode that were recorded; a file below R is taken by its name, as the user has named R. Of a module without
+either, as in most text formats, the file at the path is taken, but never one of another mount namespace.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from icf.errors import IcfError
+from icf.log import warn
+from unwind.process.maps import parse_maps
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+    from unwind.samples.recording import RecordedModule
+
+PERF_CACHE = "~/.debug"
+_PADDED_BYTES = (16, 8)  # sizes of build ids that perf fills up to 20 bytes with zeros
+
+
+class Sought(NamedTuple):
+    """What is known of a module."""
+
+    path: str
+    build_id: bytes = b""
+    file_id: tuple[int, int] | None = None  # device and inode, as `Mapping.file_id`
+    root: str = ""  # where its process sees its root directory, "" if that is ours
+
+    @classmethod
+    def of(cls, module: RecordedModule, root: str = "") -> Self:
+        """Return what identifies a recorded module: all mappings of a file are one."""
+        return cls(module.path, module.build_id, None if module.build_id else module.file_id, root)
+
+
+class ImageFinder:
+    """Finds images, and opens each once; to be closed."""
+
+    def __init__(
+        self, module_roots: Sequence[str] = (), debug_roots: Sequence[str] = (), image: str | None = None
+    ) -> None:
+        self.roots = (*module_roots, *debug_roots, os.path.expanduser(PERF_CACHE))
+        self._given_path = image
+        self._given: Image | None = None
+        self._found: dict[Sought, Image | str] = {}
+        self._opened = ExitStack()
+        self._unknown: dict[str, set[int]] = {}  # by the problem: addresses in modules that were not found
+        self._ends: set[str] = set()
+
+    def find(self, sought: Sought) -> Image | str:
+        """Return the image of a module, or why there is none, which begins with a path."""
+        known = self._found.get(sought)
+        if known is None:
+            known = self._found[sought] = self._given_image(sought) or self._search(sought)
+        return known
+
+    def find_file(self, sought: Sought) -> tuple[int, str]:
+        """Return a descriptor and the path of a file other than an image; raises `IcfError` if it is not found."""
+        problem = f"{sought.path}: no such file"
+        for candidate, is_there in self._candidates(sought):
+            try:
+                fd = os.open(candidate, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except (OSError, ValueError):
+                continue
+            wrong = _wrong_file(fd, sought) if is_there else ""
+            if not wrong:
+                return fd, candidate
+            os.close(fd)
+            problem = f"{candidate}: {wrong}"
+        raise IcfError(problem)
+
+    def lack(self, problem: str, address: int) -> None:
+        """Count a frame of a module that was not found; `address` in its file, or as the recording has it."""
+        self._unknown.setdefault(problem, set()).add(address)
+
+    def end_stacks(self, problem: str) -> None:
+        """Take note that stacks that are unwound end in a module that was not found."""
+        self._ends.add(problem)
+
+    def report(self) -> None:
+        """Report each module that was not found, once, and how many frames lack it."""
+        for problem in dict.fromkeys((*self._unknown, *sorted(self._ends))):
+            count = len(self._unknown.get(problem, ()))
+            parts = [f"{count:,} distinct frame{'s are' if count != 1 else ' is'} unknown"] if count else []
+            parts += ["copied stacks end there"] if problem in self._ends else []
+            warn(f"{problem}: {', '.join(parts)}")
+        self._unknown.clear()
+        self._ends.clear()
+
+    def close(self) -> None:
+        """Close the images."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _given_image(self, sought: Sought) -> Image | None:
+        """Return the image that the user has named, if it can be this module; `IcfError` if it cannot be read."""
+        if self._given_path is None:
+            return None
+        if self._given is None:
+            from icf.elf.image import Image
+
+            self._given = self._opened.enter_context(Image.open(self._given_path))
+        if sought.build_id:
+            return self._given if is_build(sought.build_id, self._given.build_id) else None
+        is_named_so = os.path.basename(self._given_path) == os.path.basename(sought.path)
+        return self._given if is_named_so else None
+
+    def _search(self, sought: Sought) -> Image | str:
+        from icf.elf.image import Image
+
+        problem = f"{sought.path}: no such file"
+        for candidate, is_there in self._candidates(sought):
+            if not os.path.isfile(candidate):
+                continue
+            try:
+                image = Image.open(candidate)
+            except IcfError as error:
+                problem = str(error)
+                continue
+            wrong = _wrong_image(image, sought.build_id)
+            if not wrong and is_there and not sought.build_id:
+                wrong = _wrong_file(image.fileno(), sought)
+            if not wrong:
+                if is_there and sought.root:  # its process may end, and the path with it
+                    image.path = f"/proc/self/fd/{image.fileno()}"
+                return self._opened.enter_context(image)
+            problem = f"{candidate}: {wrong}"
+            image.close()
+        return problem
+
+    def _candidates(self, sought: Sought) -> Iterator[tuple[str, bool]]:
+        """Yield paths, and whether the file there must be the one that was mapped."""
+        path, build_id, _, root = sought
+        if root:
+            yield os.path.join(root, path.lstrip("/")), True
+        yield path, True
+        yield from ((each, False) for each in paths_below(self.roots, build_id, ("", "elf")))
+        for below in self.roots:
+            yield os.path.join(below, path.lstrip("/")), False
+            yield os.path.join(below, os.path.basename(path)), False
+
+
+def paths_below(roots: Sequence[str], build_id: bytes, names: Sequence[str]) -> Iterator[str]:
+    """Yield where files of a build may be below directories; "" among the names is the file of the build itself."""
+    sizes = (len(build_id), *(size for size in _PADDED_BYTES if not any(build_id[size:])))
+    ids = dict.fromkeys(build_id[:size].hex() for size in sizes if build_id[:size])
+    for root in roots:
+        for digits in ids:
+            for name in names:
+                yield os.path.join(root, ".build-id", digits[:2], digits[2:], name).rstrip("/")
+
+
+def is_build(recorded: bytes, found: bytes) -> bool:
+    """Return whether a recorded build id is that of an image; perf fills build ids up to 20 bytes with zeros."""
+    return bool(found) and recorded.startswith(found) and not any(recorded[len(found) :])
+
+
+def _wrong_image(image: Image, build_id: bytes) -> str:
+    """Return why an image is not of that build; empty if it may be."""
+    if image.is_debug_file:
+        return "is a separate debug file, without code"
+    if build_id and not is_build(build_id, image.build_id):
+        return f"has build id {image.build_id.hex() or 'none'}, not {build_id.hex()}"
+    return ""
+
+
+def _wrong_file(fd: int, sought: Sought) -> str:
+    """Return why an open file is not the one that was mapped; empty if it may be."""
+    if sought.file_id is None:
+        return "nothing that was recorded shows that it is the same file" if sought.root else ""
+    if _file_id(fd) != sought.file_id:
+        return f"is another file than the one that was mapped, whose inode was {sought.file_id[1]}"
+    return ""
+
+
+def _file_id(fd: int) -> tuple[int, int] | None:
+    """Return what the kernel says of a mapping of an open file; None if the file cannot be mapped."""
+    import numpy as np
+
+    try:
+        with mmap.mmap(fd, 1, mmap.MAP_PRIVATE, mmap.PROT_READ) as page:
+            bytes_there = np.frombuffer(page, np.uint8)
+            address = int(bytes_there.__array_interface__["data"][0])
+            del bytes_there
+            with open("/proc/self/maps", "rb") as file:
+                mappings = parse_maps(file.read(), "/proc/self/maps")
+    except (OSError, ValueError):
+        return None
+    return next((each.file_id for each in mappings if each.start == address), None)
