@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from unwind.process.maps import VDSO
-from unwind.samples.recording import Sample
+from unwind.samples.recording import RecordedFrame, Sample
 
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
 _FRAME = r"\s*([0-9a-f]+) (.*) \((.*)\)"
@@ -53,13 +53,17 @@ def of_reader(samples: Iterable[Sample], *, has_chains: bool = True) -> list[Per
             assert frame.address is not None
             module = frame.module if has_chains else None
             offset = frame.address - module.start + module.offset if module is not None else frame.address
-            is_vdso = frame.name == VDSO
-            frames.append((0, VDSO) if is_vdso else (offset, module.path if module is not None else ""))
+            frames.append((0, VDSO) if is_of_vdso(frame) else (offset, module.path if module is not None else ""))
         period = max(sample.weights[1::2])
         pid, tid = int(labels["pid"]), int(labels["tid"])
         event, comm = str(labels["event"]), str(labels.get("comm", ""))
         found.append(PerfSample(comm, pid, tid, sample.time_ns // 1000, period, event, tuple(frames)))
     return sorted(found, key=lambda each: (each.time_us, each.tid))
+
+
+def is_of_vdso(frame: RecordedFrame) -> bool:
+    """Return whether a frame is in the vdso."""
+    return frame.module is None and (frame.name == VDSO or frame.name.startswith("__vdso_"))
 
 
 def _frame(address: str, path: str) -> tuple[int, str]:

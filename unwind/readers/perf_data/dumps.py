@@ -19,16 +19,16 @@ from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.errors import FormatError
 from icf.log import warn
-from unwind.process.image_finder import ImageFinder, Sought, is_build
+from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed
 from unwind.process.maps import VDSO
-from unwind.readers.perf_data.changes import Mapped, is_vdso
+from unwind.readers.perf_data.changes import Mapped
 from unwind.readers.perf_data.frames import Frames
 from unwind.readers.perf_data.sample_fields import UserState
 from unwind.readers.perf_data.views import View
 from unwind.samples.recording import RecordedModule
 from unwind.walk.images import ImageSteps
-from unwind.walk.vdso import own_vdso
+from unwind.walk.vdso import RecordedVdso
 from unwind.walk.walker import Steps, Walker
 
 _ABI_64 = 2
@@ -50,16 +50,16 @@ class _Image(NamedTuple):
 
 
 class Dumps:
-    """Unwinds the samples of a recording; `vdso_id` is the build id of its vdso if the recording has it."""
+    """Unwinds the samples of a recording."""
 
-    def __init__(self, arch: str, finder: ImageFinder, vdso_id: bytes) -> None:
+    def __init__(self, arch: str, finder: ImageFinder, vdso: RecordedVdso) -> None:
         machine: Machine | None = None
         self._numbers: tuple[int, ...] = ()
         self._sp = 0
         if arch in _REGISTERS:
             machine, self._numbers, self._sp = _REGISTERS[arch]
         self._steps = Steps(machine) if machine is not None else None
-        self._images, self._vdso_id = finder, vdso_id
+        self._images, self._vdso = finder, vdso
         self._steps_of: dict[Sought, _Image | None] = {}
         self._biases: dict[RecordedModule, int | None] = {}
         self._walkers: dict[View, Walker] = {}
@@ -112,7 +112,7 @@ class Dumps:
                 return None
             if mapped.module is not None:
                 return self._row(mapped.module, root, address)
-            return self._vdso_row(address - mapped.start) if is_vdso(mapped.path) else None
+            return self._vdso_row(mapped.start, address) if mapped.path == VDSO else None
 
         return row_at
 
@@ -138,14 +138,15 @@ class Dumps:
             return None
         return _Image(image, ImageSteps(image, _report))
 
-    def _vdso_row(self, offset: int) -> Row | None:
+    def _vdso_row(self, start: int, address: int) -> Row | None:
+        image = self._vdso.image_at(start)
+        if image is None:
+            return None
         sought = Sought(VDSO)
         if sought not in self._steps_of:
-            vdso = own_vdso()
-            is_same = vdso is not None and is_build(self._vdso_id, vdso.build_id)
-            self._steps_of[sought] = _Image(vdso, ImageSteps(vdso, _report)) if vdso is not None and is_same else None
+            self._steps_of[sought] = _Image(image, ImageSteps(image, _report))
         known = self._steps_of[sought]
-        return known.steps.row_at(offset) if known is not None else None
+        return known.steps.row_at(address - start) if known is not None else None
 
 
 def _report(error: FormatError) -> None:

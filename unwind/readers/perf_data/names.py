@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from unwind.process.maps import VDSO
 from unwind.readers.perf_data.changes import is_vdso
 from unwind.readers.perf_data.run_time_code import RunTimeCode
 from unwind.readers.perf_data.spaces import Space
 from unwind.samples.recording import RecordedFrame
+from unwind.walk.vdso import RecordedVdso
 
 _KEPT = 1 << 20
 
@@ -15,8 +17,8 @@ _KEPT = 1 << 20
 class UserFrames:
     """Makes the frames of processes: one for each address in each module, however many views ask for it."""
 
-    def __init__(self, run_time_code: RunTimeCode) -> None:
-        self._run_time_code = run_time_code
+    def __init__(self, run_time_code: RunTimeCode, vdso: RecordedVdso) -> None:
+        self._run_time_code, self._vdso = run_time_code, vdso
         self._made: dict[tuple[int, int, bool], RecordedFrame] = {}
 
     def of(self, space: Space, number: int) -> Callable[[int, bool], RecordedFrame]:
@@ -27,6 +29,9 @@ class UserFrames:
             if mapped is None:
                 return RecordedFrame(address, is_exact=is_exact)
             if mapped.module is None:
+                if mapped.path == VDSO:
+                    name = self._vdso.name(mapped.start, address - (not is_exact))
+                    return RecordedFrame(address, name=name or VDSO, is_exact=is_exact, is_certain=bool(name))
                 name = ""
                 if not is_vdso(mapped.path):
                     name = self._run_time_code.name(space.pid, space.since, address - (not is_exact))

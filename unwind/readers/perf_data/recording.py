@@ -35,6 +35,7 @@ from unwind.readers.perf_data.samples import Samples
 from unwind.readers.perf_data.views import Views
 from unwind.readers.source import Source
 from unwind.samples.recording import Losses, Recording
+from unwind.walk.vdso import RecordedVdso
 
 _EVENT_UPDATE_NAME = 2
 
@@ -50,11 +51,13 @@ def read_recording(source: Source) -> Recording:
     processes = Processes(changes, Roots(changes.mounts))
     kernel_id = header.build_ids.get(KERNEL, b"")
     kernel = KernelNames(changes.kernel, kernel_id)
-    is_here = header.hostname == os.uname().nodename and bool(kernel_id) and kernel_id == running_build_id()
+    is_same_kernel = bool(kernel_id) and kernel_id == running_build_id()
+    is_here = header.hostname == os.uname().nodename and is_same_kernel
+    vdso = RecordedVdso(header.build_ids.get(VDSO, b""), source.images.roots, is_same_kernel=is_same_kernel)
     began_ns = min((change.time for change in changes.all if change.time), default=0)
-    frames = UserFrames(RunTimeCode(is_here, began_ns))
+    frames = UserFrames(RunTimeCode(is_here, began_ns), vdso)
     views = Views(processes, frames, other_tables(kernel.frame))
-    dumps = Dumps(header.arch, source.images, header.build_ids.get(VDSO, b""))
+    dumps = Dumps(header.arch, source.images, vdso)
     records = Records(content, *header.data, is_compressed=is_compressed)
     samples = Samples(header, records, views, processes, dumps)
     return Recording("perf", samples, values, _losses(header))

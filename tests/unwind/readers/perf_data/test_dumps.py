@@ -9,7 +9,7 @@ import pytest
 
 from icf.cli import main
 from icf.elf.image import Image
-from tests.support.perf_oracle import FIELDS, PerfSample, of_perf
+from tests.support.perf_oracle import FIELDS, PerfSample, is_of_vdso, of_perf
 from tests.support.toolchain import compile_object, lasting_folder, link, run, tool
 from unwind.process.image_finder import ImageFinder
 from unwind.process.maps import VDSO
@@ -76,7 +76,7 @@ def samples_of(path: Path) -> list[Sample]:
 def as_perf_has_it(frame: RecordedFrame) -> tuple[int, str]:
     """Return a frame as `perf script` shows it: return addresses less one."""
     assert frame.address is not None
-    if frame.name == VDSO:
+    if is_of_vdso(frame):
         return 0, VDSO
     address = frame.address if frame.is_exact or frame.address >> 63 else frame.address - 1
     module = frame.module
