@@ -39,6 +39,8 @@ class CallInsn(NamedTuple):
 
 _NONE = CallInsn(CallKind.NONE)
 _LAST_VADDR = (1 << 64) - 1
+LONGEST_INSN_BYTES = 15
+_PREFIXES = bytes((0x26, 0x2E, 0x36, 0x3E, *range(0x40, 0x50), *range(0x64, 0x68), 0xF2, 0xF3))  # REX among them
 LONGEST_CALL_BYTES = 7  # ff /2 with SIB and disp32; a REX or segment prefix before it changes nothing
 
 
@@ -62,6 +64,20 @@ def call_at_end(image: CodeView, code: bytes, return_address: int) -> CallInsn:
     if indirect.kind is CallKind.NONE or image.may_start_function(target):
         return CallInsn(CallKind.DIRECT, target=target)
     return indirect
+
+
+def call_size(machine: Machine, code: bytes) -> int:
+    """Return the size in bytes of the call that `code` starts with; 0 if it starts with none."""
+    if machine is Machine.AARCH64:
+        return 4 if _aarch64(code[:4], 0).kind is not CallKind.NONE else 0
+    opcode = len(code) - len(code.lstrip(_PREFIXES))
+    insn = code[opcode:]
+    if insn[:1] == b"\xe8":
+        return opcode + 5 if len(insn) >= 5 else 0
+    if len(insn) < 2 or insn[0] != 0xFF or insn[1] >> 3 & 7 != 2:
+        return 0
+    operand_bytes = _operand_size(insn)
+    return opcode + 2 + operand_bytes if 0 <= operand_bytes <= len(insn) - 2 else 0
 
 
 def direct_targets(image: Image, return_addresses: U64) -> U64:

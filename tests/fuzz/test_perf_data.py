@@ -12,6 +12,7 @@ import pytest
 from icf.errors import IcfError
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
 from tests.support.paths import ROOT
+from tests.support.perf_data import BRANCH_STACK, CONTEXT_USER, LBR, PLAIN, attr, lbr_sample, mmap2, perf_data
 from unwind.readers.formats import reader_of
 from unwind.readers.perf_data import kernel
 from unwind.readers.source import Source
@@ -42,8 +43,16 @@ def outcome(content: bytes, path: Path) -> bool:
     return True
 
 
+def lbr() -> bytes:
+    """Return a recording of which the stacks are in branches."""
+    calls = [(0x5100, 0x5200), (0x5300, 0x50F0)]
+    stacks = (lbr_sample(7, 20 + at, calls, CONTEXT_USER, 0x5210) for at in range(8))
+    its_attr = attr(PLAIN | BRANCH_STACK, branches=LBR)
+    return perf_data(mmap2(7, 0x5000, 0x1000, "/bin/shop", 10) + b"".join(stacks), its_attr)
+
+
 def mutations(rng: random.Random, count: int) -> Iterator[bytes]:
-    contents = [(DATA / f"{name}.data").read_bytes()[:12000] for name in NAMES]
+    contents = [(DATA / f"{name}.data").read_bytes()[:12000] for name in NAMES] + [lbr()]
     for _ in range(count):
         changed = bytearray(rng.choice(contents))
         for _ in range(rng.choice((1, 1, 2, 4))):

@@ -10,6 +10,9 @@ SAMPLE_ID_ALL = 1 << 18
 USER, KERNEL = 2, 1
 MMAP2, COMM, FORK, SAMPLE, NAMESPACES, DEFERRED, COMPRESSED = 10, 3, 7, 9, 16, 22, 81
 IP, TID, TIME, CALLCHAIN, ID, CPU, PERIOD = 1 << 0, 1 << 1, 1 << 2, 1 << 5, 1 << 6, 1 << 7, 1 << 8
+BRANCH_STACK = 1 << 11
+BRANCH_USER, BRANCH_CALL_STACK, BRANCH_HW_INDEX, BRANCH_COUNTERS = 1 << 0, 1 << 11, 1 << 17, 1 << 19
+LBR = BRANCH_USER | BRANCH_CALL_STACK | BRANCH_HW_INDEX  # what `--call-graph lbr` asks for
 CONTEXT_KERNEL, CONTEXT_USER, CONTEXT_USER_DEFERRED = ((1 << 64) - each for each in (128, 512, 640))
 PLAIN = IP | TID | TIME | CALLCHAIN
 _EXECUTE, _EXEC = 5, 1 << 13
@@ -97,6 +100,13 @@ def sample(pid: int, time: int, *chain: int, ip: int = 0, misc: int = USER, tid:
     """Return a sample of the `sample_type` PLAIN."""
     contents = pack("<QIIQ", ip, pid, tid or pid, time) + words(len(chain), *chain)
     return record(SAMPLE, contents, misc)
+
+
+def lbr_sample(pid: int, time: int, branches: list[tuple[int, int]], *chain: int, misc: int = USER) -> bytes:
+    """Return a sample of the `sample_type` PLAIN | BRANCH_STACK with the branches LBR."""
+    plain = sample(pid, time, *chain, ip=chain[-1] if chain else 0, misc=misc)[8:]
+    entries = b"".join(words(*each, 0) for each in branches)
+    return record(SAMPLE, plain + words(len(branches), 0) + entries, misc)
 
 
 def perf_data(records: bytes, *attrs: bytes, ids: tuple[tuple[int, ...], ...] = (), is_cut: bool = False) -> bytes:

@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from icf.code.call_ends import find_call_ends
-from icf.code.calls import LONGEST_CALL_BYTES, CallInsn, CallKind, call_at_end, call_ending_at
+from icf.code.calls import (
+    LONGEST_CALL_BYTES,
+    LONGEST_INSN_BYTES,
+    CallInsn,
+    CallKind,
+    call_at_end,
+    call_ending_at,
+    call_size,
+)
 from icf.code.exits import find_exits
 from icf.code.frame_pointer import HEAD_BYTES, ends_frame, frame_offset
 from icf.code.jumps import is_retpoline
@@ -97,6 +105,11 @@ class DecodedCode:
     def signs_pointers(self) -> bool:
         """Whether the upper bits of a return address may hold a signature (pointer authentication)."""
         return self._facts.machine is Machine.AARCH64
+
+    def call_end(self, vaddr: int) -> int:
+        """Return where the call ends that starts at `vaddr`; 0 if none does."""
+        size_bytes = call_size(self._facts.machine, bytes(self._facts.read(vaddr, LONGEST_INSN_BYTES)))
+        return vaddr + size_bytes if size_bytes else 0
 
     def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
         """Return whether a call of the function in `start:end` ends at `vaddr`; None: not known."""

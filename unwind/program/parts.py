@@ -61,6 +61,9 @@ class Code(Protocol):
 
     def call_site(self, return_address: int) -> CallSite: ...
 
+    def call_end(self, vaddr: int) -> int:
+        """Return where the call ends that starts at `vaddr`; 0 if none does."""
+
     def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
         """Return whether a call of the function in `start:end` ends at `vaddr`; None: not known."""
 
@@ -146,6 +149,9 @@ class ListedCode:
 
     def call_site(self, return_address: int) -> CallSite:
         return self._sites.get(return_address, CallSite(SiteKind.UNKNOWN))
+
+    def call_end(self, vaddr: int) -> int:
+        return 0
 
     def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
         return None if self._boundaries is None else vaddr in self._boundaries

@@ -19,7 +19,7 @@ How the address of a frame is meant, depends on the format:
 The first frame is a program counter, the others are return addresses, raw or less one: which, is found in the code
 (`unwind.resolve.places`). `in_call` marks those that are less one, or less four on AArch64: there the start of a call
 can follow another call. `is_exact` marks further program counters: the function that a signal or a system call
-interrupted.
+interrupted. `callee` marks calls that the processor noted, which have the address of the call instruction.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ class RecordedFrame:
     inlined: tuple[Inlined, ...] = ()  # innermost first
     is_certain: bool = False  # no linker has folded what `name` is of: kernel functions, code made at run time
     in_call: bool = False  # the address of a call, or a return address less one; else a return address may be raw, too
+    callee: int = 0  # what the processor saw called: then the address is that where the call instruction starts
 
 
 @dataclass(eq=False, slots=True)

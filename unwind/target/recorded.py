@@ -152,7 +152,7 @@ class RecordedResolver:
             known[frame] = None
             if frame.address is not None and frame.module is not None:
                 address = self._images.address(frame.address, frame.module, process.root, in_call=frame.in_call)
-                known[frame] = address
+                known[frame] = process.returns_to(address) if frame.callee and address is not None else address
         return known[frame]
 
     def _process(self, process: RecordedProcess) -> ProcessStacks:

@@ -1,7 +1,8 @@
 """The stacks of one process of a recording: cut where frames may be missing, answered with the recording's addresses.
 
 Where frames may be missing (`Losses`), a stack is cut: what stands on one side of a gap says nothing about the other. A
-walk along frame pointers leaves out the caller of each function that has no frame at its address.
+walk along frame pointers leaves out the caller of each function that has no frame at its address. A call that the
+processor noted is certain: it is the caller of the function that it led to, and of no other.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 
+from icf.model import RuntimeAddr
 from unwind.resolve.resolver import Resolver
 from unwind.samples.recording import Losses, RecordedFrame, Sample
 from unwind.symbolize.answer import Answer
@@ -38,9 +40,14 @@ class ProcessStacks:
             return self._resolve_part(sample, addresses, vptrs, 0, len(addresses))
         answers: list[Answer] = []
         start = 0
-        for idx, (frame, address) in enumerate(zip(sample.frames, addresses, strict=True)):
+        callers = (*sample.frames[1:], None)
+        for idx, (frame, address, caller) in enumerate(zip(sample.frames, addresses, callers, strict=True)):
             is_pc = frame.is_exact or (idx == 0 and not sample.is_called)
-            if idx + 1 == len(addresses) or self._may_lose_caller(frame, address, is_pc, losses):
+            if caller is None or not (
+                self._is_entered(address, is_pc, caller.callee)
+                if caller.callee
+                else not self._may_lose_caller(frame, address, is_pc, losses)
+            ):
                 answers += self._resolve_part(sample, addresses, vptrs, start, idx + 1)
                 start = idx + 1
         return tuple(answers)
@@ -48,6 +55,15 @@ class ProcessStacks:
     def loses_caller(self, frame: RecordedFrame) -> bool:
         """Return whether a frame was met whose caller may be missing."""
         return self._losing.get((frame, True), False) or self._losing.get((frame, False), False)
+
+    def returns_to(self, call: int) -> int | None:
+        """Return where a call returns to, by the address of its first byte; None if no call is there."""
+        process = self.resolver.process
+        module = process.module_at(RuntimeAddr(call))
+        if module is None:
+            return None
+        end = process.program(module).code.call_end(module.linked(RuntimeAddr(call)))
+        return end + module.bias if end else None
 
     def as_recorded(self, answer: Answer) -> Answer:
         """Return a copy of an answer, with the addresses of this process."""
@@ -88,6 +104,14 @@ class ProcessStacks:
             known = losses is Losses.ANY or (address is not None and not self._has_frame(address, is_pc))
             self._losing[frame, is_pc] = known
         return known
+
+    def _is_entered(self, address: int | None, is_pc: bool, callee: int) -> bool:
+        """Return whether the function at an address is the one that a call led to."""
+        if address is None:
+            return False
+        body = self.resolver.places.of(address, is_pc).body
+        entered = self.resolver.places.of(self._moved(callee), True)
+        return body is not None and entered.body is body and entered.vaddr == body.start
 
     def _has_frame(self, address: int, is_pc: bool) -> bool:
         """Return whether a walk along frame pointers finds the caller of the function at an address."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from icf.code.calls import CallInsn, CallKind, call_ending_at, direct_targets
+from icf.code.calls import CallInsn, CallKind, call_ending_at, call_size, direct_targets
 from icf.code.jumps import jump_at
 from icf.elf.image import Image
 from icf.elf.types import PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS, Machine
@@ -49,6 +49,13 @@ def test_x86_64_calls(insn: str, expected: CallInsn) -> None:
     data = bytes.fromhex(insn)
     image = code(b"\x90" * (0x20 - len(data)) + data + b"\x90" * 8)
     assert call_ending_at(image, BASE + 0x20) == expected
+
+
+@pytest.mark.parametrize(("insn", "expected"), X86_64_CALLS)
+def test_the_size_of_a_call_from_its_start(insn: str, expected: CallInsn) -> None:
+    data = bytes.fromhex(insn)
+    assert call_size(Machine.X86_64, data + b"\x90" * 8) == (0 if expected == NONE else len(data))
+    assert all(call_size(Machine.X86_64, data[:end]) == 0 for end in range(len(data)))
 
 
 def test_bytes_that_read_as_two_calls() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from capstone import CS_ARCH_X86, CS_MODE_64, Cs
 
 from icf.elf.image import Image
 from icf.model import Verdict
@@ -15,7 +16,7 @@ from linkpass import Options, run_pass
 from tests.support.paths import ROOT
 from tests.support.toolchain import compile_object, link
 from unwind.process.image_finder import ImageFinder
-from unwind.samples.recording import Base, RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.samples.recording import Base, Losses, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.symbolize.reasons import ReasonCode
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
@@ -201,3 +202,36 @@ def test_calls_that_follow_each_other_on_aarch64(tmp_path: Path) -> None:
             (resolved,) = resolver.resolve([Sample(tuple(frames), process)])
             assert [answer.linkage_name for answer in resolved.answers] == ["_Z4stopv", name, "_Z4bothv"]
             assert [answer.address for answer in resolved.answers] == [frame.address for frame in frames]
+
+
+def test_calls_that_the_processor_noted(resolver: RecordedResolver, shop: Path, tmp_path: Path) -> None:
+    """Each frame but the first has the address of the call, and of the function that the call led to."""
+    with Image.open(str(shop)) as image:
+        text = next(each for each in image.sections if each.name == ".text")
+        code = bytes(image.read(text.vaddr, text.size_bytes))
+    insns = Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, text.vaddr)
+    call_of = {vaddr + size_bytes: vaddr for vaddr, size_bytes, mnemonic, _ in insns if mnemonic == "call"}
+    module, process = RecordedModule(str(shop)), RecordedProcess()
+    process.modules.append(module)
+
+    def noted(stack: Sequence[int], entered: Sequence[int]) -> Sample:
+        pairs = zip(stack[1:], entered, strict=True)
+        calls = (RecordedFrame(call_of[address], module, callee=callee) for address, callee in pairs)
+        return Sample((RecordedFrame(stack[0], module, is_exact=True), *calls), process)
+
+    with RecordedResolver(SearchPaths(cache_dir=str(tmp_path)), losses=Losses.ANY) as lossy:
+        for recorded, truth in zip(STACKS, TRUTH, strict=True):
+            stack = [each for each in recorded[: recorded.index(None)] if each is not None]
+            (plain,) = resolver.resolve([sample(stack, module, 0, process)])
+            entered = [answer.start for answer in plain.answers[:-1]]
+
+            right = noted(stack, entered)
+            stale = noted(stack, [*entered[:2], entered[2] + 16, *entered[3:]])  # of a call that `longjmp` has left
+            right_answers, stale_answers = (each.answers for each in lossy.resolve([right, stale]))
+            assert [answer.linkage_name for answer in right_answers] == truth[: len(stack)]
+            assert [answer.address for answer in right_answers[1:]] == [call_of[each] for each in stack[1:]]
+            assert {answer.verdict for answer in stale_answers[1:3]} == {Verdict.AMBIGUOUS}
+            assert [answer.linkage_name for answer in stale_answers[3:]] == truth[3 : len(stack)]
+    frame = RecordedFrame(stack[1], module, callee=entered[0])  # no call starts there, though one ends there
+    (other,) = resolver.resolve([Sample((RecordedFrame(stack[0], module), frame), process)])
+    assert other.answers[1].verdict is Verdict.UNKNOWN

@@ -5,6 +5,7 @@
     header         where what is, events (`events`), build ids
     changes        mappings, forks, names of threads; processes and spaces: what was where at which time
     sample_fields  the parts of a sample; frames: call chains; names, kernel, run_time_code: what frames are of
+    branches       stacks that the processor noted
     samples        all of it together
     recording      the two passes over a file
 

@@ -21,7 +21,9 @@ from struct import Struct
 from icf.errors import FormatError
 from icf.reader import Reader
 from unwind.readers.perf_data.layout import (
+    BRANCH_CALL_STACK,
     SAMPLE_ADDR,
+    SAMPLE_BRANCH_STACK,
     SAMPLE_CALLCHAIN,
     SAMPLE_CPU,
     SAMPLE_ID,
@@ -96,6 +98,16 @@ class Attr:
         """Whether call chains hold kernel frames alone: the user's are in registers and stack."""
         return bool(self.flags & _EXCLUDE_USER_CHAIN)
 
+    @property
+    def has_call_stack(self) -> bool:
+        """Whether the branches of a sample are the calls that have not returned."""
+        return bool(self.sample_type & SAMPLE_BRANCH_STACK and self.branch_sample_type & BRANCH_CALL_STACK)
+
+    @property
+    def has_branches_alone(self) -> bool:
+        """Whether samples have the last branches, and nothing that shows their callers."""
+        return self.sample_type & (SAMPLE_BRANCH_STACK | SAMPLE_CALLCHAIN | SAMPLE_REGS_USER) == SAMPLE_BRANCH_STACK
+
 
 @dataclass(eq=False)
 class Event:
@@ -120,7 +132,7 @@ class Event:
         """Whether the call chain follows the fields of fixed size, and nothing else of a sample is needed."""
         wanted = self.attr.sample_type & (SAMPLE_READ | SAMPLE_CALLCHAIN)
         is_whole = not (self.attr.sample_type & SAMPLE_REGS_USER and self.attr.excludes_user_chain)
-        return wanted == SAMPLE_CALLCHAIN and is_whole
+        return wanted == SAMPLE_CALLCHAIN and is_whole and not self.attr.has_call_stack
 
     @cached_property
     def fields(self) -> Struct:

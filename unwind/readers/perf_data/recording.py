@@ -17,7 +17,6 @@ from unwind.readers.perf_data.frames import other_tables
 from unwind.readers.perf_data.header import KERNEL, Header, read_header
 from unwind.readers.perf_data.kernel import KernelNames, running_build_id
 from unwind.readers.perf_data.layout import (
-    BRANCH_CALL_STACK,
     PERF_RECORD_CALLCHAIN_DEFERRED,
     PERF_RECORD_EVENT_UPDATE,
     PERF_RECORD_HEADER_ATTR,
@@ -102,9 +101,9 @@ def _update(record: Record, header: Header) -> None:
 
 
 def _losses(header: Header) -> Losses:
-    """Return which frames call chains may lack: the kernel walks frame pointers."""
+    """Return which frames call chains may lack: the kernel walks frame pointers; the processor keeps some calls."""
     attrs = [event.attr for event in header.events.all]
-    if any(attr.branch_sample_type & BRANCH_CALL_STACK for attr in attrs):
+    if any(attr.has_call_stack for attr in attrs):
         return Losses.ANY
     has_chains = any(attr.sample_type & SAMPLE_CALLCHAIN and not attr.excludes_user_chain for attr in attrs)
     return Losses.FRAME_POINTERS if has_chains else Losses.NONE

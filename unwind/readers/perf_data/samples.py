@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from icf.log import note, warn
+from unwind.readers.perf_data.branches import BranchStacks
 from unwind.readers.perf_data.changes import tid_of
 from unwind.readers.perf_data.dumps import Dumps
 from unwind.readers.perf_data.events import NO_CPU, Attr, Event
@@ -65,7 +66,7 @@ class Samples:
 
     def __init__(self, header: Header, records: Records, views: Views, processes: Processes, dumps: Dumps) -> None:
         self._header, self._records, self._views, self._processes = header, records, views, processes
-        self._dumps = dumps
+        self._dumps, self._branches = dumps, BranchStacks(views.others)
         self._pc = _PC.get(header.arch, -1)
         self._waiting: OrderedDict[tuple[int, int], list[Sample]] = OrderedDict()
         self._early: OrderedDict[tuple[int, int], bytes] = OrderedDict()
@@ -100,8 +101,11 @@ class Samples:
                 chain = buffer[start:last]
                 frames = view.stacks.get(chain, _NONE)
             else:
-                chain, state = self._parts(event.attr, buffer, start, end)
-                frames = view.stacks.get(chain, _NONE) if state is not None else _NONE
+                chain, state, branches = self._parts(event.attr, buffer, start, end)
+                if branches:
+                    frames = self._branches.frames(chain, branches, _marker(misc), view.user)
+                else:
+                    frames = view.stacks.get(chain, _NONE) if state is not None else _NONE
             if not frames:
                 frames, cookie = self._frames(chain, view, misc)
             if state is not None:
@@ -122,17 +126,17 @@ class Samples:
             yield from self._given_up(samples)
         self._report()
 
-    def _parts(self, attr: Attr, buffer: bytes, at: int, end: int) -> tuple[bytes, UserState | None]:
-        """Return the call chain of a sample, and the program's state if that stands for its part of the chain."""
+    def _parts(self, attr: Attr, buffer: bytes, at: int, end: int) -> tuple[bytes, UserState | None, tuple[int, ...]]:
+        """Return the call chain of a sample, and what stands for the program's part of it: its state, its calls."""
         fields = Fields(attr, self._records, buffer, at, end)
         start, last = fields.chain()
+        branches = fields.branches()
         state = None
         if attr.sample_type & SAMPLE_REGS_USER and (
             attr.excludes_user_chain or not attr.sample_type & SAMPLE_CALLCHAIN
         ):
-            fields.branches()
             state = fields.user_state()
-        return buffer[start:last], state
+        return buffer[start:last], state, branches if attr.has_call_stack else ()
 
     def _frames(self, chain: bytes, view: View, misc: int) -> tuple[Frames, int]:
         frames, cookie = frames_of(chain, _marker(misc), view.user, view.others)
@@ -208,6 +212,11 @@ class Samples:
                 f"{path}: {counts.not_unwound} samples hold a copy of the stack of a program that is not for x86-64 or"
                 " AArch64: its innermost frame alone is used",
                 "record with --call-graph fp",
+            )
+        if any(event.attr.has_branches_alone for event in self._header.events.all):
+            note(
+                f"{path}: samples hold the branches before them and no call chain: their innermost frame alone is used",
+                "record with --call-graph fp, dwarf or lbr",
             )
         if counts.incomplete:
             warn(f"{path}: {counts.incomplete} samples lack the program's frames, which were to follow")

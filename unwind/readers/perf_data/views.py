@@ -36,7 +36,7 @@ class Views:
     """The views of all processes."""
 
     def __init__(self, processes: Processes, frames: UserFrames, others: dict[int, Tables]) -> None:
-        self._processes, self._frames, self._others = processes, frames, others
+        self._processes, self._frames, self.others = processes, frames, others
         self.current: dict[int, tuple[int, int, View]] = {}  # of each process, from when to when it holds
         self._views: dict[tuple[Space, int], View] = {}
         self._kept_bytes = 0
@@ -55,7 +55,7 @@ class Views:
                 self.current.clear()
             user = Tables(self._frames.of(space, number))
             view = self._views[space, number] = View(
-                space.process_of(number), user, self._others, partial(space.find, number=number)
+                space.process_of(number), user, self.others, partial(space.find, number=number)
             )
         self.current[pid] = max(since, space_since), min(until, space_until), view
         return view
