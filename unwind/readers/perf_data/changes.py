@@ -45,6 +45,7 @@ from unwind.samples.recording import Base, RecordedModule
 _MMAP, _COMM, _FORK, _LOST = Struct("<II3Q"), Struct("<II"), Struct("<4IQ"), Struct("<QQ")
 _FILE, _NAMESPACES, _NAMESPACE = Struct("<IIQ"), Struct("<IIQ"), Struct("<QQ")
 _MOUNTS = 5  # of the namespaces
+_MAJOR_BITS, _MINOR_BITS = 12, 20  # of a device: linux/kdev_t.h
 _MMAP2_BYTES = _MMAP.size + 32
 _BUILD_ID_AT, _RIGHTS_AT = _MMAP.size, _MMAP.size + 24
 _PROT_EXEC = 4
@@ -146,7 +147,8 @@ class Changes:
                 build_id = buffer[id_at + 4 : id_at + 4 + min(buffer[id_at], 20)]
             else:
                 major, minor, inode = _FILE.unpack_from(buffer, at + _BUILD_ID_AT)
-                file_id = (os.makedev(major, minor), inode) if inode else None
+                is_device = not major >> _MAJOR_BITS and not minor >> _MINOR_BITS
+                file_id = (os.makedev(major, minor), inode) if inode and is_device else None
         if misc & MISC_PROC_MAP_PARSE_TIMEOUT:
             self.is_whole = False
         mapped_end = min(start + size_bytes, _LIMIT)
