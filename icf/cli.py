@@ -51,6 +51,7 @@ VERBS: dict[str, Verb] = {
     "cache": Verb("unwind.cmd_cache", "build, list, verify and prune the symbol cache"),
     "record": Verb("unwind.cmd_record", "record a profile with perf, ready for 'icf resolve'"),
     "resolve": Verb("unwind.cmd_resolve", "name the function of each frame of a stack"),
+    "stacks": Verb("unwind.cmd_stacks", "show the stacks of a core file, with the function of each frame"),
     "report": Verb("unwind.cmd_report", "show what is merged, and a profile before and after, as one page"),
     "symbolize": Verb("unwind.cmd_symbolize", "print names, inlined functions and lines of addresses"),
     "disasm": Verb("unwind.cmd_disasm", "show machine code, and the function that each call means"),

@@ -68,6 +68,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "process",
         "process.live",
         "walk",
+        "dumps",
         "callgraph",
         "symbolize",
         "disasm",
@@ -87,6 +88,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "cmd_record",
         "cmd_report",
         "cmd_resolve",
+        "cmd_stacks",
         "cmd_symbolize",
     ),
 }

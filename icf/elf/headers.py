@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from icf.elf.types import (
     EHDR,
+    ET_CORE,
     ET_DYN,
     ET_EXEC,
     ET_REL,
@@ -46,10 +47,12 @@ class Headers(NamedTuple):
     segments: tuple[Segment, ...]
 
 
-def parse_headers(data: memoryview | FileBytes, path: str, *, allow_rel: bool = False) -> Headers:
-    """Read the headers of the ELF file `data`."""
+def parse_headers(
+    data: memoryview | FileBytes, path: str, *, allow_rel: bool = False, allow_core: bool = False
+) -> Headers:
+    """Read the headers of the ELF file `data`: of an image, of an object or a core file if that is allowed."""
     reader = Reader(data[: EHDR.size], path, HEADERS)
-    machine, elf_type = parse_kind(reader, path, allow_rel)
+    machine, elf_type = parse_kind(reader, path, allow_rel, allow_core)
     reader.pos = 0
     fields = EHDR.unpack(reader.take(EHDR.size))
     _, _, _, _, entry, phoff, shoff, _, ehsize, phentsize, phnum, shentsize, shnum, shstrndx = fields
@@ -76,7 +79,7 @@ def parse_headers(data: memoryview | FileBytes, path: str, *, allow_rel: bool = 
     return Headers(machine, elf_type, entry, phoff, shoff, shstrndx, sections, segments)
 
 
-def parse_kind(reader: Reader, path: str, allow_rel: bool) -> tuple[Machine, int]:
+def parse_kind(reader: Reader, path: str, allow_rel: bool, allow_core: bool = False) -> tuple[Machine, int]:
     """Check the parts of the header that decide whether to read on; return the machine and the file type."""
     magic = bytes(reader.take(4))
     if magic != b"\x7fELF":
@@ -98,7 +101,9 @@ def parse_kind(reader: Reader, path: str, allow_rel: bool) -> tuple[Machine, int
         raise UnsupportedError(f"{path}: machine {machine} is not handled, x86-64 (62) and AArch64 (183) are")
     if elf_type == ET_REL and not allow_rel:
         raise UnsupportedError(f"{path}: a relocatable object, needs a linked executable or shared object")
-    if elf_type not in (ET_REL, ET_EXEC, ET_DYN):
+    if elf_type != ET_CORE and allow_core:
+        raise reader.error(f"ELF type is {elf_type}, that of a core file is {ET_CORE}", 16)
+    if elf_type not in (ET_REL, ET_EXEC, ET_DYN) and not allow_core:
         raise UnsupportedError(
             f"{path}: ELF type {elf_type} is not handled, executables (2) and shared objects (3) are"
         )

@@ -38,18 +38,27 @@ def plt_row(image: Image, vaddr: int) -> Row | None:
     else:
         return None
     offset = vaddr - section.vaddr
-    columns = np.zeros(rules.WIDTH, np.uint64)
     if image.machine is Machine.AARCH64:
         has_pushed = 0 < offset < 2 * _STUB_BYTES and bytes(image.read(section.vaddr, 4)) == _STP
-        columns[rules.CFA_REGISTER], columns[rules.CFA_OFFSET] = _SP, 16 * has_pushed
-        columns[rules.RETURN_ADDRESS] = _LR
-        if has_pushed:
-            columns[rules.FIRST + 2 * _LR : rules.FIRST + 2 * _LR + 2] = rules.OFFSET, (1 << 64) - 8
-    else:
-        columns[rules.CFA_REGISTER], columns[rules.CFA_OFFSET] = _RSP, _pushed_x86_64(image, vaddr, offset)
-        columns[rules.RETURN_ADDRESS] = _RIP
-        columns[rules.FIRST + 2 * _RIP : rules.FIRST + 2 * _RIP + 2] = rules.OFFSET, (1 << 64) - 8
-    return Row(columns, FrameSection(image.path, name, memoryview(b""), section.vaddr, image.machine))
+        return _row(image.machine, 16 * has_pushed)
+    return _row(image.machine, _pushed_x86_64(image, vaddr, offset))
+
+
+def entry_row(machine: Machine) -> Row:
+    """Return the row of a function's first instruction."""
+    return _row(machine, 0 if machine is Machine.AARCH64 else 8)
+
+
+def _row(machine: Machine, pushed_bytes: int) -> Row:
+    """Return the row of code that has moved the stack pointer this far below the CFA."""
+    columns = np.zeros(rules.WIDTH, np.uint64)
+    sp, return_address = (_SP, _LR) if machine is Machine.AARCH64 else (_RSP, _RIP)
+    columns[rules.CFA_REGISTER], columns[rules.CFA_OFFSET] = sp, pushed_bytes
+    columns[rules.RETURN_ADDRESS] = return_address
+    if pushed_bytes:  # else it is in its register
+        slot = rules.FIRST + 2 * return_address
+        columns[slot : slot + 2] = rules.OFFSET, (1 << 64) - 8
+    return Row(columns, FrameSection("", "", memoryview(b""), 0, machine))
 
 
 def _pushed_x86_64(image: Image, vaddr: int, offset: int) -> int:

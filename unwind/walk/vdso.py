@@ -57,15 +57,16 @@ class RecordedVdso:
 
     @cached_property
     def _functions(self) -> list[tuple[int, int, str]]:
-        """Start, end and name of each; of several at a place the global one comes first, as perf shows it."""
-        if self.image is None:
-            return []
-        symbols = self.image.dynamic_symbols
-        rows = sorted(map(int, symbols.functions), key=lambda row: int(symbols.bind[row]) != STB_GLOBAL)
-        return [
-            (int(symbols.value[row]), int(symbols.value[row] + symbols.size_bytes[row]), symbols.name(row))
-            for row in rows
-        ]
+        return [] if self.image is None else vdso_functions(self.image)
+
+
+def vdso_functions(image: Image) -> list[tuple[int, int, str]]:
+    """Return start, end and name of each function; of several at a place the global one is first, as perf shows it."""
+    symbols = image.dynamic_symbols
+    rows = sorted(map(int, symbols.functions), key=lambda row: int(symbols.bind[row]) != STB_GLOBAL)
+    return [
+        (int(symbols.value[row]), int(symbols.value[row] + symbols.size_bytes[row]), symbols.name(row)) for row in rows
+    ]
 
 
 @cache

@@ -122,7 +122,7 @@ class Steps:
 class Walker:
     """Unwinds the stacks of one address space; `row_at` finds the row of a run-time address."""
 
-    def __init__(self, steps: Steps, row_at: Callable[[int], Row | None]) -> None:
+    def __init__(self, steps: Steps, row_at: Callable[[int], Row | None], frame_limit: int = FRAME_LIMIT) -> None:
         self._steps, self._row_at = steps, row_at
         self._count = 0  # of addresses that are known
         self._keys: U64 = np.zeros(_FIRST_PLACES, np.uint64)
@@ -133,7 +133,7 @@ class Walker:
         state[columns.MACHINE_IS_AARCH64] = steps.machine is Machine.AARCH64
         self._state, self.registers = state.data, state[columns.STATE_REGISTERS :]
         self._room = np.zeros(rules.REGISTER_COUNT + columns.STACK_LIMIT, np.uint64).data
-        self._out: U64 = np.zeros((FRAME_LIMIT, columns.FRAME_WIDTH), np.uint64)
+        self._out: U64 = np.zeros((frame_limit, columns.FRAME_WIDTH), np.uint64)
         self._out_words = self._out.data
 
     def walk(

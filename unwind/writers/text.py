@@ -92,30 +92,42 @@ class TextWriter:
         address = "?".rjust(18) if answer.address is None else f"{answer.address:#018x}"
         inlined: list[str] = []
         words = [address]
-        remarks = [answer.verdict.value] if answer.verdict is not Verdict.UNMERGED else []
         if answer.name is not None:
             frames = answer.frames if self._with_lines else ()
             words.append(answer.name + _place(frames[-1]) if frames else answer.name)
             for each in frames[:-1]:
                 inlined.append(printable(f"{address}  {demangle(each.linkage_name)}{_place(each)}  [inlined]"))
         elif answer.linkage_names:
-            words.append(_COUNTED[answer.verdict].format(len(answer.linkage_names)))
+            words.append(counted(answer))
         elif answer.recorded_name:
             words.append(f'"{answer.recorded_name}"')
         if answer.module:
             words[-1] += f" in {os.path.basename(answer.module)}"
-        if answer.evidence:
-            remarks.append(answer.evidence)
-        if answer.tail_call:
-            remarks.append("tail call")
-        if remarks:
-            reason = "" if answer.reason is None else f": {answer.reason}"
-            words.append(f"[{', '.join(remarks)}{reason}]")
-        shown = [printable(demangle(name)) for name in answer.linkage_names[:_SHOWN_CANDIDATES]]
-        more = len(answer.linkage_names) - len(shown)
-        if more > 0:
-            shown.append(f"and {more} more")
-        return [*inlined, "\n        ".join([printable("  ".join(words)), *shown])]
+        words += remarks_of(answer)
+        return [*inlined, "\n        ".join([printable("  ".join(words)), *candidates_of(answer)])]
+
+
+def counted(answer: Answer) -> str:
+    """Return in words how many functions a frame can be."""
+    return _COUNTED[answer.verdict].format(len(answer.linkage_names))
+
+
+def remarks_of(answer: Answer) -> list[str]:
+    """Return the remark on an answer, in brackets; none for an unmerged function, the usual case."""
+    remarks = [answer.verdict.value] if answer.verdict is not Verdict.UNMERGED else []
+    if answer.evidence:
+        remarks.append(answer.evidence)
+    if answer.tail_call:
+        remarks.append("tail call")
+    reason = "" if answer.reason is None else f": {answer.reason}"
+    return [f"[{', '.join(remarks)}{reason}]"] if remarks else []
+
+
+def candidates_of(answer: Answer) -> list[str]:
+    """Return a line for each function that a frame can be, or for the first ones and the count of the others."""
+    shown = [printable(demangle(name)) for name in answer.linkage_names[:_SHOWN_CANDIDATES]]
+    more = len(answer.linkage_names) - len(shown)
+    return shown if more <= 0 else [*shown, f"and {more} more"]
 
 
 def _facts(explained: Iterator[list[str]]) -> list[str]:

@@ -1,0 +1,63 @@
+"""`icf stacks`: the stacks of all threads of a core file, with the function of each frame."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from icf.debugfiles.options import add_debug_arguments
+from icf.filebytes import FileBytes
+from icf.model import Verdict
+from icf.printable import say
+from unwind.dumps.core import read_core
+from unwind.options import add_cache_options
+from unwind.output import open_output
+from unwind.process.image_finder import ImageFinder
+from unwind.target.dumped import DumpStacks
+from unwind.target.search import SearchPaths
+from unwind.writers.backtrace import BacktraceWriter
+from unwind.writers.json_lines import JsonWriter
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    sources = parser.add_mutually_exclusive_group(required=True)
+    sources.add_argument("--core", metavar="FILE", help="a core file: of a process that crashed, or of gcore")
+    parser.add_argument(
+        "-e",
+        "--exe",
+        metavar="IMAGE",
+        help="the image to take for the module of its build, or of its name where its build is not known",
+    )
+    parser.add_argument(
+        "--module-root",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="another directory to search for modules, by build id and by path; may be repeated",
+    )
+    add_debug_arguments(parser)
+    add_cache_options(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each thread")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the results to a file, which replaces an older one"
+    )
+    parser.add_argument("--no-lines", action="store_true", help="do not look up files, lines and inlined functions")
+
+
+def run(args: Namespace) -> int:
+    search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
+    is_any_known, with_lines = False, not args.no_lines
+    as_text, as_json = BacktraceWriter(with_lines=with_lines), JsonWriter(with_modules=True, with_lines=with_lines)
+    file = FileBytes.open(args.core)
+    dump = read_core(file)
+    images = ImageFinder(args.module_root, args.debug_root, args.exe)
+    with images, DumpStacks(dump, search, images, with_lines=with_lines) as stacks:
+        with open_output(args.output) as out:
+            for walked, resolved in stacks.threads():
+                is_any_known = is_any_known or any(each.verdict is not Verdict.UNKNOWN for each in resolved.answers)
+                if args.json:
+                    out.write(as_json.write(resolved))
+                else:
+                    out.write(as_text.write(walked, resolved).encode("utf-8", "surrogateescape"))
+    if not is_any_known:
+        say("icf: every frame of every stack is unknown")
+    return 0 if is_any_known else 1

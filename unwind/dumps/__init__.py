@@ -1,0 +1,8 @@
+"""What was copied of a process: registers of its threads, memory, and the files that were mapped.
+
+dump.py      the types
+memory.py    the memory that a file has a copy of
+core.py      core files; their notes: `core_notes`
+images.py    the images of the mapped files, found by build id, which `first_page` reads
+walk.py      unwinds the threads
+"""

@@ -1,0 +1,146 @@
+"""The images of a dump: which one lies at an address, and the memory that a dump leaves out because they have it.
+
+An image is identified by its build id, which stands in its first page. An image without one must have the same first
+page as the memory of the process; without that page only an image is taken that the user has named, or whose directory.
+The kernel's own image, the vdso, is in no file; a dump has a copy of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from icf.elf.image import Image
+from icf.elf.types import PF_W, PT_LOAD
+from icf.errors import FormatError, IcfError
+from icf.log import warn
+from unwind.dumps.dump import DumpedModule, ProcessDump
+from unwind.process.image_finder import ImageFinder, Sought
+from unwind.process.live.memory_image import read_image
+from unwind.process.load_address import biases_of
+from unwind.process.maps import VDSO
+from unwind.walk.images import ImageSteps
+
+_PAGE_BYTES = 4096
+_VDSO_LIMIT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedImage:
+    """An image and where it lay: `start` and `end` are run-time addresses."""
+
+    image: Image
+    bias: int
+    start: int
+    end: int
+    steps: ImageSteps
+
+
+class DumpImages:
+    """Finds the images of a dump as they are needed. It is a `walk.frame.Memory`."""
+
+    def __init__(self, dump: ProcessDump, finder: ImageFinder) -> None:
+        self._dump, self._finder = dump, finder
+        self._loaded: dict[DumpedModule, list[LoadedImage]] = {}
+        self.problems: dict[DumpedModule, str] = {}  # why there is no image
+        self._vdso: LoadedImage | None = None
+        self._has_read_vdso = False
+        ranges = [(each.start, each.end, module) for module in dump.modules for each in module.mappings]
+        self._ranges = sorted(ranges, key=lambda each: each[:2])
+        self._starts = [start for start, _, _ in self._ranges]
+
+    def module_at(self, address: int) -> DumpedModule | None:
+        """Return the module that is mapped at an address."""
+        at = bisect_right(self._starts, address) - 1
+        return self._ranges[at][2] if at >= 0 and address < self._ranges[at][1] else None
+
+    def at(self, address: int) -> LoadedImage | None:
+        """Return the image that lies at an address; None if it is not found, or nothing lies there."""
+        module = self.module_at(address)
+        if module is None:
+            vdso = self.vdso
+            return vdso if vdso is not None and vdso.start <= address < vdso.end else None
+        return next((each for each in self.of(module) if each.start <= address < each.end), None)
+
+    def of(self, module: DumpedModule) -> list[LoadedImage]:
+        """Return the image of a module, once for each time that it was loaded; `problems` says why there is none."""
+        if module not in self._loaded:
+            self._loaded[module] = self._load(module)
+        return self._loaded[module]
+
+    @property
+    def vdso(self) -> LoadedImage | None:
+        """The kernel's own image; None if it was not copied."""
+        if not self._has_read_vdso:
+            self._has_read_vdso = True
+            self._vdso = self._read_vdso()
+        return self._vdso
+
+    def read(self, address: int, size_bytes: int, /) -> bytes | None:
+        """Return memory of the process: what the dump has of it, else what its images say."""
+        extent = self._dump.memory.extent(address)
+        if extent is not None:
+            return (
+                bytes(self._dump.memory.view(address, address + size_bytes))
+                if address + size_bytes <= extent[1]
+                else None
+            )
+        found = self.at(address)
+        if found is None:
+            return None
+        vaddr = address - found.bias
+        for segment in found.image.segments:
+            if segment.type == PT_LOAD and segment.vaddr <= vaddr < segment.vaddr + segment.filesz:
+                content = b"" if segment.flags & PF_W else bytes(found.image.read(vaddr, size_bytes))
+                return content if len(content) == size_bytes else None
+        return None
+
+    def _load(self, module: DumpedModule) -> list[LoadedImage]:
+        image = self._find(module)
+        if isinstance(image, str) or image.machine is not self._dump.machine:
+            self.problems[module] = image if isinstance(image, str) else f"{image.path}: is for another processor"
+            return []
+        low, high = image.span
+        low = low // _PAGE_BYTES * _PAGE_BYTES
+        if module.load_address is not None:
+            biases = [module.load_address - low]
+        else:
+            biases = biases_of(module.mappings, image.segments)
+        if not biases:
+            self.problems[module] = f"{image.path}: no segment of it is mapped as {module.path} is"
+        steps = ImageSteps(image, _report)
+        return [LoadedImage(image, bias, low + bias, high + bias, steps) for bias in biases]
+
+    def _find(self, module: DumpedModule) -> Image | str:
+        """Return the image of a module, or why there is none."""
+        image = self._finder.find(Sought(module.path, module.build_id))
+        if isinstance(image, str) or module.build_id:
+            return image
+        page = module.first_page
+        if page and bytes(image.data[: len(page)]) != page:
+            return f"{image.path}: is not the file that was mapped"
+        if not page and image.path == module.path:  # else the user has named it, or where it is
+            return f"{module.path}: {self._dump.path} does not say of which build it is"
+        return image
+
+    def _read_vdso(self) -> LoadedImage | None:
+        start = self._dump.vdso
+        extent = self._dump.memory.extent(start) if start else None
+        if extent is None or extent[1] - start > _VDSO_LIMIT_BYTES:
+            return None
+        try:
+            content = read_image(self._part, start, extent[1] - start, extent[1] - start, VDSO)
+            image = Image(VDSO, memoryview(content))
+        except IcfError:
+            return None
+        low = image.span[0] // _PAGE_BYTES * _PAGE_BYTES
+        return LoadedImage(image, start - low, start, extent[1], ImageSteps(image, _report))
+
+    def _part(self, start: int, size_bytes: int) -> bytes:
+        """Return as much memory as there is, up to a size."""
+        extent = self._dump.memory.extent(start)
+        return b"" if extent is None else bytes(self._dump.memory.view(start, min(start + size_bytes, extent[1])))
+
+
+def _report(error: FormatError) -> None:
+    warn(f"{error}: stacks end at code without call frames")

@@ -1,0 +1,123 @@
+"""Unwinds the threads of a dump.
+
+The walk needs memory in one piece. Of a stack a window above the stack pointer is taken; where the walk comes to its
+end, or goes on to another stack (that of a signal handler, of a fibre), it begins again with more. A dump may have
+gigabytes of memory, of which a stack is a small part.
+
+A program counter that lies in no code was called through a bad pointer: its caller is found as at the first instruction
+of a function.
+
+    stack pointer                                      CFA of a frame
+    |---- 16 KiB ----|                                 |
+    |--------------- 128 KiB ------------------------------------|
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icf.dwarf.cfi.frames import Row
+from icf.elf.types import Machine
+from unwind.dumps.dump import PC, SP, DumpedThread, ProcessDump
+from unwind.dumps.images import DumpImages
+from unwind.walk.frame import WalkedFrame
+from unwind.walk.plt import entry_row
+from unwind.walk.walker import End, Steps, Walker
+
+FRAME_LIMIT = 1 << 16
+_FIRST_BYTES = 1 << 14
+_GROWTH = 8
+_LIMIT_BYTES = 1 << 28  # of memory that one walk takes
+_ROUND_LIMIT = 64
+_SIGNAL_BYTES = 1 << 13  # the kernel's frame of a signal, with what it needs of the registers
+_RED_ZONE_BYTES = {Machine.X86_64: 128, Machine.AARCH64: 0}
+
+
+class WalkedThread(NamedTuple):
+    """A thread with its frames, innermost first: at least one."""
+
+    thread: DumpedThread
+    frames: list[WalkedFrame]
+    end: End
+    problem: str = ""  # why the image of the last frame was not found, if the stack ends for that
+
+
+class DumpWalker:
+    """Unwinds threads; what was found for one is kept for the others."""
+
+    def __init__(self, dump: ProcessDump, images: DumpImages) -> None:
+        self._dump, self._images = dump, images
+        self._steps = Steps(dump.machine)
+        self._walker = Walker(self._steps, self._row_at, FRAME_LIMIT)
+        self._red_zone_bytes = _RED_ZONE_BYTES[dump.machine]
+
+    def walk(self, thread: DumpedThread) -> WalkedThread:
+        """Return the frames of a thread."""
+        pc = thread.registers[PC[self._dump.machine]]
+        if not self._is_bad(pc):
+            return self._walk(thread, self._walker)
+        entry = entry_row(self._dump.machine)
+        walked = self._walk(
+            thread, Walker(self._steps, lambda at: entry if at == pc else self._row_at(at), FRAME_LIMIT)
+        )
+        if len(walked.frames) > 1 and self._images.at(walked.frames[1].pc - 1) is not None:
+            return walked
+        return WalkedThread(thread, walked.frames[:1], End.NO_CALL_FRAMES)
+
+    def _is_bad(self, pc: int) -> bool:
+        """Return whether there is no code at a program counter."""
+        code = self._dump.code
+        return bool(code) and not any(start <= pc < end for start, end in code)
+
+    def _walk(self, thread: DumpedThread, walker: Walker) -> WalkedThread:
+        windows: dict[int, tuple[int, int]] = {}  # by start of the extent
+        self._extend(windows, thread.registers[SP[self._dump.machine]], 1)
+        for _ in range(_ROUND_LIMIT):
+            walk = walker.walk(thread.registers, *self._memory(windows))
+            frames = walk.frames
+            if not any(self._lacks(frame, windows) for frame in frames):
+                break
+        return WalkedThread(thread, frames, walk.end, self._problem(frames[-1]))
+
+    def _problem(self, last: WalkedFrame) -> str:
+        module = self._images.module_at(last.pc - last.is_call)
+        return self._images.problems.get(module, "") if module is not None else ""
+
+    def _lacks(self, frame: WalkedFrame, windows: dict[int, tuple[int, int]]) -> bool:
+        """Return whether a frame lies outside of what the walk was given; the windows then have more."""
+        sp = frame.registers[SP[self._dump.machine]]
+        if sp is None:
+            return False
+        is_cfa_known = frame.cfa > sp and not frame.is_signal
+        return self._extend(windows, sp, frame.cfa - sp if is_cfa_known else _SIGNAL_BYTES)
+
+    def _extend(self, windows: dict[int, tuple[int, int]], sp: int, size_bytes: int) -> bool:
+        """Add to the windows what was copied of a frame; return whether they did not have it."""
+        extent = self._dump.memory.extent(sp)
+        if extent is None:
+            return False
+        low, high = max(sp - self._red_zone_bytes, extent[0]), min(sp + size_bytes, extent[1])
+        start, end = windows.get(extent[0], (low, low))
+        if start <= low and high <= end:
+            return False
+        start, grown = min(start, low), max(_FIRST_BYTES, _GROWTH * (end - start), high - low)
+        room = _LIMIT_BYTES - sum(stop - begin for begin, stop in windows.values()) + end - start
+        end = min(max(end, start + min(grown, room)), extent[1])
+        has_grown = windows.get(extent[0]) != (start, end)
+        windows[extent[0]] = start, end
+        return has_grown
+
+    def _memory(self, windows: dict[int, tuple[int, int]]) -> tuple[memoryview, list[tuple[int, int, int]]]:
+        """Return the bytes of the windows in one piece, and where each is in it."""
+        views = [(start, end, self._dump.memory.view(start, end)) for start, end in windows.values()]
+        if len(views) == 1:
+            return views[0][2], [(*views[0][:2], 0)]
+        ranges, offset = [], 0
+        for start, end, _ in views:
+            ranges.append((start, end, offset))
+            offset += end - start
+        return memoryview(b"".join(view for _, _, view in views)), ranges
+
+    def _row_at(self, address: int) -> Row | None:
+        found = self._images.at(address)
+        return None if found is None else found.steps.row_at(address - found.bias)

@@ -1,0 +1,127 @@
+"""Unwinds and resolves the threads of a dump: a core file, a minidump, what was copied of a running process.
+
+with ImageFinder() as images, DumpStacks(dump, SearchPaths(), images) as stacks:
+    for walked, resolved in stacks.threads():
+        print(walked.thread.tid, [answer.name for answer in resolved.answers])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+
+from icf.elf.types import PF_X, PT_LOAD
+from unwind.dumps.dump import DumpedModule, ProcessDump
+from unwind.dumps.images import DumpImages, LoadedImage
+from unwind.dumps.walk import DumpWalker, WalkedThread
+from unwind.process.image_finder import ImageFinder
+from unwind.resolve.resolved import Resolved
+from unwind.samples.recording import Base, Label, RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.target.recorded import RecordedResolver
+from unwind.target.search import SearchPaths
+from unwind.walk.frame import WalkedFrame
+from unwind.walk.vdso import vdso_functions
+from unwind.walk.walker import End
+
+_KERNEL_FROM = 1 << 63  # the vsyscall page lies there
+_END_NAMES = {
+    End.NO_CALL_FRAMES: "no-call-frames",
+    End.NO_MEMORY: "no-memory",
+    End.NOT_GROWING: "not-growing",
+    End.BAD_EXPRESSION: "bad-expression",
+    End.OUT_OF_FRAMES: "out-of-frames",
+}
+
+
+class ResolvedThread(NamedTuple):
+    """A thread with an answer for each of its frames."""
+
+    walked: WalkedThread
+    resolved: Resolved
+
+
+class DumpStacks:
+    """The stacks of a dump; to be closed."""
+
+    def __init__(self, dump: ProcessDump, search: SearchPaths, finder: ImageFinder, *, with_lines: bool = True) -> None:
+        self._dump, self._finder = dump, finder
+        self.images = DumpImages(dump, finder)
+        self._walker = DumpWalker(dump, self.images)
+        self._resolver = RecordedResolver(search, finder, with_lines=with_lines)
+        self._modules = dict(self._recorded_modules())
+        self._process = RecordedProcess(dump.pid, list(self._modules.values()), is_whole=self._is_whole())
+        self._frames: dict[tuple[int, bool], RecordedFrame] = {}
+
+    def threads(self) -> Iterator[ResolvedThread]:
+        """Yield each thread with its frames. Raises `IcfError` for an image that cannot be read."""
+        walks = [self._walker.walk(thread) for thread in self._dump.threads]
+        for walked in walks:
+            if walked.problem:
+                self._finder.end_stacks(walked.problem)
+        yield from map(ResolvedThread, walks, self._resolver.resolve(map(self._sample, walks)))
+        self._resolver.report()
+
+    def close(self) -> None:
+        """Close what the answers rest on."""
+        self._resolver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _recorded_modules(self) -> Iterator[tuple[LoadedImage | DumpedModule, RecordedModule]]:
+        """Yield the modules that the resolver may look for: those that were found, or that a symcache may know."""
+        for module in self._dump.modules:
+            found = self.images.of(module)
+            if not found and module.build_id:
+                first, last = module.mappings[0], module.mappings[-1]
+                yield (
+                    module,
+                    RecordedModule(module.path, module.build_id, Base.RUN_TIME, first.start, last.end, first.offset),
+                )
+            for loaded in found:
+                for segment in loaded.image.segments:
+                    if segment.type == PT_LOAD and segment.flags & PF_X and segment.filesz:
+                        start, end = segment.vaddr + loaded.bias, segment.vaddr + segment.memsz + loaded.bias
+                        place = Base.RUN_TIME, start, end, segment.offset
+                        yield loaded, RecordedModule(module.path, module.build_id, *place)
+                        break
+
+    def _is_whole(self) -> bool:
+        """Return whether all code of the process is in images that were found."""
+        places = (start for start, _ in self._dump.code if start < _KERNEL_FROM)
+        return bool(self._dump.code) and all(self.images.at(start) is not None for start in places)
+
+    def _sample(self, walked: WalkedThread) -> Sample:
+        thread = walked.thread
+        labels = [Label("pid", self._dump.pid), Label("tid", thread.tid)]
+        labels += [Label("comm", thread.name or self._dump.command)] if thread.name or self._dump.command else []
+        labels += [Label("signal", thread.stopped_by)] if thread.stopped_by else []
+        labels += [Label("end", _END_NAMES[walked.end])] if walked.end in _END_NAMES else []
+        return Sample(tuple(map(self._frame, walked.frames)), self._process, labels=tuple(labels))
+
+    def _frame(self, walked: WalkedFrame) -> RecordedFrame:
+        key = walked.pc, walked.is_call
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = self._recorded_frame(*key)
+        return frame
+
+    def _recorded_frame(self, pc: int, is_call: bool) -> RecordedFrame:
+        address = pc - is_call
+        loaded, module = self.images.at(address), self.images.module_at(address)
+        if loaded is not None and loaded is self.images.vdso:
+            name = _function_at(loaded, address)
+            return RecordedFrame(pc, None, name, is_exact=not is_call, is_certain=bool(name))
+        recorded = self._modules.get(loaded if loaded is not None else module) if module is not None else None
+        if module is not None and recorded is None:
+            self._finder.lack(self.images.problems.get(module, module.path), pc)
+        return RecordedFrame(pc, recorded, is_exact=not is_call)
+
+
+def _function_at(loaded: LoadedImage, address: int) -> str:
+    """Return the function of the vdso at an address; empty if it has no symbol."""
+    vaddr = address - loaded.bias
+    return next((name for start, end, name in vdso_functions(loaded.image) if start <= vaddr < end), "")
