@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
+# with it every start of icf translates the sources again
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3# the interpreter that .venv is made from; 3.11 or later
 PYTEST_ARGS ?=# for example: make test PYTEST_ARGS='-k cli -x'

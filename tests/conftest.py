@@ -16,6 +16,8 @@ from icf import log
 # What `make test` and a builder's shell leave in the environment would change the builds of the tests
 for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CC", "CXX", "LD", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"):
     os.environ.pop(variable, None)
+# With it, each process that a test starts would translate all sources again, which takes longer than what it does
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # symcaches of test programs are nobody's business afterwards
 os.environ["ICF_CACHE_DIR"] = tempfile.mkdtemp(prefix="icf-tests-")

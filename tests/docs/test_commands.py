@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.icf_command import icf_command
 from tests.support.markdown import Block, Page, Section, read_page
 from tests.support.paths import ROOT
 from tests.support.toolchain import tool
@@ -51,7 +52,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "stacks.txt").write_text("".join(f"{json.loads(line)['stack']}\n" for line in recorded))
     (folder / "bin").mkdir()
     icf = folder / "bin" / "icf"
-    icf.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m icf "$@"\n')
+    icf.write_text(f'#!/bin/sh\nexec {shlex.join(icf_command())} "$@"\n')
     icf.chmod(0o755)
     subprocess.run([icf, "pass", "-q", "shop.linked", "-o", "shop"], cwd=folder, check=True)
     return folder

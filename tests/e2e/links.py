@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.program import icf
+from tests.support.icf_command import icf_command
 from tests.support.toolchain import find, run, tool
 
 SOURCES = {
@@ -62,7 +62,7 @@ def link(compiled: Path, tmp_path: Path) -> Link:
         *words: str, driver: str = "clang++", plain: bool = False, options: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
         command = [tool("clang++", driver), "-fuse-ld=lld", "-B."] if driver == "clang++" else [driver]
-        before = [] if plain else [sys.executable, "-m", "icf", "link", *options, "--"]
+        before = [] if plain else [*icf_command(), "link", *options, "--"]
         return subprocess.run([*before, *command, *words], cwd=tmp_path, capture_output=True, text=True)
 
     return run

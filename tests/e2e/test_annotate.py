@@ -6,7 +6,6 @@ import dataclasses
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from icf.tables import ANNOTATION_SECTION
 from tests.e2e.link_sources import SOURCES
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GCC_MOLD, GOLD, LLD_ALONE, MOLD, Workshop
+from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
 from tests.support.toolchain import run, tool
 
@@ -149,7 +149,7 @@ def annotated(path: Path) -> bool:
 
 
 def cc(folder: Path, *words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "icf", "cc", *options, "--", *words]
+    command = [*icf_command(), "cc", *options, "--", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 

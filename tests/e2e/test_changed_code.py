@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from icf.elf.image import Image
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, Workshop
+from tests.support.icf_command import icf_command
 from tests.support.toolchain import run, tool
 
 SOURCE = """
@@ -45,7 +45,7 @@ def edit_code(path: Path) -> None:
 
 
 def said(*command: str | Path) -> tuple[int, str, str]:
-    done = subprocess.run([sys.executable, "-m", "icf", *map(str, command)], capture_output=True, text=True)
+    done = subprocess.run([*icf_command(), *map(str, command)], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD_ALONE, Toolchain, Workshop
+from tests.support.icf_command import icf_command
 from tests.support.toolchain import run, tool
 
 MERGED = """
@@ -50,7 +51,7 @@ def test_icf_link_says_it_once(tmp_path: Path) -> None:
     gcc = (tool("g++"), "-O2", "-g", "-ffunction-sections")
     run(*gcc, "-c", "a.cpp", folder=tmp_path)
     tool("ld.gold")
-    link = [sys.executable, "-m", "icf", "link", "--", *gcc, "-fuse-ld=gold", "-Wl,--icf=all", "a.o", "-o", "a"]
+    link = [*icf_command(), "link", "--", *gcc, "-fuse-ld=gold", "-Wl,--icf=all", "a.o", "-o", "a"]
     done = run(*link, folder=tmp_path)
     assert done.stderr.count("icf: note: a: gcc may have merged") == 1 == len(done.stderr.splitlines())
 
@@ -77,7 +78,7 @@ def test_rust(tmp_path: Path, keep: bool) -> None:
     (tmp_path / "pools.rs").write_text(POOLS)
     (tmp_path / "ld.lld").symlink_to(tool("ld.lld"))
     linker = tmp_path / "linker"
-    linker.write_text(f'#!/bin/sh\nexec {sys.executable} -m icf link -- cc -B{tmp_path} "$@"\n')
+    linker.write_text(f'#!/bin/sh\nexec {shlex.join(icf_command())} link -- cc -B{tmp_path} "$@"\n')
     linker.chmod(0o755)
     options = ["-Awarnings", "-g", "-C", "opt-level=3", "-C", "codegen-units=1", "-C", f"linker={linker}"]
     options += ["-C", "link-arg=-fuse-ld=lld", "-C", "link-arg=-Wl,--icf=all", *(KEEP if keep else ())]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from icf.elf.image import Image
 from icf.linkinputs.responsefile import split_words
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, Workshop
+from tests.support.icf_command import icf_command
 
 GCC_LLD = replace(LLD, compiler="gcc")
 toolchains = pytest.mark.parametrize("toolchain", [GOLD, LLD, GCC_LLD], ids=str, indirect=True)
@@ -119,7 +119,7 @@ def test_odd_names_are_one_option_each(workshop: Workshop) -> None:
     folded, _ = workshop.link("program", [main], "all")
     response = workshop.folder / "keep"
     done = subprocess.run(
-        [sys.executable, "-m", "icf", "pass", str(folded), "--keep-unique-out", str(response)], capture_output=True
+        [*icf_command(), "pass", str(folded), "--keep-unique-out", str(response)], capture_output=True
     )
     assert done.returncode == 0 and b"\x1b" not in done.stdout + done.stderr
     line = next(line for line in done.stderr.splitlines() if b"left out" in line)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.links import CLASSES, SOURCES, classes
+from tests.support.icf_command import icf_command
 from tests.support.toolchain import tool
 
 LINK_OPTIONS = "-fuse-ld=lld -Wl,--icf=all"
@@ -52,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).write_text(text)
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
-    (bin_folder / "icf").write_text(f'#!/bin/sh\nexec {sys.executable} -m icf "$@"\n')
+    (bin_folder / "icf").write_text(f'#!/bin/sh\nexec {shlex.join(icf_command())} "$@"\n')
     (bin_folder / "g++").write_text(f'#!/bin/sh\nexec {tool("g++")} -B{bin_folder} "$@"\n')
     for path in bin_folder.iterdir():
         path.chmod(0o755)

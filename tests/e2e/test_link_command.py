@@ -14,6 +14,7 @@ import pytest
 
 from icf.elf.image import Image
 from tests.e2e.links import CLASSES, Link, classes
+from tests.support.icf_command import icf_command
 from tests.support.toolchain import tool
 
 
@@ -116,7 +117,7 @@ def test_a_link_that_fails_fails_the_same_way(link: Link, tmp_path: Path) -> Non
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "icf link"])
 def test_diagnostics_have_their_colours_on_a_terminal(compiled: Path, plain: bool) -> None:
     ours, theirs = pty.openpty()
-    before = [] if plain else [sys.executable, "-m", "icf", "link", "--"]
+    before = [] if plain else [*icf_command(), "link", "--"]
     command = [tool("clang++"), "-fuse-ld=lld", "-B.", "-Wl,--icf=all", "fruit.o", "-o", "coloured"]
     environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"}
     done = subprocess.run([*before, *command], cwd=compiled, stdout=theirs, stderr=theirs, env=environment)
@@ -151,7 +152,7 @@ def test_a_signal_ends_the_link(tmp_path: Path, number: signal.Signals) -> None:
 
 
 def test_many_links_at_once_in_one_folder(link: Link, tmp_path: Path) -> None:
-    launcher = [sys.executable, "-m", "icf", "link", "--", tool("clang++"), "-fuse-ld=lld", "-B."]
+    launcher = [*icf_command(), "link", "--", tool("clang++"), "-fuse-ld=lld", "-B."]
     words = ["-Wl,--icf=all", "fruit.o", "basket.o", "-o"]
     running = [subprocess.Popen([*launcher, *words, f"prog{at}"], cwd=tmp_path) for at in range(4)]
     assert [process.wait() for process in running] == [0, 0, 0, 0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from icf.elf.image import Image
 from tests.e2e.linkers import LINKERS, linker_of
 from tests.e2e.links import CLASSES, Link, classes
 from tests.e2e.program import icf
+from tests.support.icf_command import icf_command
 from tests.support.toolchain import tool
 
 OBJECTS = ("-Wl,--icf=all", "fruit.o", "basket.o", "-o", "prog")
@@ -80,7 +80,7 @@ def test_what_is_stripped_after_the_pass_gets_a_hint_that_helps(link: Link, tmp_
     help_line = "give its debug file (--debug-file), or link with 'icf link --in-image'"
     before = (tmp_path / "prog").read_bytes()
     for words in (["pass", "prog"], ["verify", "prog"], ["resolve", "-e", "prog"], ["disasm", "-e", "prog", "0x10"]):
-        command = [sys.executable, "-m", "icf", *words]
+        command = [*icf_command(), *words]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert help_line in done.stderr
     assert (tmp_path / "prog").read_bytes() == before

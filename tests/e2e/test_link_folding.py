@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.links import CLASSES, Link, classes
+from tests.support.icf_command import icf_command
 from tests.support.toolchain import tool
 
 OBJECTS = ("fruit.o", "basket.o", "-o", "prog")
@@ -97,7 +98,7 @@ def test_a_wrapper_that_does_more_is_not_run_to_ask_it(link: Link, tmp_path: Pat
 @pytest.mark.parametrize("verb", ["link", "cc"])
 def test_no_command_is_a_mistake_of_usage(verb: str) -> None:
     for words in ([], ["--"]):
-        done = subprocess.run([sys.executable, "-m", "icf", verb, *words], capture_output=True, text=True)
+        done = subprocess.run([*icf_command(), verb, *words], capture_output=True, text=True)
         assert done.returncode == 2
         assert f"icf {verb}: error: no " in done.stderr and f"hint: icf {verb} -- c++" in done.stderr
 

@@ -10,7 +10,6 @@ import io
 import os
 import re
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 
 from icf.demangle import demangle
 from linkpass import Options, run_pass
+from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
 from tests.support.toolchain import lasting_folder, tool
 from unwind.logs.filter import filter_log
@@ -199,7 +199,7 @@ def test_stacks_of_gdb() -> None:
             pytest.skip("gdb cannot run the program here")
         text = bt(folded, which)
         wrong_count += frames(text) != truth
-        command = [sys.executable, "-m", "icf", "resolve", "--format", "log", "-e", str(folded)]
+        command = [*icf_command(), "resolve", "--format", "log", "-e", str(folded)]
         done = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=60, check=True)
         assert frames(done.stdout) == truth
     assert wrong_count == 2

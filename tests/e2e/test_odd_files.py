@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import icf
+from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
 from tests.support.toolchain import tool
 
@@ -46,7 +47,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def command(*args: str | Path, **more: object) -> subprocess.CompletedProcess[bytes]:
     """`icf` in a process of its own."""
     made: subprocess.CompletedProcess[bytes] = subprocess.run(  # type: ignore[call-overload]
-        [*ICF, *args], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, **more
+        [*(ICF if "preexec_fn" in more else icf_command()), *args],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        **more,
     )
     return made
 
@@ -301,7 +306,7 @@ def test_a_pass_that_is_ended_at_any_moment(how: signal.Signals, shop: Path, tmp
 
 
 def test_passes_over_one_file_at_once(shop: Path, tmp_path: Path, whole: bytes) -> None:
-    processes = [subprocess.Popen([*ICF, "pass", "-q", shop], stderr=subprocess.PIPE) for _ in range(5)]
+    processes = [subprocess.Popen([*icf_command(), "pass", "-q", shop], stderr=subprocess.PIPE) for _ in range(5)]
     for process in processes:
         _, error = process.communicate(timeout=60)
         assert (process.returncode, error) == (0, b"")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from tests.e2e.program import Program
+from tests.support.icf_command import icf_command
 from tests.support.toolchain import lasting_folder, linker_options, run, tool
 
 HERE = Path(__file__).resolve().parent
@@ -119,7 +119,7 @@ class Workshop:
         compiler = self.toolchain.compiler
         command = [tool(_COMPILERS[compiler]), *_FLAGS[compiler], *self.toolchain.linker_options]
         command += ["-Wl,--build-id=sha1", *options, *map(str, objects), "-o", str(program.folded)]
-        launcher = [sys.executable, "-m", "icf", "link"]
+        launcher = [*icf_command(), "link"]
         return subprocess.run([*launcher, "--", *command], cwd=self.folder, capture_output=True, text=True)
 
     def pass_options(self, program: Program) -> tuple[str | Path, ...]:

@@ -6,12 +6,12 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from icf.printable import printable, say
+from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
 from tests.support.toolchain import run, tool
 
@@ -54,7 +54,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def icf(*args: str | Path, folder: Path, stdout: int = subprocess.PIPE) -> tuple[bytes, bytes]:
     environment = os.environ | {"ICF_CACHE_DIR": str(folder)}
-    done = subprocess.run([sys.executable, "-m", "icf", *args], stdout=stdout, stderr=subprocess.PIPE, env=environment)
+    done = subprocess.run([*icf_command(), *args], stdout=stdout, stderr=subprocess.PIPE, env=environment)
     return done.stdout or b"", done.stderr
 
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from icf import cli
 from icf.elf.image import Image
+from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
 from tests.unwind.symcache.support import OTHER, aged, facts, kept
 from unwind.symcache.builder import build
@@ -84,16 +84,16 @@ def test_what_cannot_be_built(run: Run, image: Path, tmp_path: Path) -> None:
 def test_the_environment_and_where_the_option_stands(image: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "ICF_CACHE_DIR": str(tmp_path / "a")}
     for options, where in ((["cache", "build"], "a"), (["cache", "build", "--cache-dir", str(tmp_path / "b")], "b")):
-        command = [sys.executable, "-m", "icf", *options, str(image)]
+        command = [*icf_command(), *options, str(image)]
         assert subprocess.run(command, env=environment, cwd=ROOT).returncode == 0
         assert len(kept(tmp_path / where)) == 1
 
 
 def test_verify(run: Run, image: Path, folder: Path, tmp_path: Path) -> None:
     copies = [aged(Path(shutil.copy(OTHER, tmp_path / name))) for name in ("gone", "changed")]
-    subprocess.run([sys.executable, "-m", "icf", "pass", "-q", copies[1]], check=True, cwd=ROOT)
+    subprocess.run([*icf_command(), "pass", "-q", copies[1]], check=True, cwd=ROOT)
     other = Path(shutil.copy(image, tmp_path / "other"))
-    subprocess.run([sys.executable, "-m", "icf", "pass", "-q", other], check=True, cwd=ROOT)
+    subprocess.run([*icf_command(), "pass", "-q", other], check=True, cwd=ROOT)
     with open_or_build(other, cache_dir=folder, lazy=True) as partial:  # type: ignore[union-attr]
         partial.addresses("main")
     run("build", image, *copies)

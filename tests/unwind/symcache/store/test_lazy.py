@@ -14,6 +14,7 @@ import pytest
 
 from icf.errors import FormatError
 from icf.model import MemberFlag
+from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
 from tests.unwind.symcache.support import aged, inodes, kept
 from unwind.program.frame import Frame
@@ -77,7 +78,7 @@ def test_only_what_was_asked_for_is_kept(
 
 
 def test_a_name_has_all_its_addresses_and_all_members_their_frames(image: Path, folder: Path) -> None:
-    subprocess.run([sys.executable, "-m", "icf", "pass", "-q", image], check=True, cwd=ROOT)
+    subprocess.run([*icf_command(), "pass", "-q", image], check=True, cwd=ROOT)
     truth = open_or_build(image, cache_dir=folder / "complete")
     merged = [found for found in bodies(truth, truth.container) if len(found.members) > 1]
     assert merged
