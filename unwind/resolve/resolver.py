@@ -103,6 +103,33 @@ class Resolver:
         """
         return self._steps(addresses, vptrs, exact)
 
+    @property
+    def root(self) -> Step:
+        """The step that stands for a caller which is not known."""
+        return self._chains.root
+
+    def step(self, caller: Step, frame: Sampled, is_pc: bool) -> Step:
+        """Return the step to a frame from that of its caller, for stacks that are walked frame by frame.
+
+        Args:
+            caller: the step of its caller, or `root`.
+            frame: its address, None outside of all images; `Marked` if that is a program counter further out.
+            is_pc: whether it is the innermost frame.
+
+        Returns:
+            The step; `answers` has what the steps of a whole stack mean.
+        """
+        if len(self._chains) > self._step_limit:
+            self._chains = Chains(self.process, self.places)
+        return self._chains.step(caller, frame, is_pc)
+
+    def answers(self, steps: Sequence[Step]) -> Answers:
+        """Return the answers for the steps of a stack, innermost first."""
+        for step in steps:
+            if not step.plain:
+                return self._sweep_back(steps)
+        return tuple([step.answer for step in steps])
+
     def _steps(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> list[Step]:
         known_count = -1
         steps: list[Step] = []
@@ -138,11 +165,7 @@ class Resolver:
             self._address_count = address_count
 
     def _resolve(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> Answers:
-        steps = self._steps(addresses, vptrs, exact)
-        for step in steps:
-            if not step.plain:
-                return self._sweep_back(steps)
-        return tuple([step.answer for step in steps])
+        return self.answers(self._steps(addresses, vptrs, exact))
 
     def _walk(self, addresses: tuple[Sampled, ...]) -> list[Step]:
         """Return the steps of a stack, outermost first."""
@@ -169,7 +192,7 @@ class Resolver:
             step = self._chains.step(step, addresses[frame_idx], frame_idx == 0)
             steps.append(step)
 
-    def _sweep_back(self, steps: list[Step]) -> Answers:
+    def _sweep_back(self, steps: Sequence[Step]) -> Answers:
         """Return the answers for a stack in which some frame restricts its caller."""
         chains = self._chains
         answers = []
@@ -193,7 +216,7 @@ class Resolver:
         return tuple(answers)
 
 
-def left_over(steps: list[Step]) -> list[tuple[int, int]]:
+def left_over(steps: Sequence[Step]) -> list[tuple[int, int]]:
     """Return the remaining candidates of each frame and of its caller; innermost first."""
     found = []
     left = steps[0].possible if steps else 0

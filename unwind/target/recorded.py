@@ -22,14 +22,12 @@ from unwind.process.image_finder import ImageFinder
 from unwind.process.process import Module, Process
 from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
-from unwind.resolve.reasons import LOST_CALLER, NO_CALLER
-from unwind.resolve.resolved import Resolved, StackAnswers
+from unwind.resolve.resolved import Resolved
 from unwind.resolve.resolver import Resolver
 from unwind.samples.recording import Losses, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.symbolize.answer import Answer, read_frames
-from unwind.symbolize.reasons import NO_MODULE
 from unwind.target.recorded_images import PlacedImage, RecordedImages
-from unwind.target.recorded_process import KEPT_ANSWERS, Answers, ProcessStacks
+from unwind.target.recorded_process import Found, ProcessStacks
 from unwind.target.search import SearchPaths
 
 _TOGETHER = 4096  # samples
@@ -56,27 +54,36 @@ class RecordedResolver:
         self._images = RecordedImages(images, search.cache_dir)
         self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
         self._of_process: dict[RecordedProcess, tuple[int, ProcessStacks]] = {}  # with the number of its modules
-        self._stacks: dict[_Key, StackAnswers] = {}
-        self._lost_callers: set[RecordedFrame] = set()  # frames of merged functions that stay open for that
+        self._stack_count = 0  # of those that processes keep
 
     def resolve(self, samples: Iterable[Sample]) -> list[Resolved]:
         """Return the samples with an answer for each frame; some thousands at a time are looked up together.
 
         Raises `IcfError` for an image that cannot be read.
         """
-        asked = [(sample, self._process(sample.process)) for sample in samples]
-        new: dict[_Key, tuple[Sample, ProcessStacks, Answers]] = {}
-        keys = [(process, sample.frames, sample.is_called, sample.vptrs) for sample, process in asked]
-        if len(self._stacks) >= _KEPT_STACKS:
-            self._stacks.clear()
-        for key, (sample, process) in zip(keys, asked, strict=True):
-            if key not in self._stacks and key not in new:
-                new[key] = sample, process, self._resolve(sample, process)
+        if self._stack_count > _KEPT_STACKS:
+            self._stack_count = 0
+            for _, process in self._of_process.values():
+                process.stacks.clear()
+        asked = [(self._process(sample.process), sample) for sample in samples]
+        new: dict[tuple[ProcessStacks, object], tuple[Sample, Found]] = {}
+        for process, sample in asked:
+            key = _key(sample)
+            if key not in process.stacks and (process, key) not in new:
+                new[process, key] = sample, process.look_up(sample)
+        self._answer(new)
+        return [Resolved(sample, process.stacks[_key(sample)]) for process, sample in asked]
+
+    def _answer(self, new: dict[tuple[ProcessStacks, object], tuple[Sample, Found]]) -> None:
+        """Keep the answers for stacks that are new."""
+        self._stack_count += len(new)
+        processes = {process for process, _ in new}
         if self._with_lines:
-            read_frames(answers for _, _, answers in new.values())
-        for key, (sample, process, answers) in new.items():
-            self._stacks[key] = self._as_recorded(sample.frames, answers, process)
-        return [Resolved(sample, self._stacks[key]) for key, (sample, _) in zip(keys, asked, strict=True)]
+            read_frames(process.fresh for process in processes)
+        for process in processes:
+            process.fresh.clear()
+        for (process, key), (sample, found) in new.items():
+            process.stacks[key] = process.as_recorded(sample.frames, found)
 
     def batches(
         self, samples: Iterable[Sample], has_more: Callable[[], bool] = lambda: True
@@ -103,7 +110,7 @@ class RecordedResolver:
 
     def body_of(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> Body | None:
         """Return the body that the answer for a frame of a process is about; None if it is about none."""
-        address = self._address(frame, self._process(process))
+        address = self._process(process).address(frame)
         if address is None or answer.verdict is Verdict.UNKNOWN:
             return None
         modules = self._process(process).resolver.process
@@ -117,9 +124,10 @@ class RecordedResolver:
     def report(self) -> None:
         """Report modules that were not found or do not fit, and callers that may be missing."""
         self._finder.report()
-        if self._lost_callers:
+        lost_count = sum(len(process.lost_callers) for _, process in self._of_process.values())
+        if lost_count:
             note(
-                f"the stacks may lack the callers of {len(self._lost_callers):,} distinct frames in merged functions,"
+                f"the stacks may lack the callers of {lost_count:,} distinct frames in merged functions,"
                 " which stay open",
                 "if the unwinder has read .eh_frame, and not walked along frame pointers, say --lossy none",
             )
@@ -136,25 +144,6 @@ class RecordedResolver:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _resolve(self, sample: Sample, process: ProcessStacks) -> Answers:
-        frames = sample.frames
-        try:
-            addresses = [process.addresses[frame] for frame in frames]
-        except KeyError:  # a frame that was not met before
-            addresses = [self._address(frame, process) for frame in frames]
-        return process.resolve(sample, addresses, self._losses)
-
-    def _address(self, frame: RecordedFrame, process: ProcessStacks) -> int | None:
-        known = process.addresses
-        if frame not in known:
-            if len(known) >= KEPT_ANSWERS:
-                known.clear()
-            known[frame] = None
-            if frame.address is not None and frame.module is not None:
-                address = self._images.address(frame.address, frame.module, process.root, in_call=frame.in_call)
-                known[frame] = process.returns_to(address) if frame.callee and address is not None else address
-        return known[frame]
-
     def _process(self, process: RecordedProcess) -> ProcessStacks:
         count, known = self._of_process.get(process, (-1, None))
         if known is None or count != len(process.modules):
@@ -162,7 +151,7 @@ class RecordedResolver:
             found = [each for each in located if each is not None]
             is_whole = process.is_whole and len(found) == len(located)
             resolver = self._resolver(frozenset(each.image for each in found), is_whole)
-            known = ProcessStacks(resolver, found, process.root)
+            known = ProcessStacks(resolver, self._images, found, process.root, self._losses)
             self._of_process[process] = len(process.modules), known
         return known
 
@@ -180,41 +169,9 @@ class RecordedResolver:
         cache = image.cache or self._search.open(image.path)
         return self._search.program(cache, image.path, self._opened, image.exports, linkage)
 
-    # Answers with the addresses of the recording
 
-    def _as_recorded(self, frames: tuple[RecordedFrame, ...], answers: Answers, process: ProcessStacks) -> StackAnswers:
-        known = process.recorded
-        pairs = list(zip(frames, answers, strict=True))
-        try:
-            return StackAnswers([known[pair] for pair in pairs])
-        except KeyError:  # an answer for a frame that did not have it before
-            if len(known) >= KEPT_ANSWERS:
-                known.clear()
-            for pair in pairs:
-                if pair not in known:
-                    known[pair] = self._recorded(*pair, process)
-            return StackAnswers([known[pair] for pair in pairs])
-
-    def _path(self, frame: RecordedFrame, process: ProcessStacks) -> str:
-        """Return the path of the module of an unknown frame; "" if its image is known, and has nothing there."""
-        if frame.module is None or self._images.locate(frame.module, process.root) is not None:
-            return ""
-        return frame.module.path
-
-    def _recorded(self, frame: RecordedFrame, answer: Answer, process: ProcessStacks) -> Answer:
-        if answer.address is None:
-            if frame.is_certain:
-                return Answer(frame.address, Verdict.UNMERGED, frame.name or None)
-            recorded = Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=self._path(frame, process))
-        else:
-            recorded = process.as_recorded(answer)
-            recorded.address = frame.address
-        if recorded.verdict is Verdict.UNKNOWN:
-            recorded.recorded_name = frame.name
-        elif recorded.reason is NO_CALLER and process.loses_caller(frame):
-            recorded.reason = LOST_CALLER
-            self._lost_callers.add(frame)
-        return recorded
-
-
-_Key = tuple[ProcessStacks, tuple[RecordedFrame, ...], bool, tuple[tuple[int, int], ...]]
+def _key(sample: Sample) -> object:
+    """Return what decides the answers for a sample in its process."""
+    if sample.is_called or sample.vptrs:
+        return sample.frames, sample.is_called, sample.vptrs
+    return sample.frames
