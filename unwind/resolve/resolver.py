@@ -124,7 +124,14 @@ class Resolver:
         return self._chains.step(caller, frame, is_pc)
 
     def answers(self, steps: Sequence[Step]) -> Answers:
-        """Return the answers for the steps of a stack, innermost first."""
+        """Return the answers for a stack that was walked frame by frame.
+
+        Args:
+            steps: of its frames, innermost first.
+
+        Returns:
+            One answer for each step, in the same order.
+        """
         for step in steps:
             if not step.plain:
                 return self._sweep_back(steps)
