@@ -6,6 +6,7 @@
     COMM    u32 pid, tid; name                       misc: by exec, which drops all mappings
     FORK    u32 pid, parent's pid, tid, parent's tid; u64 time
     `LOST`  u64 id, count          LOST_SAMPLES   u64 count
+    KSYMBOL u64 start; u32 size_bytes; u16 kind, flags; name: a program of BPF was loaded, or is gone
     NAMESPACES  u32 pid, tid; u64 count; u64 device, inode of each: the sixth is that of mounts
 
 Each ends with the time, among others, if the events have `sample_id_all`. Records of different CPUs are not in the
@@ -31,6 +32,7 @@ from unwind.readers.perf_data.layout import (
     MISC_PROC_MAP_PARSE_TIMEOUT,
     PERF_RECORD_COMM,
     PERF_RECORD_FORK,
+    PERF_RECORD_KSYMBOL,
     PERF_RECORD_LOST,
     PERF_RECORD_LOST_SAMPLES,
     PERF_RECORD_MMAP,
@@ -44,6 +46,7 @@ from unwind.samples.recording import Base, RecordedModule
 
 _MMAP, _COMM, _FORK, _LOST = Struct("<II3Q"), Struct("<II"), Struct("<4IQ"), Struct("<QQ")
 _FILE, _NAMESPACES, _NAMESPACE = Struct("<IIQ"), Struct("<IIQ"), Struct("<QQ")
+_KSYMBOL = Struct("<QIHH")
 _MOUNTS = 5  # of the namespaces
 _MAJOR_BITS, _MINOR_BITS = 12, 20  # of a device: linux/kdev_t.h
 _MMAP2_BYTES = _MMAP.size + 32
@@ -85,6 +88,7 @@ class Changes:
         self._header = header
         self.all: list[Change] = []
         self.kernel: list[Mapped] = []  # its text and modules
+        self.kernel_symbols: list[Mapped] = []  # of code made at run time; `path` is the name
         self.mounts: dict[int, int] = {}  # inodes of the last mount namespace of processes
         self.lost_count = 0
         self.is_whole = True  # else there are mappings that are not recorded
@@ -112,6 +116,11 @@ class Changes:
             mounts_at = at + _NAMESPACES.size + _MOUNTS * _NAMESPACE.size
             if count > _MOUNTS and mounts_at + _NAMESPACE.size <= end:
                 self.mounts[pid] = _NAMESPACE.unpack_from(buffer, mounts_at)[1]
+        elif kind == PERF_RECORD_KSYMBOL:
+            _need(records, at, end, _KSYMBOL.size)
+            start, size_bytes, _, _ = _KSYMBOL.unpack_from(buffer, at)
+            name = buffer[at + _KSYMBOL.size : end].partition(b"\0")[0].decode("utf-8", "replace")
+            self.kernel_symbols.append(Mapped(start, min(start + size_bytes, _LIMIT), name, None))
         elif kind == PERF_RECORD_LOST:
             _need(records, at, end, _LOST.size)
             self.lost_count += _LOST.unpack_from(buffer, at)[1]
@@ -154,8 +163,9 @@ class Changes:
         mapped_end = min(start + size_bytes, _LIMIT)
         if mode == CPUMODE_KERNEL:
             self.kernel.append(Mapped(start, mapped_end, path, None, offset))
-            if build_id and path.startswith("["):
-                self._header.build_ids.setdefault(path.partition("]")[0] + "]", without_padding(build_id))
+            if build_id:
+                named = path.partition("]")[0] + "]" if path.startswith("[") else path
+                self._header.build_ids.setdefault(named, without_padding(build_id))
         elif mode not in (CPUMODE_HYPERVISOR, CPUMODE_GUEST_KERNEL, CPUMODE_GUEST_USER) and start < mapped_end:
             module = self._module(path, build_id, file_id, start, mapped_end, offset)
             self._add(record, Change(0, 0, pid, Mapped(start, mapped_end, path, module, offset)))

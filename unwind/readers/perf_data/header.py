@@ -24,6 +24,7 @@ from unwind.readers.perf_data.layout import (
     FEATURE_BUILD_ID,
     FEATURE_EVENT_DESC,
     FEATURE_HOSTNAME,
+    FEATURE_OSRELEASE,
     MAGIC,
     MAGIC_OTHER_ENDIAN,
     MISC_BUILD_ID_SIZE,
@@ -36,6 +37,7 @@ _SECTION_BYTES = 16
 _ID_LIMIT = 1 << 20
 _BUILD_ID_BYTES = 20
 KERNEL = "[kernel.kallsyms]"
+_READ = (FEATURE_BUILD_ID, FEATURE_HOSTNAME, FEATURE_OSRELEASE, FEATURE_ARCH, FEATURE_EVENT_DESC)
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +48,7 @@ class Header:
     events: Events = field(default_factory=Events)
     build_ids: dict[str, bytes] = field(default_factory=dict)  # by path; b"": several files were there
     hostname: str = ""
+    release: str = ""  # of the kernel, as `uname -r` has it
     arch: str = ""  # as `uname -m` has it
     data: tuple[int, int] = (0, 0)  # where the records start and end
     is_pipe: bool = False
@@ -62,6 +65,8 @@ class Header:
                 self.add_build_id(misc, bytes(reader.take(size_bytes - RECORD_HEADER.size)))
         elif feature == FEATURE_HOSTNAME:
             self.hostname = read_string(reader)
+        elif feature == FEATURE_OSRELEASE:
+            self.release = read_string(reader)
         elif feature == FEATURE_ARCH:
             self.arch = read_string(reader)
         elif feature == FEATURE_EVENT_DESC:
@@ -147,7 +152,7 @@ def _read_features(content: FileBytes, header: Header, features: int) -> None:
     for feature in range(_FEATURE_COUNT):
         if features >> feature & 1:
             start, size_bytes = sections.u64(), sections.u64()
-            if feature not in (FEATURE_BUILD_ID, FEATURE_HOSTNAME, FEATURE_ARCH, FEATURE_EVENT_DESC):
+            if feature not in _READ:
                 continue
             if start > len(content) or size_bytes > len(content) - start:
                 raise sections.error(f"feature {feature} at offset {start:#x}, {size_bytes} bytes: beyond the file")

@@ -1,119 +1,164 @@
-"""Names of kernel functions: from /proc/kallsyms, if the kernel that runs is the one that was recorded.
+"""Names of kernel functions, from the first of these that is of the kernel that was recorded:
 
-    ffffffff81000130 T entry_SYSCALL_64_after_hwframe          address, type, name
-    ffffffffc0a01000 t nft_do_chain  [nf_tables]               of a module
+    vmlinux                   and modules (`.ko`): each found by its own build id
+    ~/.debug/.../kallsyms     the copy that perf keeps of a kernel's symbols, by its build id
+    /proc/kallsyms            of the kernel that runs, if it is that one (/sys/kernel/notes)
 
-It is that one if the build ids agree (/sys/kernel/notes). It may lie elsewhere since the machine was started again,
-which `_text` shows; modules have names only if each lies where it lay (/proc/modules). Without rights all addresses in
-these files are zero, and there are no names. No linker folds functions of the kernel. Of several symbols at one
-address the global one with the fewest underscores in front is shown.
+The kernel may have lain elsewhere (KASLR): the recording says where `_text` was. Modules lie each by itself; those of
+/proc/kallsyms count if each lies where it lay (/proc/modules), which perf's copy does not say. Programs of BPF have the
+names that the recording has. No linker folds functions of the kernel, so that these names are certain.
 """
 
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 from icf.elf.notes import build_id_of_notes
 from icf.errors import FormatError
 from icf.reader import Reader
-from unwind.readers.perf_data.changes import Mapped
-from unwind.readers.perf_data.header import KERNEL
+from unwind.process.image_finder import ImageFinder, paths_below
+from unwind.readers.perf_data.changes import Changes, Mapped
+from unwind.readers.perf_data.header import KERNEL, Header
+from unwind.readers.perf_data.kallsyms import Kallsyms, read_kallsyms
 from unwind.samples.recording import RecordedFrame
 
 UNKNOWN = "[kernel]"
-_CODE = b"TtWw"
-_DIGITS = 16
+_NO_FUNCTIONS = ("_etext", "_einittext")
 
 
-class _Symbols:
-    """The lines of the kernel or of one of its modules; a line is looked at when its name is wanted."""
+class _Symbols(Protocol):
+    """The functions of the kernel or of a module, by address."""
 
-    def __init__(self, lines: list[bytes]) -> None:
-        self._lines = sorted(lines)
+    def name(self, address: int) -> str: ...
+    def address_of(self, name: str) -> int: ...
 
-    def name(self, address: int) -> str:
-        """Return the function that begins at an address or last before it; "" if there is none."""
-        at = bisect_right(self._lines, b"%016x" % address, key=lambda line: line[:_DIGITS])
-        found: list[tuple[int, bytes]] = []
-        start = b""
-        while at > 0:
-            at -= 1
-            line = self._lines[at]
-            if found and line[:_DIGITS] != start:
-                break
-            if line[_DIGITS + 1] in _CODE:
-                start, (_, kind, name, *_) = line[:_DIGITS], line.split()
-                found.append((2 * (len(name) - len(name.lstrip(b"_"))) + (kind != b"T"), name))
-        return min(found)[1].decode("utf-8", "replace") if found else ""
 
-    def address_of(self, name: bytes) -> int:
-        """Return the address of the first symbol of this name, 0 if there is none."""
-        ending = b" " + name
-        return next((int(line[:_DIGITS], 16) for line in self._lines if line.endswith(ending)), 0)
+class _Placed(NamedTuple):
+    """Symbols, and what is added to a recorded address to get one of theirs."""
+
+    symbols: _Symbols
+    move: int = 0
 
 
 class KernelNames:
-    """Frames of kernel code; reads what this machine knows when the first is asked for."""
+    """Frames of kernel code; reads what is known of the kernel when the first is asked for."""
 
     def __init__(
-        self, mapped: list[Mapped], build_id: bytes, proc: str = "/proc", notes: str = "/sys/kernel/notes"
+        self,
+        changes: Changes,
+        header: Header,
+        finder: ImageFinder,
+        proc: str = "/proc",
+        notes: str = "/sys/kernel/notes",
     ) -> None:
-        self._mapped, self._build_id, self._proc, self._notes = mapped, build_id, proc, notes
-        self._symbols: dict[Mapped, _Symbols] | None = None  # of what lies where it lay
-        self._moved_by = 0
+        self._mapped, self._made = changes.kernel, changes.kernel_symbols
+        self._header, self._finder = header, finder
+        self._proc, self._notes = proc, notes
+        self._placed: dict[Mapped, _Placed | None] = {}
 
     def frame(self, address: int, is_exact: bool) -> RecordedFrame:
         """Return the frame of an address in the kernel."""
-        name = self.name(address if is_exact else address - 1)
-        return RecordedFrame(address, name=name or UNKNOWN, is_exact=is_exact, is_certain=bool(name))
+        inside = address if is_exact else address - 1
+        mapped = next((each for each in self._mapped if each.start <= inside < each.end), None)
+        made = {each.path for each in self._made if each.start <= inside < each.end}
+        if len(made) == 1:
+            name = made.pop()
+        else:
+            name = self._name(inside, mapped) if mapped is not None and not made else ""
+        shown = name or (UNKNOWN if mapped is None or mapped.path.startswith(KERNEL) else f"[{_module(mapped)}]")
+        return RecordedFrame(address, name=shown, is_exact=is_exact, is_certain=bool(name))
 
-    def name(self, address: int) -> str:
+    def _name(self, address: int, mapped: Mapped) -> str:
         """Return the function that an address lies in, "" if that is not known."""
-        if self._symbols is None:
-            try:
-                self._symbols = self._read()
-            except (OSError, FormatError):
-                self._symbols = {}
-        mapped = next((each for each in self._mapped if each.start <= address < each.end), None)
-        symbols = self._symbols.get(mapped) if mapped is not None else None
-        if symbols is None or mapped is None:
+        if mapped not in self._placed:
+            is_text = mapped.path.startswith(KERNEL)
+            self._placed[mapped] = self._text(mapped) if is_text else self._of_module(mapped)
+        placed = self._placed[mapped]
+        if placed is None:
+            self._finder.lack(self._problem(mapped), address)
             return ""
-        return symbols.name(address + self._moved_by if mapped.path.startswith(KERNEL) else address)
+        name = placed.symbols.name(address + placed.move)
+        return name if name not in _NO_FUNCTIONS else ""
 
-    def _read(self) -> dict[Mapped, _Symbols]:
-        running = running_build_id(self._notes)
+    def _build_id(self, mapped: Mapped) -> bytes:
+        path = mapped.path
+        return self._header.build_ids.get(path.partition("]")[0] + "]" if path.startswith("[") else path, b"")
+
+    def _text(self, mapped: Mapped) -> _Placed | None:
+        """Return the kernel's own functions."""
+        anchor = mapped.path.removeprefix(KERNEL)
+        for symbols in self._sources() if anchor else ():
+            if found := symbols.address_of(anchor):
+                return _Placed(symbols, found - mapped.offset)
+        return None
+
+    def _sources(self) -> Iterator[_Symbols]:
+        from unwind.readers.perf_data.kernel_images import find_vmlinux
+
+        build_id, roots = self._header.build_ids.get(KERNEL, b""), self._finder.roots
+        vmlinux = find_vmlinux(build_id, self._header.release, roots)
+        if vmlinux is not None:
+            yield vmlinux
+        for path in paths_below(roots, build_id, ("kallsyms",)):
+            try:
+                yield read_kallsyms(path)[""]
+            except OSError:
+                continue
+        yield from filter(None, (self._running.get(""),))
+
+    def _of_module(self, mapped: Mapped) -> _Placed | None:
+        from unwind.readers.perf_data.kernel_images import find_module
+
+        image = find_module(mapped.path, self._build_id(mapped), mapped.start, self._finder.roots)
+        if image is not None:
+            return _Placed(image)
+        symbols = self._running.get(_module(mapped))
+        is_there = symbols is not None and self._places.get(_module(mapped)) == mapped.start
         text = next((each for each in self._mapped if each.path.startswith(KERNEL)), None)
-        if not self._build_id or running != self._build_id or text is None:
-            return {}
-        with open(f"{self._proc}/kallsyms", "rb") as file:
-            lines = [line for line in file.read().split(b"\n") if line[_DIGITS : _DIGITS + 1] == b" "]
-        found: dict[str, list[bytes]] = {}
-        for line in lines:
-            if line.endswith(b"]"):
-                found.setdefault(line.rpartition(b"[")[2][:-1].decode(), []).append(line)
-        own = _Symbols([line for line in lines if not line.endswith(b"]")] if found else lines)
-        anchor = own.address_of(text.path.removeprefix(KERNEL).encode())
-        if not anchor:
-            return {}
-        self._moved_by = anchor - text.offset
-        symbols = {text: own}
-        if not self._moved_by and found:
-            places = self._places()
-            for each in self._mapped:
-                module = os.path.basename(each.path).partition(".ko")[0].strip("[]").replace("-", "_")
-                if module in found and places.get(module) == each.start:
-                    symbols[each] = _Symbols(found[module])
-        return symbols
+        if symbols is None or not is_there or text is None:
+            return None
+        own = self._running[""].address_of(text.path.removeprefix(KERNEL))
+        return _Placed(symbols) if own == text.offset else None
 
+    @cached_property
+    def _running(self) -> dict[str, Kallsyms]:
+        """The symbols of the kernel that runs, by module, if it is the recorded one."""
+        build_id = self._header.build_ids.get(KERNEL, b"")
+        if not build_id or running_build_id(self._notes) != build_id:
+            return {}
+        try:
+            return read_kallsyms(f"{self._proc}/kallsyms")
+        except OSError:
+            return {}
+
+    @cached_property
     def _places(self) -> dict[str, int]:
-        """Return where the kernel's modules lie; a kernel may have none."""
+        """Where modules lie in the kernel that runs; it may have none."""
         try:
             with open(f"{self._proc}/modules", encoding="utf-8", errors="replace") as file:
                 fields = [line.split() for line in file]
         except OSError:
             return {}
         return {each[0]: int(each[5], 16) for each in fields if len(each) > 5}
+
+    def _problem(self, mapped: Mapped) -> str:
+        """Return why the functions of a mapping have no names."""
+        build_id = self._build_id(mapped)
+        if not mapped.path.startswith(KERNEL):
+            return f"{mapped.path}: no such file" + (f" of build id {build_id.hex()}" if build_id else "")
+        if not build_id:
+            return f"{KERNEL}: the recording has no build id of the kernel"
+        if self._running:
+            return f"{self._proc}/kallsyms: shows no addresses without rights (root, or kernel.kptr_restrict=0)"
+        return f"{KERNEL}: neither vmlinux nor kallsyms of build id {build_id.hex()}"
+
+
+def _module(mapped: Mapped) -> str:
+    """Return the name of a module, as the kernel has it."""
+    return os.path.basename(mapped.path).partition(".ko")[0].strip("[]").replace("-", "_")
 
 
 def running_build_id(notes: str = "/sys/kernel/notes") -> bytes:

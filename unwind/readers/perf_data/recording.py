@@ -49,7 +49,7 @@ def read_recording(source: Source) -> Recording:
     values = header.events.values()
     processes = Processes(changes, Roots(changes.mounts))
     kernel_id = header.build_ids.get(KERNEL, b"")
-    kernel = KernelNames(changes.kernel, kernel_id)
+    kernel = KernelNames(changes, header, source.images)
     is_same_kernel = bool(kernel_id) and kernel_id == running_build_id()
     is_here = header.hostname == os.uname().nodename and is_same_kernel
     vdso = RecordedVdso(header.build_ids.get(VDSO, b""), source.images.roots, is_same_kernel=is_same_kernel)
