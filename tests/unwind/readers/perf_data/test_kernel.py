@@ -196,7 +196,7 @@ def test_records_of_symbols_and_of_the_kernels_build(tmp_path: Path) -> None:
 SYSCALLS = """
 #include <unistd.h>
 #include <sys/wait.h>
-int main() { for (int i = 0; i < 600; i++) { if (!fork()) _exit(0); wait(0); } }
+int main() { for (int i = 0; i < 3000; i++) { if (!fork()) _exit(0); wait(0); } }
 """
 
 
@@ -211,11 +211,11 @@ def test_names_are_those_that_perf_shows(tmp_path: Path, monkeypatch: pytest.Mon
         pytest.skip("perf may not record here")
     text = run(tool("perf"), "script", "-i", data, "-F", "ip,sym,dso").stdout
     perfs = Counter(line.split()[1] for line in text.splitlines() if line.endswith("([kernel.kallsyms])"))
-    if not perfs or "[unknown]" in perfs:
+    if not perfs or perfs.most_common(1)[0][0] == "[unknown]":
         pytest.skip("perf has no names of kernel functions here")
     with Source.open(str(data)) as source:
         frames = [frame for sample in reader_of("perf").read(source) for frame in sample.frames]
     ours = Counter(frame.name for frame in frames if frame.address is not None and frame.address >> 63)
     assert sum(ours.values()) == sum(perfs.values())
     # of several symbols at one address perf may show another one
-    assert (ours & perfs).total() > 0.98 * ours.total()
+    assert (ours & perfs).total() > 0.97 * ours.total()
