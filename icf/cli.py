@@ -54,6 +54,7 @@ VERBS: dict[str, Verb] = {
     "stacks": Verb("unwind.cmd_stacks", "show the stacks of a core file, with the function of each frame"),
     "report": Verb("unwind.cmd_report", "show what is merged, and a profile before and after, as one page"),
     "symbolize": Verb("unwind.cmd_symbolize", "print names, inlined functions and lines of addresses"),
+    "gdb": Verb("unwind.cmd_gdb", "name merged functions in the backtraces of gdb"),
     "disasm": Verb("unwind.cmd_disasm", "show machine code, and the function that each call means"),
 }
 

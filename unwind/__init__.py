@@ -15,6 +15,7 @@
     readers/     one file for each format of stacks and recordings
     writers/     one file for each format of results
     target/      opens an image, a module list, a recording or a process, and joins all of the above
+    debugger/    the plug-ins of debuggers, and the helper process that answers them
 
 Each folder imports only from those above it in this list (tests/test_layering.py).
 Commands are in cmd_*. `__all__` is the public interface; everything else may change between versions.

@@ -54,7 +54,7 @@ def functions_between(frames: Sequence[GdbFrame]) -> list[tuple[str, list[str]]]
 
 
 def _print_stacks() -> None:
-    import gdb  # type: ignore[import-untyped]
+    import gdb
 
     gdb.execute("run", to_string=True)
     for symbol in BREAKPOINTS:  # type: ignore[name-defined]  # noqa: F821

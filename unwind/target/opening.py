@@ -26,7 +26,8 @@ from unwind.symcache.reader.program import has_program
 from unwind.target.search import SearchPaths
 
 if TYPE_CHECKING:
-    from unwind.process.module_list import Placed
+    from unwind.process.image_finder import ImageFinder
+    from unwind.process.module_list import LoadedModule, Placed
     from unwind.target.live_resolver import LiveResolver
 
 
@@ -92,17 +93,34 @@ def open_alone(path: str, search: SearchPaths) -> Iterator[Resolver]:
 def open_modules(path: str, module_roots: Sequence[str], search: SearchPaths) -> Iterator[Resolver]:
     """Open the modules that a list names; report each that is not found."""
     from unwind.process.image_finder import ImageFinder
-    from unwind.process.module_list import find_images, read_modules
+    from unwind.process.module_list import read_modules
 
     with ImageFinder(module_roots, search.debug_roots) as images, ExitStack() as opened:
-        placed, missing = find_images(read_modules(path), images, search.cache_dir)
-        for problem in missing:
-            warn(f"{problem}: its frames are unknown")
-        modules = []
-        for each in placed:
-            load = partial(_load, each, search, opened)
-            modules.append(Module(each.path, each.bias, each.start, each.end, load, each.exports))
-        yield Resolver(Process(modules))
+        yield open_listed(read_modules(path), images, search, opened)
+
+
+def open_listed(
+    modules: Sequence[LoadedModule],
+    images: ImageFinder,
+    search: SearchPaths,
+    opened: ExitStack,
+    *,
+    is_whole: bool = True,
+) -> Resolver:
+    """Return the resolver of listed modules; report each that is not found.
+
+    What it opens is closed with `images` and `opened`. `is_whole`: the process has no other modules.
+    """
+    from unwind.process.module_list import find_images
+
+    placed, missing = find_images(modules, images, search.cache_dir)
+    for problem in missing:
+        warn(f"{problem}: its frames are unknown")
+    found = []
+    for each in placed:
+        load = partial(_load, each, search, opened)
+        found.append(Module(each.path, each.bias, each.start, each.end, load, each.exports))
+    return Resolver(Process(found, is_whole=is_whole))
 
 
 @contextmanager

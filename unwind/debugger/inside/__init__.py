@@ -1,0 +1,1 @@
+"""What runs inside of debuggers: standard library only, Python 3.8 and later (`unwind.debugger`)."""
