@@ -5,7 +5,7 @@
     symcache/    one file per image that answers for every address: format, reader, builder, store
     process/     images at run-time addresses: modules, processes that run (live/), functions made at run time (jit/)
     walk/        stacks from registers and memory
-    dumps/       core files: threads, memory, images
+    dumps/       core files, copies of processes: threads, memory, images
     callgraph/   calls as a networkx graph
     symbolize/   addresses to names, inlined functions and lines; how other tools ask and answer
     disasm/      machine code with what its calls mean

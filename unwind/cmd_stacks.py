@@ -1,8 +1,10 @@
-"""`icf stacks`: the stacks of all threads of a core file, with the function of each frame."""
+"""`icf stacks`: the stacks of all threads of a core file or a running process, with the function of each frame."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.filebytes import FileBytes
@@ -13,7 +15,9 @@ from unwind.options import add_cache_options
 from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
 from unwind.target.dumped import DumpStacks
+from unwind.target.live_stacks import LiveStacks
 from unwind.target.search import SearchPaths
+from unwind.target.thread_stacks import ResolvedThread
 from unwind.writers.backtrace import BacktraceWriter
 from unwind.writers.json_lines import JsonWriter
 
@@ -21,6 +25,7 @@ from unwind.writers.json_lines import JsonWriter
 def add_arguments(parser: ArgumentParser) -> None:
     sources = parser.add_mutually_exclusive_group(required=True)
     sources.add_argument("--core", metavar="FILE", help="a core file: of a process that crashed, or of gcore")
+    sources.add_argument("--pid", metavar="PID", type=int, help="a running process, which stops for milliseconds")
     parser.add_argument(
         "-e",
         "--exe",
@@ -47,17 +52,25 @@ def run(args: Namespace) -> int:
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
     is_any_known, with_lines = False, not args.no_lines
     as_text, as_json = BacktraceWriter(with_lines=with_lines), JsonWriter(with_modules=True, with_lines=with_lines)
-    file = FileBytes.open(args.core)
-    dump = read_core(file)
-    images = ImageFinder(args.module_root, args.debug_root, args.exe)
-    with images, DumpStacks(dump, search, images, with_lines=with_lines) as stacks:
-        with open_output(args.output) as out:
-            for walked, resolved in stacks.threads():
-                is_any_known = is_any_known or any(each.verdict is not Verdict.UNKNOWN for each in resolved.answers)
-                if args.json:
-                    out.write(as_json.write(resolved))
-                else:
-                    out.write(as_text.write(walked, resolved).encode("utf-8", "surrogateescape"))
+    with ExitStack() as opened:
+        threads = _open(args, search, opened)
+        out = opened.enter_context(open_output(args.output))
+        for walked, resolved in threads:
+            is_any_known = is_any_known or any(each.verdict is not Verdict.UNKNOWN for each in resolved.answers)
+            if args.json:
+                out.write(as_json.write(resolved))
+            else:
+                out.write(as_text.write(walked, resolved).encode("utf-8", "surrogateescape"))
     if not is_any_known:
         say("icf: every frame of every stack is unknown")
     return 0 if is_any_known else 1
+
+
+def _open(args: Namespace, search: SearchPaths, opened: ExitStack) -> Iterator[ResolvedThread]:
+    """Return the threads of what the user has named."""
+    with_lines = not args.no_lines
+    if args.pid is not None:
+        return opened.enter_context(LiveStacks(args.pid, search, with_lines=with_lines)).threads()
+    images = opened.enter_context(ImageFinder(args.module_root, args.debug_root, args.exe))
+    dump = read_core(FileBytes.open(args.core))
+    return opened.enter_context(DumpStacks(dump, search, images, with_lines=with_lines)).threads()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from icf.elf.types import Machine
 from icf.reader import Reader
 from unwind.dumps.dump import DumpedThread
+from unwind.dumps.register_order import NEEDED_BYTES, registers_of
 
 _PRSTATUS, _PRPSINFO, _AUXV, _SIGINFO, _FILE = 1, 3, 6, 0x53494749, 0x46494C45
 _KERNEL = (b"CORE\0", b"CORE")
@@ -24,11 +25,6 @@ _INFO_PID_AT, _NAME_AT, _NAME_END = 24, 40, 56  # of struct elf_prpsinfo
 _ADDRESS_AT = 16  # of siginfo_t
 _AT_SYSINFO_EHDR = 33
 _HAVE_ADDRESS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP)
-# DWARF's numbers of the registers of struct user_regs_struct, -1: not needed
-_ORDER = {
-    Machine.X86_64: (15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4, 5, -1, 16, -1, -1, 7),
-    Machine.AARCH64: tuple(range(33)),
-}
 
 
 class FileEntry(NamedTuple):
@@ -72,9 +68,7 @@ class Notes:
 
     def _add_thread(self, note: Reader) -> None:
         status = note.take(_REGISTERS_AT)
-        order = _ORDER[self._machine]
-        values = unpack_from(f"<{len(order)}Q", note.take(8 * len(order)))
-        registers = {number: value for number, value in zip(order, values, strict=True) if number >= 0}
+        registers = registers_of(self._machine, note.take(NEEDED_BYTES[self._machine]))
         (tid,), (number,) = unpack_from("<I", status, _PID_AT), unpack_from("<H", status, _SIGNAL_AT)
         # the kernel writes the signal that ended the process to each thread
         name = _signal_name(number) if number and not self.threads else ""

@@ -8,36 +8,22 @@ The kernel's own image, the vdso, is in no file; a dump has a copy of it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 
 from icf.elf.image import Image
-from icf.elf.types import PF_W, PT_LOAD
-from icf.errors import FormatError, IcfError
-from icf.log import warn
+from icf.errors import IcfError
 from unwind.dumps.dump import DumpedModule, ProcessDump
+from unwind.dumps.loaded import LoadedImage, loaded, read
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.live.memory_image import read_image
 from unwind.process.load_address import biases_of
 from unwind.process.maps import VDSO
-from unwind.walk.images import ImageSteps
 
 _PAGE_BYTES = 4096
 _VDSO_LIMIT_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoadedImage:
-    """An image and where it lay: `start` and `end` are run-time addresses."""
-
-    image: Image
-    bias: int
-    start: int
-    end: int
-    steps: ImageSteps
-
-
 class DumpImages:
-    """Finds the images of a dump as they are needed. It is a `walk.frame.Memory`."""
+    """Finds images by run-time addresses, as they are needed (`unwind.dumps.loaded.Images`)."""
 
     def __init__(self, dump: ProcessDump, finder: ImageFinder) -> None:
         self._dump, self._finder = dump, finder
@@ -76,24 +62,14 @@ class DumpImages:
             self._vdso = self._read_vdso()
         return self._vdso
 
+    def problem_at(self, address: int) -> str:
+        """Return why the image at an address was not found; empty if it was, or nothing lies there."""
+        module = self.module_at(address)
+        return "" if module is None or self.of(module) else self.problems[module]
+
     def read(self, address: int, size_bytes: int, /) -> bytes | None:
         """Return memory of the process: what the dump has of it, else what its images say."""
-        extent = self._dump.memory.extent(address)
-        if extent is not None:
-            return (
-                bytes(self._dump.memory.view(address, address + size_bytes))
-                if address + size_bytes <= extent[1]
-                else None
-            )
-        found = self.at(address)
-        if found is None:
-            return None
-        vaddr = address - found.bias
-        for segment in found.image.segments:
-            if segment.type == PT_LOAD and segment.vaddr <= vaddr < segment.vaddr + segment.filesz:
-                content = b"" if segment.flags & PF_W else bytes(found.image.read(vaddr, size_bytes))
-                return content if len(content) == size_bytes else None
-        return None
+        return read(self._dump.memory, self, address, size_bytes)
 
     def _load(self, module: DumpedModule) -> list[LoadedImage]:
         image = self._find(module)
@@ -108,8 +84,7 @@ class DumpImages:
             biases = biases_of(module.mappings, image.segments)
         if not biases:
             self.problems[module] = f"{image.path}: no segment of it is mapped as {module.path} is"
-        steps = ImageSteps(image, _report)
-        return [LoadedImage(image, bias, low + bias, high + bias, steps) for bias in biases]
+        return [loaded(image, bias, low + bias, high + bias) for bias in biases]
 
     def _find(self, module: DumpedModule) -> Image | str:
         """Return the image of a module, or why there is none."""
@@ -134,13 +109,9 @@ class DumpImages:
         except IcfError:
             return None
         low = image.span[0] // _PAGE_BYTES * _PAGE_BYTES
-        return LoadedImage(image, start - low, start, extent[1], ImageSteps(image, _report))
+        return loaded(image, start - low, start, extent[1])
 
     def _part(self, start: int, size_bytes: int) -> bytes:
         """Return as much memory as there is, up to a size."""
         extent = self._dump.memory.extent(start)
         return b"" if extent is None else bytes(self._dump.memory.view(start, min(start + size_bytes, extent[1])))
-
-
-def _report(error: FormatError) -> None:
-    warn(f"{error}: stacks end at code without call frames")

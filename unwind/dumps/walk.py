@@ -19,7 +19,7 @@ from typing import NamedTuple
 from icf.dwarf.cfi.frames import Row
 from icf.elf.types import Machine
 from unwind.dumps.dump import PC, SP, DumpedThread, ProcessDump
-from unwind.dumps.images import DumpImages
+from unwind.dumps.loaded import Images
 from unwind.walk.frame import WalkedFrame
 from unwind.walk.plt import entry_row
 from unwind.walk.walker import End, Steps, Walker
@@ -45,7 +45,7 @@ class WalkedThread(NamedTuple):
 class DumpWalker:
     """Unwinds threads; what was found for one is kept for the others."""
 
-    def __init__(self, dump: ProcessDump, images: DumpImages) -> None:
+    def __init__(self, dump: ProcessDump, images: Images) -> None:
         self._dump, self._images = dump, images
         self._steps = Steps(dump.machine)
         self._walker = Walker(self._steps, self._row_at, FRAME_LIMIT)
@@ -77,11 +77,8 @@ class DumpWalker:
             frames = walk.frames
             if not any(self._lacks(frame, windows) for frame in frames):
                 break
-        return WalkedThread(thread, frames, walk.end, self._problem(frames[-1]))
-
-    def _problem(self, last: WalkedFrame) -> str:
-        module = self._images.module_at(last.pc - last.is_call)
-        return self._images.problems.get(module, "") if module is not None else ""
+        last = frames[-1].pc - frames[-1].is_call
+        return WalkedThread(thread, frames, walk.end, self._images.problem_at(last))
 
     def _lacks(self, frame: WalkedFrame, windows: dict[int, tuple[int, int]]) -> bool:
         """Return whether a frame lies outside of what the walk was given; the windows then have more."""

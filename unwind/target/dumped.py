@@ -8,36 +8,22 @@ with ImageFinder() as images, DumpStacks(dump, SearchPaths(), images) as stacks:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Self
+from typing import Self
 
 from icf.elf.types import PF_X, PT_LOAD
 from unwind.dumps.dump import DumpedModule, ProcessDump
-from unwind.dumps.images import DumpImages, LoadedImage
+from unwind.dumps.images import DumpImages
+from unwind.dumps.loaded import LoadedImage
 from unwind.dumps.walk import DumpWalker, WalkedThread
 from unwind.process.image_finder import ImageFinder
-from unwind.resolve.resolved import Resolved
-from unwind.samples.recording import Base, Label, RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.samples.recording import Base, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
+from unwind.target.thread_stacks import ResolvedThread, labels_of
 from unwind.walk.frame import WalkedFrame
 from unwind.walk.vdso import vdso_functions
-from unwind.walk.walker import End
 
 _KERNEL_FROM = 1 << 63  # the vsyscall page lies there
-_END_NAMES = {
-    End.NO_CALL_FRAMES: "no-call-frames",
-    End.NO_MEMORY: "no-memory",
-    End.NOT_GROWING: "not-growing",
-    End.BAD_EXPRESSION: "bad-expression",
-    End.OUT_OF_FRAMES: "out-of-frames",
-}
-
-
-class ResolvedThread(NamedTuple):
-    """A thread with an answer for each of its frames."""
-
-    walked: WalkedThread
-    resolved: Resolved
 
 
 class DumpStacks:
@@ -95,12 +81,7 @@ class DumpStacks:
         return bool(self._dump.code) and all(self.images.at(start) is not None for start in places)
 
     def _sample(self, walked: WalkedThread) -> Sample:
-        thread = walked.thread
-        labels = [Label("pid", self._dump.pid), Label("tid", thread.tid)]
-        labels += [Label("comm", thread.name or self._dump.command)] if thread.name or self._dump.command else []
-        labels += [Label("signal", thread.stopped_by)] if thread.stopped_by else []
-        labels += [Label("end", _END_NAMES[walked.end])] if walked.end in _END_NAMES else []
-        return Sample(tuple(map(self._frame, walked.frames)), self._process, labels=tuple(labels))
+        return Sample(tuple(map(self._frame, walked.frames)), self._process, labels=labels_of(walked, self._dump))
 
     def _frame(self, walked: WalkedFrame) -> RecordedFrame:
         key = walked.pc, walked.is_call
