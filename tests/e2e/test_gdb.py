@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.e2e.program import icf
+from tests.support.cores import crash
 from tests.support.debuggers import EVENTS, Programs, backtraces, build, gdb, remarks, start_lines
 from tests.support.toolchain import run, tool
 
@@ -84,6 +86,18 @@ def test_threads_of_a_core_are_those_of_the_unfolded_program(programs: Programs,
     shown = core(programs, folded, ALL_THREADS)
     assert backtraces(shown) == backtraces(truth) and len(backtraces(truth)) == 3
     assert {"wait_a(int*)", "wait_b(int*)"} <= named(shown)
+
+
+def test_every_frame_that_icf_stacks_names_has_that_name(programs: Programs) -> None:
+    crashed = crash(programs.folded.parent, programs.folded, "and", "crash")
+    resolved = [json.loads(line)["frames"] for line in icf("stacks", "--json", "--core", crashed).splitlines()]
+    text = gdb(programs.folded, commands=[f"core-file {crashed}", "thread apply all -ascending bt"])
+    threads = text.split("\nThread ")[1:]
+    named = [[frame for frame in thread if frame["verdict"] == "unique"] for thread in resolved]
+    assert [len(each) for each in named] == [0, 1, 1]
+    for frames, shown in zip(named, threads, strict=True):
+        for frame in frames:
+            assert f" {int(frame['address'], 16):#018x} in {frame['name']} [icf: " in shown
 
 
 def test_parts_of_backtraces_have_the_same_names(programs: Programs, folded: Run) -> None:

@@ -59,9 +59,10 @@ int main(int argc, char **) {
   if (pipe(pipes)) return 1;
   pthread_t a, b; int counts[2] = {0, 0};
   pthread_create(&a, 0, run_a, counts); pthread_create(&b, 0, run_b, counts + 1);
-  usleep(argc > 1 ? 0 : 100000);
+  usleep(argc == 2 ? 0 : 100000);
   settled(6);
-  if (argc > 1) pause();
+  if (argc == 2) pause();
+  if (argc == 3) __builtin_trap();
   write(pipes[1], "ab", 2);
   pthread_join(a, 0); pthread_join(b, 0);
   return 0;
