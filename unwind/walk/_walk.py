@@ -258,12 +258,10 @@ def evaluate(
     depth: cython.size_t = 0
     left: cython.size_t = c.OPERATION_LIMIT
     stack: cython.size_t = r.REGISTER_COUNT  # where it lies in `room`
-    sign: u64 = 1
-    sign <<= 63
+    outcome: u64
     size: u64
     opcode: u64
-    a: u64
-    b: u64
+    value: u64
     is_good: cython.bint
     if pos >= end:
         return 0, False
@@ -275,9 +273,65 @@ def evaluate(
     if has_first:
         room[stack] = first
         depth = 1
+    while True:
+        outcome, pos, depth, left = operate(
+            blocks, begin, pos, end, state, c.STATE_REGISTERS, state[c.STATE_KNOWN], room, stack, depth, left
+        )
+        if outcome != c.OTHER_OPERATION:
+            break
+        opcode = blocks[pos - 1]
+        if depth == 0 or (opcode != 0x06 and (opcode != 0x94 or pos >= end)):  # deref, deref_size
+            return 0, False
+        size = 8
+        if opcode == 0x94:
+            size = blocks[pos]
+            pos += 1
+            if size == 0 or size > 8:
+                return 0, False
+        value, is_good = load(memory, ranges, room[stack + depth - 1], size)
+        if not is_good:
+            return 0, False
+        room[stack + depth - 1] = value
+    if outcome != c.NO_OPERATION or depth == 0:
+        return 0, False
+    return room[stack + depth - 1], True
+
+
+@cython.ccall
+@cython.nogil
+@cython.exceptval(check=False)
+def operate(
+    blocks: Bytes,
+    begin: cython.size_t,
+    pos: cython.size_t,
+    end: cython.size_t,
+    registers: cython.const[u64][::1],
+    first_register: cython.size_t,
+    known: u64,
+    room: u64[::1],
+    stack: cython.size_t,
+    depth: cython.size_t,
+    left: cython.size_t,
+) -> tuple[u64, cython.size_t, cython.size_t, cython.size_t]:
+    """Run an expression from `pos` on, up to an operation that needs more than its stack and the known registers.
+
+    begin, end  of the expression in `blocks`
+    registers   from `first_register` on, by DWARF number; bit n of `known` says whether register n is known
+    room        from `stack` on the expression's stack, of which `depth` are used
+    left        how many operations may still run
+    Returns why it stopped, the position, the depth, and how many operations may still run. It stops at the end
+    (`columns.NO_OPERATION`), after the opcode of what the caller has to do (OTHER_OPERATION), at a register that is not
+    known, or at what breaks a rule.
+    """
+    sign: u64 = 1
+    sign <<= 63
+    size: u64
+    opcode: u64
+    a: u64
+    b: u64
     while pos < end:
         if left == 0 or depth + 2 >= c.STACK_LIMIT:
-            return 0, False
+            return c.BAD_OPERATION, pos, depth, left
         left -= 1
         opcode = blocks[pos]
         pos += 1
@@ -288,13 +342,13 @@ def evaluate(
                 or opcode == 0x1E or opcode == 0x21 or opcode == 0x22 or 0x24 <= opcode <= 0x27 \
                 or 0x29 <= opcode <= 0x2E:  # fmt: skip
             if depth < 2:
-                return 0, False
+                return c.BAD_OPERATION, pos, depth, left
             b = room[stack + depth - 1]
             a = room[stack + depth - 2]
-        elif opcode == 0x06 or opcode == 0x12 or opcode == 0x13 or opcode == 0x19 or opcode == 0x1F or opcode == 0x20 \
-                or opcode == 0x23 or opcode == 0x28 or opcode == 0x94:  # fmt: skip
+        elif opcode == 0x12 or opcode == 0x13 or opcode == 0x19 or opcode == 0x1F or opcode == 0x20 \
+                or opcode == 0x23 or opcode == 0x28:  # fmt: skip
             if depth < 1:
-                return 0, False
+                return c.BAD_OPERATION, pos, depth, left
             a = room[stack + depth - 1]
         if 0x30 <= opcode <= 0x4F:  # lit
             room[stack + depth] = opcode - 0x30
@@ -303,7 +357,7 @@ def evaluate(
             size = sign >> 63
             size <<= (opcode - 8) >> 1
             if end - pos < size:
-                return 0, False
+                return c.BAD_OPERATION, pos, depth, left
             a = word(blocks, pos, size)
             if opcode & 1 and size < 8 and a >> (8 * size - 1):
                 a |= MASK - ((sign >> 63 << 8 * size) - 1)
@@ -326,27 +380,16 @@ def evaluate(
             if opcode == 0x92:
                 b, pos = uleb(blocks, pos, end)
             if pos > end:
-                return 0, False
+                return c.BAD_OPERATION, pos, depth, left
             size = pos
             a, pos = leb(blocks, pos, end)
-            if pos > end or b >= r.REGISTER_COUNT or not state[c.STATE_KNOWN] >> b & 1:
-                return 0, False
+            if pos > end:
+                return c.BAD_OPERATION, pos, depth, left
+            if b >= r.REGISTER_COUNT or not known >> b & 1:
+                return c.UNKNOWN_REGISTER, pos, depth, left
             a = sign_extended(a, blocks[pos - 1], pos - size)
-            room[stack + depth] = (state[c.STATE_REGISTERS + b] + a) & MASK
+            room[stack + depth] = (registers[first_register + b] + a) & MASK
             depth += 1
-        elif opcode == 0x06 or opcode == 0x94:  # deref, deref_size
-            size = 8
-            if opcode == 0x94:
-                if pos >= end:
-                    return 0, False
-                size = blocks[pos]
-                pos += 1
-                if size == 0 or size > 8:
-                    return 0, False
-            a, is_good = load(memory, ranges, a, size)
-            if not is_good:
-                return 0, False
-            room[stack + depth - 1] = a
         elif opcode == 0x12:  # dup
             room[stack + depth] = a
             depth += 1
@@ -357,7 +400,7 @@ def evaluate(
             depth += 1
         elif opcode == 0x15:  # pick
             if pos >= end or blocks[pos] >= depth:
-                return 0, False
+                return c.BAD_OPERATION, pos, depth, left
             room[stack + depth] = room[stack + depth - 1 - blocks[pos]]
             pos += 1
             depth += 1
@@ -366,7 +409,7 @@ def evaluate(
             room[stack + depth - 2] = b
         elif opcode == 0x17:  # rot
             if depth < 3:
-                return 0, False
+                return c.BAD_OPERATION, pos, depth, left
             a = room[stack + depth - 1]
             room[stack + depth - 1] = room[stack + depth - 2]
             room[stack + depth - 2] = room[stack + depth - 3]
@@ -382,7 +425,7 @@ def evaluate(
             room[stack + depth - 1] = (a + b) & MASK
         elif opcode == 0x2F or opcode == 0x28:  # skip, bra
             if end - pos < 2:
-                return 0, False
+                return c.BAD_OPERATION, pos, depth, left
             b = word(blocks, pos, 2)
             pos += 2
             if opcode == 0x28:
@@ -390,12 +433,12 @@ def evaluate(
             if opcode == 0x2F or a != 0:
                 if b < 0x8000:
                     if b > end - pos:
-                        return 0, False
+                        return c.BAD_OPERATION, pos, depth, left
                     pos += b
                 else:
                     b = 0x10000 - b
                     if b > pos - begin:
-                        return 0, False
+                        return c.BAD_OPERATION, pos, depth, left
                     pos -= b
         elif opcode == 0x96:  # nop
             pass
@@ -405,7 +448,7 @@ def evaluate(
                 a = a & b
             elif opcode == 0x1B or opcode == 0x1D:  # div is signed, mod is not
                 if b == 0:
-                    return 0, False
+                    return c.BAD_OPERATION, pos, depth, left
                 if opcode == 0x1D:
                     a = a % b
                 else:
@@ -453,9 +496,7 @@ def evaluate(
                     a = a != b
             room[stack + depth - 1] = a
         else:
-            return 0, False
+            return c.OTHER_OPERATION, pos, depth, left
         if pos > end:
-            return 0, False
-    if depth == 0:
-        return 0, False
-    return room[stack + depth - 1], True
+            return c.BAD_OPERATION, pos, depth, left
+    return c.NO_OPERATION, pos, depth, left
