@@ -81,6 +81,22 @@ class Reader:
             raise self.error("ULEB128 does not fit 64 bits", start)
         return value
 
+    def sleb(self) -> int:
+        """Return an SLEB128 of ten bytes or fewer (DWARF 5, 7.6)."""
+        start, value, shift = self.pos, 0, 0
+        while True:
+            byte = self.u8()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+            if shift > 63:
+                raise self.error("SLEB128 is longer than 10 bytes", start)
+        value -= (byte >> 6 & 1) << shift
+        if not -1 << 63 <= value < 1 << 63:
+            raise self.error("SLEB128 does not fit 64 bits", start)
+        return value
+
     def cstring(self) -> bytes:
         """Return bytes up to a NUL, which is consumed."""
         view = self._buffer[self.pos : self.end]

@@ -27,10 +27,11 @@ _RESTORE_ROWS = 1 << 19  # relocations read at a time, 12 MB
 _ADDRESS_SECTIONS = (".debug_info", ".debug_addr", ".debug_rnglists", ".debug_ranges")
 
 
-def open_debug(image: Image, *, restore: bool = True, inlines: bool = False) -> DebugInfo:
+def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, locations: bool = False) -> DebugInfo:
     """Read the unit headers and abbreviations of an image; with `restore`, undo tombstones where relocations allow it.
 
-    `inlines`: for `icf.dwarf.inlines`; every other scan takes a third longer then.
+    `inlines`: for `icf.dwarf.inlines`; every other scan takes a third longer then. `locations`: for
+    `icf.dwarf.locations`, which needs further sections.
     """
     file = image.debug
     views: dict[str, memoryview] = {}
@@ -41,7 +42,8 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False) -> 
     info = views[".debug_info"]
     units = read_unit_headers(info)
     abbrev_offsets = units[:, col.TABLE].copy()
-    tables, decls, ops, consts = compile_abbreviations(file.contents(".debug_abbrev"), units, inlines)
+    abbrev = file.contents(".debug_abbrev")
+    tables, decls, ops, consts = compile_abbreviations(abbrev, units, inlines)
     debug = DebugInfo(
         path=file.path,
         info=info,
@@ -58,6 +60,10 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False) -> 
         consts=consts,
         restored=restored,
         own_unit_count=len(units),
+        abbrev=abbrev,
+        loc=file.contents(".debug_loc") if locations else memoryview(b""),
+        loclists=file.contents(".debug_loclists") if locations else memoryview(b""),
+        has_locations=locations,
         has_inlines=inlines,
     )
     debug.read_unit_dies()

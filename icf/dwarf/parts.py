@@ -83,6 +83,8 @@ class _Joined:
             "abbrev": [image.debug.contents(".debug_abbrev")],
             "str_offsets": [debug.str_offsets],
             "rnglists": [debug.rnglists],
+            "loc": [debug.loc],
+            "loclists": [debug.loclists],
             "str": [],
         }
         self._size_bytes = {name: sum(map(len, pieces)) for name, pieces in self._pieces.items()}
@@ -130,11 +132,13 @@ class _Joined:
             return
         debug.units[:, TABLE] = abbrev_offsets
         debug.units = np.concatenate([debug.units, *self._rows])
+        debug.abbrev = self._all("abbrev")
         debug.tables, debug.decls, debug.ops, debug.consts = compile_abbreviations(
-            self._all("abbrev"), debug.units, debug.has_inlines
+            debug.abbrev, debug.units, debug.has_inlines
         )
         debug.more, debug.split_str = self._all("info"), self._all("str")
         debug.str_offsets, debug.rnglists = self._all("str_offsets"), self._all("rnglists")
+        debug.loc, debug.loclists = self._all("loc"), self._all("loclists")
         debug.read_unit_dies()
 
     def _all(self, name: str) -> memoryview:
@@ -213,11 +217,23 @@ class _Split:
             return
         taken = units[list(skeleton_of)]
         add = self._joined.add
+        self._join_lists(file, taken, index)
         starts = {name: add(name, file.contents(f".debug_{name}.dwo")) for name in ("str_offsets", "rnglists", "str")}
         for unit, skeleton in zip(taken, skeleton_of.values(), strict=True):
             self._join(unit, self._debug.units[skeleton], starts)
         taken[:, TABLE] += np.uint64(add("abbrev", abbrev))
         self._joined.add_units(taken, file.path, ".debug_info.dwo", info)
+
+    def _join_lists(self, file: Image, units: U64, index: UnitIndex | None) -> None:
+        """Join the location lists of a file, if they are wanted."""
+        if not self._debug.has_locations:
+            return
+        starts = {name: self._joined.add(name, file.contents(f".debug_{name}.dwo")) for name in ("loc", "loclists")}
+        for unit in units:
+            name = "loc" if unit[VERSION] < 5 else "loclists"
+            row = -1 if index is None else index.row_at(int(unit[OFFSET]))
+            own = 0 if index is None or row < 0 else index.contribution(row, name).offset
+            self._debug.split_lists[int(unit[DWO_ID])] = starts[name] + own
 
     def _join(self, unit: U64, skeleton: U64, starts: dict[str, int]) -> None:
         """Copy to a split unit what its skeleton and its file define."""

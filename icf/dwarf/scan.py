@@ -69,6 +69,13 @@ def scan_functions(debug: DebugInfo, threads: int | None = None) -> Scan:
     return _assemble(debug, parts)
 
 
+def scan_unit(debug: DebugInfo, unit: int) -> Functions:
+    """Return the functions with code of one unit."""
+    subs, _ = _Scanner(debug).scan_run((unit, unit + 1), _Scratch())
+    is_bare = (subs[:, col.S_FLAGS] & np.uint64(col.HAS_LOW | col.RANGES_AT | col.RANGES_INDEX)) == 0
+    return _expand_ranges(debug, subs[~is_bare])
+
+
 def each_run(
     debug: DebugInfo,
     scan_run: Callable[[tuple[int, int], Scratch], Found],

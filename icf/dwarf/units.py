@@ -62,6 +62,11 @@ class DebugInfo:
     sup_str: memoryview = memoryview(b"")  # .debug_str of the supplementary file
     split_str: memoryview = memoryview(b"")  # .debug_str.dwo of the split units
     part_starts: list[tuple[int, str, str]] = field(default_factory=list)  # start in `more`, path, section
+    abbrev: memoryview = memoryview(b"")
+    loc: memoryview = memoryview(b"")  # .debug_loc, and those of split units; only if opened with `locations`
+    loclists: memoryview = memoryview(b"")
+    split_lists: dict[int, int] = field(default_factory=dict)  # id of a split unit -> where its part of these begins
+    has_locations: bool = False
     has_inlines: bool = False  # whether the abbreviations are compiled to read inlined calls
     missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
 

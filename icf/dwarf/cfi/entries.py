@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from icf.dwarf.cfi.pointers import OMITTED, read_pointer, read_sleb, read_value, skip_pointer
+from icf.dwarf.cfi.pointers import OMITTED, read_pointer, read_value, skip_pointer
 from icf.elf.types import Machine
 from icf.errors import FormatError
 from icf.reader import Reader
@@ -133,7 +133,7 @@ def read_cie(section: FrameSection, offset: int) -> Cie:
         sizes = reader.u8(), reader.u8()
         if sizes != (_ADDRESS_BYTES, 0):
             raise reader.error(f"CIE has addresses of {sizes[0]} bytes and segments of {sizes[1]}", reader.pos - 2)
-    code_align, data_align = reader.uleb(), read_sleb(reader)
+    code_align, data_align = reader.uleb(), reader.sleb()
     return_address = reader.u8() if version == 1 else reader.uleb()
     encoding = 0
     if augmentation.startswith("z"):

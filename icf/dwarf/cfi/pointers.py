@@ -18,30 +18,13 @@ _ULEB, _SLEB, _FIRST_SIGNED = 1, 9, 8
 _MASK = (1 << 64) - 1
 
 
-def read_sleb(reader: Reader) -> int:
-    """Return an SLEB128 of ten bytes or fewer (DWARF 5, 7.6)."""
-    start, value, shift = reader.pos, 0, 0
-    while True:
-        byte = reader.u8()
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-        if shift > 63:
-            raise reader.error("SLEB128 is longer than 10 bytes", start)
-    value -= (byte >> 6 & 1) << shift
-    if not -1 << 63 <= value < 1 << 63:
-        raise reader.error("SLEB128 does not fit 64 bits", start)
-    return value
-
-
 def read_value(reader: Reader, encoding: int) -> int:
     """Return the number, of which nothing is made relative yet; raises `FormatError` for an unknown format."""
     format_ = encoding & 0xF
     if format_ == _ULEB:
         return reader.uleb()
     if format_ == _SLEB:
-        return read_sleb(reader)
+        return reader.sleb()
     size_bytes = _SIZES.get(format_)
     if size_bytes is None:
         raise reader.error(f"pointer encoding {encoding:#x} has no known format")
