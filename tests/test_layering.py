@@ -69,6 +69,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "process.live",
         "walk",
         "dumps",
+        "objects",
         "callgraph",
         "symbolize",
         "disasm",

@@ -6,6 +6,7 @@
     process/     images at run-time addresses: modules, processes that run (live/), functions made at run time (jit/)
     walk/        stacks from registers and memory
     dumps/       core files, copies of processes: threads, memory, images
+    objects/     parameters of the functions in a stack, objects of its methods
     callgraph/   calls as a networkx graph
     symbolize/   addresses to names, inlined functions and lines; how other tools ask and answer
     disasm/      machine code with what its calls mean

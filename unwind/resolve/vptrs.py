@@ -31,7 +31,7 @@ _WORD_BYTES = 8
 _DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of a function without linkage name: ~T
 
 
-def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes], *, load_bias: int = 0) -> Vptrs:
+def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes | None], *, load_bias: int = 0) -> Vptrs:
     """Return the vtable pointers of objects, for `Resolver.resolve`.
 
     Args:
@@ -41,9 +41,8 @@ def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes], *, lo
         load_bias: run-time less link-time addresses of the module.
 
     Returns:
-        (frame index, link-time vtable pointer) of each object; objects that `read` cannot read (OSError, or fewer
-        bytes)
-        are left out.
+        (frame index, link-time vtable pointer) of each object; objects that `read` cannot read (OSError, None, or
+        fewer bytes) are left out.
     """
     vptrs = []
     for frame_idx, address in sorted(this.items()):
@@ -51,7 +50,7 @@ def read_vptrs(this: Mapping[int, int], read: Callable[[int, int], bytes], *, lo
             word = read(address, _WORD_BYTES)
         except OSError:
             continue
-        if len(word) == _WORD_BYTES:
+        if word is not None and len(word) == _WORD_BYTES:
             vptr = int.from_bytes(word, "little") - load_bias
             if vptr > 0:
                 vptrs.append((frame_idx, vptr))
