@@ -55,6 +55,7 @@ VERBS: dict[str, Verb] = {
     "report": Verb("unwind.cmd_report", "show what is merged, and a profile before and after, as one page"),
     "symbolize": Verb("unwind.cmd_symbolize", "print names, inlined functions and lines of addresses"),
     "gdb": Verb("unwind.cmd_gdb", "name merged functions in the backtraces of gdb"),
+    "lldb": Verb("unwind.cmd_lldb", "name merged functions in lldb, with its command 'icf bt'"),
     "disasm": Verb("unwind.cmd_disasm", "show machine code, and the function that each call means"),
 }
 

@@ -86,7 +86,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "resolve_stacks resolve_recording resolve_log",
         "cmd_cache",
         "cmd_disasm",
-        "cmd_gdb",
+        "cmd_gdb cmd_lldb",
         "cmd_graph",
         "record",
         "cmd_record",

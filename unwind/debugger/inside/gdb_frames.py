@@ -7,7 +7,7 @@ from typing import Any, Iterable, Iterator, List, Optional, Tuple
 import gdb
 from gdb.FrameDecorator import FrameDecorator
 
-from unwind.debugger.inside.shown import Change, Function
+from unwind.debugger.inside.shown import Change, Function, carried, text_of
 from unwind.debugger.inside.stack import Machine
 
 _ARGUMENT_REGISTERS = ("rdi", "x0")  # of the first argument
@@ -107,11 +107,7 @@ def shown(machine: Machine, change: Optional[Change]) -> Iterator[Any]:
         return
     items = machine.items
     if change.functions:
-        functions = list(change.functions)
-        if machine.is_exact:  # at the first instruction of an inlined function gdb does not show that yet
-            functions = functions[-len(items) :]
-        carriers = [items[0]] * (len(functions) - len(items)) + items[-len(functions) :]
-        items = [Renamed(item, function) for item, function in zip(carriers, functions)]
+        items = [Renamed(*pair) for pair in carried(change.functions, items, machine.is_exact)]
     if len(machine.made_up) == len(change.left_out):
         yield from items
         yield from [Renamed(item, function) for item, function in zip(machine.made_up, change.left_out)]
@@ -176,8 +172,3 @@ class WithLeftOut(FrameDecorator):  # type: ignore[misc]
     def elided(self) -> Any:
         """Return those frames, and those that others have hidden."""
         return [*(super().elided() or ()), *self._left_out] or None
-
-
-def text_of(function: Function) -> str:
-    """Return a name, and why it is this one."""
-    return "{} [icf: {}]".format(function.name, function.remark) if function.remark else function.name

@@ -13,26 +13,15 @@ The build id is read from memory: in a core, and of a process whose file was rep
 from __future__ import annotations
 
 import re
-import struct
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import gdb
 
-from unwind.debugger.inside.sections import has_tables, read_sections
+from unwind.debugger.inside.sections import BUILD_ID, NOTE_LIMIT, build_id_of, has_tables, read_sections
+from unwind.debugger.inside.stack import Module
 
 _SECTION = re.compile(r"\s*0x([0-9a-f]+) - 0x([0-9a-f]+) is (\S+)(?: in (.+))?")
 _FILE = re.compile(r"\s*`(.+)', file type ")
-_BUILD_ID, _NOTE_LIMIT = ".note.gnu.build-id", 1 << 12  # bytes
-_NOTE = struct.Struct("<II")  # n_namesz, n_descsz
-
-
-class Module(NamedTuple):
-    """An image, and what was added to its addresses as linked."""
-
-    path: str
-    build_id: str
-    bias: int
-    has_tables: bool
 
 
 class Modules:
@@ -66,7 +55,7 @@ def _read() -> List[Module]:
         moved = [start - linked[name] for name, (start, _) in sections.items() if linked.get(name)]
         if moved:
             with_tables = any(has_tables(each) for each in (path, *debug_files.get(path, ())))
-            found.append(Module(path, _build_id(sections.get(_BUILD_ID)), moved[0], with_tables))
+            found.append(Module(path, _build_id(sections.get(BUILD_ID)), moved[0], with_tables))
     return found
 
 
@@ -91,12 +80,9 @@ def _loaded(text: str) -> List[Tuple[str, Dict[str, Tuple[int, int]]]]:
 
 def _build_id(place: Optional[Tuple[int, int]]) -> str:
     """Return the build id in a note in memory, in hexadecimal; "" if there is none."""
-    if place is None or not _NOTE.size < place[1] - place[0] <= _NOTE_LIMIT:
+    if place is None or place[1] - place[0] > NOTE_LIMIT:
         return ""
     try:
-        note = bytes(gdb.selected_inferior().read_memory(place[0], place[1] - place[0]))
+        return build_id_of(bytes(gdb.selected_inferior().read_memory(place[0], place[1] - place[0])))
     except gdb.error:
         return ""
-    name_bytes, build_id_bytes = _NOTE.unpack_from(note)
-    start = _NOTE.size + 4 + (name_bytes + 3) // 4 * 4
-    return note[start : start + build_id_bytes].hex()

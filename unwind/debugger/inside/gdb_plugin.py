@@ -37,14 +37,10 @@ class Plugin:
 
         Raises NoAnswer if the helper has none.
         """
-        modules = self._modules.listed()
-        if not any(each.has_tables for each in modules):
-            return None
         if self._resolver.helper is not self.settings.helper:
             self._resolver = Resolver(self.settings.helper)
-        known = tuple([(each.path, each.build_id, each.bias) for each in modules])
-        timeout_s = self.settings.timeout_s
-        return self._resolver.resolve(machines, known, _debug_roots(), gdb_frames.read_vptr, timeout_s, explain)
+        modules, roots = self._modules.listed(), _debug_roots()
+        return self._resolver.resolve(machines, modules, roots, gdb_frames.read_vptr, self.settings.timeout_s, explain)
 
     def filter(self, items: Iterable[Any]) -> Iterator[Any]:
         """Yield frame decorators, with others in place of those that show what the linker kept."""

@@ -15,6 +15,9 @@ _HEADER = struct.Struct("<40xQ10xHHH")  # e_shoff, e_shentsize, e_shnum, e_shstr
 _SECTION = struct.Struct("<II8xQQQI20x")  # sh_name, sh_type, sh_addr, sh_offset, sh_size, sh_link
 _SHN_XINDEX = 0xFFFF
 _NAMES_LIMIT = 1 << 24  # bytes
+_NOTE = struct.Struct("<II4x")  # n_namesz, n_descsz
+
+BUILD_ID, NOTE_LIMIT = ".note.gnu.build-id", 1 << 12  # bytes
 
 _known: Dict[Tuple[str, int, int], Dict[str, int]] = {}  # by path, time of change and size
 
@@ -35,6 +38,15 @@ def has_tables(path: str) -> bool:
     """Return whether an image, or a debug file, has call-site tables."""
     sections = read_sections(path)
     return any(name in sections for name in _TABLES)
+
+
+def build_id_of(note: bytes) -> str:
+    """Return the build id in a note, in hexadecimal; "" if it has none."""
+    if len(note) < _NOTE.size:
+        return ""
+    name_bytes, build_id_bytes = _NOTE.unpack_from(note)
+    start = _NOTE.size + (name_bytes + 3) // 4 * 4
+    return note[start : start + build_id_bytes].hex()
 
 
 def _read(path: str) -> Dict[str, int]:

@@ -11,10 +11,11 @@ line. After the name stands why, in brackets.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 _SHOWN_NAMES = 4
 _UNCHANGED = ("unmerged", "unknown")
+_Item = TypeVar("_Item")
 
 
 class Function(NamedTuple):
@@ -47,6 +48,24 @@ def change_of(answer: Dict[str, Any], with_remarks: bool = True) -> Optional[Cha
         return Change((), tuple(missing))
     inlined = [_inlined(each) for each in _objects(answer, "inlines")]
     return Change((*inlined, _own(answer, "", with_remarks)), tuple(missing))
+
+
+def carried(functions: Sequence[Function], items: Sequence[_Item], is_exact: bool) -> List[Tuple[_Item, Function]]:
+    """Return each function to show with the debugger's own frame that carries it, the machine frame last.
+
+    At the first instruction of an inlined function, a debugger that stops there does not show it yet: of a program
+    counter (`is_exact`) no more functions are shown than the debugger has frames. Elsewhere the innermost frame carries
+    all that it has no frame for.
+    """
+    if is_exact:
+        functions = functions[-len(items) :]
+    carriers = [items[0]] * (len(functions) - len(items)) + list(items[-len(functions) :])
+    return list(zip(carriers, functions))
+
+
+def text_of(function: Function) -> str:
+    """Return a name, and why it is this one."""
+    return "{} [icf: {}]".format(function.name, function.remark) if function.remark else function.name
 
 
 def is_open(answer: Dict[str, Any]) -> bool:

@@ -6,7 +6,7 @@ frames that the debugger has made up for tail calls. Its `items` are the debugge
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from unwind.debugger.inside.client import Helper, NoAnswer
 from unwind.debugger.inside.shown import is_open
@@ -14,6 +14,15 @@ from unwind.debugger.inside.shown import is_open
 _KEPT_STACKS = 1 << 10
 
 Answer = Dict[str, Any]
+
+
+class Module(NamedTuple):
+    """An image: its build id in hexadecimal, what was added to its addresses as linked, whether it has tables."""
+
+    path: str
+    build_id: str
+    bias: int
+    has_tables: bool
 
 
 class Machine:
@@ -46,17 +55,17 @@ class Resolver:
     def resolve(
         self,
         machines: Sequence[Machine],
-        modules: Tuple[Tuple[str, str, int], ...],
+        modules: Tuple[Module, ...],
         debug_roots: Sequence[str],
         read_vptr: Callable[[Machine], Optional[int]],
         timeout_s: float,
         explain: bool = False,
-    ) -> List[Answer]:
-        """Return an answer for each frame of a stack.
+    ) -> Optional[List[Answer]]:
+        """Return an answer for each frame of a stack; None for a process without tables, of which nothing is asked.
 
         Args:
             machines: its frames, innermost first.
-            modules: path, build id in hexadecimal and load bias of each image.
+            modules: the images of the process.
             debug_roots: directories with debug information.
             read_vptr: returns the vtable pointer that the object of a frame has now, or None. Only called for frames
                 that have more than one name without it: what it reads may take the debugger long.
@@ -66,8 +75,8 @@ class Resolver:
         Raises:
             NoAnswer: the helper failed, or has not answered in time.
         """
-        if not machines:
-            return []
+        if not any(each.has_tables for each in modules):
+            return None
         answers = self._ask(machines, modules, debug_roots, {}, timeout_s, explain)
         open_frames = [idx for idx, answer in enumerate(answers) if is_open(answer)]
         vptrs = {idx: vptr for idx in open_frames for vptr in [read_vptr(machines[idx])] if vptr}
@@ -82,7 +91,7 @@ class Resolver:
     def _ask(
         self,
         machines: Sequence[Machine],
-        modules: Tuple[Tuple[str, str, int], ...],
+        modules: Tuple[Module, ...],
         debug_roots: Sequence[str],
         vptrs: Dict[int, int],
         timeout_s: float,
@@ -93,7 +102,7 @@ class Resolver:
         if key not in self._known:
             reply = self.helper.ask(
                 {
-                    "modules": [{"path": path, "build_id": build_id, "bias": bias} for path, build_id, bias in modules],
+                    "modules": [{"path": each.path, "build_id": each.build_id, "bias": each.bias} for each in modules],
                     "debug_roots": list(debug_roots),
                     "stacks": [_part(machines, start, end, vptrs) for start, end in _parts(machines)],
                     "explain": explain,
