@@ -45,6 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the results to a file, which replaces an older one"
     )
+    parser.add_argument("--no-vptr", action="store_true", help="ignore the vtable pointers of objects")
     parser.add_argument("--no-lines", action="store_true", help="do not look up files, lines and inlined functions")
 
 
@@ -68,9 +69,9 @@ def run(args: Namespace) -> int:
 
 def _open(args: Namespace, search: SearchPaths, opened: ExitStack) -> Iterator[ResolvedThread]:
     """Return the threads of what the user has named."""
-    with_lines = not args.no_lines
+    with_lines, use_vptrs = not args.no_lines, not args.no_vptr
     if args.pid is not None:
         return opened.enter_context(LiveStacks(args.pid, search, with_lines=with_lines)).threads()
     images = opened.enter_context(ImageFinder(args.module_root, args.debug_root, args.exe))
     dump = read_core(FileBytes.open(args.core))
-    return opened.enter_context(DumpStacks(dump, search, images, with_lines=with_lines)).threads()
+    return opened.enter_context(DumpStacks(dump, search, images, with_lines=with_lines, use_vptrs=use_vptrs)).threads()

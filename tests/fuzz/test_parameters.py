@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from icf.dwarf.constants import DW_AT_location
@@ -65,6 +65,10 @@ class AnyMemory:
         return bytes((address >> 3 & 0xFF,)) * size_bytes if address >> 63 == 0 else None
 
 
+def _same(found: tuple[Described, int], _address: int) -> tuple[Described, int]:
+    return found
+
+
 @cache
 def programs() -> list[Path]:
     """A program for each form of location lists."""
@@ -99,7 +103,9 @@ def _code(image: Image) -> tuple[list[int], list[int]]:
 def stack_at(described: Described, vaddr: int, rng: random.Random, depth: int = 3) -> Activation:
     caller = stack_at(described, rng.choice(_known(described)), rng, depth - 1) if depth else None
     registers: list[int | None] = [rng.choice((None, 0x7FFF0000, 1 << 63, number)) for number in range(33)]
-    return Activation(WalkedFrame(vaddr, True, rng.choice((0, 0x7FFF1000)), registers), described, 0, caller)
+    return Activation(
+        WalkedFrame(vaddr, True, rng.choice((0, 0x7FFF1000)), registers), lambda _: (described, 0), caller
+    )
 
 
 @cache
@@ -186,9 +192,10 @@ def test_sections() -> None:
                 except FormatError:
                     seen["refused"] += 1
                     continue
+                image_at = partial(_same, (damaged, 0))
                 for vaddr in rng.sample(vaddrs, 4):
                     frame = WalkedFrame(vaddr, True, 0x7FFF1000, [0x7FFF0000] * 33)
-                    at = Activation(frame, damaged, 0, Activation(frame, damaged))
+                    at = Activation(frame, image_at, Activation(frame, image_at))
                     for scope in read_parameters(at, AnyMemory()):
                         seen.update(each.lack.name if each.lack else "known" for each in scope.parameters)
     assert seen["known"] > FILE_COUNT // 4, seen

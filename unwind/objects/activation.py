@@ -26,14 +26,31 @@ class Described:
         self.prologues = Prologues(image, self.scopes.trees.debug)
 
 
+ImageAt = Callable[[int], tuple[Described, int] | None]
+"""Returns the debug information of the module at a run-time address, and its load bias; None if it has none."""
+
+
 @dataclass(eq=False)
 class Activation:
-    """A frame, the image that its code is from (None: not known), its load bias, and the frame that called it."""
+    """A frame, and the frame that called it; its debug information is looked for when it is first needed."""
 
     frame: WalkedFrame
-    described: Described | None
-    bias: int = 0  # run-time less link-time addresses
+    image_at: ImageAt
     caller: Activation | None = None
+
+    @cached_property
+    def _found(self) -> tuple[Described | None, int]:
+        return self.image_at(self.frame.pc - self.frame.is_call) or (None, 0)
+
+    @property
+    def described(self) -> Described | None:
+        """The debug information of the image that the code is from; None if it has none."""
+        return self._found[0]
+
+    @property
+    def bias(self) -> int:
+        """The run-time less the link-time addresses of that image."""
+        return self._found[1]
 
     @property
     def vaddr(self) -> int:
@@ -62,17 +79,11 @@ class Activation:
         return self.frame.registers[number] if number < len(self.frame.registers) else None
 
 
-def activations(
-    frames: Sequence[WalkedFrame], image_at: Callable[[int], tuple[Described, int] | None]
-) -> list[Activation]:
-    """Return the frames of a stack, innermost first, each with its caller.
-
-    `image_at`: the debug information of the module at a run-time address, and its load bias; None if it has none.
-    """
+def activations(frames: Sequence[WalkedFrame], image_at: ImageAt) -> list[Activation]:
+    """Return the frames of a stack, innermost first, each with its caller."""
     found: list[Activation] = []
     caller = None
     for frame in reversed(frames):
-        described, bias = image_at(frame.pc - frame.is_call) or (None, 0)
-        caller = Activation(frame, described, bias, caller)
+        caller = Activation(frame, image_at, caller)
         found.append(caller)
     return found[::-1]

@@ -6,7 +6,7 @@ object is where it says, whichever member runs: in `this`, or, if a free functio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from icf.dwarf.scopes import Function
 from icf.dwarf.typenames import Kind
@@ -15,11 +15,14 @@ from unwind.objects.parameters import read_parameter
 from unwind.walk.frame import Memory
 
 
-def read_objects(stack: Sequence[Activation], memory: Memory) -> dict[int, int]:
-    """Return the address of the object of each frame, by index, where it is known and not null."""
+def read_objects(stack: Sequence[Activation], memory: Memory, wanted: Collection[int] | None = None) -> dict[int, int]:
+    """Return the address of the object of each frame, by index, where it is known and not null.
+
+    `wanted`: the frames that are asked for; all by default.
+    """
     found = {}
-    for idx, at in enumerate(stack):
-        address = object_of(at, memory)
+    for idx in range(len(stack)) if wanted is None else sorted(wanted):
+        address = object_of(stack[idx], memory)
         if address:
             found[idx] = address
     return found

@@ -16,9 +16,11 @@ from unwind.dumps.images import DumpImages
 from unwind.dumps.loaded import LoadedImage
 from unwind.dumps.walk import DumpWalker, WalkedThread
 from unwind.process.image_finder import ImageFinder
+from unwind.resolve.resolved import Resolved
 from unwind.samples.recording import Base, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
+from unwind.target.thread_objects import ThreadObjects
 from unwind.target.thread_stacks import ResolvedThread, labels_of
 from unwind.walk.frame import WalkedFrame
 from unwind.walk.vdso import vdso_functions
@@ -29,9 +31,18 @@ _KERNEL_FROM = 1 << 63  # the vsyscall page lies there
 class DumpStacks:
     """The stacks of a dump; to be closed."""
 
-    def __init__(self, dump: ProcessDump, search: SearchPaths, finder: ImageFinder, *, with_lines: bool = True) -> None:
+    def __init__(
+        self,
+        dump: ProcessDump,
+        search: SearchPaths,
+        finder: ImageFinder,
+        *,
+        with_lines: bool = True,
+        use_vptrs: bool = True,
+    ) -> None:
         self._dump, self._finder = dump, finder
         self.images = DumpImages(dump, finder)
+        self._use_vptrs, self._objects = use_vptrs, ThreadObjects(self.images, search)
         self._walker = DumpWalker(dump, self.images)
         self._resolver = RecordedResolver(search, finder, with_lines=with_lines)
         self._modules = dict(self._recorded_modules())
@@ -44,7 +55,10 @@ class DumpStacks:
         for walked in walks:
             if walked.problem:
                 self._finder.end_stacks(walked.problem)
-        yield from map(ResolvedThread, walks, self._resolver.resolve(map(self._sample, walks)))
+        resolved = self._resolver.resolve(map(self._sample, walks))
+        if self._use_vptrs:
+            resolved = self._resolver.resolve(map(self._with_vptrs, walks, resolved))
+        yield from map(ResolvedThread, walks, resolved)
         self._resolver.report()
 
     def close(self) -> None:
@@ -82,6 +96,9 @@ class DumpStacks:
 
     def _sample(self, walked: WalkedThread) -> Sample:
         return Sample(tuple(map(self._frame, walked.frames)), self._process, labels=labels_of(walked, self._dump))
+
+    def _with_vptrs(self, walked: WalkedThread, resolved: Resolved) -> Sample:
+        return resolved.sample._replace(vptrs=self._objects.vptrs(walked.frames, resolved.answers))
 
     def _frame(self, walked: WalkedFrame) -> RecordedFrame:
         key = walked.pc, walked.is_call
