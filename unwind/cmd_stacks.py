@@ -71,7 +71,7 @@ def _open(args: Namespace, search: SearchPaths, opened: ExitStack) -> Iterator[R
     """Return the threads of what the user has named."""
     with_lines, use_vptrs = not args.no_lines, not args.no_vptr
     if args.pid is not None:
-        return opened.enter_context(LiveStacks(args.pid, search, with_lines=with_lines)).threads()
+        return opened.enter_context(LiveStacks(args.pid, search, with_lines=with_lines, use_vptrs=use_vptrs)).threads()
     images = opened.enter_context(ImageFinder(args.module_root, args.debug_root, args.exe))
     dump = read_core(FileBytes.open(args.core))
     return opened.enter_context(DumpStacks(dump, search, images, with_lines=with_lines, use_vptrs=use_vptrs)).threads()

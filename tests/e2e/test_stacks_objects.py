@@ -7,6 +7,8 @@ is frame k of the other, whose names are the truth.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tests.support.toolchain import lasting_folder, link, run, tool
 SOURCE = """
     #include <cstdlib>
     #include <new>
+    #include <unistd.h>
     #define NOINLINE __attribute__((noinline))
     extern volatile int total;
     volatile int total;
@@ -29,7 +32,11 @@ SOURCE = """
         virtual void visit(Shape *other); virtual void inner();
         virtual ~Shape() {}
     };
-    NOINLINE void tick(int n) { total += n; if (total > 0) abort(); }
+    NOINLINE void tick(int n) {
+        total += n;
+        if (getenv("WAIT")) for (;;) { if (write(1, "", 1) < 0) abort(); pause(); }
+        if (total > 0) abort();
+    }
     NOINLINE void flip(Shape *s);
     NOINLINE void far_flip(int n, Shape *s) { total += n; flip(s); total += 1; }
     NOINLINE Shape *make(int n);
@@ -153,3 +160,21 @@ def test_an_object_that_may_have_been_replaced_decides_nothing(build: tuple[str,
 def test_an_object_that_begins_with_another_does_not_count_as_that(build: tuple[str, tuple[str, ...], str]) -> None:
     frames = check(build, 0, 2, HOLDER)
     assert frames[0]["linkage_name"] == "_ZN4Star4drawEv"
+
+
+@pytest.mark.slow
+def test_objects_of_a_running_process() -> None:
+    """The child's objects are on the heap: what the stack points to is copied with it."""
+    folded, _ = programs(*BUILDS[2])
+    found = []
+    for arguments in (("1", "1", str(DRAW)), ("2", "1", str(FAR))):
+        process = subprocess.Popen([folded, *arguments], stdout=subprocess.PIPE, env={**os.environ, "WAIT": "1"})
+        try:
+            assert process.stdout is not None and process.stdout.read(1) == b"\0"
+            (thread,) = map(json.loads, icf("stacks", "--pid", str(process.pid), "--json").splitlines())
+        finally:
+            process.kill()
+            process.wait()
+        found += [(frame["linkage_name"], frame["verdict"], frame["evidence"]) for frame in thread["frames"]]
+    assert ("_ZN6Circle4drawEv", "unique", "vptr") in found
+    assert not any("far" in str(name) and "flip" not in str(name) for name, _, _ in found)

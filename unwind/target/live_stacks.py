@@ -18,6 +18,7 @@ from unwind.symbolize.answer import Answer, read_frames
 from unwind.symbolize.reasons import NO_MODULE
 from unwind.target.live_symbolizer import open_process
 from unwind.target.search import SearchPaths
+from unwind.target.thread_objects import ThreadObjects
 from unwind.target.thread_stacks import ResolvedThread, labels_of
 
 
@@ -27,13 +28,14 @@ class LiveStacks:
     Raises `IcfError` if there is no such process, or it may not be stopped; from any method when it has ended.
     """
 
-    def __init__(self, pid: int, search: SearchPaths, *, with_lines: bool = True) -> None:
+    def __init__(self, pid: int, search: SearchPaths, *, with_lines: bool = True, use_vptrs: bool = True) -> None:
         self._copied = copy_process(pid)
         self._with_lines = with_lines
         self._symbolizer = open_process(
             pid, debug_roots=search.debug_roots, cache_dir=search.cache_dir, shared_caches=search.shared_caches
         )
         self.images = LiveImages(self._symbolizer.live, self._copied)
+        self._use_vptrs, self._objects = use_vptrs, ThreadObjects(self.images, search)
         self._walker = DumpWalker(self._copied.dump, self.images)
         self._process = RecordedProcess(pid)
 
@@ -63,7 +65,11 @@ class LiveStacks:
     def _resolve(self, walked: WalkedThread) -> list[Answer]:
         frames = walked.frames
         exact = [idx for idx, frame in enumerate(frames) if idx and not frame.is_call]
-        answers = list(self._symbolizer.resolve([frame.pc for frame in frames], exact=exact))
+        addresses = [frame.pc for frame in frames]
+        answers = list(self._symbolizer.resolve(addresses, exact=exact))
+        vptrs = self._objects.vptrs(frames, answers) if self._use_vptrs else ()
+        if vptrs:
+            answers = list(self._symbolizer.resolve(addresses, vptrs, exact))
         for idx, frame in enumerate(frames):
             if not self.images.is_as_it_was(frame.pc - frame.is_call):  # other code has come there since
                 answers[idx] = Answer(frame.pc, reason=NO_MODULE)
