@@ -6,7 +6,7 @@ import os
 from struct import pack
 
 ATTR_BYTES = 128
-SAMPLE_ID_ALL = 1 << 18
+SAMPLE_ID_ALL, USE_CLOCK_ID = 1 << 18, 1 << 25
 USER, KERNEL = 2, 1
 MMAP2, COMM, FORK, SAMPLE, NAMESPACES, DEFERRED, COMPRESSED = 10, 3, 7, 9, 16, 22, 81
 IP, TID, TIME, CALLCHAIN, ID, CPU, PERIOD = 1 << 0, 1 << 1, 1 << 2, 1 << 5, 1 << 6, 1 << 7, 1 << 8
@@ -29,10 +29,11 @@ def attr(
     branches: int = 0,
     regs_user: int = 0,
     regs_intr: int = 0,
+    clock_id: int = 0,
 ) -> bytes:
     """Return a `perf_event_attr`."""
     head = pack("<II5Q", kind, ATTR_BYTES, config, period, sample_type, read_format, flags)
-    rest = pack("<II4QIiQ", 0, 0, 0, 0, branches, regs_user, 0, 0, regs_intr)
+    rest = pack("<II4QIiQ", 0, 0, 0, 0, branches, regs_user, 0, clock_id, regs_intr)
     return (head + rest).ljust(ATTR_BYTES, b"\0")
 
 

@@ -189,7 +189,8 @@ def _wrong_file(fd: int, sought: Sought) -> str:
     """Return why an open file is not the one that was mapped; empty if it may be."""
     if sought.file_id is None:
         return "nothing that was recorded shows that it is the same file" if sought.root else ""
-    if _file_id(fd) != sought.file_id:
+    status = os.fstat(fd)
+    if sought.file_id not in ((status.st_dev, status.st_ino), _file_id(fd)):
         return f"is another file than the one that was mapped, whose inode was {sought.file_id[1]}"
     return ""
 

@@ -1,7 +1,8 @@
 """The command that records: `perf record` with build ids and call chains, and this process as if it were that one.
 
 Build ids come with mappings (`--buildid-mmap`, from perf and Linux 5.12 on), so that the file is known that was there
-when it was mapped; else perf looks for them at the end (`--buildid-all`). Namespaces show whose files a path means.
+when it was mapped; else perf looks for them at the end (`--buildid-all`). Namespaces show whose files a path means. The
+clock is one that compilers at run time have, too, so that their jitdumps show which function was where at which time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,18 @@ def perf_command(perf: str, perf_version: str, kernel_release: str, wishes: Wish
     """Return the command line of perf."""
     versions = [_version(perf_version), _version(kernel_release)]
     build_ids = ["--buildid-mmap"] if min(versions) >= _WITH_BUILD_IDS_IN_MAPPINGS else ["--buildid-all", "-N"]
-    command = [perf, "record", *build_ids, "--namespaces", "--call-graph", wishes.call_graph, "-o", wishes.output]
+    command = [
+        perf,
+        "record",
+        *build_ids,
+        "--namespaces",
+        "-k",
+        "mono",
+        "--call-graph",
+        wishes.call_graph,
+        "-o",
+        wishes.output,
+    ]
     for option, value in (("-F", wishes.frequency), ("-e", wishes.event), ("-p", wishes.pid)):
         if value:
             command += [option, value]

@@ -20,6 +20,7 @@ from copy import copy
 from typing import NamedTuple
 
 from icf.model import RuntimeAddr, Verdict
+from unwind.program.frame import Frame
 from unwind.resolve.chain import Step
 from unwind.resolve.places import Marked
 from unwind.resolve.reasons import LOST_CALLER, NO_CALLER
@@ -253,7 +254,8 @@ class ProcessStacks:
     def _made(self, frame: RecordedFrame, answer: Answer) -> Answer:
         if answer.address is None:
             if frame.is_certain:
-                return Answer(frame.address, Verdict.UNMERGED, frame.name or None)
+                frames = (Frame(frame.name, frame.file, frame.line, 0, False),) if frame.file else None
+                return Answer(frame.address, Verdict.UNMERGED, frame.name or None, frames=frames)
             recorded = Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=self._path(frame))
         else:
             recorded = self._moved_back(answer)

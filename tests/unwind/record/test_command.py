@@ -37,10 +37,11 @@ def recorder() -> list[str]:
 def test_the_command_of_perf() -> None:
     wishes = Wishes("out", "dwarf", "99", "cycles", "7", ("shop", "-x"))
     assert perf_command("/bin/perf", "perf version 6.1.187", "6.18.44-x", wishes) == (
-        "/bin/perf record --buildid-mmap --namespaces --call-graph dwarf -o out -F 99 -e cycles -p 7 -- shop -x".split()
+        "/bin/perf record --buildid-mmap --namespaces -k mono --call-graph dwarf".split()
+        + "-o out -F 99 -e cycles -p 7 -- shop -x".split()
     )
     old = perf_command("perf", "perf version 6.1", "5.10.0-8", Wishes("perf.data"))
-    assert old == "perf record --buildid-all -N --namespaces --call-graph fp -o perf.data".split()
+    assert old == "perf record --buildid-all -N --namespaces -k mono --call-graph fp -o perf.data".split()
 
 
 def test_perf_is_in_a_package_of_the_system() -> None:

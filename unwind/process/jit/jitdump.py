@@ -42,6 +42,7 @@ _MOST_BYTES = {_LOADED: 1 << 16, _MOVED: 64, _LINED: 64 << 20}  # read of a reco
 _GLANCE_BYTES = 1024
 _SAME_PATH = b"\xff"
 _ELF_HEADER_BYTES = 0x40
+CLOCK_OF_CPU = 1  # in the header's flags: times are the processor's own counter
 _ALIGNMENT_BYTES = 8  # to which some fill up records
 
 
@@ -66,7 +67,7 @@ class _Lines(NamedTuple):
     paths: list[str]
 
 
-class _Function(NamedTuple):
+class Function(NamedTuple):
     """A function, wherever it is."""
 
     name: str
@@ -74,11 +75,11 @@ class _Function(NamedTuple):
     lines: _Lines | None
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """From a time on a function lies at `start`, and no longer at `old_start`."""
 
     time: int
-    function: _Function
+    function: Function
     start: int
     old_start: int | None
 
@@ -93,10 +94,11 @@ class JitDump:
 
     def _restart(self) -> None:
         self._file.offset = 0
-        self._regions: Regions[tuple[int, _Function] | None] = Regions()
-        self._functions: dict[int, _Function] = {}  # by code_index
+        self._regions: Regions[tuple[int, Function] | None] = Regions()
+        self._functions: dict[int, Function] = {}  # by code_index
         self._lines_ahead: dict[int, _Lines] = {}  # of functions whose record has not come yet, by address
         self._forms: _Forms | None = None
+        self.pid = self.flags = 0  # as its header has them
         self._time = 0
         self._least_offset = -1  # of all functions' first lines
         self._is_broken = False
@@ -106,7 +108,11 @@ class JitDump:
         found = self._regions.find(address)
         if found is None:
             return None
-        start, (name, size_bytes, lines) = found
+        return self.code(*found, address)
+
+    def code(self, start: int, function: Function, address: int) -> JitCode:
+        """Return a function that lies at `start`, with its line at the address."""
+        name, size_bytes, lines = function
         code = JitCode(name, start, size_bytes)
         if lines is None:
             return code
@@ -120,6 +126,11 @@ class JitDump:
         """Yield the functions that no later one covers from their start on."""
         found = (self.find(start) for start in self._regions.starts())
         yield from dict.fromkeys(code for code in found if code is not None)
+
+    def history(self, fd: int) -> tuple[list[Step], FormatError | None]:
+        """Return all steps in an open file by time, and the error that ended the reading before the end."""
+        steps, problem = self._read_on(fd)
+        return sorted(steps, key=lambda step: step.time), problem
 
     def read(self, fd: int) -> None:
         """Read the bytes added to the open file, or all of it if it was written anew.
@@ -137,7 +148,7 @@ class JitDump:
             self._restart()
             steps, problem = self._read_on(fd)
         steps.sort(key=lambda step: step.time)
-        regions: list[tuple[int, int, tuple[int, _Function] | None]] = []
+        regions: list[tuple[int, int, tuple[int, Function] | None]] = []
         for self._time, function, start, old_start in steps:
             if old_start is not None:
                 regions.append((old_start, old_start + function.size_bytes, None))
@@ -147,9 +158,9 @@ class JitDump:
             self._is_broken = True
             raise problem
 
-    def _read_on(self, fd: int) -> tuple[list[_Step], FormatError | None]:
+    def _read_on(self, fd: int) -> tuple[list[Step], FormatError | None]:
         """Return the steps that were added, and the error that ended the reading before the end."""
-        steps: list[_Step] = []
+        steps: list[Step] = []
         offset, end = self._file.offset, os.fstat(fd).st_size
         problem = None
         try:
@@ -178,7 +189,7 @@ class JitDump:
             )
         if len(head) < forms.header.size:
             return 0
-        _, version, size_bytes, *_ = forms.header.unpack_from(head)
+        _, version, size_bytes, _, _, self.pid, _, self.flags = forms.header.unpack_from(head)
         if version != _VERSION:
             raise FormatError(self.path, "jitdump", 4, f"version {version}, only {_VERSION} is known")
         if size_bytes < forms.header.size:
@@ -186,7 +197,7 @@ class JitDump:
         self._forms = forms
         return int(size_bytes)
 
-    def _read_record(self, fd: int, offset: int, end: int, head: bytes, steps: list[_Step]) -> int:
+    def _read_record(self, fd: int, offset: int, end: int, head: bytes, steps: list[Step]) -> int:
         """Return the size of a record, which was read; 0 if it is not all there."""
         assert self._forms is not None
         kind, size_bytes, time = self._forms.record.unpack_from(head)
@@ -207,7 +218,7 @@ class JitDump:
             self._read_lines(record)
         return int(size_bytes)
 
-    def _load(self, record: bytes, time: int, offset: int, steps: list[_Step]) -> None:
+    def _load(self, record: bytes, time: int, offset: int, steps: list[Step]) -> None:
         assert self._forms is not None
         _, _, _, start, size_bytes, index = self._forms.load.unpack_from(record, _RECORD_BYTES)
         name_at = _RECORD_BYTES + self._forms.load.size
@@ -219,16 +230,16 @@ class JitDump:
         if lines is not None:
             first = lines.offsets[0]
             self._least_offset = first if self._least_offset < 0 else min(self._least_offset, first)
-        function = self._functions[index] = _Function(name, size_bytes, lines)
-        steps.append(_Step(time, function, start, None))
+        function = self._functions[index] = Function(name, size_bytes, lines)
+        steps.append(Step(time, function, start, None))
 
-    def _move(self, record: bytes, time: int, offset: int, steps: list[_Step]) -> None:
+    def _move(self, record: bytes, time: int, offset: int, steps: list[Step]) -> None:
         assert self._forms is not None
         _, _, _, old_start, start, size_bytes, index = self._forms.move.unpack_from(record, _RECORD_BYTES)
         self._check(offset, start, size_bytes)
         function = self._functions.get(index)
         if function is not None and function.size_bytes == size_bytes:
-            steps.append(_Step(time, function, start, old_start))
+            steps.append(Step(time, function, start, old_start))
 
     def _check(self, offset: int, start: int, size_bytes: int) -> None:
         if start + size_bytes > 1 << 64:

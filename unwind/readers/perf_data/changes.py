@@ -16,9 +16,11 @@ order of their times in the file, so all are read first, and put in order. What 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 
+from unwind.process.jit.code import JitCode
 from unwind.process.maps import VDSO
 from unwind.readers.perf_data.header import Header, without_padding
 from unwind.readers.perf_data.layout import (
@@ -57,6 +59,13 @@ _IN_MEMORY = ("//anon", "/anon_hugepage", "/dev/zero", "/memfd:", "/SYSV", "[hea
 _LIMIT = (1 << 64) - 1
 
 
+class MadeFunction(NamedTuple):
+    """A function that a compiler made while the process ran."""
+
+    at: Callable[[int], JitCode]  # its name and line, for an address in it
+    is_certain: bool  # it was known to be there at the time; else another one may have been
+
+
 class Mapped(NamedTuple):
     """A mapping with code; a later one lies over earlier ones."""
 
@@ -65,6 +74,7 @@ class Mapped(NamedTuple):
     path: str
     module: RecordedModule | None  # None: not of a file
     offset: int = 0  # in the file; of the kernel's text the address of the symbol that `path` ends with
+    made: MadeFunction | None = None  # at run time
 
 
 class Change(NamedTuple):

@@ -42,7 +42,8 @@ from unwind.samples.recording import Label, Value
 
 LEAST_BYTES, _MOST_BYTES = 64, 4096
 _FIELDS = Struct("<II5Q2I4QIi Q".replace(" ", ""))
-_FREQ, _SAMPLE_ID_ALL, _EXCLUDE_USER_CHAIN = 1 << 10, 1 << 18, 1 << 22
+_FREQ, _SAMPLE_ID_ALL, _EXCLUDE_USER_CHAIN, _USE_CLOCKID = 1 << 10, 1 << 18, 1 << 22, 1 << 25
+_CLOCK_MONOTONIC = 1
 _NAMES = {
     (0, 0): "cycles",
     (0, 1): "instructions",
@@ -92,6 +93,12 @@ class Attr:
     branch_sample_type: int
     regs_user: int
     regs_intr: int
+    clock_id: int
+
+    @property
+    def is_monotonic(self) -> bool:
+        """Whether times are those of CLOCK_MONOTONIC, which others can read (`perf record -k mono`)."""
+        return bool(self.flags & _USE_CLOCKID) and self.clock_id == _CLOCK_MONOTONIC
 
     @property
     def excludes_user_chain(self) -> bool:
@@ -183,7 +190,7 @@ def parse_attr(data: bytes | memoryview, path: str, section: str, offset: int) -
         raise FormatError(path, section, offset, f"attr of {size_bytes} bytes, there are {len(data)}")
     known = bytes(data[:size_bytes])[: _FIELDS.size].ljust(_FIELDS.size, b"\0")
     kind, _, config, period, sample_type, read_format, flags, *rest = _FIELDS.unpack(known)
-    _, _, _, _, branch_sample_type, regs_user, _, _, regs_intr = rest
+    _, _, _, _, branch_sample_type, regs_user, _, clock_id, regs_intr = rest
     if sample_type & ~SAMPLE_KNOWN:
         raise FormatError(
             path, section, offset, f"sample_type {sample_type:#x}, only the bits of {SAMPLE_KNOWN:#x} are known"
@@ -191,7 +198,17 @@ def parse_attr(data: bytes | memoryview, path: str, section: str, offset: int) -
     if flags & _FREQ:
         period = 0
     return Attr(
-        size_bytes, kind, config, period, sample_type, read_format, flags, branch_sample_type, regs_user, regs_intr
+        size_bytes,
+        kind,
+        config,
+        period,
+        sample_type,
+        read_format,
+        flags,
+        branch_sample_type,
+        regs_user,
+        regs_intr,
+        clock_id,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from unwind.process.maps import VDSO
-from unwind.readers.perf_data.changes import is_vdso
+from unwind.readers.perf_data.changes import MadeFunction, is_vdso
 from unwind.readers.perf_data.run_time_code import RunTimeCode
 from unwind.readers.perf_data.spaces import Space
 from unwind.samples.recording import RecordedFrame
@@ -28,6 +28,8 @@ class UserFrames:
             mapped = space.find(address if is_exact else max(address - 1, 0), number)
             if mapped is None:
                 return RecordedFrame(address, is_exact=is_exact)
+            if mapped.made is not None:
+                return self._of_made(mapped.made, address, is_exact)
             if mapped.module is None:
                 if mapped.path == VDSO:
                     name = self._vdso.name(mapped.start, address - (not is_exact))
@@ -47,3 +49,21 @@ class UserFrames:
             return frame
 
         return make
+
+    def _of_made(self, function: MadeFunction, address: int, is_exact: bool) -> RecordedFrame:
+        key = id(function), address, is_exact  # as long as the recording, too
+        frame = self._made.get(key)
+        if frame is None:
+            if len(self._made) >= _KEPT:
+                self._made.clear()
+            code = function.at(address - (not is_exact))
+            frame = self._made[key] = RecordedFrame(
+                address,
+                None,
+                code.name,
+                code.path,
+                code.line,
+                is_exact,
+                is_certain=function.is_certain and bool(code.name),
+            )
+        return frame

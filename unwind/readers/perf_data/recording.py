@@ -15,6 +15,7 @@ from unwind.readers.perf_data.dumps import Dumps
 from unwind.readers.perf_data.events import parse_attr
 from unwind.readers.perf_data.frames import other_tables
 from unwind.readers.perf_data.header import KERNEL, Header, read_header
+from unwind.readers.perf_data.jitdumps import add_jitdumps
 from unwind.readers.perf_data.kernel import KernelNames, running_build_id
 from unwind.readers.perf_data.layout import (
     PERF_RECORD_CALLCHAIN_DEFERRED,
@@ -47,7 +48,11 @@ def read_recording(source: Source) -> Recording:
     if not header.events.all:
         raise FormatError(content.path, "file header", 0, "there is no event")
     values = header.events.values()
-    processes = Processes(changes, Roots(changes.mounts))
+    roots = Roots(changes.mounts)
+    add_jitdumps(
+        changes, source.images, roots, is_monotonic=all(event.attr.is_monotonic for event in header.events.all)
+    )
+    processes = Processes(changes, roots)
     kernel_id = header.build_ids.get(KERNEL, b"")
     kernel = KernelNames(changes, header, source.images)
     is_same_kernel = bool(kernel_id) and kernel_id == running_build_id()

@@ -10,6 +10,7 @@ from struct import pack
 import pytest
 
 from icf.errors import FormatError
+from tests.support import jitdump
 from unwind.process.jit.code import JitCode
 from unwind.process.jit.jitdump import JitDump
 
@@ -19,7 +20,7 @@ class Writer:
 
     def __init__(self, path: Path, order: str = "<") -> None:
         self.path, self.order, self.time = path, order, 0
-        self.header = pack(f"{order}6I2Q", 0x4A695444, 1, 40, 62, 0, 77, 5, 0)
+        self.header = jitdump.header(77, order)
         path.write_bytes(self.header)
         self.dump = JitDump("jit-77.dump")
         self.fd = os.open(path, os.O_RDONLY)
@@ -29,21 +30,20 @@ class Writer:
             file.write(content)
 
     def record(self, kind: int, content: bytes, time: int | None = None) -> bytes:
-        self.time += 1
-        return pack(f"{self.order}2IQ", kind, 16 + len(content), self.time if time is None else time) + content
+        return jitdump.record(kind, content, self._next(time), self.order)
 
     def load(self, name: bytes, start: int, code: bytes, index: int, time: int | None = None) -> bytes:
-        fields = pack(f"{self.order}2I4Q", 77, 78, start, start, len(code), index)
-        return self.record(0, fields + name + b"\0" + code, time)
+        return jitdump.load(name, start, code, index, self._next(time), self.order)
 
     def move(self, old: int, new: int, size_bytes: int, index: int) -> bytes:
-        return self.record(1, pack(f"{self.order}2I5Q", 77, 78, new, old, new, size_bytes, index))
+        return jitdump.move(old, new, size_bytes, index, self._next(), self.order)
 
     def lines(self, start: int, rows: Sequence[tuple[int, int, int, bytes]], filling: bytes = b"") -> bytes:
-        content = pack(f"{self.order}2Q", start, len(rows))
-        for address, line, column, path in rows:
-            content += pack(f"{self.order}Q2I", address, line, column) + path + b"\0"
-        return self.record(2, content + filling)
+        return jitdump.lines(start, rows, self._next(), self.order, filling)
+
+    def _next(self, time: int | None = None) -> int:
+        self.time += 1
+        return self.time if time is None else time
 
     def find(self, address: int) -> JitCode | None:
         self.dump.read(self.fd)
