@@ -21,13 +21,16 @@ from icf.printable import say
 from unwind.options import add_cache_options, add_lossy_option
 from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
-from unwind.readers.formats import PCS, READERS, reader_of, recognize
+from unwind.readers.formats import IN_TEXT, PCS, READERS, reader_of, recognize
 from unwind.readers.source import Source
 from unwind.writers.formats import BINARY, WRITERS, default_format
 from unwind.writers.named import Ambiguous
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+    from unwind.readers.module_places import ModulePlace
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 _EXIT_USAGE = 2
@@ -161,11 +164,24 @@ def _resolve_log(args: Namespace, source: Source) -> bool:
         return resolve_log(args, source, out)
 
 
+def _given_places(args: Namespace, source: Source) -> Sequence[ModulePlace]:
+    """Return where modules lay, for text that does not say it."""
+    from unwind.target.given_places import places_of_image, places_of_list
+
+    if args.modules is not None:
+        return places_of_list(args.modules, source.images, args.cache_dir)
+    return places_of_image(args.exe) if args.exe is not None else ()
+
+
 def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
     """Resolve a recording; return whether any frame of it is known."""
     for option in _ONLY_PCS:
-        if getattr(args, option) not in (None, False):
-            raise IcfError(f"--{option.replace('_', '-')} is for stacks of addresses alone, {source.path} is {name}")
+        if getattr(args, option) not in (None, False) and not (option == "modules" and name in IN_TEXT):
+            hint = "icf resolve --format log --pid PID" if option == "pid" and name in IN_TEXT else None
+            words = f"--{option.replace('_', '-')} is for stacks of addresses alone, {source.path} is {name}"
+            raise IcfError(words, hint=hint)
+    if name in IN_TEXT:
+        source.places = _given_places(args, source)
     recording = reader_of(name).read(source)
     out_format = args.out or default_format(recording)
     if out_format in BINARY and args.output is None and sys.stdout.isatty():

@@ -7,9 +7,11 @@ functions that share a body. What the tool prints of the program that was not fo
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from icf.demangle import demangle
 from linkpass import Options, run_pass
 from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
-from tests.support.toolchain import lasting_folder, tool
+from tests.support.toolchain import lasting_folder, run, tool
 from unwind.logs.filter import filter_log
 from unwind.process.image_finder import ImageFinder
 from unwind.readers.module_places import ModulePlaces
@@ -244,3 +246,60 @@ def test_tsan(tmp_path: Path) -> None:
             assert len(classes) <= 1, stack
             checked += bool(classes)
     assert checked
+
+
+RUST = """
+use std::hint::black_box;
+struct Order;
+struct Payment;
+struct List<T>(std::marker::PhantomData<T>);
+impl<T> List<T> {
+    #[inline(always)]
+    fn check(n: u32) { if n == 3 { panic!("no {}", n) } }
+    #[inline(never)]
+    fn grow(n: u32) -> u32 { Self::check(n); black_box(n) + 1 }
+    #[inline(never)]
+    fn add(n: u32) -> u32 { black_box(Self::grow(n)) + 3 }
+}
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    std::fs::copy("/proc/self/maps", &words[1]).unwrap();
+    let n = words.len() as u32;
+    let r = if words[2] == "order" { List::<Order>::add(n) } else { List::<Payment>::add(n) };
+    println!("{}", black_box(r));
+}
+"""
+
+
+@pytest.mark.parametrize("which", ["order", "payment"])
+def test_panics_of_rust(which: str, tmp_path: Path) -> None:
+    rustc, icf = tool("rustc"), (sys.executable, "-m", "icf")
+    (tmp_path / "shop.rs").write_text(RUST)
+    (tmp_path / "ld.lld").symlink_to(tool("ld.lld"))
+    linker = tmp_path / "linker"
+    linker.write_text(f'#!/bin/sh\nexec {" ".join(icf)} link -- cc -B{tmp_path} "$@"\n')
+    linker.chmod(0o755)
+    options = ["-g", "-C", "opt-level=1", "-C", "symbol-mangling-version=v0", "-C", f"linker={linker}"]
+    names = {}
+    for folding in ("none", "all"):
+        uses = ["-C", "link-arg=-fuse-ld=lld", "-C", f"link-arg=-Wl,--icf={folding}"]
+        run(rustc, *options, *uses, "shop.rs", "-o", folding, folder=tmp_path)
+        environment = {**os.environ, "RUST_BACKTRACE": "full"}
+        command: list[str | Path] = [tmp_path / folding, tmp_path / f"{folding}.maps", which]
+        panic = subprocess.run(command, env=environment, capture_output=True, check=False).stderr
+        (tmp_path / folding).with_suffix(".log").write_bytes(panic)
+        if folding == "all":
+            modules = ("--modules", tmp_path / "all.maps", "--cache-dir", tmp_path / "cache")
+            text = run(*icf, "resolve", "--format", "log", *modules, tmp_path / "all.log").stdout
+            recorded = run(*icf, "resolve", *modules, "--out", "json", tmp_path / "all.log").stdout
+        else:
+            text = panic.decode()
+        frames = re.findall(r"^ *\d+: +0x[0-9a-f]+ - (.*)\n", text, re.MULTILINE)
+        frames = [re.sub(r"\[[0-9a-f]+\]", "", name) for name in frames]
+        names[folding] = [
+            name for name in frames if "shop" in name and "check" not in name
+        ]  # lld drops what is inlined
+    assert names["all"] == names["none"]
+    assert [name.rpartition("::")[2] for name in names["all"]] == ["grow", "add", "main"]
+    assert f"shop::{which.title()}" in names["all"][0]
+    assert [each["name"] for each in json.loads(recorded)["frames"] if "shop" in (each["name"] or "")] == names["all"]

@@ -41,6 +41,7 @@ PIECES = (
     b"\xff",
     b"[0x",
     b" pc ",
+    b": 0x1 - ",
     b"\r",
 )
 
@@ -66,6 +67,7 @@ def resolver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorde
         "{shop}(+{at:#x}) [{run:#x}]\n",
         "#{idx:<2} 0x{run:016x} in f (a=1) at a.c:1\n        a = 1\n",
         "#{idx:02d} pc {at:016x}  {shop} (f()+28)\n",
+        "{idx:4}: {run:#18x} - f{idx}\n                               at /src/a.c:1:2\n",
     ):
         for idx, at in enumerate(int(word, 16) for word in stack if word != "?"):
             lines.append(form.format(idx=idx, at=at, run=BIAS + at, shop=shop))
@@ -75,7 +77,8 @@ def resolver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorde
 
 
 def is_frame(line: bytes) -> bool:
-    return b"SUMMARY: " in line or any(form.dialect.parse(line) is not None for form in FORMS)
+    is_file = any(form.has_lines_of_files and form.dialect.is_between(line) for form in FORMS)
+    return b"SUMMARY: " in line or is_file or any(form.dialect.parse(line) is not None for form in FORMS)
 
 
 def test_mutations_change_frames_alone(resolver: tuple[RecordedResolver, bytes]) -> None:

@@ -100,6 +100,30 @@ def report() -> str:
     return "".join(f"    #{idx} {vaddr:#x}  (shop+{vaddr:#x})\n" for idx, vaddr in enumerate(vaddrs))
 
 
+@pytest.mark.parametrize("form", ["#{idx:<2} {run:#018x} in f (a=1) at a.c:1\n", "{idx:4}: {run:#18x} - shop::f\n"])
+def test_modules_say_where_text_without_modules_lay(shop: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    stack = [int(word, 16) for word in FIRST["stack"].split() if word != "?"][1:]
+    Path("bt.txt").write_text("".join(form.format(idx=idx, run=0x7000_0000 + at) for idx, at in enumerate(stack)))
+    Path("modules.json").write_text(json.dumps([{"path": "shop", "bias": 0x7000_0000}]))
+    assert main(["resolve", "--modules", "modules.json", "bt.txt", "--out", "json"]) == 0
+    frames = json.loads(capsys.readouterr().out)["frames"]
+    truth = [name for name in FIRST["truth"] if name][1:]
+    is_pc = form.startswith("#")  # gdb's first frame is a program counter: after the call, in the same function here
+    assert [frame["linkage_name"] for frame in frames][is_pc:] == truth[is_pc:]
+    assert main(["resolve", "bt.txt"]) == 1
+    assert "every frame of every stack is unknown" in capsys.readouterr().err
+    assert main(["resolve", "--pid", "1", "bt.txt"]) == 1
+    assert "hint: icf resolve --format log --pid PID" in capsys.readouterr().err
+
+
+def test_backtraces_of_rust_without_addresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "panic").write_text("stack backtrace:\n   0: shop::grow\n             at ./src/main.rs:4:5\n")
+    assert main(["resolve", str(tmp_path / "panic")]) == 1
+    assert capsys.readouterr().err == (
+        f"icf: error: {tmp_path}/panic: the backtraces have no addresses\nhint: run with RUST_BACKTRACE=full\n"
+    )
+
+
 def test_a_log_keeps_its_form(shop: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     Path("crash.log").write_text(f"x\n{report()}y")
     assert main(["resolve", "crash.log", "--out", "json"]) == 0

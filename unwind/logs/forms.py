@@ -6,6 +6,8 @@
     backtrace    /usr/bin/shop(List<User>::sum()+0x1b) [0x5581d8c5] at /src/shop.cpp:9:49
     gdb          #1  0x000000005581d8c5 in List<User>::sum (this=0x7ffd) at /src/shop.cpp:9
     tombstones   #01 pc 00000000001398c5  /usr/bin/shop (List<User>::sum()+27)
+    Rust            1:         0x5581d8c5 - shop::sum
+                                              at /src/shop.rs:9:49
 
 A frame that can be several functions has their names, and no file and line, but the place in its module. gdb's
 arguments stay as gdb has printed them. Tools that read tombstones take nothing after the symbol, so there is no line.
@@ -19,7 +21,7 @@ from typing import NamedTuple
 
 from icf.demangle import qualified_name
 from icf.printable import printable
-from unwind.readers import backtrace, gdb, sanitizer, tombstone
+from unwind.readers import backtrace, gdb, rust, sanitizer, tombstone
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.text_stacks import Dialect, TextFrame
 from unwind.samples.recording import RecordedFrame
@@ -41,6 +43,7 @@ class Form(NamedTuple):
     dialect: Dialect
     write: Callable[[TextFrame, Known, int], list[bytes]]
     has_files: bool = True
+    has_lines_of_files: bool = False  # lines without a frame after it are of the frame, and written with it
 
 
 def encoded(text: str) -> bytes:
@@ -52,7 +55,10 @@ def renumbered(text: bytes, line: FrameLine, number: int) -> bytes:
     """Return a line with another number; where numbers have a width (gdb), a space makes up for a digit."""
     if number == line.number:
         return text
-    start = len(line.parts[0]) + 1
+    start = len(line.parts[0])
+    if text[start] != ord("#"):  # Rust's numbers, which have a width
+        return text[:start] + b"%*d" % (rust.NUMBER_WIDTH, number) + text[text.index(b":", start) :]
+    start += 1
     old, new = b"%d" % line.number, b"%d" % number
     rest = text[start + len(old) :]
     if rest.startswith(b"  ") and len(new) > len(old):
@@ -119,6 +125,18 @@ def _tombstone(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     return [b"%b (%b+%d)%b" % (before, encoded(known.shown[-1].name), known.offset, after)]
 
 
+def _rust(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    head, address, _, tail = frame.lines[0].parts
+    lines = []
+    for idx, each in enumerate(known.shown):
+        at = rust.AT + _where(each, has_column=True) + tail if each.file else b""
+        digits = b"%*d" % (rust.NUMBER_WIDTH, number + idx)
+        lines.append(
+            b"%b%b: %b - %b%b%b" % (head, digits, address.rjust(rust.ADDRESS_WIDTH), encoded(each.name), tail, at)
+        )
+    return lines
+
+
 def _where(frame: NamedFrame, *, has_column: bool) -> bytes:
     if not frame.file:
         return b""
@@ -135,4 +153,5 @@ FORMS = (
     Form(b"#", sanitizer.DIALECT, _sanitizer),
     Form(b"[0x", backtrace.DIALECT, _backtrace),
     Form(b"#", gdb.DIALECT, _gdb),
+    Form(b" - ", rust.DIALECT, _rust, has_files=False, has_lines_of_files=True),
 )

@@ -8,7 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_FRAMES = (re.compile(rb"#[0-9]{1,6} "), re.compile(rb"\[0x[0-9a-f]{1,16}\]\s*?(?:\n|\Z)"))
+_FRAMES = (
+    re.compile(rb"#[0-9]{1,6} "),
+    re.compile(rb"\[0x[0-9a-f]{1,16}\]\s*?(?:\n|\Z)"),
+    re.compile(rb": {1,20}0x[0-9a-f]{1,16} - "),
+)
 _REPORTS = (re.compile(rb"SUMMARY: "), re.compile(rb"==[0-9]{1,10}=="), re.compile(rb"\(pid=[0-9]"))
 MARKS = (*_FRAMES, *_REPORTS)
 

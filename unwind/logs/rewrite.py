@@ -65,6 +65,8 @@ def rewrite(
         replaced += _pairs(frame.lines, new)
         for idx, text in enumerate(new):
             out.append(text)
+            if form.has_lines_of_files:
+                continue
             last = len(lines) if idx == len(new) - 1 else idx + 1
             out += [each for line in lines[idx:last] for each in line.between]
         if lines[0].frame.number >= 0:

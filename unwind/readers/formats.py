@@ -33,8 +33,11 @@ READERS: dict[str, str] = {
     "sanitizer": "unwind.readers.sanitizer",
     "backtrace": "unwind.readers.backtrace",
     "gdb": "unwind.readers.gdb",
+    "rust": "unwind.readers.rust",
 }
 """Name of each format -> module of its reader."""
+IN_TEXT = frozenset({"tombstone", "sanitizer", "backtrace", "gdb", "rust"})
+"""Formats of stacks in any text, of which some do not say where modules lay."""
 
 
 class Reader(Protocol):
@@ -53,10 +56,13 @@ def reader_of(name: str) -> Reader:
 
 def recognize(source: Source) -> str:
     """Return the name of the format; `FormatError` if it is none that is known."""
-    if pcs.recognizes(source.head):
+    is_pcs = pcs.recognizes(source.head)
+    if is_pcs and not pcs.holds_nothing(source.head):
         return PCS
-    for name in READERS:
+    for name in READERS:  # gdb's lines, too, look like comments
         if reader_of(name).recognizes(source.head):
             return name
+    if is_pcs:
+        return PCS
     names = ", ".join([PCS, *READERS])
     raise FormatError(source.path, "file header", 0, f"is in no format of stacks that icf knows: {names}")

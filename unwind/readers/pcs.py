@@ -36,6 +36,11 @@ def recognizes(head: bytes) -> bool:
     return True
 
 
+def holds_nothing(head: bytes) -> bool:
+    """Return whether all lines are empty, or comments."""
+    return not any(line.partition(b"#")[0].strip() for line in head.split(b"\n"))
+
+
 def recording_of(lines: Iterable[bytes], path: str, image: str) -> Recording:
     """Return stacks of `image`, whose addresses are those of the link, as a recording."""
     module = RecordedModule(image)

@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -23,6 +23,7 @@ from typing import BinaryIO, Self
 from icf.errors import FormatError, IcfError
 from icf.filebytes import FileBytes
 from unwind.process.image_finder import ImageFinder
+from unwind.readers.module_places import ModulePlace
 
 HEAD_BYTES = 1 << 16
 LINE_LIMIT = 1 << 24  # bytes of a line to read before it is refused: a million frames
@@ -34,6 +35,7 @@ class Source:
     def __init__(self, stream: BinaryIO, path: str, images: ImageFinder | None = None) -> None:
         self.path = path  # for messages
         self.images = images if images is not None else ImageFinder()  # a reader that unwinds needs them, too
+        self.places: Sequence[ModulePlace] = ()  # where modules lay, if the user says it
         self.stream = stream
         self.head = _first_bytes(stream)
         self._opened = ExitStack()

@@ -148,7 +148,7 @@ def read(source: Source, dialect: Dialect) -> Recording:
 
 
 def _samples(source: Source, dialect: Dialect) -> Iterator[Sample]:
-    samples = Samples(ModulePlaces())
+    samples = Samples(ModulePlaces(source.places))
     stack: TextStack | None = None
     for line in source.lines():
         frame = dialect.parse(line)

@@ -173,6 +173,24 @@ def test_gdb(shop: str, filtered: Filter) -> None:
     assert filtered(text.encode()).decode() == text  # nothing says where the module lay
 
 
+def test_rust(shop: str, filtered: Filter) -> None:
+    stack, names = STACKS[2][1:], TRUTH[2][1:]  # all are return addresses
+    text = "thread 'main' panicked at list.h:20:9:\nstack backtrace:\n" + "".join(
+        f"{idx:4}: {BIAS + vaddr:#18x} - shop::wrong{idx}::h0123456789abcdef\n{'at wrong.rs:1:2':>46}\n"
+        for idx, vaddr in enumerate(stack)
+    )
+    text += f"{len(stack):4}: {0:#18x} - <unknown>\nafter it\n"
+    places = ModulePlaces([ModulePlace(BIAS, BIAS + 0x10000, BIAS, RecordedModule(shop))])
+    after = filtered(text.encode(), places).decode()
+    frames = [line for line in after.splitlines() if " - " in line]
+    unmerged = ["shop::wrong3::h0123456789abcdef", "shop::wrong4::h0123456789abcdef"]  # as they were
+    assert [line.partition(" - ")[2] for line in frames] == [*names[:2], *names[2:3], *unmerged, "<unknown>"]
+    assert [line[:25] for line in frames] == [line[:25] for line in text.splitlines() if " - " in line]
+    assert after.count("wrong.rs") == 2 and "\n                               at ././list.h:20:9\n" in after
+    assert after.endswith("\nafter it\n")
+    assert filtered(text.encode()).decode() == text  # nothing says where the module lay
+
+
 def test_tombstones(shop: str, filtered: Filter) -> None:
     stack, names = STACKS[2], TRUTH[2]
     text = "".join(

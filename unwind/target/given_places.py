@@ -1,0 +1,39 @@
+"""Where modules lay in a process that a text is of, as `--modules` and `-e` say it."""
+
+from __future__ import annotations
+
+from icf.elf.image import Image
+from icf.elf.types import ET_EXEC, PT_INTERP
+from icf.log import warn
+from unwind.process.image_finder import ImageFinder
+from unwind.process.module_list import find_images, read_modules
+from unwind.readers.module_places import ModulePlace
+from unwind.samples.recording import RecordedModule
+
+_PIE_BASE = 0x555555554000  # where Linux on x86-64 loads a program without randomization, as gdb starts it
+
+
+def places_of_list(path: str, images: ImageFinder, cache_dir: str | None) -> list[ModulePlace]:
+    """Return the places of the modules in a list; reports each whose image is not found."""
+    modules = read_modules(path)
+    build_ids = {module.path: module.build_id for module in modules}
+    placed, missing = find_images(modules, images, cache_dir)
+    for problem in missing:
+        warn(f"{problem}: its frames are unknown")
+    return [
+        ModulePlace(each.start, each.end, each.bias, RecordedModule(each.found or each.path, build_ids[each.path]))
+        for each in placed
+    ]
+
+
+def places_of_image(path: str, *, with_linked: bool = False) -> list[ModulePlace]:
+    """Return where a program lies: as linked, or where one that can lie anywhere lies without randomization."""
+    with Image.open(path) as image:
+        low, high = image.span
+        module = RecordedModule(path, image.build_id)
+        biases = []
+        if with_linked or image.headers.elf_type == ET_EXEC:
+            biases.append(0)
+        if image.headers.elf_type != ET_EXEC and any(segment.type == PT_INTERP for segment in image.segments):
+            biases.append(_PIE_BASE)
+    return [ModulePlace(low + bias, high + bias, bias, module) for bias in biases]
