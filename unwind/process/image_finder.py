@@ -189,10 +189,12 @@ def _wrong_file(fd: int, sought: Sought) -> str:
     """Return why an open file is not the one that was mapped; empty if it may be."""
     if sought.file_id is None:
         return "nothing that was recorded shows that it is the same file" if sought.root else ""
+    device, inode = sought.file_id
     status = os.fstat(fd)
-    if sought.file_id not in ((status.st_dev, status.st_ino), _file_id(fd)):
-        return f"is another file than the one that was mapped, whose inode was {sought.file_id[1]}"
-    return ""
+    has_own_device = os.major(status.st_dev) != 0  # else it is of btrfs or an overlay: the record has another device
+    if status.st_ino == inode and (status.st_dev == device or not has_own_device):
+        return ""
+    return "" if _file_id(fd) == sought.file_id else f"is another file than the one that was mapped, inode {inode}"
 
 
 def _file_id(fd: int) -> tuple[int, int] | None:

@@ -65,7 +65,7 @@ def test_without_a_build_id_the_inode_decides(shop: Path, tmp_path: Path) -> Non
         assert found(finder, Sought(str(shop))) == str(shop)
         assert found(finder, Sought(str(shop), b"", identity)) == str(shop)
         other = (identity[0], identity[1] + 1)
-        problem = f"{shop}: is another file than the one that was mapped, whose inode was {other[1]}"
+        problem = f"{shop}: is another file than the one that was mapped, inode {other[1]}"
         assert found(finder, Sought(str(shop), b"", other)) == problem
     with ImageFinder([str(tmp_path)]) as finder:  # the user's word
         assert found(finder, Sought("/usr/bin/shop", b"", other)) == str(shop)

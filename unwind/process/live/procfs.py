@@ -18,6 +18,7 @@ from typing import Literal
 
 from icf.errors import IcfError
 from unwind.process.maps import Mapping
+from unwind.process.roots import innermost_pid
 
 _QUERY = Struct("<9Q4I2Q")  # struct procmap_query of linux/fs.h
 _PROCMAP_QUERY = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
@@ -118,10 +119,7 @@ class Target:
 
     def own_pid(self) -> int:
         """Return the process's own number in its container."""
-        for line in self.text("status").splitlines():
-            if line.startswith(b"NSpid:"):
-                return int(line.split()[-1])
-        return self.pid
+        return innermost_pid(self.text("status"), self.pid)
 
     def started_s(self) -> float:
         """Return when the process was started, in seconds since 1970."""

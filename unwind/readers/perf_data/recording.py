@@ -59,7 +59,7 @@ def read_recording(source: Source) -> Recording:
     is_here = header.hostname == os.uname().nodename and is_same_kernel
     vdso = RecordedVdso(header.build_ids.get(VDSO, b""), source.images.roots, is_same_kernel=is_same_kernel)
     began_ns = min((change.time for change in changes.all if change.time), default=0)
-    frames = UserFrames(RunTimeCode(is_here, began_ns), vdso)
+    frames = UserFrames(RunTimeCode(is_here, began_ns, roots), vdso)
     views = Views(processes, frames, other_tables(kernel.frame))
     dumps = Dumps(header.arch, source.images, vdso)
     records = Records(content, *header.data, is_compressed=is_compressed)

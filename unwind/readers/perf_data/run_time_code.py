@@ -1,4 +1,7 @@
-"""Names of functions that a compiler made while the process ran, from /tmp/perf-PID.map."""
+"""Names of functions that a compiler made while the process ran, from /tmp/perf-PID.map.
+
+A process in a container has another number there, and another /tmp: that of its root directory, as long as it runs.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import stat
 import time
 
 from unwind.process.jit.perf_map import PerfMap
+from unwind.process.roots import Roots, innermost_pid
 
 _CLOCK_SLACK_S = 5
 
@@ -18,8 +22,8 @@ class RunTimeCode:
     were, so that no map counts that should not.
     """
 
-    def __init__(self, is_of_this_machine: bool, began_ns: int) -> None:
-        self._is_of_this_machine, self._began_ns = is_of_this_machine, began_ns
+    def __init__(self, is_of_this_machine: bool, began_ns: int, roots: Roots) -> None:
+        self._is_of_this_machine, self._began_ns, self._roots = is_of_this_machine, began_ns, roots
         self._maps: dict[tuple[int, int], PerfMap | None] = {}
 
     def name(self, pid: int, since_ns: int, address: int) -> str:
@@ -34,11 +38,19 @@ class RunTimeCode:
         code = perf_map.find(address) if perf_map is not None else None
         return code.name if code is not None else ""
 
+    def _path(self, pid: int) -> str:
+        """Return where a process writes its map; raises `OSError` for one of a container that has ended."""
+        root, number = self._roots.of(pid), pid
+        if root:
+            with open(f"/proc/{pid}/status", "rb") as file:
+                number = innermost_pid(file.read(), pid)
+        return f"{root}/tmp/perf-{number}.map"
+
     def _open(self, pid: int, since_ns: int) -> PerfMap | None:
         """Read a process's map, if it was written to since then and belongs to root or to this user."""
         since_s = time.time() - time.clock_gettime(time.CLOCK_MONOTONIC) + since_ns / 1e9 - _CLOCK_SLACK_S
         try:
-            fd = os.open(f"/tmp/perf-{pid}.map", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            fd = os.open(self._path(pid), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return None
         try:

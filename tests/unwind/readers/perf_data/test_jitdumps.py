@@ -112,7 +112,7 @@ def test_a_file_that_is_not_that_of_the_process(tmp_path: Path, caplog: pytest.L
     assert all(frame.module is None for frame in (other, wrong, broken))
     first, second, third = (record.getMessage() for record in caplog.records)
     assert first == (
-        f"{path}: is another file than the one that was mapped, whose inode was {inode + 1}:"
+        f"{path}: is another file than the one that was mapped, inode {inode + 1}:"
         " the functions that it lists are unknown"
     )
     assert second == f"{path}: jitdump+0x14: is of process 9, not {PID}: the functions that it lists are unknown"
