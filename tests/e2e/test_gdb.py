@@ -88,8 +88,8 @@ def test_threads_of_a_core_are_those_of_the_unfolded_program(programs: Programs,
     assert {"wait_a(int*)", "wait_b(int*)"} <= named(shown)
 
 
-def test_every_frame_that_icf_stacks_names_has_that_name(programs: Programs) -> None:
-    crashed = crash(programs.folded.parent, programs.folded, "and", "crash")
+def test_every_frame_that_icf_stacks_names_has_that_name(programs: Programs, tmp_path: Path) -> None:
+    crashed = crash(tmp_path, programs.folded, "and", "crash")
     resolved = [json.loads(line)["frames"] for line in icf("stacks", "--json", "--core", crashed).splitlines()]
     text = gdb(programs.folded, commands=[f"core-file {crashed}", "thread apply all -ascending bt"])
     threads = text.split("\nThread ")[1:]

@@ -72,8 +72,8 @@ def test_stacks_of_a_live_session_are_those_of_the_unfolded_program(programs: Pr
     assert {"dwarf", "aligned", "vptr", "tail call", "relocation"} <= set(re.findall(r"\[icf: ([^]]*)\]", folded))
 
 
-def test_threads_of_a_core(programs: Programs) -> None:
-    core = crash(programs.folded.parent, programs.folded, "and", "crash")
+def test_threads_of_a_core(programs: Programs, tmp_path: Path) -> None:
+    core = crash(tmp_path, programs.folded, "and", "crash")
     text = lldb(programs.folded, "--core", core, commands=["icf bt all", "icf bt", "bt all"])
     named, own = text.split("(lldb) icf bt\n")
     assert [len(frames) > 3 for frames in backtraces(named)] == [True] * 3
