@@ -51,7 +51,7 @@ VERBS: dict[str, Verb] = {
     "cache": Verb("unwind.cmd_cache", "build, list, verify and prune the symbol cache"),
     "record": Verb("unwind.cmd_record", "record a profile with perf, ready for 'icf resolve'"),
     "resolve": Verb("unwind.cmd_resolve", "name the function of each frame of a stack"),
-    "stacks": Verb("unwind.cmd_stacks", "show the stacks of a core file or a running process, all threads"),
+    "stacks": Verb("unwind.cmd_stacks", "show the stacks of a core file, a minidump or a running process"),
     "report": Verb("unwind.cmd_report", "show what is merged, and a profile before and after, as one page"),
     "symbolize": Verb("unwind.cmd_symbolize", "print names, inlined functions and lines of addresses"),
     "gdb": Verb("unwind.cmd_gdb", "name merged functions in the backtraces of gdb"),

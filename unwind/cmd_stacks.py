@@ -1,4 +1,4 @@
-"""`icf stacks`: the stacks of all threads of a core file or a running process, with the function of each frame."""
+"""`icf stacks`: the stacks of all threads of a core file, a minidump or a running process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from icf.filebytes import FileBytes
 from icf.model import Verdict
 from icf.printable import say
 from unwind.dumps.core import read_core
+from unwind.dumps.minidump import read_minidump
 from unwind.options import add_cache_options
 from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
@@ -26,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     sources = parser.add_mutually_exclusive_group(required=True)
     sources.add_argument("--core", metavar="FILE", help="a core file: of a process that crashed, or of gcore")
     sources.add_argument("--pid", metavar="PID", type=int, help="a running process, which stops for milliseconds")
+    sources.add_argument("--minidump", metavar="FILE", help="a minidump of Crashpad or Breakpad, of Linux")
     parser.add_argument(
         "-e",
         "--exe",
@@ -73,5 +75,8 @@ def _open(args: Namespace, search: SearchPaths, opened: ExitStack) -> Iterator[R
     if args.pid is not None:
         return opened.enter_context(LiveStacks(args.pid, search, with_lines=with_lines, use_vptrs=use_vptrs)).threads()
     images = opened.enter_context(ImageFinder(args.module_root, args.debug_root, args.exe))
-    dump = read_core(FileBytes.open(args.core))
+    if args.core is not None:
+        dump = read_core(FileBytes.open(args.core))
+    else:
+        dump = read_minidump(FileBytes.open(args.minidump))
     return opened.enter_context(DumpStacks(dump, search, images, with_lines=with_lines, use_vptrs=use_vptrs)).threads()

@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from icf.filebytes import FileBytes
 from tests.e2e.program import icf
 from tests.support.cores import crash
+from tests.support.minidumps import minidump_of
 from tests.support.toolchain import find, lasting_folder, link, run, tool
+from unwind.dumps.core import read_core
 
 SOURCE = r"""
 #include <csignal>
@@ -169,6 +172,18 @@ def test_an_image_of_another_build_is_not_taken(
     # the user names the image: that of the build is taken, another is not
     assert "Ledger" in run(sys.executable, "-m", "icf", "stacks", *options, "-e", programs[0]).stdout
     assert "Ledger" not in run(sys.executable, "-m", "icf", "stacks", *options, "-e", programs[1]).stdout
+
+
+@pytest.mark.parametrize("with_maps", [False, True], ids=["modules", "maps"])
+def test_a_minidump_has_the_stacks_of_the_core_file(cores: tuple[Path, Path], tmp_path: Path, with_maps: bool) -> None:
+    made = minidump_of(read_core(FileBytes.open(str(cores[0]))), with_maps=with_maps)
+    (tmp_path / "dump").write_bytes(made.build())
+    threads = [json.loads(line) for line in icf("stacks", "--minidump", tmp_path / "dump", "--json").splitlines()]
+    of_core = frames_of(cores[0])
+    assert [each["frames"] for each in sorted(threads, key=lambda each: int(each["labels"]["tid"]))] == [
+        each["frames"] for each in of_core
+    ]
+    assert {each["labels"].get("signal") for each in threads} == {"SIGABRT", None}
 
 
 def moved(core: Path, programs: tuple[Path, Path], folder: Path) -> Path:
