@@ -9,7 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3# the interpreter that .venv is made from; 3.11 or later
 PYTEST_ARGS ?=# for example: make test PYTEST_ARGS='-k cli -x'
 RUN := .venv/bin/python
-PYTEST := $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+# in the order of the folders: those with few tests are the slow ones, and must not come last
+PYTEST := $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test check format bench accuracy docs build setup setup-demo clean
 

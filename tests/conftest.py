@@ -13,11 +13,27 @@ import pytest
 
 from icf import log
 
+_ROOM_BYTES = 4 << 30  # the files of a run take a tenth of it
+
+
+def room_in_memory(folder: str) -> str | None:
+    """Return the folder if programs can be kept and run there."""
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        return None
+    found = os.statvfs(folder)
+    is_large = found.f_bavail * found.f_frsize >= _ROOM_BYTES
+    return folder if is_large and not found.f_flag & os.ST_NOEXEC else None
+
+
 # What `make test` and a builder's shell leave in the environment would change the builds of the tests
 for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CC", "CXX", "LD", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"):
     os.environ.pop(variable, None)
 # With it, each process that a test starts would translate all sources again, which takes longer than what it does
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The tests write many small files again and again: where a file system in memory has room, that takes no disk
+if "TMPDIR" not in os.environ and (memory := room_in_memory("/dev/shm")):
+    os.environ["TMPDIR"] = tempfile.tempdir = memory
 
 # symcaches of test programs are nobody's business afterwards
 os.environ["ICF_CACHE_DIR"] = tempfile.mkdtemp(prefix="icf-tests-")
