@@ -59,6 +59,7 @@ class ImageFinder:
         self._given_path = image
         self._given: Image | None = None
         self._found: dict[Sought, Image | str] = {}
+        self._of_build: dict[tuple[str, bytes], Image] = {}  # whichever container they are of
         self._opened = ExitStack()
         self._unknown: dict[str, set[int]] = {}  # by the problem: addresses in modules that were not found
         self._ends: set[str] = set()
@@ -67,7 +68,11 @@ class ImageFinder:
         """Return the image of a module, or why there is none, which begins with a path."""
         known = self._found.get(sought)
         if known is None:
-            known = self._found[sought] = self._given_image(sought) or self._search(sought)
+            build = sought.path, sought.build_id
+            known = self._of_build.get(build) or self._given_image(sought) or self._search(sought)
+            self._found[sought] = known
+            if sought.build_id and not isinstance(known, str):
+                self._of_build[build] = known
         return known
 
     def find_file(self, sought: Sought) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from icf.elf.image import Image
 from icf.elf.types import PF_X, PT_LOAD, Machine, Segment
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed
@@ -72,6 +73,7 @@ class RecordedImages:
     def __init__(self, finder: ImageFinder, cache_dir: str | None = None) -> None:
         self._finder, self._cache_dir = finder, cache_dir
         self._images: dict[Sought, PlacedImage | str] = {}  # or the problem
+        self._of_files: dict[tuple[str, Image], PlacedImage] = {}
         self._located: dict[tuple[str, RecordedModule], Located | str] = {}
         self._places: list[tuple[int, int]] = []  # start and end, ascending
 
@@ -155,7 +157,13 @@ class RecordedImages:
             return ""  # [vdso], [heap]
         image = self._finder.find(sought)
         if not isinstance(image, str):
-            return PlacedImage(path, image.path, None, ImageExports(image), image.segments, image.machine, image.span)
+            key = path, image
+            if key not in self._of_files:
+                exports = ImageExports(image)
+                self._of_files[key] = PlacedImage(
+                    path, image.path, None, exports, image.segments, image.machine, image.span
+                )
+            return self._of_files[key]
         cache = kept_cache(build_id, self._cache_dir)
         if cache is None:
             return image

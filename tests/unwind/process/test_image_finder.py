@@ -81,6 +81,13 @@ def test_a_file_of_another_mount_namespace_must_be_proved(shop: Path, tmp_path: 
         assert found(finder, Sought(str(shop), b"", None, "/gone")) == f"{shop}: {unproved}"
 
 
+def test_one_build_is_opened_once_for_all_containers(shop: Path, tmp_path: Path) -> None:
+    with ImageFinder() as finder:
+        first = finder.find(Sought("/shop", build_id(), None, str(tmp_path)))
+        assert finder.find(Sought("/shop", build_id(), None, "/proc/1/root")) is first
+        assert isinstance(finder.find(Sought("/shop", b"", mapped_id(shop), "/proc/1/root")), str)
+
+
 def test_the_image_that_is_named_stands_for_its_build(shop: Path) -> None:
     with ImageFinder(image=str(shop)) as finder:
         assert found(finder, Sought("/build/shop")) == found(finder, Sought("/x", build_id())) == str(shop)

@@ -139,12 +139,13 @@ def test_the_symcache_of_a_build_is_enough(shop: Path, tmp_path: Path) -> None:
 
 def test_names_that_are_certain_and_those_that_are_not(resolver: RecordedResolver, shop: Path) -> None:
     module, process = RecordedModule(str(shop)), RecordedProcess()
-    kernel = RecordedFrame(0xFFFFFFFF81000000, None, "do_syscall_64", is_certain=True)
+    kernel = RecordedFrame(0xFFFFFFFF81000000, None, "do_syscall_64", "entry.c", 7, is_certain=True)
     other = RecordedFrame(None, None, "perhaps")
     user = sample(STACKS[0], module, 0, process).frames
     (resolved,) = resolver.resolve([Sample((kernel, other, *user), process)])
     certain, uncertain, *_ = resolved.answers
     assert (certain.verdict, certain.name, certain.address) == (Verdict.UNMERGED, "do_syscall_64", kernel.address)
+    assert [(each.file, each.line) for each in certain.frames] == [("entry.c", 7)]
     assert (uncertain.verdict, uncertain.name) == (Verdict.UNKNOWN, None)
     assert [answer.linkage_name for answer in resolved.answers[3:]] == TRUTH[0][1:]
 

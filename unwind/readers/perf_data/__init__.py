@@ -4,7 +4,8 @@
     layout         numbers of the format
     header         where what is, events (`events`), build ids
     changes        mappings, forks, names of threads; processes and spaces: what was where at which time
-    sample_fields  the parts of a sample; frames: call chains; names, kernel, run_time_code: what frames are of
+    sample_fields  the parts of a sample; frames: call chains; names: what frames are of
+    kernel         kernel functions (kallsyms, kernel_images); jitdumps, run_time_code: functions made at run time
     branches       stacks that the processor noted
     samples        all of it together
     recording      the two passes over a file

@@ -38,7 +38,7 @@ from unwind.readers.perf_data.changes import Change, Changes, MadeFunction, Mapp
 from unwind.samples.recording import RecordedModule
 
 _JITDUMP = re.compile(r"jit-(\d+)\.dump")
-_INJECTED = re.compile(r"jitted-\d+-\d+\.so")
+_INJECTED = re.compile(r"(jitted-\d+-)\d+\.so")
 _ANONYMOUS = ("//anon", "[anon:", "/memfd:")
 _NO_FUNCTION = "//anon"
 
@@ -147,8 +147,9 @@ def _injected(mapped: Mapped, finder: ImageFinder, root: str) -> Mapped:
             with Image.of(path, FileBytes.of_descriptor(fd, path)) as image:
                 functions = image.symbols.functions
                 return image.symbols.name(int(functions[0])) if len(functions) == 1 else ""
-        except IcfError as error:
-            finder.lack(str(error), mapped.start)
+        except IcfError:
+            shown = _INJECTED.sub(r"\1*.so", mapped.path)
+            finder.lack(f"{shown}: not there, or not the files that were mapped", mapped.start)
             return ""
 
     code = MadeFunction(lambda _: JitCode(name(), mapped.start, mapped.end - mapped.start), is_certain=True)

@@ -133,6 +133,26 @@ def test_what_lies_in_an_image_is_the_images(tmp_path: Path) -> None:
     assert found[0].module is not None and found[0].name == "" and found[1].name == "g"
 
 
+def test_files_that_perf_has_injected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source, one = tmp_path / "f.c", tmp_path / f"jitted-{PID}-1.so"
+    source.write_text("int made_function(void) { return 3; }")
+    run(tool("gcc"), "-shared", "-nostdlib", source, "-o", one)
+    records = p.mmap2(PID, CODE, 0x40, str(one), 3, 0x40, file_id=inode_of(one))
+    for number in (2, 3):
+        gone = one.with_name(f"jitted-{PID}-{number}.so")
+        records += p.mmap2(PID, CODE + number * 0x40, 0x40, str(gone), 3, 0x40, file_id=(1, number))
+    samples = b"".join(at(5, CODE + number * 0x40 + 4) for number in (0, 2, 3))
+    with caplog.at_level(logging.WARNING, "icf"):
+        (tmp_path / "p").write_bytes(p.perf_data(records + samples, MONOTONIC))
+        with Source.open(str(tmp_path / "p")) as opened:
+            found = [sample.frames[0] for sample in reader_of("perf").read(opened)]
+            opened.images.report()
+    assert [(frame.name, frame.is_certain) for frame in found] == [("made_function", True), ("", False), ("", False)]
+    (line,) = (record.getMessage() for record in caplog.records)
+    shown = tmp_path / f"jitted-{PID}-*.so"
+    assert line == f"{shown}: not there, or not the files that were mapped: 2 distinct frames are unknown"
+
+
 SCRIPT = """
 function hot(count) { let sum = 0; for (let i = 0; i < count; i++) sum += i % 7; return sum; }
 const end = Date.now() + 700;
