@@ -194,7 +194,7 @@ def test_a_program_with_a_terabyte_of_nothing_behind_it(shop: Path, whole: bytes
     start_s = time.monotonic()
     assert command("pass", shop).returncode == 0
     assert shop.read_bytes() == whole
-    assert time.monotonic() - start_s < 20
+    assert time.monotonic() - start_s < 60
 
 
 def test_a_symcache_of_a_program_with_a_terabyte_of_nothing_behind_it(shop: Path, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_symcache_of_a_program_with_a_terabyte_of_nothing_behind_it(shop: Path
     start_s = time.monotonic()
     done = command("symbolize", "-e", shop, "main", env={**os.environ, "ICF_CACHE_DIR": str(tmp_path / "cache")})
     assert done.returncode == 0 and done.stdout.startswith(b"main\n")
-    assert time.monotonic() - start_s < 20
+    assert time.monotonic() - start_s < 60
 
 
 @pytest.mark.parametrize("option", ["--icf-report", "--objects", "--link-map"])

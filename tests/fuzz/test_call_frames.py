@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import signal
 from struct import pack
 
 from icf.dwarf.cfi.frames import CallFrames
 from icf.elf.image import Image
 from icf.elf.types import SHF_ALLOC, SHT_PROGBITS
 from icf.errors import FormatError
-from tests.fuzz.limits import alarms, many
+from tests.fuzz.limits import alarms, many, soon
 from tests.support.call_frames import FRAMES_AT, cie, fde
 from tests.support.elf import Elf, Part
 from unwind.walk.images import ImageSteps
@@ -87,6 +86,6 @@ def test_mutations() -> None:
                 of[at] = rng.choice((*EDGES, rng.randrange(256)))
                 if rng.random() < 0.05:
                     of[at : at + 8] = b"\xff" * len(of[at : at + 8])
-            signal.alarm(LONGEST_S)
+            soon(LONGEST_S)
             kept += outcome(bytes(changed[0]), bytes(changed[1]) * (number % 2), (62, 183)[number % 3 == 0], rng)
     assert MUTATION_COUNT // 10 < kept < MUTATION_COUNT

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
 
 from icf import cli
 from icf.elf.image import Image
-from tests.fuzz.limits import alarms, many
+from tests.fuzz.limits import alarms, many, soon
 from tests.support.mutations import LONGEST_S, SHOP
 
 RUN_COUNT, STACKS_IN_A_RUN = 12, 60
@@ -66,9 +65,9 @@ def functions_at(image: Image, address: int) -> set[str]:
 def answers(path: Path, stacks: list[list[str]], folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     file = folder / "stacks"
     file.write_text("".join(f"{' '.join(stack)}\n" for stack in stacks))
-    signal.alarm(LONGEST_S)
+    soon(LONGEST_S)
     status = cli.main(["resolve", "-e", str(path), "--format", "pcs", "--out", "json", str(file)])
-    signal.alarm(0)
+    soon(0)
     said = capsys.readouterr()
     assert status in (0, 1) and "Traceback" not in said.err
     rows = said.out.splitlines()

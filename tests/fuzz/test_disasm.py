@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
 
 from icf.cli import main
 from linkpass.pipeline import Options, run_pass
-from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
+from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory, soon
 from tests.support.mutations import LONGEST_S, SHOP, mutations
 from tests.support.toolchain import compile_object, link, tool
 
@@ -62,9 +61,9 @@ def test_mutated_programs_are_disassembled_or_refused(
                 start_bytes = reset_peak_memory()
             path.write_bytes(mutation)
             for arguments in (*commands, [*command, function, "-S"]) if index % 5 == 0 else commands:
-                signal.alarm(LONGEST_S)
+                soon(LONGEST_S)
                 status = main(arguments)
-                signal.alarm(0)
+                soon(0)
                 said = capsys.readouterr()
                 errors = [line for line in said.err.splitlines() if line.startswith("icf: error: ")]
                 assert (status, len(errors)) in ((0, 0), (1, 1))

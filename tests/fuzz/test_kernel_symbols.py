@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import signal
 from pathlib import Path
 
 import pytest
 
 from icf.elf.image import Image
-from tests.fuzz.limits import alarms, many
+from tests.fuzz.limits import alarms, many, soon
 from tests.support.toolchain import run, tool
 from unwind.readers.perf_data.kallsyms import read_kallsyms
 from unwind.readers.perf_data.kernel_images import find_module, find_vmlinux
@@ -43,7 +42,7 @@ def test_files_of_the_kernel(name: str, tmp_path: Path) -> None:
     rng, outcomes = random.Random(5), [0, 0]
     with alarms():
         for _ in range(many(MUTATION_COUNT)):
-            signal.alarm(LONGEST_S)
+            soon(LONGEST_S)
             path.write_bytes(mutated(rng, content))
             root = [str(path.parent)]
             found = (
@@ -63,7 +62,7 @@ def test_kallsyms(tmp_path: Path) -> None:
     rng, path = random.Random(6), tmp_path / "kallsyms"
     with alarms():
         for _ in range(many(MUTATION_COUNT)):
-            signal.alarm(LONGEST_S)
+            soon(LONGEST_S)
             path.write_bytes(mutated(rng, LINES))
             for symbols in read_kallsyms(str(path)).values():
                 symbols.address_of("_text")

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from icf import cli
-from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
+from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
 from tests.support.archives import header
 from tests.support.mutations import LONGEST_S, mutations
 from tests.support.paths import ROOT
@@ -68,9 +67,9 @@ def ask(commands: Sequence[Sequence[str | Path]], out: Path, capsys: pytest.Capt
     """Run commands, each after the last has succeeded; the status of the last."""
     status = 0
     for command in commands:
-        signal.alarm(LONGEST_S)
+        soon(LONGEST_S)
         status = cli.main([str(word) for word in command])
-        signal.alarm(0)
+        soon(0)
         errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("icf: error: ")]
         assert len(errors) <= 1 and (status, len(errors)) in ((0, 0), (1, 1), (1, 0))
         if command[0] == "pass" and status:

@@ -86,7 +86,7 @@ def test_mutations_change_frames_alone(resolver: tuple[RecordedResolver, bytes])
     chance = random.Random(1)
     lines = log.splitlines(True)
     changed_count = 0
-    start = time.monotonic()
+    start = time.process_time()
     reset_peak_memory()
     before = peak_memory()
     for number in range(many(MUTATION_COUNT)):
@@ -110,7 +110,7 @@ def test_mutations_change_frames_alone(resolver: tuple[RecordedResolver, bytes])
             assert all(line in left for line in text.split(b"\n") if not is_frame(line))
         changed_count += after != text
     assert changed_count > MUTATION_COUNT // 20
-    assert time.monotonic() - start < TIME_LIMIT_S * many(1)
+    assert time.process_time() - start < TIME_LIMIT_S * many(1)
     assert peak_memory() - before < MEMORY_LIMIT_BYTES
 
 

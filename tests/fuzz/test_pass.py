@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from icf.elf.image import Image
 from icf.errors import IcfError
 from linkpass.pipeline import Options, run_pass
 from linkpass.tables.verify import verify_image
-from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory
+from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory, soon
 from tests.support.mutations import LONGEST_S, SHOP, mutations
 
 MUTATION_COUNT = 500  # of each input
@@ -43,7 +42,7 @@ def test_mutated_programs_are_passed_or_refused(name: str, done: bool, tmp_path:
                 start_bytes = reset_peak_memory()
             path.write_bytes(mutation)
             out.unlink(missing_ok=True)
-            signal.alarm(LONGEST_S)
+            soon(LONGEST_S)
             try:
                 run_pass(str(path), Options(out=str(out), threads=1))
                 with Image.open(out) as image:
@@ -52,7 +51,7 @@ def test_mutated_programs_are_passed_or_refused(name: str, done: bool, tmp_path:
             except IcfError as error:
                 refusals.add(str(error))
                 assert not out.exists() and "\n" not in str(error) and str(error).startswith(str(folder))
-            signal.alarm(0)
+            soon(0)
             assert path.read_bytes() == mutation
     assert set(os.listdir(folder)) <= {"in", "out"}  # no temporary file is left
     assert passed > MUTATION_COUNT // 4 and len(refusals) > MUTATION_COUNT // 50

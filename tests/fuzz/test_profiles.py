@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import signal
 from array import array
 from itertools import islice
 
@@ -13,7 +12,7 @@ import pytest
 
 from icf.errors import IcfError
 from icf.model import Verdict
-from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
+from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
 from tests.support import firefox, profiles
 from tests.support.answers import ORDER, either, unique, unmerged
 from tests.support.profiles import ProfileMaker
@@ -121,7 +120,7 @@ def test_mutated_profiles_are_read_or_refused(name: str) -> None:
     outcomes = [0, 0]
     before = reset_peak_memory()  # of the tests that this process ran
     with alarms():
-        signal.alarm(TIME_LIMIT_S)
+        soon(TIME_LIMIT_S)
         for _ in range(many(MUTATION_COUNT)):
             data = mutated(PROFILES[name], chance)
             recognizes(FORMATS.get(name, name), data)
@@ -149,7 +148,7 @@ def test_mutated_profiles_are_written_in_each_format(name: str) -> None:
     chance = random.Random(3)
     written = 0
     with alarms():
-        signal.alarm(TIME_LIMIT_S)
+        soon(TIME_LIMIT_S)
         for _ in range(many(WRITTEN_COUNT)):
             content = mutated(PROFILES[name], chance)
             for out in ("pprof", "collapsed", "firefox"):

@@ -57,7 +57,7 @@ MUTATION_COUNT, TIME_LIMIT_S, MEMORY_LIMIT_BYTES = 10_000, 60, 100 << 20
 def test_mutations_are_read(name: str) -> None:
     chance = random.Random(1)
     outcomes = [0, 0]
-    start = time.monotonic()
+    start = time.process_time()
     reset_peak_memory()
     before = peak_memory()
     for _ in range(many(MUTATION_COUNT)):
@@ -80,7 +80,7 @@ def test_mutations_are_read(name: str) -> None:
         for sample in recording:
             assert sample.frames
             assert all(frame.address is None or 0 <= frame.address < 1 << 64 for frame in sample.frames)
-    assert time.monotonic() - start < TIME_LIMIT_S * many(1)
+    assert time.process_time() - start < TIME_LIMIT_S * many(1)
     assert peak_memory() - before < MEMORY_LIMIT_BYTES
     assert outcomes[True] > MUTATION_COUNT // 20
 
@@ -93,7 +93,7 @@ def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
     for start in (b"#1 0x0000000000001136 in f", b"#1 0x1136 in ", b"#01 pc 0000000000089908 ", b"/a", b""):
         for end in (b"\n", b" (a+0x1)\n", b")[0x1136]\n", b") at a.c:1\n", b" (f+1)\n"):
             line = start + piece * ((1 << 18) // len(piece)) + end
-            begin = time.monotonic()
+            begin = time.thread_time()
             for reader in (sanitizer, gdb, backtrace, tombstone, rust):
                 reader.parse(line)
-            assert time.monotonic() - begin < 1, (start, end)
+            assert time.thread_time() - begin < 1, (start, end)

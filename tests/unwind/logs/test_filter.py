@@ -271,6 +271,6 @@ def test_a_pipe_is_answered_at_once(shop: str, tmp_path: Path) -> None:
         begin = time.monotonic()
         assert answer(b"password: ") == b"password: "
         assert answer(b"#0 0x1136\n") == b"#0 0x1136\n"
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 20
         process.stdin.close()
         assert process.wait(30) == 0

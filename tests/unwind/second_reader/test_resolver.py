@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from unwind.resolve.resolver import Resolver
 from unwind.second_reader.resolver import SecondResolver
 
 
+@pytest.mark.first_alone  # the second is asked here
 @settings(max_examples=600, deadline=None)
 @given(st.data(), worlds())
 def test_both_resolvers_find_the_same(data: st.DataObject, world: World) -> None:

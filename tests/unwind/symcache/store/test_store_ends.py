@@ -31,7 +31,7 @@ def test_a_dead_builder_does_not_block(image: Path, folder: Path) -> None:
         assert holder.stdout.readline() == b"held\n"
         start_s = time.monotonic()
         assert open_or_build(image, cache_dir=folder, wait_s=0.2).addresses("main")  # waits, but not for ever
-        assert 0.2 < time.monotonic() - start_s < 20
+        assert 0.2 < time.monotonic() - start_s < 60
         for path in kept(folder):
             path.unlink()
     finally:
@@ -40,7 +40,7 @@ def test_a_dead_builder_does_not_block(image: Path, folder: Path) -> None:
         holder.stdout.close()
     start_s = time.monotonic()
     assert ensure(Sought(str(image)), Folder(str(folder)))[1]
-    assert time.monotonic() - start_s < 20
+    assert time.monotonic() - start_s < 60
     assert [name for name in os.listdir(folder) if name.endswith(".lock")] == []
 
 
@@ -85,7 +85,7 @@ for _ in range(100):
         assert entry.name == name and Path(entry.path).read_bytes() == good
 start_s = time.monotonic()
 work()
-assert Path(folder.path_of(name)).read_bytes() == good and time.monotonic() - start_s < 10
+assert Path(folder.path_of(name)).read_bytes() == good and time.monotonic() - start_s < 60
 print(len([each for each in os.listdir(place) if each.startswith(".")]))
 """
 
