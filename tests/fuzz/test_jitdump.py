@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import signal
 from pathlib import Path
 
 import pytest
 
-from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
+from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
 from tests.support import jitdump as j
 from tests.support import perf_data as p
 from unwind.process.jit.jitdump import JitDump
@@ -45,7 +44,7 @@ def test_histories(tmp_path: Path) -> None:
     with alarms():
         for _ in range(many(MUTATION_COUNT)):
             path.write_bytes(mutated(rng))
-            signal.alarm(LONGEST_S)
+            soon(LONGEST_S)
             dump = JitDump("f")
             with path.open("rb") as file:
                 steps, problem = dump.history(file.fileno())
@@ -71,7 +70,7 @@ def test_recordings_with_one(tmp_path: Path) -> None:
     with alarms():
         for _ in range(many(RECORDING_COUNT)):
             path.write_bytes(mutated(rng))  # in place: it stays the same file
-            signal.alarm(LONGEST_S)
+            soon(LONGEST_S)
             with Source.open(str(data)) as source:
                 named = [bool(sample.frames[0].name) for sample in reader_of("perf").read(source)]
             assert len(named) == 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 from collections import Counter
 from functools import cache, partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from icf.dwarf.constants import DW_AT_location
 from icf.dwarf.locations import entries, expression_at
 from icf.elf.image import Image
 from icf.errors import FormatError
-from tests.fuzz.limits import alarms, many
+from tests.fuzz.limits import alarms, many, soon
 from tests.support import toolchain
 from tests.support.dwarf_mutations import mutated
 from unwind.objects.activation import Activation, Described
@@ -143,7 +142,7 @@ def test_expressions() -> None:
         for number in range(many(MUTATION_COUNT)):
             expression = corpus[number] if number < len(corpus) else mutated(rng, rng.choice(corpus))
             at = stack_at(described, vaddr, rng)
-            signal.alarm(LONGEST_S)
+            soon(LONGEST_S)
             evaluator = new_evaluator(AnyMemory())
             try:
                 evaluator.contents(evaluator.places(memoryview(expression), at, function), at, 8)
@@ -167,7 +166,7 @@ def test_location_lists() -> None:
                 assert whole
                 for _ in range(many(MUTATION_COUNT) // 3):
                     setattr(debug, name, memoryview(mutated(rng, whole)))
-                    signal.alarm(LONGEST_S)
+                    soon(LONGEST_S)
                     seen += outcomes(described, rng, 1)
                 assert seen["known"] > (number + 1) * 100 and seen["OPTIMIZED_OUT"] > (number + 1) * 10, seen
 
@@ -186,7 +185,7 @@ def test_sections() -> None:
                 for _ in range(rng.choice((1, 2, 8, 40))):
                     start, end = rng.choice(regions)
                     changed[rng.randrange(start, end)] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-                signal.alarm(LONGEST_S)
+                soon(LONGEST_S)
                 try:
                     damaged = Described(Image("made", memoryview(bytes(changed))))
                 except FormatError:
