@@ -4,11 +4,14 @@
     PT_LOAD     a mapping each; of those that a file backs and the process did not change there are no bytes, except
                 for the first page of an image
 
+`gcore` leaves out mappings that are as in their file, code among them: then NT_FILE alone has them.
+
 Nothing is read as a whole: a core file of 100 GB with holes costs the pages that are asked for.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from icf.elf.headers import parse_headers
@@ -41,16 +44,18 @@ def read_core(file: FileBytes) -> ProcessDump:
         warn(f"{file.path}: is cut short: {len(file):,} of {end:,} bytes are there")
     pieces = [Piece(each.vaddr, min(each.vaddr + each.filesz, 1 << 64), each.offset) for each in loads]
     memory = FileMemory(file, pieces)
+    code = [(each.vaddr, each.vaddr + each.memsz) for each in loads if each.flags & PF_X]
+    code += _left_out(notes.files, loads, memory)
     return ProcessDump(
         file.path,
         headers.machine,
         memory,
         notes.threads[:_THREAD_LIMIT],
-        _modules(notes.files, loads, memory),
+        _modules(notes.files, code, memory),
         notes.pid,
         notes.command,
         notes.vdso,
-        [(each.vaddr, each.vaddr + each.memsz) for each in loads if each.flags & PF_X],
+        code,
     )
 
 
@@ -61,12 +66,25 @@ def _bytes_of(segment: Segment, file: FileBytes) -> memoryview:
     return file[segment.offset : segment.offset + segment.filesz]
 
 
-def _modules(files: Sequence[FileEntry], loads: Sequence[Segment], memory: FileMemory) -> list[DumpedModule]:
+def _left_out(files: Sequence[FileEntry], loads: Sequence[Segment], memory: FileMemory) -> list[tuple[int, int]]:
+    """Return start and end of the mappings of images that no segment has: any of them may be code."""
+    starts = sorted(each.vaddr for each in loads)
+    ends = {each.vaddr: each.vaddr + each.memsz for each in loads}
+
+    def is_there(address: int) -> bool:
+        at = bisect_right(starts, address) - 1
+        return at >= 0 and address < ends[starts[at]]
+
+    images = {each.path for each in files if not each.offset and first_page_at(memory, each.start)[:4] == b"\x7fELF"}
+    return [(each.start, each.end) for each in files if each.path in images and not is_there(each.start)]
+
+
+def _modules(files: Sequence[FileEntry], code: Sequence[tuple[int, int]], memory: FileMemory) -> list[DumpedModule]:
     """Return the files with code among those that were mapped."""
-    code = {each.vaddr for each in loads if each.flags & PF_X}
+    code_starts = {start for start, _ in code}
     of_path: dict[str, list[Mapping]] = {}
     for entry in sorted(files):
-        rights = "r-xp" if entry.start in code else "r--p"
+        rights = "r-xp" if entry.start in code_starts else "r--p"
         mapping = Mapping(entry.start, entry.end, rights, entry.offset, 0, 0, entry.path)
         of_path.setdefault(mapping.path_once, []).append(mapping)
     modules = []

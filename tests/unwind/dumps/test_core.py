@@ -126,3 +126,21 @@ def test_pyelftools_reads_the_same_notes() -> None:
     (entry,) = own.files
     mapped = read_by_other["NT_FILE"]
     assert (mapped["Elf_Nt_File_Entry"][0]["vm_start"], mapped["filename"][0]) == (entry.start, b"/usr/bin/shop")
+
+
+def test_code_that_gcore_leaves_out(tmp_path: Path) -> None:
+    """No segment has the code of a library that is as in its file; NT_FILE says that it was mapped."""
+    head = b"\x7fELF" + bytes(0xFFC)
+    core = MadeCore(
+        threads=[MadeThread(7, REGISTERS)],
+        memory=[(0x10000, head, 0x1000, 4), (0x30000, bytes(0x1000), 0x1000, 4)],
+        files=[
+            (0x10000, 0x11000, 0, b"/usr/lib/libshop.so"),
+            (0x11000, 0x15000, 1, b"/usr/lib/libshop.so"),
+            (0x20000, 0x21000, 1, b"/usr/share/shop/names"),
+            (0x30000, 0x31000, 0, b"/usr/share/shop/prices"),
+        ],
+    )
+    dump = read(core, tmp_path)
+    assert dump.code == [(0x11000, 0x15000)]
+    assert [module.path for module in dump.modules] == ["/usr/lib/libshop.so"]
