@@ -33,10 +33,14 @@ def run(args: Namespace) -> int:
         print(f"source {plugin_path('gdb')}")
         print(f"set icf command {helper_command()}")
         return 0
+    from unwind.debugger.conversation import Conversation
     from unwind.debugger.server import Server
 
     with Server(args.cache_dir, args.shared_cache) as server:
-        for answer in server.answers(sys.stdin.buffer):
-            sys.stdout.buffer.write(answer)
-            sys.stdout.buffer.flush()
+        server.serve(Conversation(iter(sys.stdin.buffer), _write))
     return 0
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()

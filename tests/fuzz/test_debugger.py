@@ -50,7 +50,7 @@ def mutated(content: bytes, count: int) -> Iterator[bytes]:
 
 def question() -> bytes:
     modules = [{"path": str(SHOP / "shop.gold"), "build_id": "", "bias": 0}]
-    stacks = [{"frames": [0x9D8, 0x87E, None, 0x8E5], "exact": [1], "vptrs": [[1, 64]], "is_called": True}]
+    stacks = [{"frames": [0x9D8, 0x87E, None, 0x8E5], "exact": [1], "is_called": True, "registers": [[1, {"7": 64}]]}]
     return json.dumps({"id": 7, "modules": modules, "stacks": stacks, "debug_roots": ["/x"], "explain": True}).encode()
 
 

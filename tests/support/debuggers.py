@@ -1,7 +1,8 @@
 """A program for debuggers: linked with folding and without, stopped at the same events, and what gdb then shows.
 
-`event` is called in every situation; `settled` is the last one, with two more threads in merged functions. The stack of
-the unfolded program at the same event is the truth.
+`event` is called in every situation; `settled` is the last one, with two more threads in merged functions. With two
+arguments the program crashes then, in a virtual function; with one it waits. The stack of the unfolded program at the
+same event is the truth.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ MAIN = r"""
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
-extern "C" __attribute__((noinline)) void event(int n) { asm volatile("nop" :: "r"(n) : "memory"); }
+int crashes;
+extern "C" __attribute__((noinline)) void event(int n) {
+  asm volatile("nop" :: "r"(n) : "memory");
+  if (crashes) __builtin_trap();
+}
 extern "C" __attribute__((noinline)) void settled(int n) { asm volatile("nop; nop" :: "r"(n) : "memory"); }
 struct Order { long v; };
 struct Payment { long v; };
@@ -62,7 +67,7 @@ int main(int argc, char **) {
   usleep(argc == 2 ? 0 : 100000);
   settled(6);
   if (argc == 2) pause();
-  if (argc == 3) __builtin_trap();
+  if (argc == 3) { crashes = 1; render(&square); }
   write(pipes[1], "ab", 2);
   pthread_join(a, 0); pthread_join(b, 0);
   return 0;

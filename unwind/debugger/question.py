@@ -3,13 +3,14 @@
     {"id": 7,
      "modules": [{"path": "/usr/bin/shop", "build_id": "5d0c...", "bias": 93824992231424}, ...],
      "debug_roots": ["/opt/debug"],
-     "stacks": [{"frames": [4198710, 4198784, null, 4199152], "exact": [2], "vptrs": [[1, 4210704]],
-                 "is_called": false}, ...],
+     "stacks": [{"frames": [4198710, 4198784, null, 4199152], "exact": [2], "is_called": false,
+                 "registers": [[1, {"3": 93824992301240, "7": 140737488349904}], ...]}, ...],
      "explain": false}
 
 Addresses are run-time ones: a program counter, then return addresses, raw; null is a frame that the debugger does not
-place. `exact` has the indices of further program counters, `vptrs` the vtable pointer of the object of each frame that
-has one. The first frame of a stack that `is_called` is a return address, too. What is left out is empty, or false.
+place. `exact` has the indices of further program counters. The first frame of a stack that `is_called` is a return
+address, too. `registers` has those of a frame by DWARF number, as far as they are known: the objects of frames that
+stay open are then read. What is left out is empty, or false.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class AskedStack:
 
     frames: tuple[int | None, ...]
     exact: frozenset[int]
-    vptrs: tuple[tuple[int, int], ...]
     is_called: bool
+    registers: dict[int, dict[int, int]]  # by frame index and DWARF number
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +82,22 @@ def _module(value: Any, place: str) -> LoadedModule:
 def _stack(value: Any, place: str) -> AskedStack:
     stack = _is(dict, value, place)
     frames = tuple([None if each is None else _address(each, place) for each in _list(stack, "frames")])
-    vptrs = [_is(list, each, f"{place}: vptrs") for each in _list(stack, "vptrs")]
-    if any(len(each) != 2 for each in vptrs):
-        raise IcfError(f"{place}: vptrs must be pairs of frame and address")
     return AskedStack(
         frames,
         frozenset([_is(int, each, f"{place}: exact") for each in _list(stack, "exact")]),
-        tuple([(_is(int, frame_idx, f"{place}: vptrs"), _address(vptr, place)) for frame_idx, vptr in vptrs]),
         bool(stack.get("is_called")),
+        dict([_registers(each, f"{place}: registers") for each in _list(stack, "registers")]),
     )
+
+
+def _registers(value: Any, place: str) -> tuple[int, dict[int, int]]:
+    pair = _is(list, value, place)
+    if len(pair) != 2:
+        raise IcfError(f"{place} must be pairs of frame and values")
+    values = _is(dict, pair[1], place).items()
+    if not all(number.isdecimal() and len(number) < 3 for number, _ in values):
+        raise IcfError(f"{place}: DWARF numbers of registers are below 100")
+    return _is(int, pair[0], place), {int(number): _address(each, place) for number, each in values}
 
 
 def _list(fields: dict[str, Any], name: str) -> list[Any]:

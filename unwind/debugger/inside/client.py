@@ -16,10 +16,14 @@ import select
 import socket
 import subprocess
 import time
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence
 
 _PIECE_BYTES = 1 << 16
 _ANSWER_LIMIT = 1 << 28  # bytes
+_LONGEST_READ_BYTES = 1 << 12
+
+Read = Callable[[int, int], Optional[bytes]]
+"""Returns memory of the process, or None: address, size in bytes."""
 
 
 class NoAnswer(Exception):
@@ -37,8 +41,11 @@ class Helper:
         self._number = 0
         self._failed_to_start = ""
 
-    def ask(self, question: Dict[str, Any], timeout_s: float) -> Dict[str, Any]:
-        """Return the answer to a question. Raise NoAnswer if there is none, or none in time."""
+    def ask(self, question: Dict[str, Any], timeout_s: float, read: Read = lambda *_: None) -> Dict[str, Any]:
+        """Return the answer to a question; raises NoAnswer if there is none, or none in time.
+
+        `read` returns memory of the process, or None: the helper may ask for some before it answers.
+        """
         deadline = time.monotonic() + timeout_s
         connection = self._socket or self._start()
         self._number += 1
@@ -55,7 +62,10 @@ class Helper:
             except NoAnswer:
                 self.stop()  # it is not a helper
                 raise
-            if answer.get("id") in (self._number, None):  # else it is of a question that was given up
+            if "read" in answer:
+                self._unsent += _memory(answer, read if answer.get("id") == self._number else _nothing)
+                self._exchange(connection)
+            elif answer.get("id") in (self._number, None):  # else it is of a question that was given up
                 if "error" in answer:
                     raise NoAnswer(str(answer["error"]))
                 return answer
@@ -118,6 +128,20 @@ class Helper:
         if not received or len(self._received) > _ANSWER_LIMIT:
             self.stop()
             raise NoAnswer("the helper has ended: what does '{} gdb --serve' say?".format(" ".join(self._command)))
+
+
+def _nothing(address: int, size_bytes: int) -> None:
+    """Return nothing: it is not read any more."""
+
+
+def _memory(asked: Dict[str, Any], read: Read) -> bytes:
+    """Return the line with memory that the helper has asked for."""
+    try:
+        address, size_bytes = asked["read"]
+        content = read(int(address), int(size_bytes)) if 0 < size_bytes <= _LONGEST_READ_BYTES else None
+    except (TypeError, ValueError):
+        content = None
+    return json.dumps({"id": asked.get("id"), "bytes": None if content is None else content.hex()}).encode() + b"\n"
 
 
 def _parse(line: bytes) -> Dict[str, Any]:

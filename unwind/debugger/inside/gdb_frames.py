@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import gdb
 from gdb.FrameDecorator import FrameDecorator
 
+from unwind.debugger.inside.registers import wanted
 from unwind.debugger.inside.shown import Change, Function, carried, text_of
 from unwind.debugger.inside.stack import Machine
 
-_ARGUMENT_REGISTERS = ("rdi", "x0")  # of the first argument
-_ADDRESS_MASK = (1 << 64) - 1
+_REGISTER_MASK = (1 << 64) - 1
 
 
 def collect(items: Iterable[Any]) -> Tuple[List[Machine], List[Any]]:
@@ -44,35 +44,28 @@ def _is_newest(frame: Any) -> bool:
     return newer is None
 
 
-def read_vptr(machine: Machine) -> Optional[int]:
-    """Return the first word of the object of a frame: its vtable pointer, if it has one. None if there is no object."""
-    frame = machine.items[-1].inferior_frame()
-    try:
-        this = _this(frame)
-        if this is None:
-            return None
-        memory = gdb.selected_inferior().read_memory(this, 8)
-    except (gdb.error, RuntimeError, OverflowError):  # optimized out, no debug information, not readable
-        return None
-    return int.from_bytes(bytes(memory), "little")
+class Process:
+    """The process that gdb has stopped (`unwind.debugger.inside.stack.Process`)."""
 
-
-def _this(frame: Any) -> Optional[int]:
-    """Return the address of the object of a frame."""
-    block = _block_of(frame)
-    if block is None:
-        return None
-    if frame.pc() == block.start:  # the first instruction: whatever function it is, its arguments are where they came
-        for register in _ARGUMENT_REGISTERS:
+    def registers(self, machine: Machine) -> Dict[int, int]:
+        """Return the registers of a frame that are known, by DWARF number."""
+        frame = machine.items[-1].inferior_frame()
+        found = {}
+        for number, name in wanted("aarch64" in frame.architecture().name(), machine.is_exact):
             try:
-                return int(frame.read_register(register)) & _ADDRESS_MASK
-            except ValueError:  # of another machine
+                value = frame.read_register(name)
+                if not value.is_optimized_out:
+                    found[number] = int(value) & _REGISTER_MASK
+            except (gdb.error, ValueError):
                 continue
-    for symbol in block:
-        if symbol.is_argument and symbol.name == "this":
-            value = frame.read_var(symbol, block)
-            return None if value.is_optimized_out else int(value) & _ADDRESS_MASK
-    return None
+        return found
+
+    def read(self, address: int, size_bytes: int) -> Optional[bytes]:
+        """Return memory; None if it cannot be read."""
+        try:
+            return bytes(gdb.selected_inferior().read_memory(address, size_bytes))
+        except (gdb.error, OverflowError):
+            return None
 
 
 def _block_of(frame: Any) -> Any:

@@ -40,7 +40,8 @@ class Plugin:
         if self._resolver.helper is not self.settings.helper:
             self._resolver = Resolver(self.settings.helper)
         modules, roots = self._modules.listed(), _debug_roots()
-        return self._resolver.resolve(machines, modules, roots, gdb_frames.read_vptr, self.settings.timeout_s, explain)
+        process, timeout_s = gdb_frames.Process(), self.settings.timeout_s
+        return self._resolver.resolve(machines, modules, roots, process, timeout_s, explain)
 
     def filter(self, items: Iterable[Any]) -> Iterator[Any]:
         """Yield frame decorators, with others in place of those that show what the linker kept."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Any, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import lldb
 
 from unwind.debugger.inside.client import Helper, NoAnswer
 from unwind.debugger.inside.find import default_command
+from unwind.debugger.inside.registers import wanted
 from unwind.debugger.inside.sections import BUILD_ID, NOTE_LIMIT, build_id_of, has_tables
 from unwind.debugger.inside.shown import Change, Function, carried, change_of, text_of
 from unwind.debugger.inside.stack import Machine, Module, Resolver
@@ -52,7 +53,7 @@ def _backtrace(thread: Any, target: Any, modules: Any, result: Any) -> Iterator[
     machines = _collect(frames)
     changes: List[Optional[Change]] = [None] * len(machines)
     try:
-        answers = _resolver.resolve(machines, modules, (), lambda each: _read_vptr(each, target), _TIMEOUT_S)
+        answers = _resolver.resolve(machines, modules, (), _Process(target), _TIMEOUT_S)
         changes = [change_of(answer) for answer in answers] if answers is not None else changes
     except Exception as error:  # whatever it is: lldb's own names are better than none
         kind = "" if isinstance(error, NoAnswer) else "{}: ".format(type(error).__name__)
@@ -112,17 +113,28 @@ def _collect(frames: List[Any]) -> List[Machine]:
     return machines
 
 
-def _read_vptr(machine: Machine, target: Any) -> Optional[int]:
-    """Return the first word of the object of a frame; None if there is none that can be read."""
-    frame = machine.items[-1]
-    start = frame.GetFunction().GetStartAddress().GetLoadAddress(target)
-    value = frame.FindRegister("arg1") if machine.pc == start else frame.FindVariable("this")
-    if not value.IsValid() or not value.GetError().Success():
-        return None
-    error = lldb.SBError()
-    this = value.GetValueAsUnsigned(error, 0)
-    vptr = target.GetProcess().ReadPointerFromMemory(this, error) if error.Success() else 0
-    return int(vptr) if error.Success() else None
+class _Process:
+    """The process that lldb has stopped (`unwind.debugger.inside.stack.Process`)."""
+
+    def __init__(self, target: Any) -> None:
+        self._process = target.GetProcess()
+        self._is_aarch64 = target.GetTriple().startswith(("aarch64", "arm64"))
+
+    def registers(self, machine: Machine) -> Dict[int, int]:
+        """Return the registers of a frame that are known, by DWARF number."""
+        found = {}
+        for number, name in wanted(self._is_aarch64, machine.is_exact):
+            error = lldb.SBError()
+            value = machine.items[-1].FindRegister(name).GetValueAsUnsigned(error, 0)
+            if error.Success():
+                found[number] = value
+        return found
+
+    def read(self, address: int, size_bytes: int) -> Optional[bytes]:
+        """Return memory; None if it cannot be read."""
+        error = lldb.SBError()
+        content = self._process.ReadMemory(address, size_bytes, error)
+        return bytes(content) if error.Success() and content else None
 
 
 def _module(module: Any, target: Any, process: Any) -> Iterator[Module]:

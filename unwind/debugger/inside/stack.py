@@ -6,12 +6,13 @@ frames that the debugger has made up for tail calls. Its `items` are the debugge
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Protocol, Sequence, Set, Tuple
 
-from unwind.debugger.inside.client import Helper, NoAnswer
+from unwind.debugger.inside.client import Helper, NoAnswer, Read
 from unwind.debugger.inside.shown import is_open
 
 _KEPT_STACKS = 1 << 10
+_CALLERS = 8  # a frame's arguments may be known only by what its callers had, and theirs by what their callers had
 
 Answer = Dict[str, Any]
 
@@ -43,6 +44,16 @@ class Machine:
         self.made_up: List[Any] = []
 
 
+class Process(Protocol):
+    """What a debugger knows of a process that it has stopped."""
+
+    def registers(self, machine: Machine) -> Dict[int, int]:
+        """Return the registers of a frame that are known, by DWARF number."""
+
+    def read(self, address: int, size_bytes: int) -> Optional[bytes]:
+        """Return memory; None if it cannot be read."""
+
+
 class Resolver:
     """Asks the helper about stacks, and remembers what it answered."""
 
@@ -57,7 +68,7 @@ class Resolver:
         machines: Sequence[Machine],
         modules: Tuple[Module, ...],
         debug_roots: Sequence[str],
-        read_vptr: Callable[[Machine], Optional[int]],
+        process: Process,
         timeout_s: float,
         explain: bool = False,
     ) -> Optional[List[Answer]]:
@@ -67,8 +78,8 @@ class Resolver:
             machines: its frames, innermost first.
             modules: the images of the process.
             debug_roots: directories with debug information.
-            read_vptr: returns the vtable pointer that the object of a frame has now, or None. Only called for frames
-                that have more than one name without it: what it reads may take the debugger long.
+            process: reads registers and memory. It is asked only if there are frames that have more than one name
+                without their objects: what it reads may take the debugger long.
             timeout_s: how long to wait for the helper.
             explain: whether answers have a list of facts, `explain`.
 
@@ -77,10 +88,28 @@ class Resolver:
         """
         if not any(each.has_tables for each in modules):
             return None
-        answers = self._ask(machines, modules, debug_roots, {}, timeout_s, explain)
-        open_frames = [idx for idx, answer in enumerate(answers) if is_open(answer)]
-        vptrs = {idx: vptr for idx in open_frames for vptr in [read_vptr(machines[idx])] if vptr}
-        return self._ask(machines, modules, debug_roots, vptrs, timeout_s, explain) if vptrs else answers
+        question: Dict[str, Any] = {
+            "modules": [{"path": each.path, "build_id": each.build_id, "bias": each.bias} for each in modules],
+            "debug_roots": list(debug_roots),
+            "stacks": [_part(machines, start, end) for start, end in _parts(machines)],
+            "explain": explain,
+        }
+        key = tuple([(each.pc, each.is_exact, each.is_cut) for each in machines]), modules, explain
+        if key not in self._known:
+            if len(self._known) >= _KEPT_STACKS:
+                self._known.clear()
+            self._known[key] = self._ask(question, len(machines), timeout_s, _no_memory)
+        answers = self._known[key]
+        is_open_at = [idx for idx, answer in enumerate(answers) if is_open(answer)]
+        if not is_open_at:
+            return answers
+        registers = {
+            idx: process.registers(machines[idx])
+            for idx in range(is_open_at[0], min(is_open_at[-1] + _CALLERS, len(machines)))
+        }
+        for part, (start, end) in zip(question["stacks"], _parts(machines)):
+            part["registers"] = [[idx - start, values] for idx, values in registers.items() if start <= idx < end]
+        return self._ask(question, len(machines), timeout_s, process.read)
 
     def is_new(self, warning: str) -> bool:
         """Return whether a warning was not shown yet: each is shown once."""
@@ -88,36 +117,17 @@ class Resolver:
         self._reported.add(warning)
         return is_new
 
-    def _ask(
-        self,
-        machines: Sequence[Machine],
-        modules: Tuple[Module, ...],
-        debug_roots: Sequence[str],
-        vptrs: Dict[int, int],
-        timeout_s: float,
-        explain: bool,
-    ) -> List[Answer]:
-        frames = tuple([(each.pc, each.is_exact, each.is_cut) for each in machines])
-        key = frames, modules, tuple(sorted(vptrs.items())), explain
-        if key not in self._known:
-            reply = self.helper.ask(
-                {
-                    "modules": [{"path": each.path, "build_id": each.build_id, "bias": each.bias} for each in modules],
-                    "debug_roots": list(debug_roots),
-                    "stacks": [_part(machines, start, end, vptrs) for start, end in _parts(machines)],
-                    "explain": explain,
-                },
-                timeout_s,
-            )
-            self.warnings += [str(each) for each in reply.get("warnings") or ()]
-            stacks = reply.get("stacks")
-            answers = [frame for stack in stacks or () for frame in stack["frames"]]
-            if len(answers) != len(machines):
-                raise NoAnswer("the helper answered {} frames of {}".format(len(answers), len(machines)))
-            if len(self._known) >= _KEPT_STACKS:
-                self._known.clear()
-            self._known[key] = answers
-        return self._known[key]
+    def _ask(self, question: Dict[str, Any], frame_count: int, timeout_s: float, read: Read) -> List[Answer]:
+        reply = self.helper.ask(question, timeout_s, read)
+        self.warnings += [str(each) for each in reply.get("warnings") or ()]
+        answers = [frame for stack in reply.get("stacks") or () for frame in stack["frames"]]
+        if len(answers) != frame_count:
+            raise NoAnswer("the helper answered {} frames of {}".format(len(answers), frame_count))
+        return answers
+
+
+def _no_memory(address: int, size_bytes: int) -> None:
+    """Return nothing: no registers were sent, so nothing is read."""
 
 
 def _parts(machines: Sequence[Machine]) -> List[Tuple[int, int]]:
@@ -126,11 +136,10 @@ def _parts(machines: Sequence[Machine]) -> List[Tuple[int, int]]:
     return [(start, end) for start, end in zip(starts, [*starts[1:], len(machines)])]
 
 
-def _part(machines: Sequence[Machine], start: int, end: int, vptrs: Dict[int, int]) -> Dict[str, Any]:
+def _part(machines: Sequence[Machine], start: int, end: int) -> Dict[str, Any]:
     part = machines[start:end]
     return {
         "frames": [each.pc for each in part],
         "exact": [idx for idx, each in enumerate(part) if each.is_exact],
-        "vptrs": [[idx - start, vptr] for idx, vptr in sorted(vptrs.items()) if start <= idx < end],
         "is_called": not part[0].is_exact,
     }
