@@ -1,7 +1,7 @@
 """Stacks of a process that has become another program several times: those of its last program, to their ends.
 
-perf 6.1 keeps the mappings of the programs before, and ends most of these stacks at the first frame or two. So the truth
-is the program itself, whose calls are known; on cores of such a process eu-stack finds the same frames.
+perf 6.1 keeps the mappings of the programs before, and ends most of these stacks at the first frame or two. So the
+truth is the program itself, whose calls are known; on cores of such a process eu-stack finds the same frames.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ def test_stacks_after_exec_reach_the_start_of_the_program(tmp_path: Path, capsys
         names = [name.partition("(")[0] for name in stack.split(";")]
         if "outer" in names:
             start, end = names.index("_start"), names.index("main")
-            counts[tuple([*names[: start + 1], *names[end:]])] = int(count)
+            counts[(*names[: start + 1], *names[end:])] = int(count)
     assert sum(counts.values()) > 20
     assert {stack[-5:] for stack in counts} == {("_start", "main", "outer", "inner", "spin")}
