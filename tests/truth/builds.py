@@ -45,9 +45,12 @@ class Compiler:
 _CLANG, _GCC, _ARM = "clang++", "g++", "aarch64-linux-gnu-g++"
 _COMPRESS = ("-Wl,--compress-debug-sections=zlib",)
 _GCC_LTO = ("-flto", "-O2", "-g", "-ffunction-sections", "-fdata-sections")
+_FRAME_POINTERS = ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer")
 COMPILERS = {
     "clang": Compiler(_CLANG),
     "gcc": Compiler(_GCC),
+    "clang-fp": Compiler(_CLANG, _FRAME_POINTERS),
+    "gcc-fp": Compiler(_GCC, _FRAME_POINTERS),
     "clang-g1": Compiler(_CLANG, ("-g1",)),  # another spelling of -gmlt
     "gcc-g1": Compiler(_GCC, ("-g1",)),
     "clang-g0": Compiler(_CLANG, ("-g0",)),
