@@ -69,6 +69,7 @@ class Image:
     path: str
     build_id: str  # hexadecimal, "" if it has none or is not known
     has_tables: bool  # else a merged body shows by its symbols alone, and is not listed
+    is_folded: bool  # as tables or symbols show
     bodies: int  # merged ones
     functions: int  # that share them
     saved_bytes: int

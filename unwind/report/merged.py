@@ -16,6 +16,7 @@ from icf.demangle import demangle
 from icf.model import ClassFlag, Member, MemberFlag
 from unwind.program.program import Body, Program
 from unwind.report.data import Doubt, Image, MergedBody, MergedFunction
+from unwind.symcache.reader.symcache import SymCache
 
 
 def merged_bodies(program: Program, sampled: Iterable[Body] = (), image_idx: int = 0) -> list[MergedBody]:
@@ -34,6 +35,7 @@ def facts_of(path: str, build_id: bytes, program: Program, bodies: Sequence[Merg
         path,
         build_id.hex(),
         bool(program.bodies),
+        bool(bodies) or (isinstance(program.lines, SymCache) and program.lines.shares_bodies()),
         len(bodies),
         sum(len(body.functions) for body in bodies),
         sum(body.saved_bytes for body in bodies),

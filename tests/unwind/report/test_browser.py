@@ -67,7 +67,7 @@ PROFILE = Profile(
     depth_limit=256,
 )
 BODIES = [body("grow", 76, (), 92), body("add", 3000, (Doubt.POINTERS,), 0)]
-IMAGES = [Image("/build/shop", "abcd", True, 2, 4, 3076, 1, 2)]
+IMAGES = [Image("/build/shop", "abcd", True, True, 2, 4, 3076, 1, 2)]
 REPORT = Report("shop.perf", IMAGES, BODIES, 0, PROFILE)
 
 

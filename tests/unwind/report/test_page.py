@@ -18,7 +18,7 @@ BODY = MergedBody(0, 0x1136, 16, (MergedFunction(HOSTILE, HOSTILE, True, False),
 TREE = Tree((Row(0, "all", Kind.SAME, 3), Row(1, HOSTILE, Kind.CHANGED, 3, HOSTILE)), 1)
 REPORT = Report(
     HOSTILE,
-    [Image(HOSTILE, "", True, 1, 2, 16, 0, 0)],
+    [Image(HOSTILE, "", True, True, 1, 2, 16, 0, 0)],
     [BODY],
     0,
     Profile("pcs", HOSTILE, "count", samples=3, weight=3, before=TREE, after=TREE),

@@ -12,7 +12,8 @@ import pytest
 from icf.errors import FormatError, IcfError
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
-from unwind.report.collect import of_recording
+from tests.support.toolchain import run, tool
+from unwind.report.collect import of_image, of_recording
 from unwind.report.data import Function, Kind, Profile, Report
 from unwind.samples.recording import RecordedFrame, RecordedModule, RecordedProcess, Recording, Sample, Value
 from unwind.target.recorded import RecordedResolver
@@ -71,7 +72,8 @@ def test_frames_get_the_names_of_the_functions_that_ran(resolver: RecordedResolv
     assert function(profile, "sample_allocation(unsigned long)") == (111, 111, 111, 111)
     assert profile.settled_frames == 2 * 111 + 110 and profile.evidence == {"dwarf": 332}
     (image,) = report.images
-    assert (image.path, image.bodies, image.functions, image.has_tables) == (str(shop), 3, 8, True)
+    assert (image.path, image.bodies, image.functions) == (str(shop), 3, 8)
+    assert image.has_tables and image.is_folded
     assert {body.functions[0].name: (body.total, body.self_, body.settled) for body in report.bodies} == {
         ORDER: (111, 0, 111),
         "List<Order>::add(Order*)": (111, 0, 111),
@@ -156,3 +158,13 @@ def test_a_million_samples_cost_what_their_stacks_cost(resolver: RecordedResolve
     assert report.profile is not None and report.profile.weight == 100_000
     assert sum(seen) == 100_000 // 4096 * 4096
     assert len(report.profile.after.rows) < 20
+
+
+def test_an_image_without_tables_may_be_folded_or_not(tmp_path: Path) -> None:
+    folded, plain = tmp_path / "folded", tmp_path / "plain"
+    shutil.copy(ROOT / "testdata" / "shop" / "shop.lld", folded)
+    (tmp_path / "plain.c").write_text("int one(void) { return 1; } int main(void) { return one(); }")
+    run(tool("gcc"), tmp_path / "plain.c", "-o", plain)
+    search = SearchPaths(cache_dir=str(tmp_path / "cache"))
+    found = [of_image(str(path), search).images[0] for path in (folded, plain)]
+    assert [(image.has_tables, image.is_folded) for image in found] == [(False, True), (False, False)]

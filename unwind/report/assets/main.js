@@ -169,6 +169,11 @@ function showBodies() {
   });
 }
 
+function tablesText(row) {
+  if (row.has_tables) return "yes";
+  return row.is_folded ? "none, though functions are merged: run icf pass" : "none: nothing is merged";
+}
+
 function showImages() {
   new Table(at("images").querySelector(".table"), {
     caption: "Images",
@@ -181,7 +186,7 @@ function showImages() {
       { label: "Functions", number: true, value: (row) => row.functions, cell: (row) => plain.format(row.functions) },
       { label: "Saved", number: true, value: (row) => row.saved_bytes, cell: (row) => bytesText(row.saved_bytes) },
       { label: "May stay ambiguous", number: true, value: (row) => row.open_bodies, cell: (row) => plain.format(row.open_bodies) },
-      { label: "Tables", value: (row) => Number(row.has_tables), cell: (row) => (row.has_tables ? "yes" : "none: see icf pass") },
+      { label: "Tables", value: (row) => Number(row.has_tables) - Number(row.is_folded), cell: tablesText },
       { label: "Build id", value: (row) => row.build_id, cell: (row) => element("code", {}, row.build_id || "–") },
     ],
   });

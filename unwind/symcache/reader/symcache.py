@@ -246,6 +246,17 @@ class SymCache:
         record = self._record(entry)
         return self.linkage_names(record), record.is_complete
 
+    def shares_bodies(self) -> bool:
+        """Return whether any body has several members.
+
+        Returns:
+            True if functions are merged in the image, as far as the symcache covers it.
+
+        Raises:
+            FormatError: a record is damaged.
+        """
+        return any(len(self._read_record(entry).names) > 1 for entry in range(self._count))
+
     def check_names(self) -> None:
         """Check all names at once, for callers that need many.
 
