@@ -39,6 +39,7 @@ bench: setup ## how fast: kernels, pass and resolver
 accuracy: setup ## how right: frames of real programs against their links without folding
 	@$(RUN) -m tests.truth
 	@$(RUN) -m tests.truth.modules
+	@$(RUN) -m tests.truth.recordings
 	@$(RUN) -m tests.truth.stepped
 
 docs: setup ## the documentation as a site in build/docs; offline once its packages are installed

@@ -5,7 +5,8 @@
 
 A function that begins in another way, or that is interrupted before or after it has a frame, has none that such a walk
 finds: the profiler then leaves its caller out. Only these plain beginnings count. What begins in another way may have
-a frame all the same: to say that it has none costs an answer, and never makes a wrong one.
+a frame all the same, which its call frame information shows (`unwind.walk.frame_pointer`). To say that it has none
+costs an answer, and never makes a wrong one.
 """
 
 from __future__ import annotations

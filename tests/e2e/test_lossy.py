@@ -71,3 +71,30 @@ def test_frames_further_out_are_decided(workshop: Workshop, tmp_path: Path) -> N
         ("unmerged", "walk(Base*, long)"),
         ("unmerged", "main"),
     ]
+
+
+EARLY = """
+    struct Order {}; struct Payment {};
+    long sink;
+    NOINLINE long touch(long n) { sink += n; return sink; }
+    template <class T> NOINLINE long grow(long n) {
+      if (n == 3) return 0;                                 // before there is a frame
+      long r = touch(n) * touch(n + 1); asm volatile(""); return r + n;
+    }
+    NOINLINE long orders(long n) { long r = grow<Order>(n); asm volatile(""); return r + 1; }
+    NOINLINE long payments(long n) { long r = grow<Payment>(n); asm volatile(""); return r - 1; }
+    int main(int argc, char **) { return orders(argc) + payments(argc) == 5; }
+"""
+
+
+def test_a_function_that_may_return_before_it_has_a_frame(workshop: Workshop, tmp_path: Path) -> None:
+    program = workshop.build_with_tables(EARLY, KEEPS_FRAMES)
+    instructions = code_of(program, "long grow<Order>(long)")
+    called = next(idx for idx, each in enumerate(instructions) if each["mnemonic"] in ("call", "bl"))
+    inner = int(code_of(program, "touch")[0]["address"], 16), int(instructions[called + 1]["address"], 16)
+    for caller, function in (("orders", "Order"), ("payments", "Payment")):
+        addresses = [*inner, after_call(program, caller)]
+        frames = [f"{program.folded}+{address:#x}" for address in addresses]
+        (tmp_path / "folded").write_text(f"{';'.join(reversed(frames))} 1\n")
+        out = json.loads(icf("resolve", tmp_path / "folded", "--lossy", "fp", "--out", "json"))
+        assert out["frames"][1]["name"] == f"long grow<{function}>(long)"

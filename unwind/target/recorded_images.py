@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from icf.elf.image import Image
 from icf.elf.types import PF_X, PT_LOAD, Machine, Segment
+from icf.errors import FormatError
+from icf.log import warn
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed
 from unwind.process.module_list import kept_cache
@@ -23,6 +25,8 @@ from unwind.program.image_exports import ImageExports
 from unwind.samples.recording import Base, RecordedModule
 from unwind.symcache.reader.program import KeptFacts
 from unwind.symcache.reader.symcache import SymCache
+from unwind.walk.frame_pointer import FRAME_POINTERS, has_frame
+from unwind.walk.images import ImageSteps
 
 _PAGE_BYTES = 4096
 _MOVED_FROM = 1 << 46  # where images are placed that something else lies in the way of
@@ -40,8 +44,24 @@ class PlacedImage:
     segments: Sequence[Segment]
     machine: Machine
     span: tuple[int, int]  # as linked
+    image: Image | None = None  # None: only its symcache is there
     bias: int = 0
     is_placed: bool = False
+    _steps: ImageSteps | None = None
+
+    def has_frame(self, vaddr: int) -> bool:
+        """Return whether a walk along frame pointers finds the caller of what is at an address as linked."""
+        if self.image is None or self.machine not in FRAME_POINTERS:
+            return False
+        try:
+            if self._steps is None:
+                self._steps = ImageSteps(self.image, _report)
+        except FormatError as error:
+            self.image = None
+            _report(error)
+            return False
+        row = self._steps.row_at(vaddr)
+        return row is not None and has_frame(row, self.machine)
 
     @property
     def lowest(self) -> int:
@@ -161,7 +181,7 @@ class RecordedImages:
             if key not in self._of_files:
                 exports = ImageExports(image)
                 self._of_files[key] = PlacedImage(
-                    path, image.path, None, exports, image.segments, image.machine, image.span
+                    path, image.path, None, exports, image.segments, image.machine, image.span, image
                 )
             return self._of_files[key]
         cache = kept_cache(build_id, self._cache_dir)
@@ -169,6 +189,10 @@ class RecordedImages:
             return image
         facts = KeptFacts(cache)
         return PlacedImage(path, "", cache, facts.exports, (), facts.machine, facts.span)
+
+
+def _report(error: FormatError) -> None:
+    warn(f"{error}: there a walk along frame pointers may have left out callers")
 
 
 def _bias(module: RecordedModule, image: PlacedImage) -> int | None:

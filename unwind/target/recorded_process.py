@@ -1,7 +1,8 @@
 """The stacks of one process of a recording: cut where frames may be missing, answered with the recording's addresses.
 
 Where frames may be missing (`Losses`), a stack is cut: what stands on one side of a gap says nothing about the other. A
-walk along frame pointers leaves out the caller of each function that has no frame at its address. A call that the
+walk along frame pointers leaves out the caller of each function that has no frame at its address, as its code and its
+call frame information show. A call that the
 processor noted is certain: it is the caller of the function that it led to, and of no other.
 
 Stacks share their outer frames, so they are kept as a tree, from the outermost frame inwards:
@@ -73,6 +74,7 @@ class ProcessStacks:
         self._clear()
         # start and end of each place, and what to add to an address there to get one of the process
         self._moves = [(each.image.start, each.image.end, -each.to_linked - each.image.bias) for each in located]
+        self._placed = [each.image for each in located]
         self._is_moved = any(move for _, _, move in self._moves)
 
     def look_up(self, sample: Sample) -> Found:
@@ -230,7 +232,10 @@ class ProcessStacks:
         if place.body is None:
             return False
         code = place.body.program.code
-        return code.has_frame(place.body.start, place.vaddr, is_called=not is_pc and place.return_address != 0)
+        if code.has_frame(place.body.start, place.vaddr, is_called=not is_pc and place.return_address != 0):
+            return True
+        image = next((each for each in self._placed if each.start <= address < each.end), None)
+        return image is not None and image.has_frame(place.vaddr)
 
     def _loses_caller(self, frame: RecordedFrame) -> bool:
         """Return whether a frame was met whose caller may be missing."""
