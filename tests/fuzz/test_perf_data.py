@@ -24,7 +24,8 @@ VALUES = (0, 1, 0x7F, 0x80, 0xFF)
 
 
 @pytest.fixture(autouse=True)
-def no_names_of_kernel_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_names_of_kernel_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # perf keeps copies there
     monkeypatch.setattr(kernel, "running_build_id", lambda *_: b"")
 
 

@@ -46,7 +46,7 @@ class Kallsyms:
 
     def address_of(self, name: str) -> int:
         """Return the address of the first symbol of this name, 0 if there is none."""
-        ending = b" " + name.encode()
+        ending = b" " + name.encode("utf-8", "surrogateescape")
         return next((int(line[:_DIGITS], 16) for line in self._lines if line.endswith(ending)), 0)
 
 

@@ -71,7 +71,7 @@ class KernelImage:
 
     def address_of(self, name: str) -> int:
         """Return the address of the first symbol of this name, 0 if there is none."""
-        holding = self._symbols.holds(name.encode(), self._rows)
+        holding = self._symbols.holds(name.encode("utf-8", "surrogateescape"), self._rows)
         for at in map(int, np.flatnonzero(holding)):
             if self._named(at)[1] == name:
                 return int(self._values[at]) & (1 << 64) - 1

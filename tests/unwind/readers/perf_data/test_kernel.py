@@ -144,6 +144,8 @@ def test_the_copy_of_kallsyms_that_perf_keeps(tmp_path: Path) -> None:
         shown = [found.frame(LINKED + MOVE + at, True).name for at in (0x100, 0x1FF, 0x200, 0x300)]
         assert shown == ["do_one", "do_one", "do_two", "[kernel]"]
         assert found.frame(MODULE, True).name == "[k]"  # it may lie elsewhere
+        no_text = Mapped(LINKED, LINKED + 0x1000, f"{KERNEL}_te\udcffxt", None, LINKED)
+        assert names({KERNEL: bytes(range(20))}, finder, no_text).frame(LINKED, True).name == "[kernel]"
         unnamed = Mapped(LINKED, LINKED + 0x1000, KERNEL, None, LINKED)
         assert names({KERNEL: bytes(range(20))}, finder, unnamed).frame(LINKED, True).name == "[kernel]"
 
