@@ -1,4 +1,4 @@
-"""How fast: the DWARF scan, the link pass, the rewriting, the resolver and the symcache, each against something known.
+"""How fast: DWARF scan, link pass, rewriting, resolver, symcache and unwinder, each against something known.
 
     python -m tests.bench                     on the programs that tests.truth builds (and what else is in its cache)
     python -m tests.bench IMAGE... [--json]   on these linked images
@@ -144,6 +144,17 @@ def _bench_symbolize(image: Path, command: Sequence[str], work: Path, turn_count
     }
 
 
+def _bench_unwinding(image: Path, work: Path) -> Figures:
+    figures: Figures = {}
+    for what, where in (("rows", image), ("walk", work)):
+        command = [sys.executable, "-m", "tests.bench.unwinding", what, str(where)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise CommandFailed(done.stderr.strip().splitlines()[-1])
+        figures.update(json.loads(done.stdout))
+    return figures
+
+
 def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures:
     """All figures of one image; a part that fails says why and the others go on."""
     warm(image)
@@ -158,6 +169,7 @@ def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures
             "symcache": lambda: _bench_symcache(image, work, turn_count),
             "query": lambda: _bench_query(image, command, work),
             "symbolize": lambda: _bench_symbolize(image, command, work, turn_count),
+            "unwind": lambda: _bench_unwinding(image, work),
         }
         for name, part in parts.items():
             try:
@@ -169,7 +181,7 @@ def bench_image(image: Path, command: Sequence[str], turn_count: int) -> Figures
 
 def _lines(figures: Figures) -> Iterator[str]:
     yield figures["image"]
-    for name in ("scan", "rewrite", "pass", "resolve", "symcache", "query", "symbolize"):
+    for name in ("scan", "rewrite", "pass", "resolve", "symcache", "query", "symbolize", "unwind"):
         part = figures[name]
         if "problem" in part:
             yield f"  {name:8} failed: {part['problem']}"
@@ -216,6 +228,16 @@ def _lines(figures: Figures) -> Iterator[str]:
         names = [name for name in ("text", "json", "candidates", "peer") if f"{name}_wall_s" in writing]
         costs = [f"{name} {writing[f'{name}_wall_s']:.2f} s, {writing[f'{name}_peak_mb']:.0f} MB" for name in names]
         yield f"  symbolize 100,000 addresses on stdin, folded ones with tables: {'; '.join(costs)}{_ratio(writing)}"
+    if "rows_per_s" in (unwinding := figures["unwind"]):
+        yield (
+            f"  unwind   {unwinding['row_count']:,} rows of .eh_frame: {unwinding['rows_per_s']:,.0f}/s, pyelftools "
+            f"{unwinding['pyelftools_rows_per_s']:,.0f}/s"
+        )
+    if "frames_per_s" in unwinding:
+        yield (
+            f"  stacks   {unwinding['recording_mb']:.0f} MB of a Python's, recorded with dwarf: "
+            f"{unwinding['frames_per_s']:,.0f} frames/s, perf script {unwinding['perf_frames_per_s']:,.0f}/s"
+        )
 
 
 def _ratio(writing: Figures) -> str:

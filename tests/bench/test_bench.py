@@ -63,3 +63,11 @@ def test_the_resolver_is_measured(tmp_path: Path) -> None:
     figures = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     assert figures["distinct_count"] == 2
     assert min(figures[f"{what}_per_s"] for what in ("new_stacks", "known_calls", "known_stacks")) > 0
+
+
+def test_rows_of_call_frame_information_are_measured(tmp_path: Path) -> None:
+    image = toolchain.link(tmp_path / "a", "bfd", toolchain.compile_object("int main() { return 0; }"))
+    command = [sys.executable, "-m", "tests.bench.unwinding", "rows", str(image)]
+    figures = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert figures["row_count"] > 4
+    assert min(figures["rows_per_s"], figures["pyelftools_rows_per_s"]) > 0
