@@ -49,6 +49,7 @@ from unwind.samples.recording import Base, RecordedModule
 _MMAP, _COMM, _FORK, _LOST = Struct("<II3Q"), Struct("<II"), Struct("<4IQ"), Struct("<QQ")
 _FILE, _NAMESPACES, _NAMESPACE = Struct("<IIQ"), Struct("<IIQ"), Struct("<QQ")
 _KSYMBOL = Struct("<QIHH")
+_MAJOR_MOST, _MINOR_MOST = (1 << 12) - 1, (1 << 20) - 1  # of Linux's devices
 _MOUNTS = 5  # of the namespaces
 _MAJOR_BITS, _MINOR_BITS = 12, 20  # of a device: linux/kdev_t.h
 _MMAP2_BYTES = _MMAP.size + 32

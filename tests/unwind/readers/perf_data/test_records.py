@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from struct import pack
 
@@ -23,6 +24,7 @@ from tests.support.perf_data import (
     end_of,
     fork,
     mmap2,
+    namespaces,
     perf_data,
     piped,
     record,
@@ -165,6 +167,25 @@ def test_threads_have_their_names_from_a_time_on(tmp_path: Path) -> None:
 def test_memory_of_no_file_is_no_module(tmp_path: Path, path: str) -> None:
     (each,) = read(perf_data(mmap2(7, 0x5000, 0x1000, path, 1) + sample(7, 30, CONTEXT_USER, 0x5010)), tmp_path)
     assert each.frames[0].module is None and not each.process.modules
+
+
+def test_a_file_without_a_build_id_has_device_and_inode(tmp_path: Path) -> None:
+    plain, of_none = mmap2(7, 0x5000, 0x1000, "/bin/a", 10), mmap2(7, 0x7000, 0x1000, "/bin/b", 10, file_id=(0x801, 0))
+    damaged = mmap2(7, 0x9000, 0x1000, "/bin/c", 10).replace(pack("<II", 8, 1), b"\xff" * 8)
+    addresses = (0x5010, 0x7010, 0x9010, 0xB010)
+    stack = sample(7, 20, CONTEXT_USER, *addresses)
+    build = mmap2(7, 0xB000, 0x1000, "/bin/d", 10, build_id=bytes(range(20)))
+    (each,) = read(perf_data(plain + of_none + damaged + build + stack), tmp_path)
+    modules = [frame.module for frame in each.frames]
+    assert [module.file_id for module in modules if module is not None] == [(0x801, 17), None, None, None]
+
+
+def test_a_process_of_another_mount_namespace_has_another_root(tmp_path: Path) -> None:
+    own, gone = os.stat("/proc/self/ns/mnt").st_ino, (1 << 22) + 1  # above all numbers of processes
+    for mounts, root in ((own, ""), (own + 1, f"/proc/{gone}/root")):
+        records = namespaces(gone, mounts, 5) + mmap2(gone, 0x5000, 0x1000, "/bin/a", 10)
+        (each,) = read(perf_data(records + sample(gone, 20, CONTEXT_USER, 0x5010)), tmp_path)
+        assert each.process.root == root
 
 
 def test_a_file_that_was_deleted_is_looked_for_by_build_id_alone(tmp_path: Path) -> None:
