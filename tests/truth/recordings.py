@@ -8,7 +8,8 @@
        +------> link --icf=all, icf pass  --> icf record --> icf resolve --out pprof          --> shares  ]
 
 perf's clock does not tick at the same instructions twice, so shares are compared, not stacks: `tests.truth.shares` says
-how. What a function that the unfolded program never calls has, is wrong at any share; a debugger says if it is called.
+how. A function that has its code for itself is named by its address: if its share differs, it took another time. What
+a function that the unfolded program never calls has, is wrong at any share; a debugger says if it is called.
 `--out collapsed` must have the same shares as pprof, sample for sample. Exits with 1 if a name was wrong.
 """
 
@@ -21,7 +22,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,13 +61,15 @@ class Result:
     samples: tuple[int, int]  # unfolded, folded
     functions: int
     merged: Counter[str]  # frames in merged functions: settled, or open
-    differences: list[Difference]
+    strangers: list[str]  # names of frames in a body that is not theirs
+    differences: list[Difference]  # of functions that share a body
+    timing: list[Difference]  # of others, whose addresses are theirs alone: what the clock has made of them
     never_called: list[str]  # functions that are said, and that the unfolded program does not call
     collapsed_differs: list[str]
 
     @property
     def is_wrong(self) -> bool:
-        return bool(self.differences or self.never_called or self.collapsed_differs)
+        return bool(self.strangers or self.differences or self.never_called or self.collapsed_differs)
 
 
 def measure(kind: Kind, command: Sequence[str], cache: Path) -> Result:
@@ -89,16 +92,19 @@ def measure(kind: Kind, command: Sequence[str], cache: Path) -> Result:
         profiles.append(resolve(command, recording))
     collapsed = work / "collapsed"
     run_command([*command, "resolve", str(recording), "--out", "collapsed", "-o", str(collapsed)])
-    merged = Counter[str]()
+    merged = _Merged()
     unfolded = Shares.of(_true(profiles[0], built.unfolded, folding.originals, functions))
     folded = Shares.of(_said(profiles[1], passed, folding, functions, merged))
+    found = differences(unfolded, folded)
     unknown = [name for name in folded.total if not unfolded.total[name]]
     called = calls(built.unfolded, runs, functions, unknown)
     return Result(
         (unfolded.samples, folded.samples),
         len(folded.total),
-        merged,
-        differences(unfolded, folded),
+        merged.frames,
+        sorted(merged.strangers),
+        [each for each in found if each.function in merged.functions],
+        [each for each in found if each.function not in merged.functions],
         sorted(set(unknown) - called),
         shares_that_differ(collapsed, profiles[1]),
     )
@@ -159,9 +165,16 @@ def _true(profile: Profile, image: Path, table: FunctionTable, functions: Functi
         yield Sampled(tuple([frozenset({each} if each else {}) for each in known]), is_innermost, count)
 
 
-def _said(
-    profile: Profile, image: Path, folding: Folding, functions: Functions, merged: Counter[str]
-) -> Iterator[Sampled]:
+@dataclass
+class _Merged:
+    """What was seen in merged bodies."""
+
+    frames: Counter[str] = field(default_factory=Counter)  # settled, or open
+    functions: set[str] = field(default_factory=set)  # all that share a body with another
+    strangers: set[str] = field(default_factory=set)
+
+
+def _said(profile: Profile, image: Path, folding: Folding, functions: Functions, merged: _Merged) -> Iterator[Sampled]:
     """Yield the samples of the folded program by their names; a frame that is open can be all of the body's."""
     for frames, is_innermost, count in _frames(profile, image, folding.bodies):
         sampled = []
@@ -174,7 +187,10 @@ def _said(
             else:
                 sampled.append(functions.of_name(frame.name))
             if len(can_be) > 1:
-                merged["open" if frame.is_open else "settled"] += count
+                merged.frames["open" if frame.is_open else "settled"] += count
+                merged.functions |= can_be
+                if not frame.is_open and not can_be & sampled[-1]:
+                    merged.strangers.add(f"{frame.name} at {frame.vaddr:#x}")
         yield Sampled(tuple(sampled), is_innermost, count)
 
 
@@ -258,10 +274,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _print(kind: Kind, result: Result) -> None:
     print(f"{kind}: {result.samples} samples, {result.functions} functions, {dict(result.merged)}")
-    for each in result.differences:
-        print(f"    {each}")
+    for difference in result.differences:
+        print(f"    WRONG: {difference}")
+    for difference in result.timing:
+        print(f"    another time: {difference}")
+    for name in result.strangers:
+        print(f"    WRONG: not of this body: {name}")
     for name in result.never_called:
-        print(f"    never called: {name}", flush=True)
+        print(f"    WRONG: never called: {name}")
+    for name in result.collapsed_differs:
+        print(f"    WRONG: another share in collapsed stacks: {name}", flush=True)
 
 
 if __name__ == "__main__":
