@@ -20,6 +20,8 @@ from icf.dwarf.trees import Trees
 from icf.elf.image import Image
 from icf.errors import FormatError
 
+_LAST_VADDR = (1 << 64) - 1
+
 
 class FunctionAt(NamedTuple):
     """A function; `low` is where the part of it begins that has the address."""
@@ -70,10 +72,10 @@ class FunctionIndex:
             except FormatError:
                 continue
             low, ranges = trees.address(die, DW_AT_low_pc), die.attributes.get(DW_AT_ranges)
-            if ranges is not None:
+            if ranges is not None and ranges.number >= 0:
                 form = col.RANGES_INDEX if ranges.kind == col.CLS_LIST_INDEX else col.RANGES_AT
                 lists.append((unit, ranges.number, form))
-            elif low is not None and (end := trees.end(die, low)) is not None:
+            elif low is not None and (end := trees.end(die, low)) is not None and low < end <= _LAST_VADDR:
                 plain.append((unit, low, end))
         asked: U64 = np.array(lists, np.uint64).reshape(-1, 3)
         listed = expand_lists(debug, asked[:, 0].astype(np.int64), asked[:, 1], asked[:, 2], asked[:, 0])

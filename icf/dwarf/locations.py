@@ -79,6 +79,8 @@ def _list_at(trees: Trees, unit: int, value: Value) -> int | None:
     """Return where a list begins in its section; None if the value is of another class."""
     columns = trees.columns(unit)
     is_offset = value.kind == col.CLS_OFFSET or (value.kind == col.CLS_CONSTANT and columns[col.VERSION] < 4)
+    if value.number < 0:
+        return None
     start = trees.debug.split_lists[columns[col.DWO_ID]] if _is_split(trees, unit) else 0
     if is_offset:
         return start + value.number

@@ -179,7 +179,10 @@ class Trees:
         if kind == col.CLS_STR_INDEX:
             size_bytes = columns[col.OFFSET_SIZE]
             start = columns[col.STR_BASE] + number * size_bytes
-            kind, number = col.CLS_STR, int.from_bytes(self.debug.str_offsets[start : start + size_bytes], "little")
+            word = self.debug.str_offsets[start : start + size_bytes]
+            if len(word) != size_bytes:
+                return ""
+            kind, number = col.CLS_STR, int.from_bytes(word, "little")
         bases = {
             col.CLS_STR: columns[col.STR_KIND],
             col.CLS_STRING: IN_INFO << STRING_KIND,

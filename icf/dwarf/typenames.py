@@ -38,6 +38,7 @@ _QUALIFIERS = {
 }
 _SIGNED, _UNSIGNED, _FLOAT = (0x05, 0x06), (0x01, 0x02, 0x07, 0x08, 0x10), 0x04  # DW_ATE_*
 _CHAIN_LIMIT = 32
+_SIZE_LIMIT = 1 << 32
 
 
 class Kind(Enum):
@@ -134,7 +135,9 @@ class Types:
 
     def _size(self, die: Die) -> int:
         value = die.attributes.get(DW_AT_byte_size)
-        return value.number if value is not None and value.kind == col.CLS_CONSTANT and value.number < 1 << 32 else 0
+        if value is None or value.kind != col.CLS_CONSTANT or not 0 <= value.number < _SIZE_LIMIT:
+            return 0
+        return value.number
 
 
 def _declared(name: str, marks: list[str]) -> str:

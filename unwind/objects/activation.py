@@ -60,7 +60,9 @@ class Activation:
     @cached_property
     def functions(self) -> list[Function]:
         """The functions at that address: several if they were folded."""
-        return [] if self.described is None or self.vaddr < 0 else self.described.scopes.at(self.vaddr)
+        if self.described is None or not 0 <= self.vaddr < 1 << 64:
+            return []
+        return self.described.scopes.at(self.vaddr)
 
     @cached_property
     def registers(self) -> tuple[memoryview, int]:

@@ -26,6 +26,9 @@ from unwind.objects.expressions import Form, Lack, Place, Unknown
 from unwind.walk.frame import Memory
 
 _FIRST_ARGUMENT = {Machine.X86_64: 5, Machine.AARCH64: 0}
+_STACK_POINTER = {Machine.X86_64: 7, Machine.AARCH64: 31}
+_RED_ZONE_BYTES = {Machine.X86_64: 128, Machine.AARCH64: 0}
+_STACK_BYTES = 1 << 23  # what lies below by this much or less is of this stack
 _FLOATS = {4: "<f", 8: "<d"}
 
 
@@ -121,8 +124,10 @@ def _contents(
         if expression is None:
             raise Unknown(Lack.OPTIMIZED_OUT)
         places = evaluator.places(expression, at, function)
-        if places[0].form is Form.MEMORY and not is_list(trees, parameter.die, DW_AT_location):
-            _check_stored(at, function)
+        if places[0].form is Form.MEMORY:
+            _check_kept(places[0].number, at)
+            if not is_list(trees, parameter.die, DW_AT_location):
+                _check_stored(at, function)
         return evaluator.contents(places, at, type_.size_bytes)
     except Unknown as unknown:
         register = None
@@ -148,6 +153,16 @@ def _check_stored(at: Activation, function: Function) -> None:
     assert at.described is not None
     if at.described.prologues.has(function.scopes[0].die.unit, function.low, at.vaddr):
         raise Unknown(Lack.IN_PROLOGUE)
+
+
+def _check_kept(address: int, at: Activation) -> None:
+    """Raise `Unknown` if an address is in a part of the stack that the frame has given up: a handler may write there."""
+    assert at.described is not None
+    sp = at.register(_STACK_POINTER[at.described.image.machine])
+    if not at.frame.is_call and sp is not None:
+        kept = sp - _RED_ZONE_BYTES[at.described.image.machine]
+        if kept - _STACK_BYTES <= address < kept:
+            raise Unknown(Lack.NO_MEMORY)
 
 
 def _first_argument(scope: Scope, at: Activation) -> int | None:

@@ -13,11 +13,12 @@ from tests.support import toolchain
 from unwind.objects.activation import Activation, Described
 from unwind.objects.entry import new_evaluator
 from unwind.objects.expressions import Form, Lack, Place, Unknown
+from unwind.objects.parameters import read_parameters
 from unwind.walk.frame import WalkedFrame
 
 SOURCE = "int twice(int n) { return 2 * n; }\nint main() { return twice(0); }\n"
 CFA = 0x7FFF1000
-REGISTERS: dict[int, int] = {3: 0x1000, 6: CFA - 16, 7: 0x7FFF0F00}
+REGISTERS: dict[int, int] = {3: 0x1000, 6: CFA - 16}
 MEMORY = {0x1008: pack("<q", -2), 0x2000: pack("<Q", 0x1122334455667788)}
 
 
@@ -35,11 +36,11 @@ def program() -> Path:
 
 
 @cache
-def frame() -> Activation:
+def frame(sp: int = CFA - 8) -> Activation:
     image = Image.open(str(program()))
     described = Described(image)
     (low,) = (symbol.value for symbol in _symbols(image) if symbol.name == "twice")
-    registers = [REGISTERS.get(number) for number in range(33)]
+    registers = [sp if number == 7 else REGISTERS.get(number) for number in range(33)]
     return Activation(WalkedFrame(low + 8 + 0x10000, False, CFA, registers), lambda _: (described, 0x10000))
 
 
@@ -125,3 +126,15 @@ def test_contents() -> None:
         with pytest.raises(Unknown) as unknown:
             evaluator.contents([place], at, size_bytes)
         assert unknown.value.lack is lack
+
+
+def test_the_stack_below_the_red_zone_is_given_up() -> None:
+    """After `leave` a signal handler may have overwritten the parameters of the function that it interrupted."""
+    ((scope,), (late,)) = (read_parameters(frame(sp), AnyMemory()) for sp in (CFA - 8, CFA + 0x200))
+    assert scope.parameters[0].value == 0x01010101
+    assert (late.parameters[0].value, late.parameters[0].lack) == (None, Lack.NO_MEMORY)
+
+
+class AnyMemory:
+    def read(self, address: int, size_bytes: int) -> bytes | None:
+        return b"\1" * size_bytes
