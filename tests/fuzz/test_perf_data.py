@@ -10,6 +10,7 @@ import pytest
 
 from icf.errors import IcfError
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
+from tests.support import perf_data as p
 from tests.support.paths import ROOT
 from tests.support.perf_data import BRANCH_STACK, CONTEXT_USER, LBR, PLAIN, attr, lbr_sample, mmap2, perf_data
 from unwind.readers.formats import reader_of
@@ -20,6 +21,19 @@ DATA = ROOT / "testdata" / "perf"
 NAMES = ("hot", "hot.z", "hot.pipe", "hot.dwarf", "hot.events")
 MUTATION_COUNT = 10_000
 LONGEST_S, MEMORY_BYTES = 5, 1 << 28
+KERNEL = 0xFFFFFFFF81000000
+MODULES = p.perf_data(  # of every kind that has a finder of its own
+    p.namespaces(7, 123, 5)
+    + p.mmap2(0, KERNEL, 0x10000, "[kernel.kallsyms]_text", 0, KERNEL, misc=p.KERNEL, build_id=bytes(20))
+    + p.mmap2(0, KERNEL + 0x20000, 0x1000, "/lib/k.ko.xz", 0, misc=p.KERNEL, build_id=bytes(20))
+    + p.record(17, p.words(KERNEL + 0x30000) + p.words(1 << 32 | 32) + p.text("bpf_prog_x") + p.end_of(0, 1))
+    + p.mmap2(7, 0x5000, 0x1000, "/bin/a", 5)
+    + p.mmap2(7, 0x8000, 0x1000, "/tmp/jit-7.dump", 5)
+    + p.mmap2(7, 0xA000, 0x1000, "/tmp/jitted-7-1.so", 5)
+    + p.mmap2(7, 0x7FFE00000000, 0x2000, "[vdso]", 5, file_id=(0, 0))
+    + p.sample(7, 9, p.CONTEXT_KERNEL, KERNEL + 5, KERNEL + 0x20010, KERNEL + 0x30010)
+    + p.sample(7, 9, p.CONTEXT_USER, 0x5010, 0xA010, 0x7FFE00000B00, 0x9999)
+)
 VALUES = (0, 1, 0x7F, 0x80, 0xFF)
 
 
