@@ -156,7 +156,7 @@ def _check_stored(at: Activation, function: Function) -> None:
 
 
 def _check_kept(address: int, at: Activation) -> None:
-    """Raise `Unknown` if an address is in a part of the stack that the frame has given up: a handler may write there."""
+    """Raise `Unknown` if an address is in a part of the stack that the frame has given up: a handler may use it."""
     assert at.described is not None
     sp = at.register(_STACK_POINTER[at.described.image.machine])
     if not at.frame.is_call and sp is not None:
