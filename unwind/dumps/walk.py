@@ -14,6 +14,7 @@ of a function.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from icf.dwarf.cfi.frames import Row
@@ -48,6 +49,7 @@ class DumpWalker:
     def __init__(self, dump: ProcessDump, images: Images) -> None:
         self._dump, self._images = dump, images
         self._steps = Steps(dump.machine)
+        self._row_at = partial(_row_at, images)  # not a method: a circle would keep the walker's memory
         self._walker = Walker(self._steps, self._row_at, FRAME_LIMIT)
         self._red_zone_bytes = _RED_ZONE_BYTES[dump.machine]
 
@@ -56,10 +58,8 @@ class DumpWalker:
         pc = thread.registers[PC[self._dump.machine]]
         if not self._is_bad(pc):
             return self._walk(thread, self._walker)
-        entry = entry_row(self._dump.machine)
-        walked = self._walk(
-            thread, Walker(self._steps, lambda at: entry if at == pc else self._row_at(at), FRAME_LIMIT)
-        )
+        entry, row_at = entry_row(self._dump.machine), self._row_at
+        walked = self._walk(thread, Walker(self._steps, lambda at: entry if at == pc else row_at(at), FRAME_LIMIT))
         if len(walked.frames) > 1 and self._images.at(walked.frames[1].pc - 1) is not None:
             return walked
         return WalkedThread(thread, walked.frames[:1], End.NO_CALL_FRAMES)
@@ -115,6 +115,7 @@ class DumpWalker:
             offset += end - start
         return memoryview(b"".join(view for _, _, view in views)), ranges
 
-    def _row_at(self, address: int) -> Row | None:
-        found = self._images.at(address)
-        return None if found is None else found.steps.row_at(address - found.bias)
+
+def _row_at(images: Images, address: int) -> Row | None:
+    found = images.at(address)
+    return None if found is None else found.steps.row_at(address - found.bias)
