@@ -17,7 +17,6 @@ either, as in most text formats, the file at the path is taken, but never one of
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -25,7 +24,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from icf.errors import IcfError
 from icf.log import warn
-from unwind.process.maps import parse_maps
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -204,7 +202,11 @@ def _wrong_file(fd: int, sought: Sought) -> str:
 
 def _file_id(fd: int) -> tuple[int, int] | None:
     """Return what the kernel says of a mapping of an open file; None if the file cannot be mapped."""
+    import mmap
+
     import numpy as np
+
+    from unwind.process.maps import parse_maps
 
     try:
         with mmap.mmap(fd, 1, mmap.MAP_PRIVATE, mmap.PROT_READ) as page:
