@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from array import array
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -29,9 +30,9 @@ _VERSION, _GECKO_VERSION = 48, 30
 _PAGE_BYTES = 4096
 _NS_PER_MS = 1_000_000
 _LIBRARY = 1  # kind of a resource
+_NO_ROW, _ROW_BITS = -1, 32
 _CATEGORIES = [{"name": "Other", "color": "grey", "subcategories": ["Other"]}]
 _COLUMNS = {
-    "stackTable": ("frame", "prefix", "category", "subcategory"),
     "frameTable": (
         "address",
         "inlineDepth",
@@ -88,31 +89,32 @@ class FirefoxWriter:
 
     def end(self) -> Iterator[bytes]:
         """Yield the file."""
-        processes: set[int] = set()
-        threads = []
-        for key, thread in self._threads.items():
-            is_main = key.tid == key.pid or key.pid not in processes
-            threads.append(thread.written(key, is_main, self._weight_type))
-            processes.add(key.pid)
-        yield json.dumps(
-            {
-                "meta": {
-                    "interval": 1,
-                    "startTime": 0,
-                    "processType": 0,
-                    "product": "icf",
-                    "stackwalk": 1,
-                    "version": _GECKO_VERSION,
-                    "preprocessedProfileVersion": _VERSION,
-                    "symbolicated": True,  # or the viewer looks names up itself
-                    "categories": _CATEGORIES,
-                    "markerSchema": [],
-                },
-                "libs": [_lib(*identity) for identity in self._libs],
-                "threads": threads,
+        profile = {
+            "meta": {
+                "interval": 1,
+                "startTime": 0,
+                "processType": 0,
+                "product": "icf",
+                "stackwalk": 1,
+                "version": _GECKO_VERSION,
+                "preprocessedProfileVersion": _VERSION,
+                "symbolicated": True,  # or the viewer looks names up itself
+                "categories": _CATEGORIES,
+                "markerSchema": [],
             },
-            separators=(",", ":"),
-        ).encode()
+            "libs": [_lib(*identity) for identity in self._libs],
+        }
+        yield _json(profile)[:-1] + b',"threads":['
+        processes: set[int] = set()
+        for number, (key, thread) in enumerate(self._threads.items()):
+            is_main = key.tid == key.pid or key.pid not in processes
+            yield b"," * bool(number) + _json(thread.written(key, is_main, self._weight_type))
+            processes.add(key.pid)
+        yield b"]}"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 class _Thread:
@@ -127,19 +129,28 @@ class _Thread:
         self._resources: dict[RecordedModule, int] = {}
         self._of_frame: dict[tuple[RecordedFrame, Answer], tuple[int, ...]] = {}
         self._stacks: dict[tuple[tuple[RecordedFrame, ...], tuple[Answer, ...]], int | None] = {}
+        self._nodes: dict[int, int] = {}  # of stackTable: (row of the prefix + 1) << 32 | frame -> row
+        self._prefixes, self._node_frames = array("q"), array("q")  # by row; -1: no prefix
         self.samples: list[tuple[int, int | None, float]] = []  # time, stack, weight
 
     def stack(self, resolved: Resolved) -> int | None:
         """Return the row of a stack; None if it has no frames."""
         key = resolved.sample.frames, resolved.answers
         if key not in self._stacks:
-            prefix: int | None = None
+            nodes, row = self._nodes, _NO_ROW
             for pair in zip(reversed(key[0]), reversed(key[1]), strict=True):
-                if pair not in self._of_frame:
-                    self._of_frame[pair] = tuple(self._frames(*pair))
-                for frame in self._of_frame[pair]:
-                    prefix = self._rows.node(prefix, frame, category=0, subcategory=0)
-            self._stacks[key] = prefix
+                frames = self._of_frame.get(pair)
+                if frames is None:
+                    frames = self._of_frame[pair] = tuple(self._frames(*pair))
+                for frame in frames:
+                    node = row + 1 << _ROW_BITS | frame
+                    following = nodes.get(node)
+                    if following is None:
+                        following = nodes[node] = len(self._prefixes)
+                        self._prefixes.append(row)
+                        self._node_frames.append(frame)
+                    row = following
+            self._stacks[key] = None if row == _NO_ROW else row
         return self._stacks[key]
 
     def _frames(self, recorded: RecordedFrame, answer: Answer) -> Iterator[int]:
@@ -201,6 +212,13 @@ class _Thread:
                 "length": len(stacks),
             },
             **self._rows.tables,
+            "stackTable": {
+                "frame": self._node_frames.tolist(),
+                "prefix": [None if row == _NO_ROW else row for row in self._prefixes],
+                "category": [0] * len(self._prefixes),
+                "subcategory": [0] * len(self._prefixes),
+                "length": len(self._prefixes),
+            },
         }
 
 

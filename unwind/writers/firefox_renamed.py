@@ -8,7 +8,6 @@ A library of which no frame is merged keeps the names that it has. A name that i
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,7 @@ from unwind.writers.named import NamedFrame, Namer
 _SAMPLES = "samples", "nativeAllocations"
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
-_Stack = list[tuple[RecordedFrame, Answer]]
+_Stack = tuple[tuple[RecordedFrame, ...], tuple[Answer, ...]]
 
 
 class RenamedFirefoxWriter:
@@ -41,16 +40,15 @@ class RenamedFirefoxWriter:
         """Add a sample; nothing is written yet."""
         at = resolved.sample.origin
         if isinstance(at, StackOrigin) and at.stack_idx not in self._stacks[at.thread_idx]:
-            stack = list(zip(resolved.sample.frames, resolved.answers, strict=True))
-            self._stacks[at.thread_idx][at.stack_idx] = stack
-            for frame, answer in stack:
+            stack = self._stacks[at.thread_idx][at.stack_idx] = resolved.sample.frames, resolved.answers
+            for frame, answer in zip(*stack, strict=True):
                 if len(answer.members) > 1 and frame.module is not None:
                     self._merged.add(frame.module)
         return b""
 
     def end(self) -> Iterator[bytes]:
         """Yield the file."""
-        profile: dict[str, Any] = copy.deepcopy(self._origin.profile)
+        profile: dict[str, Any] = _copied(self._origin.profile)
         shared = profile.get("shared")
         rows: dict[int, ThreadRows] = {}
         is_renamed = False
@@ -74,6 +72,15 @@ class RenamedFirefoxWriter:
         return frame.module in self._merged or not frame.name or bool(_ADDRESS.fullmatch(frame.name))
 
 
+def _copied(value: Any) -> Any:
+    """Return a copy of a part of a profile whose tables can grow: what is in their cells is shared."""
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_copied(each) for each in value] if value and isinstance(value[0], dict) else value.copy()
+    return value
+
+
 class _Renaming:
     """The stacks of one thread."""
 
@@ -84,9 +91,11 @@ class _Renaming:
 
     def stack(self, stack_idx: int, stack: _Stack, namer: Namer) -> int:
         """Return the row of a stack with right names."""
+        if not any(map(self._has_better, *stack)):
+            return stack_idx
         prefix: int | None = None
         groups = self._thread.node_groups(stack_idx)
-        for nodes, (frame, answer) in zip(reversed(groups), reversed(stack), strict=True):
+        for nodes, frame, answer in zip(reversed(groups), *map(reversed, stack), strict=True):
             if self._has_better(frame, answer):
                 prefix = self._named(prefix, nodes[-1], namer.frame(frame, answer), answer)
                 continue
