@@ -124,9 +124,15 @@ class Link(NamedTuple):
 def _link(
     toolchain: Toolchain, sources: tuple[tuple[str, str], ...], flags: tuple[str, ...], link_flags: tuple[str, ...]
 ) -> Link:
+    objects = _objects(toolchain.compiler, sources, flags)
     workshop = Workshop(lasting_folder(), toolchain)
-    objects = workshop.compile(dict(sources), *flags)
-    return Link(*workshop.link("program", objects, "all", link_flags), tuple(objects))
+    return Link(*workshop.link("program", objects, "all", link_flags), objects)
+
+
+@cache
+def _objects(compiler: str, sources: tuple[tuple[str, str], ...], flags: tuple[str, ...]) -> tuple[Path, ...]:
+    """Compiled once for all linkers."""
+    return tuple(Workshop(lasting_folder(), Toolchain(compiler, "")).compile(dict(sources), *flags))
 
 
 def build(

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.icf_command import icf_command
 from tests.truth.across import write_across
 from tests.truth.modules import ACROSS, measure
 from tests.truth.programs import Unavailable
-from tests.truth.tool import default_command
 
 
 def test_calls_across_modules(tmp_path: Path) -> None:
     small = replace(ACROSS, name="across-small", sources=partial(write_across, pair_count=2))
     try:
-        score = measure(small, "clang", "lld", "objects", default_command(), tmp_path)
+        score = measure(small, "clang", "lld", "objects", list(icf_command()), tmp_path)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert not score.merged["wrong"] + score.other["unmerged, wrong"], score.findings

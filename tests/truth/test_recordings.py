@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.icf_command import icf_command
 from tests.support.toolchain import run
 from tests.truth.builds import build
 from tests.truth.programs import Program, Unavailable, find
 from tests.truth.recordings import Kind, calls, measure
 from tests.truth.shares import Functions, Sampled, Shares, differences, tail
 from tests.truth.symbols import read_functions
-from tests.truth.tool import default_command
 
 SOURCE = """
 volatile unsigned long sum;
@@ -52,7 +52,7 @@ def test_no_function_has_a_share_that_is_not_its(tmp_path: Path) -> None:
         perf = find("perf")
         if run(perf, "record", "-q", "-e", "cpu-clock", "-o", tmp_path / "try", "--", "true", check=False).returncode:
             pytest.skip("perf may not record here")
-        result = measure(kind, default_command(), tmp_path)
+        result = measure(kind, list(icf_command()), tmp_path)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert not result.is_wrong, result

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.icf_command import icf_command
 from tests.truth.align import Alignment, align
 from tests.truth.builds import build
 from tests.truth.folding import match_images, read_folds
@@ -17,7 +18,6 @@ from tests.truth.names import identifier, is_same
 from tests.truth.programs import SMALL, SMALL_VIRTUAL, Unavailable
 from tests.truth.reached import DIRECT, POINTER, TAIL_VIRTUAL, VIRTUAL
 from tests.truth.record import Sampler, Sampling, build_sampler
-from tests.truth.tool import default_command
 
 REPORTS = {
     "gold": "ld.gold: ICF folding section '.text.b' in file 'x.o' into '.text.a' in file 'lib y.a(y.o)'\n",
@@ -83,7 +83,7 @@ QUICK = [  # further ones are in tests/e2e; all are measured by `make accuracy`
 def test_no_name_is_wrong_and_direct_calls_are_named(kind: Kind, cache: Path, tmp_path: Path) -> None:
     try:
         built = build(SMALL, kind.compiler, kind.linker, cache)
-        measured = measure(built, kind, default_command(), tmp_path, cache, with_vptr=True, peers=False)
+        measured = measure(built, kind, list(icf_command()), tmp_path, cache, with_vptr=True, peers=False)
     except Unavailable as reason:
         pytest.skip(str(reason))
     for result in measured.results:
@@ -100,7 +100,7 @@ def test_calls_through_objects_and_pointers(compiler: str, cache: Path, tmp_path
     kind = Kind(compiler, "lldr", ("image",))
     try:
         built = build(SMALL_VIRTUAL, compiler, kind.linker, cache)
-        measured = measure(built, kind, default_command(), tmp_path, cache, with_vptr=True, peers=False)
+        measured = measure(built, kind, list(icf_command()), tmp_path, cache, with_vptr=True, peers=False)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert measured.group_count > 40

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.icf_command import icf_command
 from tests.truth.programs import Unavailable
 from tests.truth.stepped.__main__ import main
 from tests.truth.stepped.align import Diverged, Frame, align
@@ -36,7 +37,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _measure(theme: str, compiler: str, linker: str, evidences: list[str], cache: Path, work: Path) -> Result:
     try:
-        return measure(build(THEMES[theme], compiler, linker, cache), evidences, default_command(), work)
+        return measure(build(THEMES[theme], compiler, linker, cache), evidences, list(icf_command()), work)
     except Unavailable as reason:
         pytest.skip(str(reason))
 
