@@ -7,11 +7,12 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from icf import log
+from tests.support.reports import passable
 
 _ROOM_BYTES = 4 << 30  # the files of a run take a tenth of it
 
@@ -56,3 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the golden tests got into their .out files; then read that diff",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, object, object]:
+    """Have reports that a worker can send."""
+    report = yield
+    return passable(report)
