@@ -21,7 +21,7 @@ from unwind.debugger.inside.gdb_settings import Settings
 from unwind.debugger.inside.shown import change_of
 from unwind.debugger.inside.stack import Answer, Machine, Resolver
 
-_TOGETHER = 1 << 13  # frames: those of an endless recursion are not all unwound before the first is shown
+_TOGETHER = 1 << 14  # frames: those of an endless recursion are not all unwound before the first is shown
 
 
 class Plugin:

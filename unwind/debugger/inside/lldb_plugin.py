@@ -19,7 +19,7 @@ from unwind.debugger.inside.shown import Change, Function, carried, change_of, t
 from unwind.debugger.inside.stack import Machine, Module, Resolver
 
 _TIMEOUT_S = 10.0
-_FRAME_LIMIT = 1 << 13  # of a stack
+_FRAME_LIMIT = 1 << 14  # of a stack
 _TRAMPOLINES = ("__restore_rt", "__kernel_rt_sigreturn")  # what signal handlers return to
 
 _resolver = Resolver(Helper(shlex.split(default_command())))

@@ -6,6 +6,7 @@ frames that the debugger has made up for tail calls. Its `items` are the debugge
 
 from __future__ import annotations
 
+import time
 from typing import Any, Dict, List, NamedTuple, Optional, Protocol, Sequence, Set, Tuple
 
 from unwind.debugger.inside.client import Helper, NoAnswer, Read
@@ -13,6 +14,7 @@ from unwind.debugger.inside.shown import is_open
 
 _KEPT_STACKS = 1 << 10
 _CALLERS = 8  # a frame's arguments may be known only by what its callers had, and theirs by what their callers had
+_LONGEST_S = 2.0  # to read the registers of a stack
 
 Answer = Dict[str, Any]
 
@@ -103,10 +105,7 @@ class Resolver:
         is_open_at = [idx for idx, answer in enumerate(answers) if is_open(answer)]
         if not is_open_at:
             return answers
-        registers = {
-            idx: process.registers(machines[idx])
-            for idx in range(is_open_at[0], min(is_open_at[-1] + _CALLERS, len(machines)))
-        }
+        registers = _registers(machines, is_open_at, process)
         for part, (start, end) in zip(question["stacks"], _parts(machines)):
             part["registers"] = [[idx - start, values] for idx, values in registers.items() if start <= idx < end]
         return self._ask(question, len(machines), timeout_s, process.read)
@@ -124,6 +123,23 @@ class Resolver:
         if len(answers) != frame_count:
             raise NoAnswer("the helper answered {} frames of {}".format(len(answers), frame_count))
         return answers
+
+
+def _registers(machines: Sequence[Machine], is_open_at: Sequence[int], process: Process) -> Dict[int, Dict[int, int]]:
+    """Return the registers of open frames and of their callers, by index; of the innermost ones if there are many.
+
+    To recover a register that no function has saved, a debugger goes through all frames further in: in a recursion of
+    thousands of open frames that would take minutes.
+    """
+    deadline = time.monotonic() + _LONGEST_S
+    found: Dict[int, Dict[int, int]] = {}
+    for open_idx in is_open_at:
+        for idx in range(open_idx, min(open_idx + _CALLERS, len(machines))):
+            if idx not in found:
+                if time.monotonic() > deadline:
+                    return found
+                found[idx] = process.registers(machines[idx])
+    return found
 
 
 def _no_memory(address: int, size_bytes: int) -> None:
