@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.toolchain import find
 from unwind.readers.profile_proto import Profile
 
@@ -98,8 +99,8 @@ def pprof_command() -> str:
 def speedscope_command() -> list[str]:
     """Return what prints how speedscope reads a profile; skips the test where it is not installed."""
     node = find("node")
-    folders = [os.environ.get("ICF_SPEEDSCOPE", ""), "/usr/lib/node_modules", "/usr/local/lib/node_modules"]
+    folders = [os.environ.get("ICF_SPEEDSCOPE", ""), str(ROOT / ".cache" / "npm" / "node_modules")]
     found = [path for each in folders if each and (path := Path(each, "speedscope", "dist", "release")).exists()]
     if node is None or not found:
-        pytest.skip("needs node and speedscope: npm install -g speedscope")
+        pytest.skip("needs node, and speedscope, which tools/setup installs with npm")
     return [node, str(Path(__file__).with_name("speedscope.js")), str(found[0])]
