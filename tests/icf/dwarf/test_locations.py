@@ -166,3 +166,49 @@ def test_each_kind_of_entry() -> None:
         for size_bytes in range(len(LISTS_5) - 4):
             trees.debug.loclists = memoryview(LISTS_5[:size_bytes])
             assert at(0x9010) == 0
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_lists_of_a_package_are_those_of_its_files(version: int, tmp_path: Path) -> None:
+    names = ["first", "second"]
+    for name in names:
+        more = f"int {name}_more(int a, int b) {{ int c = leaf(a); return leaf(b) + c + a; }}\n"
+        text = (
+            SOURCE.replace("int main(", f"int {name}_main(")
+            .replace("Node", f"Node_{name}")
+            .replace("leaf", f"l_{name}")
+        )
+        text = text.replace("stop", f"stop_{name}").replace("twice", f"twice_{name}") + more.replace(
+            "leaf", f"l_{name}"
+        )
+        (tmp_path / f"{name}.cpp").write_text(text)
+    (tmp_path / "main.cpp").write_text("int main() { return 0; }\n")
+    sources = [f"{name}.cpp" for name in (*names, "main")]
+    toolchain.run(
+        toolchain.tool("clang++"), "-O2", f"-gdwarf-{version}", "-gsplit-dwarf", *sources, "-o", "node", folder=tmp_path
+    )
+    alone = _by_function(tmp_path / "node")
+    dwos = sorted(tmp_path.glob("*.dwo"))
+    toolchain.run(toolchain.tool("llvm-dwp"), *dwos, "-o", "node.dwp", folder=tmp_path)
+    for path in dwos:
+        path.unlink()
+    assert _by_function(tmp_path / "node") == alone
+    assert {"_Z10first_moreii", "_Z11second_moreii"} <= alone.keys()
+    assert sum(len(lists) for found in alone.values() for lists in found) > 20
+
+
+def _by_function(path: Path) -> dict[str, list[list[tuple[int, int, bytes]]]]:
+    """The location lists of the parameters of each function."""
+    with Image.open(str(path)) as image:
+        scopes = Scopes(image)
+        return {
+            function.linkage_name: [
+                [
+                    (entry.low, entry.high, bytes(entry.expression))
+                    for entry in entries(scopes.trees, parameter.die, DW_AT_location)
+                ]
+                for parameter in function.scopes[0].parameters
+            ]
+            for low in scan_functions(open_debug(image), 1).functions.low.tolist()
+            for function in scopes.at(low)
+        }
