@@ -61,14 +61,14 @@ SHAPES = """
     }
 """
 BUILDS = [
-    (compiler, level, version, more)
-    for compiler in ("g++", "clang++")
-    for level in ("-O0", "-O2")
-    for version, more in ((4, ()), (5, ()))
-] + [
+    ("g++", "-O0", 5, ()),
+    ("clang++", "-O0", 4, ()),
+    ("g++", "-O2", 4, ()),
+    ("g++", "-O2", 5, ()),
+    ("clang++", "-O2", 4, ()),
+    ("clang++", "-O2", 5, ()),
     ("g++", "-O2", 5, ("-gsplit-dwarf",)),
     ("clang++", "-O2", 4, ("-gsplit-dwarf",)),
-    ("clang++", "-O2", 5, ("-gsplit-dwarf",)),
     ("g++", "-Og", 3, ("-gstrict-dwarf",)),
     ("g++", "-O2", 5, ("-gdwarf64",)),
 ]  # fmt: skip
