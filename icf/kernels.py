@@ -29,6 +29,7 @@ KERNELS = (
     "icf.dwarf._unit_headers",
     "icf.dwarf.cfi._rows",
     "icf.tables._leb",
+    "unwind.readers.perf_data._samples",
     "unwind.symbolize._write",
     "unwind.symcache.reader._decode",
     "unwind.symcache.builder._encode",

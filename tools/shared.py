@@ -39,6 +39,8 @@ SHARED = (
     "icf.dwarf.line_columns",
     "icf.dwarf.line_opcodes",
     "icf.string_kinds",
+    "unwind.readers.perf_data.layout",
+    "unwind.readers.perf_data.rows",
     "unwind.symbolize.marks",
     "unwind.symcache.builder.payload_columns",
     "unwind.symcache.format.records",

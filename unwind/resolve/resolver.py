@@ -119,6 +119,9 @@ class Resolver:
         Returns:
             The step; `answers` has what the steps of a whole stack mean.
         """
+        known = (caller.innermost if is_pc else caller.inwards).get(frame)
+        if known is not None:
+            return known
         if len(self._chains) > self._step_limit:
             self._chains = Chains(self.process, self.places)
         return self._chains.step(caller, frame, is_pc)

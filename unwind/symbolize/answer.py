@@ -151,6 +151,17 @@ class Answer:
         self.members = members  # all functions of its body, whatever the stack excludes; only resolvers give them
         self.recorded_name = ""  # what a recording calls a frame that is unknown
 
+    def copy(self) -> Answer:
+        """Return an answer of its own with the same contents.
+
+        Returns:
+            The copy; changes of it leave this answer as it is.
+        """
+        copied = Answer.__new__(Answer)
+        for name in Answer.__slots__:
+            setattr(copied, name, getattr(self, name))
+        return copied
+
     @property
     def verdict(self) -> Verdict:
         """What is certain about the function; for an address alone `unknown`, `unmerged` or `ambiguous`."""

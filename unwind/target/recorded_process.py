@@ -17,16 +17,16 @@ an address is meant, by a vtable pointer or after the trampoline of a signal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from typing import NamedTuple
 
 from icf.model import RuntimeAddr, Verdict
 from unwind.program.frame import Frame
 from unwind.resolve.chain import Step
-from unwind.resolve.places import Marked
+from unwind.resolve.places import Marked, Sampled
 from unwind.resolve.reasons import LOST_CALLER, NO_CALLER
-from unwind.resolve.resolved import StackAnswers
+from unwind.resolve.resolved import AnsweredCall, StackAnswers
 from unwind.resolve.resolver import Resolver
+from unwind.samples.calls import Call, CallStack
 from unwind.samples.recording import Losses, RecordedFrame, Sample
 from unwind.symbolize.answer import Answer
 from unwind.symbolize.reasons import NO_MODULE
@@ -35,19 +35,29 @@ from unwind.target.recorded_images import Located, RecordedImages
 _KEPT = 1 << 20
 
 
-class _Node:
+class _Node(AnsweredCall):
     """A frame after its callers; the root stands for a caller that is not known."""
 
-    __slots__ = ("first", "frame", "inwards", "is_cut", "is_marked", "is_plain", "recorded", "step")
+    __slots__ = ("first", "inwards", "is_cut", "is_marked", "is_plain", "step")
 
-    def __init__(self, frame: RecordedFrame | None, step: Step, *, is_cut: bool, is_plain: bool, is_marked: bool):
-        self.frame, self.step = frame, step
+    def __init__(self, frame: RecordedFrame | None, caller: _Node | None, step: Step, is_cut: bool) -> None:
+        super().__init__(frame, caller)
+        self.step = step
         self.is_cut = is_cut  # its caller may be missing
-        self.is_plain = is_plain  # neither this frame nor any outer one restricts its caller
-        self.is_marked = is_marked  # this frame or an outer one is the trampoline of a signal
-        self.recorded: Answer | None = None  # that of its step, with the addresses of the recording
+        # this frame or an outer one is the trampoline of a signal
+        self.is_marked: bool = caller is not None and caller.is_marked
+        # neither this frame nor any outer one restricts its caller
+        self.is_plain: bool = caller is None or (caller.is_plain and step.plain)
         self.inwards: dict[RecordedFrame, _Node] = {}
         self.first: dict[RecordedFrame, _Node] = {}  # those that are the first of a stack
+
+
+class _Met(NamedTuple):
+    """What is known of a frame whatever called it."""
+
+    sampled: Sampled  # in the address space of all images
+    address: int | None
+    is_cut: bool  # its caller may be missing, unless the processor has noted the call
 
 
 class Found(NamedTuple):
@@ -70,6 +80,7 @@ class ProcessStacks:
         self._images, self._root, self._losses = images, root, losses
         self._addresses: dict[RecordedFrame, int | None] = {}  # in the address space of all images
         self._recorded: dict[tuple[RecordedFrame, Answer], Answer] = {}
+        self._met: tuple[dict[RecordedFrame, _Met], dict[RecordedFrame, _Met]] = {}, {}  # further out; the first
         self._losing: dict[tuple[RecordedFrame, bool], bool] = {}  # may its caller be missing; is it a program counter
         self._clear()
         # start and end of each place, and what to add to an address there to get one of the process
@@ -91,7 +102,10 @@ class ProcessStacks:
         if found.answers:
             pairs = zip(frames, found.answers, strict=True)
             return StackAnswers([self._answer(frame, answer) for frame, answer in pairs])
-        return StackAnswers([node.recorded or self._of_node(node) for node in found.nodes])
+        answers = StackAnswers([node.answer or self._of_node(node) for node in found.nodes])
+        if found.nodes:
+            answers.call = found.nodes[0]
+        return answers
 
     def address(self, frame: RecordedFrame) -> int | None:
         """Return where a frame lies in the address space of all images; None if it is in none of them."""
@@ -117,11 +131,14 @@ class ProcessStacks:
     # The tree
 
     def _clear(self) -> None:
-        self._tree = _Node(None, self.resolver.root, is_cut=False, is_plain=True, is_marked=False)
+        self._tree = _Node(None, None, self.resolver.root, is_cut=False)
         self._node_count = 0
+        self._calls: dict[Call, _Node] = {}
 
     def _walk(self, frames: Sequence[RecordedFrame], is_called: bool) -> list[_Node]:
         """Return the frames of a stack after their callers, innermost first."""
+        if isinstance(frames, CallStack):
+            return self._of_call(frames.call)
         nodes: list[_Node] = []
         node = self._tree
         try:
@@ -135,6 +152,26 @@ class ProcessStacks:
         nodes.reverse()
         return nodes
 
+    def _of_call(self, call: Call) -> list[_Node]:
+        """Return the frames of a stack that shares its calls with others, which all have exact innermost frames."""
+        if self._node_count > _KEPT:
+            self._clear()
+        known = self._calls
+        new: list[Call] = []
+        at: Call | None = call
+        while at is not None and at not in known:
+            new.append(at)
+            at = at.caller
+        node = self._tree if at is None else known[at]
+        for each in reversed(new):
+            node = known[each] = self._after(node, each.frame, False)
+        self._node_count += len(new)
+        nodes = []
+        while node.caller is not None:
+            nodes.append(node)
+            node = node.caller
+        return nodes
+
     def _go_on(self, nodes: list[_Node], frames: Sequence[RecordedFrame], is_called: bool) -> None:
         """Add to `nodes`, the outermost frames of a stack, all others."""
         if self._node_count >= _KEPT:
@@ -142,25 +179,39 @@ class ProcessStacks:
             nodes.clear()
         node = nodes[-1] if nodes else self._tree
         for idx in range(len(frames) - 1 - len(nodes), -1, -1):
-            is_first = idx == 0 and not is_called
-            known = node.first if is_first else node.inwards
-            frame = frames[idx]
-            following = known.get(frame)
-            if following is None:
-                following = known[frame] = self._after(node, frame, is_first)
-                self._node_count += 1
-            nodes.append(following)
-            node = following
+            node = self._inwards(node, frames[idx], idx == 0 and not is_called)
+            nodes.append(node)
+
+    def _inwards(self, caller: _Node, frame: RecordedFrame, is_first: bool) -> _Node:
+        known = caller.first if is_first else caller.inwards
+        node = known.get(frame)
+        if node is None:
+            node = known[frame] = self._after(caller, frame, is_first)
+            self._node_count += 1
+        return node
 
     def _after(self, caller: _Node, frame: RecordedFrame, is_first: bool) -> _Node:
-        address = self.address(frame)
-        is_cut = self._may_lose_caller(frame, address, is_first or frame.is_exact, caller.frame)
-        sampled = Marked(address, 0, True) if frame.is_exact and not is_first and address is not None else address
-        step = self.resolver.step(self.resolver.root if is_cut else caller.step, sampled, is_first)
-        is_marked = caller.is_marked or address in self.resolver.places.trampolines
-        is_plain = caller.is_plain and step.plain and not is_marked
+        met = self._met[is_first].get(frame) or self._meet(frame, is_first)
+        callee = caller.frame.callee if caller.frame is not None else 0
+        is_cut = self._may_lose_caller(frame, met.address, is_first or frame.is_exact, callee) if callee else met.is_cut
+        step = self.resolver.step(self.resolver.root if is_cut else caller.step, met.sampled, is_first)
+        node = _Node(frame, caller, step, is_cut)
+        if met.address in self.resolver.places.trampolines:
+            node.is_marked = True
+        if node.is_marked:
+            node.is_plain = False
         self.fresh.append(step.answer)
-        return _Node(frame, step, is_cut=is_cut, is_plain=is_plain, is_marked=is_marked)
+        return node
+
+    def _meet(self, frame: RecordedFrame, is_first: bool) -> _Met:
+        address = self.address(frame)
+        is_exact = is_first or frame.is_exact
+        sampled = Marked(address, 0, True) if is_exact and not is_first and address is not None else address
+        known = self._met[is_first]
+        if len(known) >= _KEPT:
+            known.clear()
+        known[frame] = met = _Met(sampled, address, self._may_lose_caller(frame, address, is_exact, 0))
+        return met
 
     def _swept(self, nodes: Sequence[_Node]) -> list[Answer]:
         """Return the answers for a stack in which some frame restricts its caller."""
@@ -181,7 +232,7 @@ class ProcessStacks:
         start = 0
         for idx, (frame, caller) in enumerate(zip(frames, (*frames[1:], None), strict=True)):
             is_pc = frame.is_exact or (idx == 0 and not sample.is_called)
-            if self._may_lose_caller(frame, self.address(frame), is_pc, caller) or caller is None:
+            if self._may_lose_caller(frame, self.address(frame), is_pc, caller.callee if caller else 0) or not caller:
                 answers += self._part_with_marks(sample, vptrs, start, idx + 1)
                 start = idx + 1
         return answers
@@ -201,14 +252,12 @@ class ProcessStacks:
 
     # Callers that may be missing
 
-    def _may_lose_caller(
-        self, frame: RecordedFrame, address: int | None, is_pc: bool, caller: RecordedFrame | None
-    ) -> bool:
-        """Return whether frames may be missing between a frame and what stands outwards of it."""
+    def _may_lose_caller(self, frame: RecordedFrame, address: int | None, is_pc: bool, callee: int) -> bool:
+        """Return whether the caller of a frame may be missing; the one that is there has called `callee`, if not 0."""
         if self._losses is Losses.NONE:
             return False
-        if caller is not None and caller.callee:
-            return not self._is_entered(address, is_pc, caller.callee)
+        if callee:
+            return not self._is_entered(address, is_pc, callee)
         if self._losses is Losses.ANY:
             return True
         known = self._losing.get((frame, is_pc))
@@ -245,8 +294,8 @@ class ProcessStacks:
 
     def _of_node(self, node: _Node) -> Answer:
         assert node.frame is not None
-        node.recorded = self._answer(node.frame, node.step.answer)
-        return node.recorded
+        node.answer = self._answer(node.frame, node.step.answer)
+        return node.answer
 
     def _answer(self, frame: RecordedFrame, answer: Answer) -> Answer:
         known = self._recorded.get((frame, answer))
@@ -280,7 +329,7 @@ class ProcessStacks:
 
     def _moved_back(self, answer: Answer) -> Answer:
         """Return a copy of an answer, with the addresses of this process."""
-        recorded = copy(answer)
+        recorded = answer.copy()
         if self._is_moved:
             if answer.address is not None:
                 recorded.address = self._back(answer.address)

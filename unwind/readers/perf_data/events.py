@@ -12,14 +12,16 @@ With several events the id in a record says whose it is: the first field of a sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import itemgetter
 from struct import Struct
+
+import numpy as np
 
 from icf.errors import FormatError
 from icf.reader import Reader
+from unwind.readers.perf_data import rows as r
 from unwind.readers.perf_data.layout import (
     BRANCH_CALL_STACK,
     SAMPLE_ADDR,
@@ -38,7 +40,8 @@ from unwind.readers.perf_data.layout import (
     SAMPLE_TIME,
     U64,
 )
-from unwind.samples.recording import Label, Value
+from unwind.readers.perf_data.records import Layouts
+from unwind.samples.recording import Value
 
 LEAST_BYTES, _MOST_BYTES = 64, 4096
 _FIELDS = Struct("<II5Q2I4QIi Q".replace(" ", ""))
@@ -63,17 +66,19 @@ _NAMES = {
     (1, 10): "bpf-output",
 }
 _CLOCKS = {(1, 0), (1, 1)}
-_PREFIX = (  # fields of fixed size that a sample begins with, in this order
-    (SAMPLE_IDENTIFIER, "8x", ()),
-    (SAMPLE_IP, "Q", ("ip",)),
-    (SAMPLE_TID, "II", ("pid", "tid")),
-    (SAMPLE_TIME, "Q", ("time",)),
-    (SAMPLE_ADDR, "8x", ()),
-    (SAMPLE_ID, "8x", ()),
-    (SAMPLE_STREAM_ID, "8x", ()),
-    (SAMPLE_CPU, "I4x", ("cpu",)),
-    (SAMPLE_PERIOD, "Q", ("period",)),
+# fields of fixed size that a sample begins with, 8 bytes each, in this order
+_PREFIX = (
+    SAMPLE_IDENTIFIER,
+    SAMPLE_IP,
+    SAMPLE_TID,
+    SAMPLE_TIME,
+    SAMPLE_ADDR,
+    SAMPLE_ID,
+    SAMPLE_STREAM_ID,
+    SAMPLE_CPU,
+    SAMPLE_PERIOD,
 )
+_WANTED = (SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, SAMPLE_CPU, SAMPLE_PERIOD)  # as `rows.IP_AT` and following
 _SUFFIX = (SAMPLE_TID, SAMPLE_TIME, SAMPLE_ID, SAMPLE_STREAM_ID, SAMPLE_CPU, SAMPLE_IDENTIFIER)
 NO_CPU = (1 << 32) - 1
 _KEPT_WEIGHTS = 1 << 16
@@ -127,7 +132,6 @@ class Event:
     zeros_before: tuple[int, ...] = ()
     zeros_after: tuple[int, ...] = ()
     known_weights: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by period: mostly the same
-    labels: dict[tuple[int, int], tuple[int, int, tuple[Label, ...]]] = field(default_factory=dict)  # by tid and CPU
 
     @property
     def unit(self) -> str:
@@ -142,22 +146,21 @@ class Event:
         return wanted == SAMPLE_CALLCHAIN and is_whole and not self.attr.has_call_stack
 
     @cached_property
-    def fields(self) -> Struct:
-        """The fields of fixed size that a sample begins with, and the size of a plain chain."""
-        forms = [form for bit, form, _ in _PREFIX if self.attr.sample_type & bit]
-        return Struct("<" + "".join(forms) + "Q" * self.has_plain_chain)
+    def is_plain(self) -> bool:
+        """Whether the frames of its samples are those of the call chain, or the program counter alone."""
+        attr = self.attr
+        return self.has_plain_chain or not (attr.sample_type & (SAMPLE_CALLCHAIN | SAMPLE_REGS_USER))
 
-    @cached_property
-    def pick(self) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
-        """What takes ip, pid, tid, time, cpu and period from what `fields` unpacks with `defaults` appended."""
-        names = [name for bit, _, names in _PREFIX if self.attr.sample_type & bit for name in names]
-        wanted = ("ip", "pid", "tid", "time", "cpu", "period")
-        count = len(names) + self.has_plain_chain
-        return itemgetter(*(names.index(each) if each in names else count + at for at, each in enumerate(wanted)))
-
-    @cached_property
-    def defaults(self) -> tuple[int, ...]:
-        return 0, 0, 0, 0, NO_CPU, 1 if self.attr.flags & _FREQ else self.attr.period
+    def layout(self) -> list[int]:
+        """Return where the fields of its samples are, as `rows` has layouts."""
+        places, at = dict.fromkeys(_WANTED, r.NONE), 0
+        for bit in _PREFIX:
+            if self.attr.sample_type & bit:
+                places[bit] = at
+                at += U64.size
+        period = 1 if self.attr.flags & _FREQ else self.attr.period
+        size_bytes = at + U64.size * self.has_plain_chain
+        return [size_bytes, *[places[bit] for bit in _WANTED], period, int(self.has_plain_chain)]
 
     def weights(self, period: int) -> tuple[int, ...]:
         """Return the weights of a sample, for the values that `Events.values` lists."""
@@ -245,13 +248,14 @@ class Events:
         each = ((Value(f"{event.name} samples"), Value(event.name, event.unit)) for event in self.all)
         return tuple(value for pair in each for value in pair)
 
-    def of_sample(self, buffer: bytes, at: int, end: int) -> Event | None:
-        """Return the event of a sample; None if its id is that of none."""
+    def layouts(self) -> Layouts:
+        """Return how samples begin, and which event is theirs."""
+        layouts = np.array([event.layout() for event in self.all], np.uint64)
         if len(self.all) == 1:
-            return self.all[0]
-        if self._id_at < 0 or end - at < self._id_at + U64.size:
-            return None
-        return self._by_id.get(U64.unpack_from(buffer, at + self._id_at)[0])
+            return Layouts(np.zeros((0, 2), np.uint64), layouts, r.NONE)
+        numbers = sorted((number, event.index) for number, event in self._by_id.items())
+        events = np.array(numbers or [(0, r.NONE)], np.uint64)
+        return Layouts(events, layouts, self._id_at if self._id_at >= 0 else r.NONE)
 
     def of_other(self, buffer: bytes, at: int, end: int) -> Event | None:
         """Return an event whose records end like this one."""

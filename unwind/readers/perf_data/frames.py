@@ -6,7 +6,7 @@
 The first address after a marker is a program counter: of the sample, or where the program entered the kernel.
 
 A recording has millions of chains, and a program some ten thousand places where they lead. So an address is looked up
-once for each view of an address space (`spaces`), and a chain that comes again is known by its bytes.
+once for each view of an address space (`spaces`), and what chains have in common once for all (`chain_tree`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from unwind.readers.perf_data.layout import (
     CONTEXT_HYPERVISOR,
     CONTEXT_KERNEL,
     CONTEXT_MAX,
-    CONTEXT_USER,
     CONTEXT_USER_DEFERRED,
-    U64,
 )
 from unwind.samples.recording import RecordedFrame
 
 Frames = tuple[RecordedFrame, ...]
-_MARKED = b"\xff" * 6  # of every marker, and of no address
 _KEPT_FRAMES = 1 << 18
 _OTHERS = {
     CONTEXT_HYPERVISOR: "[hypervisor]",
@@ -73,8 +70,6 @@ def frames_of(chain: bytes, default: int, user: Tables, others: Mapping[int, Tab
     `default` is the marker for what stands before the first one.
     """
     values = memoryview(chain).cast("Q")
-    if len(values) > 1 and values[0] == CONTEXT_USER and chain.find(_MARKED, U64.size) < 0:
-        return (user.exact[values[1]], *map(user.called.__getitem__, values[2:])), 0
     frames: list[RecordedFrame] = []
     tables, is_first, cookie = others.get(default, user), True, 0
     numbers = iter(values)
@@ -88,11 +83,6 @@ def frames_of(chain: bytes, default: int, user: Tables, others: Mapping[int, Tab
             frames.append((tables.exact if is_first else tables.called)[value])
             is_first = False
     return tuple(frames), cookie
-
-
-def is_marked(chain: bytes) -> bool:
-    """Return whether a chain begins with a marker, so that it means the same whatever is the default."""
-    return chain.startswith(_MARKED, 2)
 
 
 def _named(name: str) -> Callable[[int, bool], RecordedFrame]:

@@ -14,30 +14,56 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from icf.columns import U64
 from icf.errors import FormatError
 from icf.filebytes import FileBytes
+from unwind.readers.perf_data import rows as r
+from unwind.readers.perf_data._samples import split
 from unwind.readers.perf_data.layout import (
     PERF_RECORD_AUXTRACE,
     PERF_RECORD_COMPRESSED,
     PERF_RECORD_COMPRESSED2,
     PERF_RECORD_HEADER_TRACING_DATA,
     RECORD_HEADER,
-    U64,
+)
+from unwind.readers.perf_data.layout import (
+    U64 as WORD,
 )
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressionObj
 
 _PIECE_BYTES = 1 << 22
+_TOGETHER = 4096
 _UNPACKED_FROM_BYTES = 256  # a block of 4 bytes can stand for 128 KiB
 _WINDOW_BYTES = 1 << 27
 COMPRESSED = (PERF_RECORD_COMPRESSED, PERF_RECORD_COMPRESSED2)
-_WITH_MORE = {PERF_RECORD_AUXTRACE: 8, PERF_RECORD_HEADER_TRACING_DATA: 4}  # size of the number that says how much
+WITH_MORE = {PERF_RECORD_AUXTRACE: 8, PERF_RECORD_HEADER_TRACING_DATA: 4}  # size of the number that says how much
 
 Record = tuple[int, int, bytes, int, int]
 """Kind, misc, the bytes that hold it, and where in them its contents start and end."""
+
+
+class Layouts(NamedTuple):
+    """How samples begin, as `_samples.split` has it."""
+
+    events: U64  # u64[n, 2]: ids, ascending, and numbers of events; none: there is one event
+    layouts: U64  # u64[events, LAYOUT_WIDTH]
+    id_at: int  # where samples have the id; NONE: nowhere
+
+
+class Batch(NamedTuple):
+    """Records that lie in the same bytes."""
+
+    buffer: bytes
+    rows: U64  # u64[n, ROW_WIDTH] (`rows`); good until the next batch
+
+
+_NO_SAMPLES = Layouts(np.zeros((0, 2), np.uint64), np.zeros((1, r.LAYOUT_WIDTH), np.uint64), r.NONE)
 
 
 class Records:
@@ -51,6 +77,13 @@ class Records:
 
     def read(self, skipped: Container[int] = ()) -> Iterator[Record]:
         """Yield the records, without those of the kinds `skipped`; `FormatError` for one that cannot be."""
+        for buffer, rows in self.batches(skipped):
+            for kind, misc, start, end in rows[:, r.KIND : r.END + 1].tolist():
+                yield kind, misc, buffer, start, end
+
+    def batches(self, skipped: Container[int], layouts: Layouts = _NO_SAMPLES) -> Iterator[Batch]:
+        """Yield the records, without those of the kinds `skipped`, some thousands at a time; errors as of `read`."""
+        is_skipped = bytes(kind in skipped for kind in range(256))
         offset, fd = self._start, self._content.fileno()
         self._outer.base = offset
         while offset < self._end:
@@ -58,17 +91,18 @@ class Records:
             if not piece:
                 raise FormatError(self._content.path, "file", offset, "was truncated while being read")
             offset += len(piece)
-            if not self._is_compressed:
-                yield from self._outer.split(piece, skipped)
-                continue
-            for record in self._outer.split(piece, skipped):
-                if record[0] in COMPRESSED:
-                    self._current = self._inner
-                    for part in self._unpacked(record):
-                        yield from self._inner.split(part, skipped)
-                    self._current = self._outer
-                else:
-                    yield record
+            for batch in self._outer.split(piece, is_skipped, layouts):
+                last_kind = int(batch.rows[-1, r.KIND])
+                if not self._is_compressed or last_kind not in COMPRESSED:
+                    yield batch
+                    continue
+                if len(batch.rows) > 1:
+                    yield Batch(batch.buffer, batch.rows[:-1])
+                kind, misc, start, end = batch.rows[-1, r.KIND : r.END + 1].tolist()
+                self._current = self._inner
+                for part in self._unpacked((kind, misc, batch.buffer, start, end)):
+                    yield from self._inner.split(part, is_skipped, layouts)
+                self._current = self._outer
 
     @property
     def has_compressed(self) -> bool:
@@ -92,10 +126,10 @@ class Records:
 
         kind, _, buffer, at, end = record
         if kind == PERF_RECORD_COMPRESSED2:
-            if end - at < U64.size:
+            if end - at < WORD.size:
                 raise self._outer.error(at, "compressed record without its size")
-            size_bytes = U64.unpack_from(buffer, at)[0]
-            at += U64.size
+            size_bytes = WORD.unpack_from(buffer, at)[0]
+            at += WORD.size
             if size_bytes > end - at:
                 raise self._outer.error(at, f"{size_bytes} compressed bytes, the record has {end - at}")
             end = at + size_bytes
@@ -123,6 +157,8 @@ class _Splitter:
         self.base = 0  # offset of the bytes at hand
         self._rest = b""
         self._to_skip = 0
+        self._state = np.zeros(r.SPLIT_WIDTH, np.uint64)
+        self._rows = np.zeros((_TOGETHER, r.ROW_WIDTH), np.uint64)
 
     @property
     def left_bytes(self) -> int:
@@ -131,31 +167,32 @@ class _Splitter:
     def error(self, at: int, problem: str) -> FormatError:
         return FormatError(self.path, self.section, self.base + at, problem)
 
-    def split(self, piece: bytes, skipped: Container[int]) -> Iterator[Record]:
+    def split(self, piece: bytes, is_skipped: bytes, layouts: Layouts) -> Iterator[Batch]:
         buffer = self._rest + piece if self._rest else piece
         at, end = min(self._to_skip, len(buffer)), len(buffer)
         self._to_skip -= at
         self._rest = b""
-        unpack, header_bytes = RECORD_HEADER.unpack_from, RECORD_HEADER.size
-        while end - at >= header_bytes:
-            kind, misc, size_bytes = unpack(buffer, at)
-            if size_bytes < header_bytes:
-                raise self.error(at, f"record of {size_bytes} bytes, must have {header_bytes} or more")
-            following = at + size_bytes
-            if following > end:
-                break
-            if kind not in skipped:
-                yield kind, misc, buffer, at + header_bytes, following
-                if kind in _WITH_MORE:
-                    following += self._more_bytes(buffer, kind, at + header_bytes, following)
-            at = following
+        state, why = self._state, r.NEEDS_ROWS
+        state[r.ID_AT] = layouts.id_at
+        while why != r.NEEDS_BYTES and at <= end:
+            state[r.AT] = at
+            count = split(buffer, is_skipped, layouts.events, layouts.layouts, state, self._rows)
+            at, why = int(state[r.AT]), int(state[r.WHY])
+            if count:
+                kind, _, start, following = self._rows[count - 1, r.KIND : r.END + 1].tolist()
+                yield Batch(buffer, self._rows[:count])
+                if why == r.HAS_MORE and kind in WITH_MORE:
+                    at += self._more_bytes(buffer, kind, start, following)
+            if why == r.TOO_SMALL:
+                size_bytes = RECORD_HEADER.unpack_from(buffer, at)[2]
+                raise self.error(at, f"record of {size_bytes} bytes, must have {RECORD_HEADER.size} or more")
         if at > end:
             self._to_skip = at - end
         self._rest = buffer[at:]
         self.base += min(at, end)
 
     def _more_bytes(self, buffer: bytes, kind: int, at: int, end: int) -> int:
-        width = _WITH_MORE[kind]
+        width = WITH_MORE[kind]
         if end - at < width:
             raise self.error(at, f"record of kind {kind} ends before the size of what follows it")
         more_bytes = int.from_bytes(buffer[at : at + width], "little")

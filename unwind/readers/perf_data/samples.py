@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
+
+from icf.errors import FormatError
 from icf.log import note, warn
+from unwind.readers.perf_data import rows as r
 from unwind.readers.perf_data.branches import BranchStacks
+from unwind.readers.perf_data.chain_tree import ChainTree
 from unwind.readers.perf_data.changes import tid_of
 from unwind.readers.perf_data.dumps import Dumps
 from unwind.readers.perf_data.events import NO_CPU, Attr, Event
-from unwind.readers.perf_data.frames import Frames, frames_of, is_marked
+from unwind.readers.perf_data.frames import Frames, frames_of
 from unwind.readers.perf_data.header import Header
 from unwind.readers.perf_data.layout import (
     CONTEXT_GUEST_KERNEL,
@@ -35,7 +41,7 @@ from unwind.readers.perf_data.layout import (
     U64,
 )
 from unwind.readers.perf_data.processes import Processes
-from unwind.readers.perf_data.records import Record, Records
+from unwind.readers.perf_data.records import COMPRESSED, WITH_MORE, Batch, Record, Records
 from unwind.readers.perf_data.sample_fields import Fields, UserState
 from unwind.readers.perf_data.views import View, Views
 from unwind.samples.recording import Label, Sample
@@ -47,7 +53,10 @@ _MARKERS = {
     CPUMODE_GUEST_USER: CONTEXT_GUEST_USER,
 }
 _NONE: Frames = ()
-_KEPT_LABELS = 1 << 16
+_NO_BRANCHES: tuple[int, ...] = ()
+_NEEDED = (PERF_RECORD_SAMPLE, PERF_RECORD_CALLCHAIN_DEFERRED, *COMPRESSED, *WITH_MORE)
+_KEPT_THREADS = 1 << 16
+_NOT_NEEDED = [kind for kind in range(256) if kind not in _NEEDED]
 _WAITING = 1 << 14  # samples, and parts of chains whose sample is still to come
 _PC = {"x86_64": 8, "i386": 8, "i486": 8, "i586": 8, "i686": 8, "aarch64": 32, "arm64": 32}  # asm/perf_regs.h
 
@@ -61,6 +70,17 @@ class _Counts:
     unknown_event: int = 0
 
 
+class _Thread(NamedTuple):
+    """What holds for the samples of an event in a thread, on a CPU, for a while."""
+
+    since: int
+    until: int
+    event: Event
+    view: View
+    space: int  # of the view in the tree; NONE: its samples need more than their call chains
+    labels: tuple[Label, ...]
+
+
 class Samples:
     """Reads the samples of a recording."""
 
@@ -70,61 +90,107 @@ class Samples:
         self._pc = _PC.get(header.arch, -1)
         self._waiting: OrderedDict[tuple[int, int], list[Sample]] = OrderedDict()
         self._early: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._threads: dict[tuple[int, int, int, int], _Thread] = {}  # by event, process, thread and CPU
+        self._tree = ChainTree(views.others)
         self._counts = _Counts()
         self._waiting_count = 0
 
     def __iter__(self) -> Iterator[Sample]:
-        current, of_sample, new = self._views.current, self._header.events.of_sample, tuple.__new__
-        for record in self._records.read():
-            kind, misc, buffer, at, end = record
-            if kind != PERF_RECORD_SAMPLE:
-                if kind == PERF_RECORD_CALLCHAIN_DEFERRED:
-                    yield from self._deferred(record)
-                continue
-            event = of_sample(buffer, at, end)
-            if event is None:
-                self._counts.unknown_event += 1
-                continue
-            fields = event.fields
-            start = at + fields.size
-            if start > end:
-                raise self._records.error(at, f"sample needs {fields.size} bytes, has {end - at}")
-            values = fields.unpack_from(buffer, at)
-            ip, pid, tid, time, cpu, period = event.pick(values + event.defaults)
-            known = current.get(pid)
-            view = known[2] if known and known[0] <= time < known[1] else self._views.at(pid, time)
-            state, cookie = None, 0
-            if event.has_plain_chain:
-                last = start + U64.size * values[-1]
-                if last > end:
-                    raise self._records.error(start, f"sample: call chain of {values[-1]} entries, {end - start} bytes")
-                chain = buffer[start:last]
-                frames = view.stacks.get(chain, _NONE)
-            else:
-                chain, state, branches = self._parts(event.attr, buffer, start, end)
-                if branches:
-                    frames = self._branches.frames(chain, branches, _marker(misc), view.user)
-                else:
-                    frames = view.stacks.get(chain, _NONE) if state is not None else _NONE
-            if not frames:
-                frames, cookie = self._frames(chain, view, misc)
-            if state is not None:
-                frames += self._dumps.frames(state, view) or self._innermost(state, view)
-            if not frames and not cookie:
-                frames = (view.others.get(_marker(misc), view.user).exact[ip],)
-            labels = event.labels.get((tid, cpu))
-            if labels is None or not labels[0] <= time < labels[1]:
-                labels = self._labels_of(pid, tid, time, cpu, event)
-            weights = event.known_weights.get(period) or event.weights(period)
-            # as Sample(...), in half the time
-            sample = new(Sample, (frames, view.process, weights, labels[2], time, False, (), state))
-            if not cookie:
-                yield sample
-            else:
-                yield from self._joined(sample, tid, cookie)
+        for batch in self._records.batches(_NOT_NEEDED, self._header.events.layouts()):
+            yield from self._samples(batch)
         for samples in self._waiting.values():
             yield from self._given_up(samples)
         self._report()
+
+    def _samples(self, batch: Batch) -> Iterator[Sample]:
+        """Yield the samples of some records, and those that deferred call chains among these complete."""
+        buffer, rows = batch
+        records = rows[:, : r.CHAIN_END + 1].tolist()
+        threads, problem = self._threads_of(records, buffer)
+        spaces = [r.NONE if thread is None else thread.space for thread in threads]
+        rows[: len(spaces), r.SPACE] = np.array(spaces, np.uint64)
+        stacks = self._tree.stacks(buffer, rows[: len(spaces)])
+        new = tuple.__new__
+        for record, thread, stack in zip(records, threads, stacks, strict=False):
+            if stack is not None and thread is not None:
+                event = thread.event
+                weights = event.known_weights.get(record[r.PERIOD]) or event.weights(record[r.PERIOD])
+                # as Sample(...), in half the time
+                yield new(Sample, (stack, thread.view.process, weights, thread.labels, record[r.TIME], False, (), None))
+            elif thread is not None:
+                yield from self._in_parts(record, buffer, thread)
+            elif record[r.KIND] == PERF_RECORD_SAMPLE:
+                self._counts.unknown_event += 1
+            else:
+                yield from self._deferred((record[r.KIND], record[r.MISC], buffer, record[r.START], record[r.END]))
+        if problem is not None:
+            raise problem
+
+    def _threads_of(self, records: list[list[int]], buffer: bytes) -> tuple[list[_Thread | None], FormatError | None]:
+        """Return the thread of each sample, None for other records; less than all if one breaks the format."""
+        if self._tree.is_full:
+            self._tree.clear()
+            self._threads.clear()
+        known = self._threads
+        found: list[_Thread | None] = []
+        for kind, _, start, end, event, _, pid, tid, time, cpu, _, rest, chain_end in records:
+            if kind != PERF_RECORD_SAMPLE or event == r.NONE:
+                found.append(None)
+                continue
+            if chain_end > end:
+                return found, self._too_short(buffer, start, end, rest)
+            thread = known.get((event, pid, tid, cpu))
+            if thread is None or not thread.since <= time < thread.until:
+                thread = self._thread(event, pid, tid, cpu, time)
+            found.append(thread)
+        return found, None
+
+    def _too_short(self, buffer: bytes, start: int, end: int, rest: int) -> FormatError:
+        if rest > end:
+            return self._records.error(start, f"sample needs {rest - start} bytes, has {end - start}")
+        count = U64.unpack_from(buffer, rest - U64.size)[0]
+        return self._records.error(rest, f"sample: call chain of {count} entries, {end - rest} bytes")
+
+    def _thread(self, event_idx: int, pid: int, tid: int, cpu: int, time: int) -> _Thread:
+        """Return what holds for a thread's samples of an event on a CPU."""
+        event = self._header.events.all[event_idx]
+        comm, since, until = self._processes.comm_at(tid, time)
+        labels = [Label("pid", pid), Label("tid", tid)]
+        if comm:
+            labels.append(Label("comm", comm))
+        if cpu != NO_CPU:
+            labels.append(Label("cpu", cpu))
+        labels.append(Label("event", event.name))
+        view, view_since, view_until = self._views.at(pid, time)
+        space = self._tree.space_of(view.user) if event.is_plain else r.NONE
+        if len(self._threads) >= _KEPT_THREADS:
+            self._threads.clear()
+        thread = _Thread(max(since, view_since), min(until, view_until), event, view, space, tuple(labels))
+        self._threads[event_idx, pid, tid, cpu] = thread
+        return thread
+
+    # Samples that need more than their call chain
+
+    def _in_parts(self, record: list[int], buffer: bytes, thread: _Thread) -> Iterator[Sample]:
+        event, view, misc = thread.event, thread.view, record[r.MISC]
+        chain, state, branches = buffer[record[r.REST] : record[r.CHAIN_END]], None, _NO_BRANCHES
+        if not event.has_plain_chain:
+            chain, state, branches = self._parts(event.attr, buffer, record[r.REST], record[r.END])
+        frames, cookie = _NONE, 0
+        if branches:
+            frames = self._branches.frames(chain, branches, _marker(misc), view.user)
+        if not frames:
+            frames, cookie = frames_of(chain, _marker(misc), view.user, view.others)
+        if state is not None:
+            frames += self._dumps.frames(state, view) or self._innermost(state, view)
+        if not frames and not cookie:
+            frames = (view.others.get(_marker(misc), view.user).exact[record[r.IP]],)
+        weights = event.weights(record[r.PERIOD])
+        sample = Sample(frames, view.process, weights, thread.labels, record[r.TIME], origin=state)
+        if not cookie:
+            yield sample
+        else:
+            yield from self._joined(sample, record[r.TID], cookie)
 
     def _parts(self, attr: Attr, buffer: bytes, at: int, end: int) -> tuple[bytes, UserState | None, tuple[int, ...]]:
         """Return the call chain of a sample, and what stands for the program's part of it: its state, its calls."""
@@ -138,12 +204,6 @@ class Samples:
             state = fields.user_state()
         return buffer[start:last], state, branches if attr.has_call_stack else ()
 
-    def _frames(self, chain: bytes, view: View, misc: int) -> tuple[Frames, int]:
-        frames, cookie = frames_of(chain, _marker(misc), view.user, view.others)
-        if not cookie and is_marked(chain):
-            self._views.keep(view, chain, frames)
-        return frames, cookie
-
     def _innermost(self, state: UserState, view: View) -> Frames:
         """Return the program's innermost frame alone: its registers are not those of an unwinder here."""
         pc = state.register(self._pc) if self._pc >= 0 else None
@@ -151,19 +211,6 @@ class Samples:
             return ()
         self._counts.not_unwound += 1
         return (view.user.exact[pc],)
-
-    def _labels_of(self, pid: int, tid: int, time: int, cpu: int, event: Event) -> tuple[int, int, tuple[Label, ...]]:
-        """Return the labels of a thread's samples on a CPU, and from when to when they hold."""
-        comm, since, until = self._processes.comm_at(tid, time)
-        labels = [Label("pid", pid), Label("tid", tid)]
-        if comm:
-            labels.append(Label("comm", comm))
-        if cpu != NO_CPU:
-            labels.append(Label("cpu", cpu))
-        if len(event.labels) >= _KEPT_LABELS:
-            event.labels.clear()
-        known = event.labels[tid, cpu] = since, until, (*labels, Label("event", event.name))
-        return known
 
     # Call chains in two parts
 
@@ -196,7 +243,7 @@ class Samples:
             yield self._with(sample, chain)
 
     def _with(self, sample: Sample, chain: bytes) -> Sample:
-        view = self._views.at(sample.process.pid, sample.time_ns)
+        view, *_ = self._views.at(sample.process.pid, sample.time_ns)
         rest, _ = frames_of(chain, CONTEXT_USER, view.user, view.others)
         return sample._replace(frames=sample.frames + rest)
 

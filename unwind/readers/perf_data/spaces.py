@@ -31,6 +31,7 @@ from unwind.samples.recording import RecordedModule, RecordedProcess
 _KEPT_PROCESSES = 64
 _LOADED = 8  # the program, its interpreter, the vdso
 _KEPT_ADDRESSES = 1 << 20
+_PAGE_BITS = 12
 NO_ROOTS = Roots({})
 FOREVER = 1 << 64
 
@@ -56,7 +57,7 @@ class Space:
         self._starts = [0]  # how many of its own there were when another RecordedProcess began
         self._processes: dict[int, RecordedProcess] = {}
         self._replayed: tuple[int, list[RecordedModule]] = (0, [])  # the modules after so many of all mappings
-        self._found: dict[int, Found] = {}
+        self._found: dict[int, Found] = {}  # by page
 
     @property
     def own_count(self) -> int:
@@ -118,12 +119,12 @@ class Space:
         return next((number for number, mapped in enumerate(self._own[:_LOADED], 1) if mapped.path == VDSO), 0)
 
     def _find(self, address: int, number: int) -> Mapped | None:
-        known = self._found.get(address)
-        if known is not None and known.first <= number < known.last:
-            return known.mapped
         if self._all is None:
             self._begin()
         assert self._all is not None
+        known = self._found.get(address >> self._shift)
+        if known is not None and known.first <= number < known.last:
+            return known.mapped
         added = len(self._all) - len(self._own)
         starts, ends = self._bounds
         covering = np.flatnonzero((starts <= np.uint64(address)) & (np.uint64(address) < ends))
@@ -133,7 +134,7 @@ class Space:
         found = self._all[int(covering[at - 1])] if at else None
         if len(self._found) >= _KEPT_ADDRESSES:
             self._found.clear()
-        self._found[address] = Found(first, last, found)
+        self._found[address >> self._shift] = Found(first, last, found)
         return found
 
     @cached_property
@@ -142,6 +143,13 @@ class Space:
         mappings = self._all or ()
         starts = np.array([mapped.start for mapped in mappings], np.uint64)
         return starts, np.array([mapped.end for mapped in mappings], np.uint64)
+
+    @cached_property
+    def _shift(self) -> int:
+        """By how many bits addresses may differ that are always in the same mapping: mappings are whole pages."""
+        starts, ends = self._bounds
+        bits = int(np.bitwise_or.reduce(starts | ends)) if len(starts) else 0
+        return 0 if bits & (1 << _PAGE_BITS) - 1 else _PAGE_BITS
 
     def _begin(self) -> None:
         """Take what the parents had, and find where one file takes the place of another."""
