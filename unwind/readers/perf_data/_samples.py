@@ -57,7 +57,7 @@ def split(
 
     skipped  a byte for each kind of record below 256: 1 if it is not wanted
     events   u64[n, 2]: the ids of events, ascending, and the number of each; none: all samples are of event 0
-    state    AT: moved behind what was read; ID_AT: where samples have the id; WHY: why it stopped
+    state    AT: moved to what follows; ID_AT: where samples have the id; WHY: why it stopped
     A sample that is shorter than its fields has REST beyond END, and one with a longer chain has CHAIN_END there.
     """
     at: cython.size_t = state[r.AT]

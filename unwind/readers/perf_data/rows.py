@@ -2,7 +2,7 @@
 
 A row is u64[ROW_WIDTH]: KIND, MISC, START and END of the contents in the bytes at hand; of a sample also EVENT (its
 number, NONE if it is of none that is known), the fields of fixed size, REST: where what follows them begins, and
-CHAIN_END: where a call chain that begins there ends. SPACE is for whoever makes frames of it, NODE what `find_nodes`
+CHAIN_END: where a call chain that begins there ends. The reader stores SPACE, `find_nodes` stores NODE: what it
 found.
 
 A layout is u64[LAYOUT_WIDTH], one for each event: where in its samples a field is, NONE: not there.
