@@ -1,26 +1,26 @@
-"""`icf stacks`: the stacks of all threads of a core file, a minidump or a running process."""
+"""`icf stacks`: the stacks of all threads of a core file, a minidump or a running process.
+
+What a kind of input needs is imported for it.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
-from icf.filebytes import FileBytes
 from icf.model import Verdict
 from icf.printable import say
-from unwind.dumps.core import read_core
-from unwind.dumps.minidump import read_minidump
 from unwind.options import add_cache_options
 from unwind.output import open_output
-from unwind.process.image_finder import ImageFinder
-from unwind.target.dumped import DumpStacks
-from unwind.target.live_stacks import LiveStacks
 from unwind.target.search import SearchPaths
-from unwind.target.thread_stacks import ResolvedThread
 from unwind.writers.backtrace import BacktraceWriter
 from unwind.writers.json_lines import JsonWriter
+
+if TYPE_CHECKING:
+    from unwind.target.thread_stacks import ResolvedThread
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -73,10 +73,20 @@ def _open(args: Namespace, search: SearchPaths, opened: ExitStack) -> Iterator[R
     """Return the threads of what the user has named."""
     with_lines, use_vptrs = not args.no_lines, not args.no_vptr
     if args.pid is not None:
+        from unwind.target.live_stacks import LiveStacks
+
         return opened.enter_context(LiveStacks(args.pid, search, with_lines=with_lines, use_vptrs=use_vptrs)).threads()
+    from icf.filebytes import FileBytes
+    from unwind.process.image_finder import ImageFinder
+    from unwind.target.dumped import DumpStacks
+
     images = opened.enter_context(ImageFinder(args.module_root, args.debug_root, args.exe))
     if args.core is not None:
+        from unwind.dumps.core import read_core
+
         dump = read_core(FileBytes.open(args.core))
     else:
+        from unwind.dumps.minidump import read_minidump
+
         dump = read_minidump(FileBytes.open(args.minidump))
     return opened.enter_context(DumpStacks(dump, search, images, with_lines=with_lines, use_vptrs=use_vptrs)).threads()
