@@ -1,11 +1,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-U64 = NDArray[np.uint64]
+U64 = NDArray[np.uint64] | memoryview
 
-def split(buffer: bytes | memoryview, skipped: bytes, events: U64, layouts: U64, state: U64, rows: U64) -> int: ...
+def split(buffer: memoryview, skipped: memoryview, events: U64, layouts: U64, state: U64, rows: U64) -> int: ...
 def find_nodes(
-    buffer: bytes | memoryview,
+    buffer: memoryview,
     rows: U64,
     first: int,
     addresses: U64,

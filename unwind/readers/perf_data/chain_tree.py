@@ -36,7 +36,7 @@ class ChainTree:
 
     def __init__(self, others: Mapping[int, Tables]) -> None:
         self._others = [others[marker] for marker in _MARKERS]
-        self._numbers = np.zeros(r.CHAIN_LIMIT, np.uint64)
+        self._numbers = _zeros(r.CHAIN_LIMIT)
         self.clear()
 
     @property
@@ -55,10 +55,11 @@ class ChainTree:
     def stacks(self, buffer: bytes, rows: U64) -> list[CallStack | None]:
         """Return the stack of each row; None where SPACE is NONE, or a later record completes the chain."""
         first = 0
-        while (reason := find_nodes(buffer, rows, first, *self._tables, self._state, self._numbers)) != r.DONE:
-            first = int(self._state[r.WANTED_ROW])
+        view, state = (memoryview(buffer), rows.data), self._state
+        while (reason := find_nodes(*view, first, *self._tables, state, self._numbers)) != r.DONE:
+            first = state[r.WANTED_ROW]
             if reason == r.NEEDS_FRAME:
-                self._add_frame(int(self._state[r.WANTED_ADDRESS]), int(self._state[r.WANTED_KEY]))
+                self._add_frame(state[r.WANTED_ADDRESS], state[r.WANTED_KEY])
             else:
                 self._enlarge_tree()
         self._make_calls()
@@ -84,11 +85,11 @@ class ChainTree:
         self._calls: list[Call] = [Call(RecordedFrame(), None)]  # of the root, which no chain is
         self._stacks: dict[int, CallStack] = {}
         self._tables = (
-            np.zeros((1 << _FRAME_BITS, 3), np.uint64),
-            np.zeros((1 << _NODE_BITS, 2), np.uint64),
-            np.zeros(1 << _NODE_BITS - 1, np.uint64),
+            _zeros(1 << _FRAME_BITS, 3),
+            _zeros(1 << _NODE_BITS, 2),
+            _zeros(1 << _NODE_BITS - 1),
         )
-        self._state = np.zeros(r.NODES_WIDTH, np.uint64)
+        self._state = _zeros(r.NODES_WIDTH)
         self._state[r.ADDRESS_SHIFT], self._state[r.NODE_SHIFT] = 64 - _FRAME_BITS, 64 - _NODE_BITS
         self._state[r.NODE_COUNT] = 1  # the root
 
@@ -102,24 +103,28 @@ class ChainTree:
         addresses, tree, nodes = self._tables
         self._address_count += 1
         if 2 * self._address_count > len(addresses):
-            self._state[r.ADDRESS_SHIFT] -= np.uint64(1)
-            larger = np.zeros((2 * len(addresses), 3), np.uint64)
+            self._state[r.ADDRESS_SHIFT] -= 1
+            larger = _zeros(2 * len(addresses), 3)
             move_frames(addresses, larger, self._state)
             self._tables = larger, tree, nodes
         add_frame(self._tables[0], self._state, address, key, number)
 
     def _enlarge_tree(self) -> None:
         addresses, tree, nodes = self._tables
-        self._state[r.NODE_SHIFT] -= np.uint64(1)
-        more = np.zeros(2 * len(nodes), np.uint64)
+        self._state[r.NODE_SHIFT] -= 1
+        more = _zeros(2 * len(nodes))
         more[: len(nodes)] = nodes
-        self._tables = addresses, np.zeros((2 * len(tree), 2), np.uint64), more
+        self._tables = addresses, _zeros(2 * len(tree), 2), more
         fill_tree(more, self._tables[1], self._state)
 
     def _make_calls(self) -> None:
         """Make the calls that are new in the tree; the caller of each comes before it."""
         calls, frames = self._calls, self._frames
-        count = int(self._state[r.NODE_COUNT])
+        count = self._state[r.NODE_COUNT]
         for node in self._tables[2][len(calls) : count].tolist():
             caller = node >> 32
             calls.append(Call(frames[node & _FRAME_MASK], calls[caller] if caller else None))
+
+
+def _zeros(*shape: int) -> memoryview:
+    return np.zeros(shape, np.uint64).data

@@ -157,7 +157,7 @@ class _Splitter:
         self.base = 0  # offset of the bytes at hand
         self._rest = b""
         self._to_skip = 0
-        self._state = np.zeros(r.SPLIT_WIDTH, np.uint64)
+        self._state = np.zeros(r.SPLIT_WIDTH, np.uint64).data
         self._rows = np.zeros((_TOGETHER, r.ROW_WIDTH), np.uint64)
 
     @property
@@ -174,10 +174,11 @@ class _Splitter:
         self._rest = b""
         state, why = self._state, r.NEEDS_ROWS
         state[r.ID_AT] = layouts.id_at
+        layout = layouts.events.data, layouts.layouts.data
         while why != r.NEEDS_BYTES and at <= end:
             state[r.AT] = at
-            count = split(buffer, is_skipped, layouts.events, layouts.layouts, state, self._rows)
-            at, why = int(state[r.AT]), int(state[r.WHY])
+            count = split(memoryview(buffer), memoryview(is_skipped), *layout, state, self._rows.data)
+            at, why = state[r.AT], state[r.WHY]
             if count:
                 kind, _, start, following = self._rows[count - 1, r.KIND : r.END + 1].tolist()
                 yield Batch(buffer, self._rows[:count])
