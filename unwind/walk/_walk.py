@@ -128,7 +128,8 @@ def walk(
                 break
             frames[count, c.CFA] = cfa
             if count != 0 and cfa <= state[c.LAST_CFA] and (flags & (c.IS_SIGNAL | c.IS_EXACT)) == 0:
-                reason = c.NOT_GROWING
+                kind = steps[step, r.FIRST + 2 * steps[step, r.RETURN_ADDRESS]]
+                reason = c.END_OF_STACK if kind == r.UNDEFINED else c.NOT_GROWING  # _start of AArch64 has no frame
                 break
             state[c.LAST_CFA] = cfa
             # -- the caller's registers
