@@ -1,9 +1,7 @@
 """The stacks of one process of a recording: cut where frames may be missing, answered with the recording's addresses.
 
-Where frames may be missing (`Losses`), a stack is cut: what stands on one side of a gap says nothing about the other. A
-walk along frame pointers leaves out the caller of each function that has no frame at its address, as its code and its
-call frame information show. A call that the
-processor noted is certain: it is the caller of the function that it led to, and of no other.
+Where frames may be missing (`lost_callers`), a stack is cut: what stands on one side of a gap says nothing about the
+other.
 
 Stacks share their outer frames, so they are kept as a tree, from the outermost frame inwards:
 
@@ -19,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from icf.model import RuntimeAddr, Verdict
+from icf.model import Verdict
 from unwind.program.frame import Frame
 from unwind.resolve.chain import Step
 from unwind.resolve.places import Marked, Sampled
@@ -30,6 +28,8 @@ from unwind.samples.calls import Call, CallStack
 from unwind.samples.recording import Losses, RecordedFrame, Sample
 from unwind.symbolize.answer import Answer
 from unwind.symbolize.reasons import NO_MODULE
+from unwind.target.frame_places import FramePlaces
+from unwind.target.lost_callers import LostCallers
 from unwind.target.recorded_images import Located, RecordedImages
 
 _KEPT = 1 << 20
@@ -77,16 +77,11 @@ class ProcessStacks:
         self.stacks: dict[object, StackAnswers] = {}  # of whole stacks; kept by the caller
         self.fresh: list[Answer] = []  # what was looked up since the caller emptied this list
         self.lost_callers: set[RecordedFrame] = set()  # frames of merged functions that stay open for that
-        self._images, self._root, self._losses = images, root, losses
-        self._addresses: dict[RecordedFrame, int | None] = {}  # in the address space of all images
-        self._recorded: dict[tuple[RecordedFrame, Answer], Answer] = {}
+        self._places = FramePlaces(resolver.process, images, located, root)
+        self._lost = LostCallers(losses, resolver.places, self._places)
         self._met: tuple[dict[RecordedFrame, _Met], dict[RecordedFrame, _Met]] = {}, {}  # further out; the first
-        self._losing: dict[tuple[RecordedFrame, bool], bool] = {}  # may its caller be missing; is it a program counter
+        self._recorded: dict[tuple[RecordedFrame, Answer], Answer] = {}
         self._clear()
-        # start and end of each place, and what to add to an address there to get one of the process
-        self._moves = [(each.image.start, each.image.end, -each.to_linked - each.image.bias) for each in located]
-        self._placed = [each.image for each in located]
-        self._is_moved = any(move for _, _, move in self._moves)
 
     def look_up(self, sample: Sample) -> Found:
         """Return what is known of a stack, in the address space of all images."""
@@ -109,24 +104,7 @@ class ProcessStacks:
 
     def address(self, frame: RecordedFrame) -> int | None:
         """Return where a frame lies in the address space of all images; None if it is in none of them."""
-        known = self._addresses
-        if frame not in known:
-            if len(known) >= _KEPT:
-                known.clear()
-            known[frame] = None
-            if frame.address is not None and frame.module is not None:
-                address = self._images.address(frame.address, frame.module, self._root, in_call=frame.in_call)
-                known[frame] = self._returns_to(address) if frame.callee and address is not None else address
-        return known[frame]
-
-    def _returns_to(self, call: int) -> int | None:
-        """Return where a call returns to, by the address of its first byte; None if no call is there."""
-        process = self.resolver.process
-        module = process.module_at(RuntimeAddr(call))
-        if module is None:
-            return None
-        end = process.program(module).code.call_end(module.linked(RuntimeAddr(call)))
-        return end + module.bias if end else None
+        return self._places.address(frame)
 
     # The tree
 
@@ -193,7 +171,7 @@ class ProcessStacks:
     def _after(self, caller: _Node, frame: RecordedFrame, is_first: bool) -> _Node:
         met = self._met[is_first].get(frame) or self._meet(frame, is_first)
         callee = caller.frame.callee if caller.frame is not None else 0
-        is_cut = self._may_lose_caller(frame, met.address, is_first or frame.is_exact, callee) if callee else met.is_cut
+        is_cut = self._lost.may_be(frame, is_first or frame.is_exact, callee) if callee else met.is_cut
         step = self.resolver.step(self.resolver.root if is_cut else caller.step, met.sampled, is_first)
         node = _Node(frame, caller, step, is_cut)
         if met.address in self.resolver.places.trampolines:
@@ -204,13 +182,13 @@ class ProcessStacks:
         return node
 
     def _meet(self, frame: RecordedFrame, is_first: bool) -> _Met:
-        address = self.address(frame)
+        address = self._places.address(frame)
         is_exact = is_first or frame.is_exact
         sampled = Marked(address, 0, True) if is_exact and not is_first and address is not None else address
         known = self._met[is_first]
         if len(known) >= _KEPT:
             known.clear()
-        known[frame] = met = _Met(sampled, address, self._may_lose_caller(frame, address, is_exact, 0))
+        known[frame] = met = _Met(sampled, address, self._lost.may_be(frame, is_exact))
         return met
 
     def _swept(self, nodes: Sequence[_Node]) -> list[Answer]:
@@ -227,12 +205,12 @@ class ProcessStacks:
 
     def _with_marks(self, sample: Sample) -> list[Answer]:
         frames = sample.frames
-        vptrs = tuple([(idx, self._moved(vptr)) for idx, vptr in sample.vptrs])
+        vptrs = tuple([(idx, self._places.moved(vptr)) for idx, vptr in sample.vptrs])
         answers: list[Answer] = []
         start = 0
         for idx, (frame, caller) in enumerate(zip(frames, (*frames[1:], None), strict=True)):
             is_pc = frame.is_exact or (idx == 0 and not sample.is_called)
-            if self._may_lose_caller(frame, self.address(frame), is_pc, caller.callee if caller else 0) or not caller:
+            if self._lost.may_be(frame, is_pc, caller.callee if caller else 0) or caller is None:
                 answers += self._part_with_marks(sample, vptrs, start, idx + 1)
                 start = idx + 1
         return answers
@@ -242,53 +220,13 @@ class ProcessStacks:
     ) -> tuple[Answer, ...]:
         """Return the answers for the frames `start:end`; nothing is known of what called the last one."""
         first = 0
-        part = [self.address(frame) for frame in sample.frames[start:end]]
+        part = [self._places.address(frame) for frame in sample.frames[start:end]]
         if start or sample.is_called:  # the first address follows a call, too: something unknown was called
             part.insert(0, None)
             first = 1
         exact = [idx - start + first for idx in range(start, end) if idx and sample.frames[idx].is_exact]
         moved = tuple([(idx - start + first, vptr) for idx, vptr in vptrs if start <= idx < end])
         return self.resolver.resolve(part, moved, exact)[first:]
-
-    # Callers that may be missing
-
-    def _may_lose_caller(self, frame: RecordedFrame, address: int | None, is_pc: bool, callee: int) -> bool:
-        """Return whether the caller of a frame may be missing; the one that is there has called `callee`, if not 0."""
-        if self._losses is Losses.NONE:
-            return False
-        if callee:
-            return not self._is_entered(address, is_pc, callee)
-        if self._losses is Losses.ANY:
-            return True
-        known = self._losing.get((frame, is_pc))
-        if known is None:
-            if len(self._losing) >= _KEPT:
-                self._losing.clear()
-            known = self._losing[frame, is_pc] = address is not None and not self._has_frame(address, is_pc)
-        return known
-
-    def _is_entered(self, address: int | None, is_pc: bool, callee: int) -> bool:
-        """Return whether the function at an address is the one that a call led to."""
-        if address is None:
-            return False
-        body = self.resolver.places.of(address, is_pc).body
-        entered = self.resolver.places.of(self._moved(callee), True)
-        return body is not None and entered.body is body and entered.vaddr == body.start
-
-    def _has_frame(self, address: int, is_pc: bool) -> bool:
-        """Return whether a walk along frame pointers finds the caller of the function at an address."""
-        place = self.resolver.places.of(address, is_pc)
-        if place.body is None:
-            return False
-        code = place.body.program.code
-        if code.has_frame(place.body.start, place.vaddr, is_called=not is_pc and place.return_address != 0):
-            return True
-        image = next((each for each in self._placed if each.start <= address < each.end), None)
-        return image is not None and image.has_frame(place.vaddr)
-
-    def _loses_caller(self, frame: RecordedFrame) -> bool:
-        """Return whether a frame was met whose caller may be missing."""
-        return self._losses is Losses.ANY or any(self._losing.get((frame, is_pc), False) for is_pc in (True, False))
 
     # Answers with the addresses of the recording
 
@@ -310,45 +248,14 @@ class ProcessStacks:
             if frame.is_certain:
                 frames = (Frame(frame.name, frame.file, frame.line, 0, False),) if frame.file else None
                 return Answer(frame.address, Verdict.UNMERGED, frame.name or None, frames=frames)
-            recorded = Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=self._path(frame))
+            path = self._places.unknown_path(frame)
+            recorded = Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=path)
         else:
-            recorded = self._moved_back(answer)
+            recorded = self._places.as_recorded(answer)
             recorded.address = frame.address
         if recorded.verdict is Verdict.UNKNOWN:
             recorded.recorded_name = frame.name
-        elif recorded.reason is NO_CALLER and self._loses_caller(frame):
+        elif recorded.reason is NO_CALLER and self._lost.was(frame):
             recorded.reason = LOST_CALLER
             self.lost_callers.add(frame)
         return recorded
-
-    def _path(self, frame: RecordedFrame) -> str:
-        """Return the path of the module of an unknown frame; "" if its image is known, and has nothing there."""
-        if frame.module is None or self._images.locate(frame.module, self._root) is not None:
-            return ""
-        return frame.module.path
-
-    def _moved_back(self, answer: Answer) -> Answer:
-        """Return a copy of an answer, with the addresses of this process."""
-        recorded = answer.copy()
-        if self._is_moved:
-            if answer.address is not None:
-                recorded.address = self._back(answer.address)
-            if answer.size_bytes:
-                recorded.start = self._back(answer.start)
-            recorded.missing = tuple(self._moved_back(each) for each in answer.missing)
-            if answer.reason is not None and answer.reason.address is not None:
-                recorded.reason = answer.reason._replace(address=self._back(answer.reason.address))
-        return recorded
-
-    def _moved(self, address: int) -> int:
-        """Return the place of an address of this process."""
-        for start, end, move in self._moves:
-            if start <= address - move < end:
-                return address - move
-        return address
-
-    def _back(self, address: int) -> int:
-        for start, end, move in self._moves:
-            if start <= address <= end:
-                return address + move
-        return address
