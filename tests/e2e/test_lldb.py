@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.cores import crash
-from tests.support.debuggers import Programs, build
+from tests.support.debuggers import Programs, build, lldb
 from tests.support.toolchain import tool
 
 _FRAME = re.compile(
@@ -30,25 +28,6 @@ _EVENTS = [
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     tool("lldb")
     return build(tmp_path_factory.mktemp("lldb"))
-
-
-def lldb(*arguments: str | Path, commands: list[str]) -> str:
-    """What lldb prints."""
-    printed = subprocess.run(
-        [sys.executable, "-m", "icf", "lldb", "--print-path"], capture_output=True, text=True, check=True, timeout=60
-    )
-    lines = [*printed.stdout.splitlines(), *commands]
-    words = [tool("lldb"), "--no-lldbinit", "--batch", *[word for line in lines for word in ("-o", line)]]
-    done = subprocess.run(
-        [*words, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.stdout
 
 
 def backtraces(text: str) -> list[list[tuple[str, int]]]:

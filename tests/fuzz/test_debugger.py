@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from icf.errors import IcfError
-from tests.support.mutations import SHOP, mutations
+from tests.support.mutations import SHOP, mutated_text, mutations
 from unwind.debugger.inside.sections import read_sections
 from unwind.debugger.inside.shown import change_of
 from unwind.debugger.question import parse_question
@@ -35,17 +35,8 @@ ANSWER = {
 def mutated(content: bytes, count: int) -> Iterator[bytes]:
     chance = random.Random(1)
     for _ in range(count):
-        data = bytearray(content)
-        for _ in range(chance.randint(1, 4)):
-            at = chance.randrange(len(data) + 1)
-            kind = chance.randrange(3)
-            if kind == 0:
-                data[at : at + 1] = bytes([chance.randrange(256)])
-            elif kind == 1:
-                data[at:at] = chance.choice(PIECES)
-            else:
-                del data[at : at + chance.randint(1, 8)]
-        yield bytes(data).replace(b"\n", b" ")
+        data = mutated_text(content, PIECES, chance)
+        yield data.replace(b"\n", b" ")
 
 
 def question() -> bytes:

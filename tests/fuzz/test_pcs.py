@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from icf.errors import FormatError
+from tests.support.mutations import mutated_text
 from unwind.readers.pcs import read_pcs
 
 STACKS = b"""# head
@@ -21,17 +22,8 @@ def test_mutated_stacks_are_read_or_refused() -> None:
     chance = random.Random(1)
     outcomes = [0, 0]
     for _ in range(MUTATION_COUNT):
-        data = bytearray(STACKS)
-        for _ in range(chance.randint(1, 4)):
-            at = chance.randrange(len(data) + 1)
-            kind = chance.randrange(3)
-            if kind == 0:
-                data[at : at + 1] = bytes([chance.randrange(256)])
-            elif kind == 1:
-                data[at:at] = chance.choice(PIECES)
-            else:
-                del data[at : at + chance.randint(1, 8)]
-        lines = bytes(data).split(b"\n")
+        data = mutated_text(STACKS, PIECES, chance)
+        lines = data.split(b"\n")
         try:
             for stack in read_pcs(lines, "fuzz"):
                 assert stack.addresses and stack.weight > 0

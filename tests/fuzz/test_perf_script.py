@@ -6,6 +6,7 @@ import random
 
 from icf.errors import FormatError
 from tests.fuzz.limits import many
+from tests.support.mutations import mutated_text
 from tests.support.paths import ROOT
 from tests.support.recordings import read
 
@@ -36,18 +37,9 @@ def test_mutated_text_is_read_or_refused() -> None:
     chance = random.Random(4)
     outcomes = [0, 0]
     for _ in range(many(MUTATION_COUNT)):
-        data = bytearray(text)
-        for _ in range(chance.randint(1, 4)):
-            at = chance.randrange(len(data) + 1)
-            kind = chance.randrange(3)
-            if kind == 0:
-                data[at : at + 1] = bytes([chance.randrange(256)])
-            elif kind == 1:
-                data[at:at] = chance.choice(PIECES)
-            else:
-                del data[at : at + chance.randint(1, 8)]
+        data = mutated_text(text, PIECES, chance)
         try:
-            for sample in read("perf-script", bytes(data)):
+            for sample in read("perf-script", data):
                 assert all(frame.address is not None and frame.address < 1 << 64 for frame in sample.frames)
             outcomes[0] += 1
         except FormatError as error:

@@ -123,10 +123,10 @@ def build(folder: Path, *flags: str) -> Programs:
     return Programs(*paths)
 
 
-def start_lines() -> list[str]:
-    """Return what `icf gdb --print-path` says, less the line breaks; the helper is that of these sources."""
+def start_lines(debugger: str = "gdb") -> list[str]:
+    """Return what `icf gdb --print-path` or that of lldb says; the helper is that of these sources."""
     printed = subprocess.run(
-        [sys.executable, "-m", "icf", "gdb", "--print-path"], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-m", "icf", debugger, "--print-path"], capture_output=True, text=True, check=True, timeout=60
     )
     return printed.stdout.splitlines()
 
@@ -135,8 +135,19 @@ def gdb(*arguments: str | Path, commands: Sequence[str], plugin: bool = True, ti
     """Return what gdb prints, with stderr in its place."""
     lines = ["set debuginfod enabled off", "set width 0", *(start_lines() if plugin else ()), *commands]
     words = [tool("gdb"), "-nx", "-batch", *[word for line in lines for word in ("-ex", line)]]
+    return _printed([*words, *map(str, arguments)], timeout_s)
+
+
+def lldb(*arguments: str | Path, commands: Sequence[str]) -> str:
+    """Return what lldb prints with the plug-in, with stderr in its place."""
+    lines = [*start_lines("lldb"), *commands]
+    words = [tool("lldb"), "--no-lldbinit", "--batch", *[word for line in lines for word in ("-o", line)]]
+    return _printed([*words, *map(str, arguments)], 120)
+
+
+def _printed(words: Sequence[str], timeout_s: int) -> str:
     done = subprocess.run(
-        [*words, *map(str, arguments)],
+        words,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from icf.elf.image import Image
@@ -35,3 +35,18 @@ def mutations(path: Path, count: int, rng: random.Random) -> Iterator[bytes]:
             if rng.random() < 0.1:
                 changed[at : at + 8] = b"\xff" * len(changed[at : at + 8])
         yield bytes(changed[: rng.randrange(len(changed))] if index % 40 == 0 else changed)
+
+
+def mutated_text(text: bytes, pieces: Sequence[bytes], chance: random.Random) -> bytes:
+    """A text with one to four bytes changed, pieces put in, or some bytes taken out."""
+    changed = bytearray(text)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(changed) + 1)
+        kind = chance.randrange(3)
+        if kind == 0:
+            changed[at : at + 1] = bytes([chance.randrange(256)])
+        elif kind == 1:
+            changed[at:at] = chance.choice(pieces)
+        else:
+            del changed[at : at + chance.randint(1, 8)]
+    return bytes(changed)

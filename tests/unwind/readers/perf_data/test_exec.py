@@ -1,7 +1,7 @@
 """Stacks of a process that has become another program several times: those of its last program, to their ends.
 
-perf 6.1 keeps the mappings of the programs before, and ends most of these stacks at the first frame or two. So the
-truth is the program itself, whose calls are known; on cores of such a process eu-stack finds the same frames.
+perf 6.1 ends most of these stacks at the first frame or two; why is not known. So the truth is the program itself,
+whose calls are known; on cores of such a process eu-stack finds the same frames.
 """
 
 from __future__ import annotations
