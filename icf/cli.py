@@ -17,7 +17,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
@@ -63,8 +64,20 @@ VERBS: dict[str, Verb] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command `icf`; without `argv` it is this process, which ends with it."""
     if argv is None:
-        _end(main([*_implied(sys.argv[0]), *_own_arguments()]))
-    args = list(argv)
+        _end(_icf([*_implied(sys.argv[0]), *_own_arguments()]))
+    with _settings_restored():
+        return _icf(list(argv))
+
+
+def linkpass_main(argv: Sequence[str] | None = None) -> int:
+    """Run the command `linkpass`: the same as `icf pass`."""
+    if argv is None:
+        _end(_linkpass(_own_arguments()))
+    with _settings_restored():
+        return _linkpass(list(argv))
+
+
+def _icf(args: list[str]) -> int:
     if args[:1] == ["help"]:
         args = [*args[1:2], "--help"]
     if not args:
@@ -79,14 +92,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _run_verb(VERBS[args[0]], f"icf {args[0]}", args[1:])
 
 
-def linkpass_main(argv: Sequence[str] | None = None) -> int:
-    """Run the command `linkpass`: the same as `icf pass`."""
-    if argv is None:
-        _end(linkpass_main(_own_arguments()))
-    args = list(argv)
+def _linkpass(args: list[str]) -> int:
     if args in (["-V"], ["--version"]):
         return _guarded(lambda: _print(_version()))
     return _run_verb(VERBS["pass"], "linkpass", args)
+
+
+@contextmanager
+def _settings_restored() -> Iterator[None]:
+    """Restore what commands set for a process of their own: without garbage collection, a caller's memory grows."""
+    is_collecting, thresholds, interval_s = gc.isenabled(), gc.get_threshold(), sys.getswitchinterval()
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval_s)
+        gc.set_threshold(*thresholds)
+        if is_collecting:
+            gc.enable()
 
 
 def _implied(program: str) -> list[str]:

@@ -26,7 +26,7 @@ from tests.support.paths import ROOT
 from tests.support.toolchain import tool
 
 SHOP = ROOT / "testdata" / "shop"
-ICF = (sys.executable, "-m", "icf")
+ICF = (sys.executable, "-B", "-m", "icf")  # -B: under a limit compiled sources would stay cut off
 MEMORY: Callable[[], None] = partial(resource.setrlimit, resource.RLIMIT_AS, (1 << 30, 1 << 30))
 VERBS = ("pass", "verify", "dump", "resolve")
 

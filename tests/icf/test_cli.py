@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import subprocess
 import sys
@@ -137,6 +138,24 @@ def test_an_error_is_one_line_and_a_status(
     verb_that_raises(monkeypatch, error)
     assert cli.main(["probe"]) == status
     assert capsys.readouterr() == ("", stderr)
+
+
+def test_a_caller_of_main_keeps_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def settings() -> tuple[object, ...]:
+        return gc.isenabled(), gc.get_threshold(), sys.getswitchinterval()
+
+    def run(args: argparse.Namespace) -> int:
+        gc.disable()
+        gc.set_threshold(1 << 20)
+        sys.setswitchinterval(1.0)
+        return 0
+
+    before, module = settings(), ModuleType("probe_verb")
+    vars(module).update(add_arguments=lambda parser: None, run=run)
+    monkeypatch.setitem(sys.modules, "probe_verb", module)
+    monkeypatch.setitem(cli.VERBS, "probe", cli.Verb("probe_verb", "sets"))
+    assert cli.main(["probe"]) == 0 and settings() == before
+    assert before[0]
 
 
 def test_a_bug_is_not_dressed_up_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
