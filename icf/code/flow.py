@@ -16,7 +16,7 @@ _LABELS = 1 << 8
 _FOUND = 1 << 14
 # number of registers plus one; stack pointer; first argument; second one, if it may be the object, as after a
 # hidden pointer to the result; registers that calls keep, as bits
-_MACHINES = {
+MACHINES = {
     Machine.X86_64: (17, 4, 7, 6, 1 << 3 | 1 << 4 | 1 << 5 | 0xF << 12),
     Machine.AARCH64: (33, 31, 0, -1, 0x7FF << 19 | 1 << 31),
 }
@@ -42,7 +42,7 @@ class Flow:
         Without `everything`, code to which no known path leads is left out.
         """
         label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows), 3), np.uint64)
-        facts = np.array([*_MACHINES[self._machine], everything, _ARGUMENTS[self._machine]], np.int64)
+        facts = np.array([*MACHINES[self._machine], everything, _ARGUMENTS[self._machine]], np.int64)
         origin, offset = (np.empty((_LABELS, int(facts[0])), np.uint64) for _ in range(2))
         memory = np.empty((2 * op.KEEP, 4), np.uint64)
         status, result = np.zeros(len(functions), np.uint8), np.zeros(op.RESULT_SIZE, np.int64)

@@ -59,6 +59,22 @@ SOURCE = """
     struct Holder { Circle circle; NOINLINE void use(Shape *s) { total += 3; s->draw(); total += 4; } };
     NOINLINE void flip(Shape *s) { new (s) Disc; }
     NOINLINE Shape *make(int n) { if (n == 1) return new Circle; if (n == 2) return new Star; return new Disc; }
+    struct Node { Node *next; long pad; virtual void visit() {} virtual void count() {} virtual ~Node() {} };
+    #define NODES(T, Base) \\
+        struct T : Base { void visit() override; void count() override; }; \\
+        void T::visit() { tick(pad); total += pad; if (next) static_cast<T *>(next)->T::visit(); } \\
+        void T::count() { for (long n = 0; n < 9; ++n) { tick(pad); total += n * pad; } total += pad; }
+    NODES(Leaf, Node)
+    NODES(Twig, Leaf)
+    NODES(Root, Twig)
+    NOINLINE Node *grow(int n) { if (n == 1) return new Leaf; if (n == 2) return new Twig; return new Root; }
+    NOINLINE void run_nodes(int first, int second, int how) {
+        Node *node = grow(first);
+        node->next = grow(second); node->next->pad = 30; node->pad = how == 7 ? 1 - total : 30;
+        total = -1;
+        if (how == 7) node->visit(); else node->count();
+        total += 1;
+    }
     NOINLINE void run(Shape *s, Shape *other, int how) {
         total -= 1000;
         if (how < 10) total += 1000;
@@ -74,6 +90,7 @@ SOURCE = """
         total += 1;
     }
     int main(int argc, char **argv) {
+        if (atoi(argv[3]) > 6) { run_nodes(atoi(argv[1]), atoi(argv[2]), atoi(argv[3])); return total; }
         Shape *s = make(atoi(argv[1])), *other = make(atoi(argv[2]));
         run(s, other, atoi(argv[3]));
         return total + argc;
@@ -84,7 +101,7 @@ BUILDS = [
     ("g++", ("-O0",), "gold"),
     ("clang++", ("-O2",), "lld"),
 ]
-DRAW, FLIPPED, DELETED, FAR, BIG, VISIT, HOLDER = range(7)
+DRAW, FLIPPED, DELETED, FAR, BIG, VISIT, HOLDER, LOOP, COUNT = range(9)
 
 
 @cache
@@ -160,6 +177,17 @@ def test_an_object_that_may_have_been_replaced_decides_nothing(build: tuple[str,
 def test_an_object_that_begins_with_another_does_not_count_as_that(build: tuple[str, tuple[str, ...], str]) -> None:
     frames = check(build, 0, 2, HOLDER)
     assert frames[0]["linkage_name"] == "_ZN4Star4drawEv"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_a_method_that_goes_on_with_another_object(build: tuple[str, tuple[str, ...], str]) -> None:
+    """Compilers make a loop of it: `this` is the second object, and the first one was called."""
+    frames = check(build, 1, 2, LOOP)
+    if build[0] == "clang++":
+        assert [frame["verdict"] for frame in frames if frame["candidates"]] == ["ambiguous"], frames
+    frames = check(build, 3, 1, COUNT)  # a loop with one object
+    assert (frames[0]["linkage_name"], frames[0]["evidence"]) == ("_ZN4Root5countEv", "vptr")
 
 
 @pytest.mark.slow

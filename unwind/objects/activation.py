@@ -9,11 +9,17 @@ from functools import cached_property
 import numpy as np
 
 from icf.dwarf.cfi import rules
+from icf.dwarf.cfi.frames import CallFrames
 from icf.dwarf.prologues import Prologues
 from icf.dwarf.scopes import Function, Scopes
 from icf.dwarf.typenames import Types
 from icf.elf.image import Image
+from icf.errors import FormatError
+from unwind.objects.kept import Kept
 from unwind.walk.frame import WalkedFrame
+
+_KEPT_FUNCTIONS = 1 << 10
+_PARTS_LIMIT = 8  # of a function
 
 
 class Described:
@@ -24,6 +30,39 @@ class Described:
         self.scopes = Scopes(image)
         self.types = Types(self.scopes.trees)
         self.prologues = Prologues(image, self.scopes.trees.debug)
+        self._call_frames: CallFrames | None = None
+        self._kept: dict[Function, Kept] = {}
+
+    def kept(self, function: Function) -> Kept:
+        """Return where a function keeps its arguments."""
+        found = self._kept.get(function)
+        if found is None:
+            if len(self._kept) >= _KEPT_FUNCTIONS:
+                self._kept.clear()
+            found = self._kept[function] = self._find_kept(function)
+        return found
+
+    def _find_kept(self, function: Function) -> Kept:
+        """Return it for the function with all of its parts: folded ones are described as another function's."""
+        ranges, wanted, has_pads = set(function.scopes[0].ranges), function.low, False
+        for _ in range(_PARTS_LIMIT):
+            start, end, part_has_pads = self._part_at(wanted) or (wanted, wanted, True)
+            has_pads |= part_has_pads
+            if not any(low <= wanted < high for low, high in ranges):
+                ranges.add((start, end))
+            found = Kept(self.image, sorted(ranges), function.low, has_pads=has_pads)
+            if found.left_to is None or any(low <= found.left_to < high for low, high in ranges):
+                break
+            wanted = found.left_to
+        return found
+
+    def _part_at(self, vaddr: int) -> tuple[int, int, bool] | None:
+        try:
+            if self._call_frames is None:
+                self._call_frames = CallFrames(self.image)
+            return self._call_frames.part_at(vaddr)
+        except FormatError:
+            return None
 
 
 ImageAt = Callable[[int], tuple[Described, int] | None]

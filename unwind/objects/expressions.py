@@ -35,9 +35,9 @@ _VALUE_BYTES_LIMIT = 1 << 12
 _WORD_BYTES = 8
 # What the kernel leaves to others; DWARF 5, 7.7.1, and GNU's older numbers
 _ADDR, _DEREF, _DEREF_SIZE, _FBREG, _CALL_FRAME_CFA = 0x03, 0x06, 0x94, 0x91, 0x9C
-_REG0, _REG31, _REGX, _PIECE = 0x50, 0x6F, 0x90, 0x93
+REG0, REG31, _REGX, _PIECE = 0x50, 0x6F, 0x90, 0x93
 _IMPLICIT_VALUE, _STACK_VALUE, _GNU_UNINIT, _PARAMETER_REF = 0x9E, 0x9F, 0xF0, 0xFA
-_IMPLICIT_POINTER, _ADDRX, _CONSTX, _ENTRY_VALUE = (0xA0, 0xF2), (0xA1, 0xFB), (0xA2, 0xFC), (0xA3, 0xF3)
+_IMPLICIT_POINTER, _ADDRX, _CONSTX, ENTRY_VALUE = (0xA0, 0xF2), (0xA1, 0xFB), (0xA2, 0xFC), (0xA3, 0xF3)
 _CONST_TYPE, _REGVAL_TYPE, _DEREF_TYPE, _CONVERT = (0xA4, 0xF4), (0xA5, 0xF5), (0xA6, 0xF6), (0xA8, 0xF7, 0xA9, 0xF9)
 
 
@@ -224,8 +224,8 @@ class _Run:
         evaluator, at, reader = self._evaluator, self._at, self._reader
         assert at.described is not None
         trees, unit = at.described.scopes.trees, self._function.scopes[0].die.unit
-        if _REG0 <= opcode <= _REG31:
-            self._place = Place(Form.REGISTER, opcode - _REG0)
+        if REG0 <= opcode <= REG31:
+            self._place = Place(Form.REGISTER, opcode - REG0)
         elif opcode == _REGX:
             self._place = Place(Form.REGISTER, reader.uleb())
         elif opcode == _STACK_VALUE:
@@ -249,7 +249,7 @@ class _Run:
             if address is None:
                 raise Unknown(Lack.REFUSED)
             self._push(address + at.bias * (opcode in _ADDRX))
-        elif opcode in _ENTRY_VALUE:
+        elif opcode in ENTRY_VALUE:
             self._push(evaluator.entry_value(at, self._function, bytes(reader.take(reader.uleb()))))
         elif opcode == _PARAMETER_REF:
             parameter = trees.columns(unit)[0] + reader.u32()

@@ -22,7 +22,7 @@ from icf.elf.types import Machine
 from icf.errors import FormatError
 from unwind.objects.activation import Activation
 from unwind.objects.entry import new_evaluator
-from unwind.objects.expressions import Form, Lack, Place, Unknown
+from unwind.objects.expressions import ENTRY_VALUE, Form, Lack, Place, Unknown
 from unwind.walk.frame import Memory
 
 _FIRST_ARGUMENT = {Machine.X86_64: 5, Machine.AARCH64: 0}
@@ -100,7 +100,8 @@ def read_parameter(
     type_ = at.described.types.at(parameter.type)
     value, lack = None, None
     try:
-        value = _number(_contents(parameter, type_, scope, at, memory, function), type_)
+        data, _ = read_contents(parameter, type_, scope, at, memory, function)
+        value = _number(data, type_)
     except Unknown as unknown:
         lack = unknown.lack
     except FormatError:
@@ -108,15 +109,18 @@ def read_parameter(
     return ParameterValue(parameter.name, type_.name, value, lack, parameter.is_object)
 
 
-def _contents(
+def read_contents(
     parameter: Parameter, type_: Type, scope: Scope, at: Activation, memory: Memory, function: Function
-) -> bytes:
-    """Return the bytes of a parameter; raises `Unknown`."""
+) -> tuple[bytes, Place | None]:
+    """Return the bytes of a parameter, and where they are; None: they are what it was at the entry of the function.
+
+    Raises `Unknown`.
+    """
     assert at.described is not None
     if type_.kind is Kind.OTHER:
         raise Unknown(Lack.NO_NUMBER)
     if DW_AT_const_value in parameter.die.attributes:
-        return _constant(parameter, type_, at)
+        return _constant(parameter, type_, at), Place(Form.VALUE)
     evaluator = new_evaluator(memory)
     trees = at.described.scopes.trees
     try:
@@ -128,16 +132,17 @@ def _contents(
             _check_kept(places[0].number, at)
             if not is_list(trees, parameter.die, DW_AT_location):
                 _check_stored(at, function)
-        return evaluator.contents(places, at, type_.size_bytes)
+        place = None if expression[0] in ENTRY_VALUE else places[0]
+        return evaluator.contents(places, at, type_.size_bytes), place
     except Unknown as unknown:
         register = None
         if unknown.lack is Lack.IN_PROLOGUE and at.vaddr == function.low and parameter is scope.parameters[0]:
             register = _first_argument(scope, at)
         if register is not None:
-            return evaluator.contents([Place(Form.REGISTER, register)], at, type_.size_bytes)
+            return evaluator.contents([Place(Form.REGISTER, register)], at, type_.size_bytes), None
         if parameter.is_object and scope.around < 0 and unknown.lack is not Lack.REFUSED:
             with suppress(Unknown):
-                return _at_entry(parameter, at, memory, function)
+                return _at_entry(parameter, at, memory, function), None
         raise
 
 

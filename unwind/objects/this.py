@@ -2,16 +2,22 @@
 
 The debug information at a merged body is that of the function that was kept. Its code is that of all members, so the
 object is where it says, whichever member runs: in `this`, or, if a free function was kept, in the first parameter.
+What was called is decided by the object at the entry, so another one that has taken its place counts as not known
+(`unwind.objects.kept`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from icf.dwarf.scopes import Function
+from icf.dwarf.constants import DW_AT_location
+from icf.dwarf.locations import expression_at
+from icf.dwarf.scopes import Function, Parameter
 from icf.dwarf.typenames import Kind
+from icf.errors import FormatError
 from unwind.objects.activation import Activation
-from unwind.objects.parameters import read_parameter
+from unwind.objects.expressions import REG0, REG31, Form, Place, Unknown
+from unwind.objects.parameters import read_contents
 from unwind.walk.frame import Memory
 
 
@@ -47,5 +53,22 @@ def _object(at: Activation, function: Function, memory: Memory) -> int | None:
             return None
     if parameter is None:
         return None
-    value = read_parameter(parameter, own, at, memory, function).value
-    return value if isinstance(value, int) else None
+    try:
+        data, place = read_contents(parameter, at.described.types.at(parameter.type), own, at, memory, function)
+    except (Unknown, FormatError):
+        return None
+    return int.from_bytes(data, "little") if place is None or _is_as_at_entry(place, parameter, at, function) else None
+
+
+def _is_as_at_entry(place: Place, parameter: Parameter, at: Activation, function: Function) -> bool:
+    """Return whether a place is certain to hold what the function was entered with."""
+    assert at.described is not None
+    if place.size_bytes or place.form not in (Form.REGISTER, Form.MEMORY):
+        return False
+    in_frame = place.form is Form.MEMORY
+    number = place.number - at.frame.cfa if in_frame else place.number
+    found = at.described.kept(function).argument_at(at.vaddr, number, is_call=at.frame.is_call, in_frame=in_frame)
+    first = expression_at(at.described.scopes.trees, parameter.die, DW_AT_location, function.low)
+    if found is None or first is None or len(first) != 1 or not REG0 <= first[0] <= REG31:
+        return found is not None
+    return found == first[0] - REG0

@@ -115,6 +115,17 @@ class CallFrames:
                 return Row(rows[0], each.section) if len(rows) else None
         return None
 
+    def part_at(self, vaddr: int) -> tuple[int, int, bool] | None:
+        """Return start and end of the code that shares a call frame program, and whether it may have landing pads.
+
+        None if no FDE covers the address. Raises `FormatError` where that is malformed.
+        """
+        for each in self._sections:
+            fde = each.index.find(vaddr)
+            if fde is not None:
+                return fde.low, fde.high, "L" in each.index.cie(fde.cie_offset).augmentation
+        return None
+
     def rows(self) -> Iterator[tuple[FrameSection, Fde, NDArray[np.uint64]]]:
         """Yield all FDEs with their rows."""
         for each in self._sections:
