@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from unwind.report.data import Function, Kind
-from unwind.report.tree import FrameNumbers, Path
+from unwind.report.rows import Shown
+from unwind.report.tree import TreeSums
 
 _SHOWN = 2000
 
 
-class FunctionWeights:
-    """Sums of stacks by name; a stack counts once for a name, however often that stands in it."""
+def functions_of(frames: Sequence[Shown], before: TreeSums, after: TreeSums) -> tuple[list[Function], int]:
+    """Return the functions with the most weight, and how many others there are.
 
-    def __init__(self, numbers: FrameNumbers) -> None:
-        self._numbers = numbers
-        self._functions: dict[tuple[str, bool], Function] = {}
-        self._by_frame: dict[tuple[int, bool], Function] = {}
+    A stack counts once for a name, however often that stands in it.
+    """
+    functions: list[Function] = []
+    numbers: dict[tuple[str, bool], int] = {}
 
-    def add(self, before: Path, after: Path, weight: int) -> None:
-        """Add a stack, outermost frame first."""
-        for function in {self._of(number, False) for number in before}:
-            function.total_before += weight
-        for function in {self._of(number, True) for number in after}:
-            function.total_after += weight
-        self._of(before[-1], False).self_before += weight
-        self._of(after[-1], True).self_after += weight
+    def number(name: str, is_open: bool) -> int:
+        found = numbers.setdefault((name, is_open), len(functions))
+        if found == len(functions):
+            functions.append(Function(name, is_open))
+        return found
 
-    def heaviest(self) -> tuple[list[Function], int]:
-        """Return the functions with the most weight, and how many others there are."""
-        by_weight = sorted(
-            self._functions.values(), key=lambda each: (-max(each.total_before, each.total_after), each.name)
-        )
-        return by_weight[:_SHOWN], len(by_weight[_SHOWN:])
-
-    def _of(self, number: int, is_after: bool) -> Function:
-        function = self._by_frame.get((number, is_after))
-        if function is None:
-            name, kind, _ = self._numbers.frames[number]
-            key = name, is_after and kind is Kind.OPEN  # before, an open frame has one name like any other
-            function = self._by_frame[number, is_after] = self._functions.setdefault(key, Function(*key))
-        return function
+    named = [number(frame.name, False) for frame in frames]  # before, an open frame has one name like any other
+    for key, weight in before.of_stacks(named).items():
+        functions[key].total_before = weight
+    for key, weight in before.of_innermost(named).items():
+        functions[key].self_before = weight
+    named = [number(frame.name, frame.kind is Kind.OPEN) for frame in frames]
+    for key, weight in after.of_stacks(named).items():
+        functions[key].total_after = weight
+    for key, weight in after.of_innermost(named).items():
+        functions[key].self_after = weight
+    weighed = [each for each in functions if each.total_before or each.total_after]
+    weighed.sort(key=lambda each: (-max(each.total_before, each.total_after), each.name))
+    return weighed[:_SHOWN], len(weighed[_SHOWN:])

@@ -10,13 +10,13 @@ kept. Tools differ in which name of a body they take; this one does not depend o
 in a frame stand in both where its name is the same; those of a changed frame, and the frames that tail calls left out,
 are known after alone.
 
-Stacks are counted first and resolved some thousands at a time: a recording may repeat one of them a million times.
+Stacks become a tree of such frames, callers outermost: what the resolver found of a call is looked at once, however
+many stacks it is part of, and all sums are made of the tree (`unwind.report.tree`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from icf.demangle import demangle
@@ -24,16 +24,18 @@ from icf.errors import IcfError
 from icf.model import Verdict
 from unwind.program.program import Body, Program
 from unwind.report.data import Kind, Profile
-from unwind.report.functions import FunctionWeights
+from unwind.report.functions import functions_of
 from unwind.report.merged import kept_idx
-from unwind.report.tree import DEPTH_LIMIT, FrameNumbers, Path, Shown, tree_of
+from unwind.report.rows import DEPTH_LIMIT, FrameNumbers, Shown, rows_of
+from unwind.report.tree import ROOT, StackTree, TreeSums
+from unwind.resolve.resolved import AnsweredCall, StackAnswers
 from unwind.samples.recording import RecordedFrame, RecordedProcess, Recording, Sample
 from unwind.symbolize.answer import Answer
 from unwind.target.recorded import RecordedResolver
 from unwind.writers.named import Namer
 
-_TOGETHER = 4096  # stacks that are resolved
-_WAITING = 1 << 17  # different stacks that are counted before
+_TOGETHER = 4096  # samples between two steps
+_WAITING = 1 << 17  # different stacks that are counted before they become part of the tree
 _KEPT = 1 << 18
 _OPEN = (Verdict.NARROWED, Verdict.AMBIGUOUS, Verdict.CONTRADICTED)
 
@@ -59,8 +61,8 @@ class BodyPlace(NamedTuple):
 class _Frame(NamedTuple):
     """What one recorded frame is before and after: numbers of frames of trees, outermost first."""
 
-    before: Path
-    after: Path
+    before: tuple[int, ...]
+    after: tuple[int, ...]
     kind: Kind
     body: BodyWeights | None = None  # of a merged one
     evidence: str = ""
@@ -78,10 +80,13 @@ class ProfileCollector:
         self.programs: dict[tuple[str, bytes], Program] = {}  # of the images that samples lie in
         self._namer = Namer()
         self._numbers = FrameNumbers()
-        self._known: dict[tuple[RecordedFrame, Answer], _Frame] = {}
-        self._functions = FunctionWeights(self._numbers)
-        self._before: dict[Path, int] = {}
-        self._after: dict[Path, int] = {}
+        self._frames: list[_Frame] = []
+        self._frame_numbers: dict[_Frame, int] = {}
+        self._known: dict[tuple[RecordedFrame, Answer], int] = {}
+        self._tree = StackTree()  # of numbers of `_frames`
+        self._waiting: dict[StackAnswers, int] = {}  # weights that are not in the tree yet
+        self._waiting_samples: dict[StackAnswers, Sample] = {}
+        self._calls: dict[AnsweredCall, int] = {}  # the nodes of calls, as long as these stacks wait
 
     def collect(self, step: Callable[[int], None]) -> tuple[Profile, IcfError | None]:
         """Return the profile, and the error that ended the recording early, if one did."""
@@ -90,57 +95,90 @@ class ProfileCollector:
             self._read(step)
         except IcfError as error:
             problem = error
-        profile = self.profile
-        profile.before = tree_of(self._before, self._numbers.frames)
-        profile.after = tree_of(self._after, self._numbers.frames)
-        profile.functions, profile.functions_left_out = self._functions.heaviest()
+        self._add_up()
+        self._sum_up(self._tree.summed())
+        profile, shown = self.profile, self._numbers.frames
+        before = self._shown([frame.before for frame in self._frames])
+        after = self._shown([frame.after for frame in self._frames])
+        profile.before, profile.after = rows_of(before, shown), rows_of(after, shown)
+        profile.functions, profile.functions_left_out = functions_of(shown, before, after)
         return profile, problem
 
+    # The tree of stacks
+
     def _read(self, step: Callable[[int], None]) -> None:
-        waiting: dict[Sample, int] = {}
-        try:
-            for sample in self._recording:
-                self.profile.samples += 1
-                if self.profile.samples % _TOGETHER == 0:
-                    step(_TOGETHER)
-                weight = sample.weights[self._value_idx]
-                if weight <= 0 or not sample.frames:
-                    continue
-                stack = sample._replace(weights=(), labels=(), time_ns=0, origin=None)
-                waiting[stack] = waiting.get(stack, 0) + weight
-                if len(waiting) >= _WAITING:
-                    self._resolve(waiting)
-        finally:
-            self._resolve(waiting)
+        for batch in self._resolver.batches(self._weighed(step)):
+            for sample, answers in batch:
+                known = self._waiting.get(answers)
+                if known is None:
+                    known = 0
+                    self._waiting_samples[answers] = sample
+                self._waiting[answers] = known + sample.weights[self._value_idx]
+            if len(self._waiting) >= _WAITING:
+                self._add_up()
 
-    def _resolve(self, waiting: dict[Sample, int]) -> None:
-        stacks = iter(waiting)
-        while together := list(islice(stacks, _TOGETHER)):
-            for resolved in self._resolver.resolve(together):
-                process = resolved.sample.process
-                pairs = zip(resolved.sample.frames, resolved.answers, strict=True)
-                self._add([self._frame(frame, answer, process) for frame, answer in pairs], waiting[resolved.sample])
-        waiting.clear()
+    def _weighed(self, step: Callable[[int], None]) -> Iterator[Sample]:
+        """Yield the samples that count."""
+        for sample in self._recording:
+            self.profile.samples += 1
+            if self.profile.samples % _TOGETHER == 0:
+                step(_TOGETHER)
+            if sample.weights[self._value_idx] > 0 and sample.frames:
+                yield sample
 
-    def _add(self, frames: list[_Frame], weight: int) -> None:
-        """Add a stack, innermost frame first."""
-        before = tuple([number for frame in reversed(frames) for number in frame.before])
-        after = tuple([number for frame in reversed(frames) for number in frame.after])
-        self._before[before] = self._before.get(before, 0) + weight
-        self._after[after] = self._after.get(after, 0) + weight
-        self._functions.add(before, after, weight)
-        profile, kinds = self.profile, {frame.kind for frame in frames}
-        profile.weight += weight
-        profile.changed += weight * (Kind.CHANGED in kinds)
-        profile.changed_self += weight * (frames[0].kind is Kind.CHANGED)
-        profile.open += weight * (Kind.OPEN in kinds)
-        profile.unknown += weight * (Kind.UNKNOWN in kinds)
-        for frame in frames:
-            self._count(frame, weight)
-        for body in {frame.body for frame in frames if frame.body is not None}:
-            body.total += weight
-        if frames[0].body is not None:
-            frames[0].body.self_ += weight
+    def _add_up(self) -> None:
+        for answers, weight in self._waiting.items():
+            self._tree.weights[self._node(self._waiting_samples[answers], answers)] += weight
+        self._waiting.clear()
+        self._waiting_samples.clear()
+        self._calls.clear()
+
+    def _node(self, sample: Sample, answers: StackAnswers) -> int:
+        """Return the node of the innermost frame of a stack."""
+        process = sample.process
+        if answers.call is None:
+            pairs = zip(reversed(sample.frames), reversed(answers), strict=True)
+            return self._tree.then(ROOT, [self._frame(frame, answer, process) for frame, answer in pairs])
+        new: list[AnsweredCall] = []
+        at: AnsweredCall | None = answers.call
+        while at is not None and at not in self._calls:
+            new.append(at)
+            at = at.caller
+        node = ROOT if at is None else self._calls[at]
+        for call in reversed(new):
+            if call.frame is not None and call.answer is not None:
+                node = self._tree.then(node, (self._frame(call.frame, call.answer, process),))
+            self._calls[call] = node
+        return node
+
+    # What it adds up to
+
+    def _sum_up(self, sums: TreeSums) -> None:
+        profile, kinds = self.profile, [frame.kind.value for frame in self._frames]
+        with_kind = sums.of_stacks(kinds)
+        profile.weight = sums.weight
+        profile.changed = with_kind.get(Kind.CHANGED, 0)
+        profile.changed_self = sums.of_innermost(kinds).get(Kind.CHANGED, 0)
+        profile.open = with_kind.get(Kind.OPEN, 0)
+        profile.unknown = with_kind.get(Kind.UNKNOWN, 0)
+        for number, weight in sums.of_frames(range(len(self._frames))).items():
+            self._count(self._frames[number], weight)
+        bodies = list(self.bodies.values())
+        number_of = {body: number for number, body in enumerate(bodies)}
+        in_bodies = [-1 if frame.body is None else number_of[frame.body] for frame in self._frames]
+        for number, weight in sums.of_stacks(in_bodies).items():
+            bodies[number].total = weight
+        for number, weight in sums.of_innermost(in_bodies).items():
+            bodies[number].self_ = weight
+
+    def _shown(self, paths: Sequence[Sequence[int]]) -> TreeSums:
+        """Return the sums over the stacks with the frames of each frame in its place."""
+        tree, shown = self._tree, StackTree()
+        nodes = [ROOT] * len(tree.callers)
+        for node in range(1, len(nodes)):
+            nodes[node] = at = shown.then(nodes[tree.callers[node]], paths[tree.frames[node]])
+            shown.weights[at] += tree.weights[node]
+        return shown.summed()
 
     def _count(self, frame: _Frame, weight: int) -> None:
         profile, body = self.profile, frame.body
@@ -156,12 +194,18 @@ class ProfileCollector:
             _increase(profile.evidence, frame.evidence, weight)
             _increase(body.evidence, frame.evidence, weight)
 
-    def _frame(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> _Frame:
+    # Frames
+
+    def _frame(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> int:
+        """Return the number of what a frame is."""
         known = self._known.get((frame, answer))
         if known is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            known = self._known[frame, answer] = self._name(frame, answer, process)
+            named = self._name(frame, answer, process)
+            known = self._known[frame, answer] = self._frame_numbers.setdefault(named, len(self._frames))
+            if known == len(self._frames):
+                self._frames.append(named)
         return known
 
     def _name(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> _Frame:

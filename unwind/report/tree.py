@@ -1,103 +1,130 @@
-"""All stacks of a profile as one tree, without its twigs.
+"""All stacks of a profile as one tree with weights, and what is summed over it.
 
-Stacks are sorted, so those that begin alike stand together, and the tree is written in one pass, frame by frame: a
-frame is done when a stack comes that does not have it. Only then its weight is known, and rows are taken back that turn
-out too light. So memory holds the different stacks and the rows that stay, however large the tree is.
+Stacks that begin alike share nodes. A tree grows node by node, a caller before what it calls, and is columns: millions
+of nodes are a few numbers each. When all stacks are in it, the nodes are put in pre-order, where the nodes inwards of
+one are a range:
 
-    main a b  3        main  8
-    main a c  1          a   4     b 3, c 1
-    main d    4          d   4
+    main a b  3        node          own   total   first   end
+    main a c  1        main            0       8       0     5
+    main d    4        ├─ a            0       4       1     4
+                       │  ├─ b         3       3       2     3
+                       │  └─ c         1       1       3     4
+                       └─ d            4       4       4     5
+
+A total is then a difference of running sums; and of the nodes with one function the outermost of their stack are those
+that begin after the ranges of all before them have ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, pairwise
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from unwind.report.data import Kind, Row, Tree
+import numpy as np
+from numpy.typing import NDArray
 
-DEPTH_LIMIT = 256
-_SMALLEST_SHARE = 10_000  # a frame of less than a ten thousandth is a tenth of a pixel on a wide screen
-_ROW_LIMIT = 30_000
+from icf.columns import I64
 
-
-class Shown(NamedTuple):
-    """A frame as a tree shows it."""
-
-    name: str
-    kind: Kind = Kind.SAME
-    other: str = ""
+ROOT = 0
+_BITS = 32  # of the number of a frame in a key
+_LARGEST = (1 << 63) - 1
+_Weights = NDArray[Any]  # int64, or integers of Python where a sum has more bits
 
 
-Path = tuple[int, ...]  # numbers of frames, outermost first
-
-
-class FrameNumbers:
-    """Numbers of frames; equal ones have the same."""
+class StackTree:
+    """The stacks of a profile, each as the numbers of its frames from the outermost; number -1 is the root's."""
 
     def __init__(self) -> None:
-        self.frames: list[Shown] = []
-        self._numbers: dict[Shown, int] = {}
+        self.callers = [ROOT]
+        self.frames = [-1]
+        self.weights = [0]  # of the stacks that end there
+        self._inwards: dict[int, int] = {}  # a node and the number of a frame -> the node of that frame
 
-    def of(self, frame: Shown) -> int:
-        """Return the number of a frame."""
-        number = self._numbers.get(frame)
-        if number is None:
-            number = self._numbers[frame] = len(self.frames)
-            self.frames.append(frame)
-        return number
+    def then(self, node: int, frames: Iterable[int]) -> int:
+        """Return the node of the last of some frames, one inwards of the other, which stand inwards of a node."""
+        inwards = self._inwards
+        for frame in frames:
+            key = node << _BITS | frame
+            found = inwards.get(key)
+            if found is None:
+                found = inwards[key] = len(self.callers)
+                self.callers.append(node)
+                self.frames.append(frame)
+                self.weights.append(0)
+            node = found
+        return node
 
-
-def tree_of(paths: Mapping[Path, int], frames: Sequence[Shown], row_limit: int = _ROW_LIMIT) -> Tree:
-    """Return the tree of stacks, each with its weight; the lighter frames are left out until `row_limit` rows stay."""
-    total = sum(paths.values())
-    in_order = sorted(paths.items())
-    threshold = -(-total // _SMALLEST_SHARE)
-    while True:
-        rows = _rows(in_order, frames, total, threshold)
-        if len(rows) <= row_limit:
-            return Tree(tuple(rows), threshold)
-        threshold *= 2
-
-
-def _rows(paths: Iterable[tuple[Path, int]], frames: Sequence[Shown], total: int, threshold: int) -> list[Row]:
-    rows = [Row(0, "all", Kind.SAME, total)]
-    open_: list[int] = []  # the frames of the stack above, outermost first
-    weights: list[int] = []
-    begins: list[int] = []  # where the row of each stands, or would
-
-    def close(depth: int) -> None:
-        while len(open_) > depth:
-            frame, weight, begin = open_.pop(), weights.pop(), begins.pop()
-            if weights:
-                weights[-1] += weight
-            if weight < threshold:
-                del rows[begin:]
-            else:
-                name, kind, other = frames[frame]
-                rows[begin] = Row(len(open_) + 1, name, kind, weight, other)
-
-    common = 0  # frames that a stack begins with as the one before it
-    for (path, weight), (following, _) in pairwise(chain(paths, [((), 0)])):
-        close(common)
-        depth, common = common, _common(path, following)
-        # frames that no other stack has are as light as this one
-        end = DEPTH_LIMIT if weight >= threshold else min(max(depth, common), DEPTH_LIMIT)
-        for frame in path[depth:end]:
-            open_.append(frame)
-            weights.append(0)
-            begins.append(len(rows))
-            rows.append(rows[0])  # its place
-        if weights:
-            weights[-1] += weight
-    close(0)
-    return rows
+    def summed(self) -> TreeSums:
+        """Return the sums over the tree, which takes no more stacks."""
+        self._inwards.clear()
+        return TreeSums(self)
 
 
-def _common(first: Path, second: Path) -> int:
-    """Return how many frames two stacks begin with alike."""
-    depth, end = 0, min(len(first), len(second))
-    while depth < end and first[depth] == second[depth]:
-        depth += 1
-    return depth
+class TreeSums:
+    """What the stacks of a tree add up to.
+
+    Attributes:
+        totals: the weight of the stacks that have each node.
+        weight: the weight of all stacks.
+    """
+
+    def __init__(self, tree: StackTree) -> None:
+        callers = tree.callers
+        self.weight = sum(tree.weights)
+        self.frames: I64 = np.array(tree.frames, np.int64)
+        self.callers: I64 = np.array(callers, np.int64)
+        self._own: _Weights = np.array(tree.weights, np.int64 if self.weight <= _LARGEST else object)
+        sizes = [1] * len(callers)
+        for node in range(len(callers) - 1, 0, -1):
+            sizes[callers[node]] += sizes[node]
+        first, free = [0] * len(callers), [1] * len(callers)  # `free`: where the next node inwards of each begins
+        for node in range(1, len(callers)):
+            caller = callers[node]
+            first[node] = at = free[caller]
+            free[caller] = at + sizes[node]
+            free[node] = at + 1
+        self._first: I64 = np.array(first, np.int64)
+        self._end: I64 = self._first + np.array(sizes, np.int64)
+        in_order = np.empty_like(self._own)
+        in_order[self._first] = self._own
+        running = np.concatenate([np.zeros(1, self._own.dtype), np.cumsum(in_order)])
+        self.totals: _Weights = running[self._end] - running[self._first]
+
+    def of_stacks(self, keys: Sequence[int]) -> dict[int, int]:
+        """Return the weight of the stacks that have some frame of each key; `keys[frame]` is below 0 for none."""
+        of_node = self._keys(keys)
+        nodes = np.flatnonzero(of_node >= 0)
+        nodes = nodes[np.lexsort((self._first[nodes], of_node[nodes]))]
+        key, first = of_node[nodes], self._first[nodes]
+        # each key's ranges are moved to where those of the keys before it have ended
+        moved = key * (len(of_node) + 1)
+        ended = np.maximum.accumulate(moved + self._end[nodes])
+        is_outermost = np.ones(len(nodes), bool)
+        is_outermost[1:] = (moved + first)[1:] >= ended[:-1]
+        return _added(key[is_outermost], self.totals[nodes[is_outermost]])
+
+    def of_frames(self, keys: Sequence[int]) -> dict[int, int]:
+        """Return the weight of the frames of each key: a stack that has two of them counts twice."""
+        return self._by_key(keys, self.totals)
+
+    def of_innermost(self, keys: Sequence[int]) -> dict[int, int]:
+        """Return the weight of the stacks that end with a frame of each key."""
+        return self._by_key(keys, self._own)
+
+    def _by_key(self, keys: Sequence[int], weights: _Weights) -> dict[int, int]:
+        of_node = self._keys(keys)
+        nodes = np.flatnonzero(of_node >= 0)
+        nodes = nodes[np.argsort(of_node[nodes], kind="stable")]
+        return _added(of_node[nodes], weights[nodes])
+
+    def _keys(self, keys: Sequence[int]) -> I64:
+        """Return the key of each node."""
+        return np.array([*keys, -1], np.int64)[self.frames]  # frame -1, of the root, is the last one
+
+
+def _added(keys: I64, weights: _Weights) -> dict[int, int]:
+    """Return the sum of the weights of each key; keys ascend."""
+    if not len(keys):
+        return {}
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    return dict(zip(keys[starts].tolist(), np.add.reduceat(weights, starts).tolist(), strict=True))

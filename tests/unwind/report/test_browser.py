@@ -10,7 +10,8 @@ import pytest
 
 from tests.unwind.report.conftest import Open
 from unwind.report.data import Doubt, Function, Image, Kind, MergedBody, MergedFunction, Profile, Report, Row, Tree
-from unwind.report.tree import FrameNumbers, Path, Shown, tree_of
+from unwind.report.rows import FrameNumbers, Shown, rows_of
+from unwind.report.tree import ROOT, StackTree
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -328,13 +329,13 @@ def test_an_image_has_no_graphs(open_report: Open) -> None:
 
 def large() -> Report:
     """Return the report of a million samples with twenty thousand different stacks."""
-    choose, numbers, paths = random.Random(1), FrameNumbers(), dict[Path, int]()
+    choose, numbers, stacks = random.Random(1), FrameNumbers(), StackTree()
     frames = [numbers.of(Shown(f"namespace_{idx % 40}::Function<{idx}>::run(int)")) for idx in range(3000)]
     for _ in range(20_000):
         depth = choose.randrange(5, 40)
-        path = tuple(frames[min(int(choose.expovariate(0.6) + level * 7), 2999)] for level in range(depth))
-        paths[path] = paths.get(path, 0) + 50
-    after = tree_of(paths, numbers.frames)
+        stack = [frames[min(int(choose.expovariate(0.6) + level * 7), 2999)] for level in range(depth)]
+        stacks.weights[stacks.then(ROOT, stack)] += 50
+    after = rows_of(stacks.summed(), numbers.frames)
     return Report(
         "large", [], [], 0, Profile("pcs", "samples", "count", 1_000_000, 1_000_000, before=after, after=after)
     )

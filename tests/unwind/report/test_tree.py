@@ -1,4 +1,4 @@
-"""Trees of stacks: weights, order, and what is left out."""
+"""Trees of stacks, and what is summed over them."""
 
 from __future__ import annotations
 
@@ -6,78 +6,58 @@ import random
 
 import pytest
 
-from unwind.report.data import Kind, Tree
-from unwind.report.tree import DEPTH_LIMIT, FrameNumbers, Path, Shown, tree_of
+from unwind.report.tree import ROOT, StackTree, TreeSums
 
-NUMBERS = FrameNumbers()
-MAIN, A, B, C, D = (NUMBERS.of(Shown(name)) for name in ("main", "a", "b", "c", "d"))
-
-
-def drawn(tree: Tree) -> list[str]:
-    """Return a line for each row, indented by its depth."""
-    return [f"{'  ' * row.depth}{row.name} {row.weight}" for row in tree.rows]
+Path = tuple[int, ...]
+A, B, C = range(3)
 
 
-def test_stacks_that_begin_alike_share_their_frames() -> None:
-    tree = tree_of({(MAIN, A, B): 3, (MAIN, D): 4, (MAIN, A, C): 1, (MAIN,): 2}, NUMBERS.frames)
-    assert drawn(tree) == ["all 10", "  main 10", "    a 4", "      b 3", "      c 1", "    d 4"]
-    assert tree.threshold == 1
+def summed(stacks: dict[Path, int]) -> TreeSums:
+    tree = StackTree()
+    for stack, weight in stacks.items():
+        tree.weights[tree.then(ROOT, stack)] += weight
+    return tree.summed()
 
 
-def test_a_frame_that_stands_in_itself() -> None:
-    assert drawn(tree_of({(A, A, A): 2, (A, A): 1}, NUMBERS.frames)) == ["all 3", "  a 3", "    a 3", "      a 2"]
-
-
-def test_frames_of_one_name_and_different_kinds_are_different() -> None:
-    changed = NUMBERS.of(Shown("a", Kind.CHANGED, "b"))
-    rows = tree_of({(A,): 1, (changed,): 2}, NUMBERS.frames).rows
-    assert [(row.name, row.kind, row.other, row.weight) for row in rows[1:]] == [
-        ("a", Kind.SAME, "", 1),
-        ("a", Kind.CHANGED, "b", 2),
-    ]
-
-
-def test_frames_lighter_than_a_ten_thousandth_are_left_out() -> None:
-    tree = tree_of({(MAIN, A): 99_000, (MAIN, B, C): 9, (MAIN, D): 991}, NUMBERS.frames)
-    assert tree.threshold == 10
-    assert drawn(tree) == ["all 100000", "  main 100000", "    a 99000", "    d 991"]
-
-
-def test_the_heaviest_frames_stay_where_rows_are_limited() -> None:
-    paths: dict[Path, int] = {(MAIN, NUMBERS.of(Shown(f"f{idx}"))): idx + 1 for idx in range(100)}
-    tree = tree_of(paths, NUMBERS.frames, row_limit=50)
-    assert len(tree.rows) <= 50 and tree.threshold == 64
-    assert all(row.weight >= tree.threshold for row in tree.rows)
-    assert [row.weight for row in tree.rows[2:]] == list(range(64, 101))
-
-
-def test_deep_stacks_end_at_the_limit() -> None:
-    tree = tree_of({(A,) * (DEPTH_LIMIT + 1000): 5}, NUMBERS.frames)
-    assert [row.depth for row in tree.rows] == list(range(DEPTH_LIMIT + 1))
-    assert {row.weight for row in tree.rows} == {5}
-
-
-def plain(paths: dict[Path, int], threshold: int) -> list[str]:
-    """Return what `drawn` does, by counting each frame of each stack."""
-    weights: dict[Path, int] = {}
-    for path, weight in paths.items():
-        for depth in range(len(path) + 1):
-            weights[path[:depth]] = weights.get(path[:depth], 0) + weight
-    kept = sorted(path for path, weight in weights.items() if weight >= threshold)
-    return [f"{'  ' * len(path)}{NUMBERS.frames[path[-1]].name if path else 'all'} {weights[path]}" for path in kept]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_weights_are_those_of_plain_counting(seed: int) -> None:
+def some(seed: int) -> dict[Path, int]:
+    """Return stacks of few functions, which stand in themselves often."""
     choose = random.Random(seed)
-    paths: dict[Path, int] = {}
+    stacks: dict[Path, int] = {}
     for _ in range(choose.choice([1, 30, 300])):
-        path = tuple(choose.choice((A, B, C)) for _ in range(choose.randrange(7)))
-        paths[path] = choose.choice([1, 5, 200, 3000])
-    tree = tree_of(paths, NUMBERS.frames)
-    assert drawn(tree) == plain(paths, tree.threshold)
+        stack = tuple(choose.choice((A, B, C)) for _ in range(choose.randrange(7)))
+        stacks[stack] = choose.choice([1, 5, 200, 3000, 1 << 62])
+    return stacks
 
 
-@pytest.mark.parametrize("paths", [{}, {(): 3}])
-def test_no_frames(paths: dict[Path, int]) -> None:
-    assert [row.name for row in tree_of(paths, []).rows] == ["all"]
+@pytest.mark.parametrize("seed", range(10))
+def test_sums_are_those_of_plain_counting(seed: int) -> None:
+    stacks = some(seed)
+    sums, keys = summed(stacks), (7, -1, 7)  # of A and C the same, of B none
+    with_key = [(stack, weight) for stack, weight in stacks.items() if A in stack or C in stack]
+    assert sums.weight == sums.totals[ROOT] == sum(stacks.values())
+    assert sums.of_stacks(keys) == ({7: sum(weight for _, weight in with_key)} if with_key else {})
+    each = {number: sum(stack.count(number) * weight for stack, weight in stacks.items()) for number in (A, B, C)}
+    assert sums.of_frames((A, B, C)) == {number: weight for number, weight in each.items() if weight}
+    last = {number: sum(weight for stack, weight in stacks.items() if stack[-1:] == (number,)) for number in (A, B, C)}
+    ends = {number for stack in stacks for number in stack}
+    assert sums.of_innermost((A, B, C)) == {number: weight for number, weight in last.items() if number in ends}
+
+
+def test_a_frame_counts_once_for_a_stack_and_often_for_frames() -> None:
+    sums = summed({(A, B, A, A): 3, (B, A): 1, (B,): 10})
+    assert sums.of_stacks((A, B)) == {A: 4, B: 14}
+    assert sums.of_frames((A, B)) == {A: 10, B: 14}
+    assert sums.of_innermost((A, B)) == {A: 4, B: 10}
+
+
+def test_stacks_that_begin_alike_share_their_nodes() -> None:
+    tree = StackTree()
+    assert tree.then(ROOT, (A, B)) == tree.then(tree.then(ROOT, (A,)), (B,)) != tree.then(ROOT, (B,))
+    assert tree.frames == [-1, A, B, B] and tree.callers == [ROOT, ROOT, 1, ROOT]
+
+
+@pytest.mark.parametrize("stacks", [{}, {(): 3}])
+def test_no_frames(stacks: dict[Path, int]) -> None:
+    sums = summed(stacks)
+    assert sums.totals.tolist() == [sum(stacks.values())]
+    assert not sums.of_stacks(()) and not sums.of_frames(()) and not sums.of_innermost(())
