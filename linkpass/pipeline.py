@@ -33,6 +33,8 @@ from linkpass.tables.encode import build_tables, evidence_counts
 from linkpass.tables.verify import check_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from icf.folds.report import FoldedSections
     from icf.folds.reported import Reported
     from icf.tables.dcall import DirectCalls
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from linkpass.keep_unique import KeepUnique
     from linkpass.objects.functions import LinkObjects
     from linkpass.pointers.slots_by_object import SlotsByObject
+    from linkpass.rewrite.layout import Layout
 
 # how long a thread between two kernels waits for the interpreter; the default is five times as long
 SWITCH_INTERVAL_S = 0.001
@@ -67,6 +70,7 @@ class Summary:
         declarations_added: declarations for functions without a DIE.
         undescribed: bodies that may have members which the image does not name.
         already_done: the image had its tables; the pass only made a copy.
+        is_self_contained: all was read from the image, the report and the objects.
     """
 
     image: str
@@ -94,6 +98,7 @@ class Summary:
     merged_by_compiler: bool = False  # functions may have been merged before the link, without a trace
     merging_compilers: list[str] = field(default_factory=list)  # by these compilers
     already_done: bool = False  # the image had its tables; the pass only made a copy
+    is_self_contained: bool = False  # all was read from the image, the report and the objects
     keep_unique: KeepUnique | None = None  # the functions to keep so that every frame has one name, if requested
 
 
@@ -148,6 +153,7 @@ def run_pass(
     options: Options,
     report: list[FoldedSections] | None = None,
     objects: LinkObjects | None = None,
+    laid_out: Callable[[Layout], None] | None = None,
 ) -> Summary:
     """Put the tables into the image at `path`, or its debug file. On failure the input stays as it is.
 
@@ -156,6 +162,7 @@ def run_pass(
         options: those of `icf pass`.
         report: the report that `options.icf_report` names, if it has been parsed already.
         objects: the objects that `options.objects` names, if they have been read already.
+        laid_out: is called with the layout of the image, if the tables went into it.
 
     Returns:
         What the pass found and wrote.
@@ -198,7 +205,7 @@ def run_pass(
         edits += tables.edits()
         removals = emitted_relocations(image) if options.drop_relocations else []
         removals += [] if annotations is None else annotations.sections(removals)
-        write_outputs(image, outputs, edits, growths, removals, is_durable=options.is_durable)
+        write_outputs(image, outputs, edits, growths, removals, is_durable=options.is_durable, laid_out=laid_out)
         keep_unique = _write_keep_unique(image, tables.icf, tables.calls, options)
         folds = linked.folds.values()
         return Summary(
@@ -227,6 +234,7 @@ def run_pass(
             merging_compilers=compilers,
             missing_debug_files=linked.debug.missing,
             keep_unique=keep_unique,
+            is_self_contained=image.debug is image and not len(linked.debug.more) and not linked.debug.missing,
         )
 
 

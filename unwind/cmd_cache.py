@@ -4,7 +4,7 @@
     icf cache list                      list the symcaches
     icf cache verify [WHICH...]         check that they are whole, and their images unchanged
     icf cache prune --max-size 1G       remove those that were not used for the longest time
-    icf cache clear                     remove all of them
+    icf cache clear                     remove all of them, and what `icf link` keeps
     icf cache export WHICH -o FILE      write one, for another machine, or as JSON lines
     icf cache import FILE...            put exported ones into the directory
 
@@ -33,7 +33,7 @@ from unwind.symcache.format.sources import SECTION, Sought, Sources
 from unwind.symcache.store.checking import Finding, check_content, check_file, json_lines
 from unwind.symcache.store.folder import DEFAULT_LIMIT_BYTES, Folder, parse_size
 from unwind.symcache.store.ownership import COMPLETE
-from unwind.symcache.store.room import Entry, entries_of, shrink, tidy
+from unwind.symcache.store.room import Entry, clear_links, entries_of, shrink, tidy
 from unwind.symcache.store.store import ensure
 
 _FOLDER_HELP = "the directory of symcaches; by default $ICF_CACHE_DIR, $XDG_CACHE_HOME/icf or ~/.cache/icf"
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prune.add_argument("--older-than", metavar="AGE", help="remove symcaches that were not used for AGE (30d, 12h)")
     prune.add_argument("--missing", action="store_true", help="remove symcaches whose image is gone or has changed")
 
-    add("clear", "remove all symcaches")
+    add("clear", "remove all symcaches, and what is kept of links")
 
     export = add("export", "write a symcache to a file")
     export.add_argument("which", metavar="WHICH")
@@ -190,7 +190,7 @@ def _clear(folder: Folder, _: argparse.Namespace) -> int:
     for each in gone:
         folder.remove(each.name)
     tidy(folder)
-    return _freed(gone)
+    return _freed(gone + clear_links(folder))
 
 
 def _freed(gone: list[Entry]) -> int:

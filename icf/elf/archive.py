@@ -100,6 +100,11 @@ def is_archive(buffer: memoryview) -> bool:
     return bytes(buffer[:8]) in (_MAGIC, _THIN_MAGIC)
 
 
+def is_thin(buffer: memoryview) -> bool:
+    """Return whether the bytes start like an archive whose members are other files."""
+    return bytes(buffer[:8]) == _THIN_MAGIC
+
+
 class Member(NamedTuple):
     """A member as its header describes it; `Archive.contents` has the bytes."""
 

@@ -26,6 +26,7 @@ from linkpass.link.command import LinkCommand
 from linkpass.link.driver import passes_words_on
 from linkpass.link.lto_objects import LtoObjects, keeps_objects
 from linkpass.link.output import HiddenOutput, Identity
+from linkpass.link.repeat import Done, Repeat
 from linkpass.link.run import RunningLink
 from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
@@ -74,11 +75,10 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
         lto = LtoObjects(command, made, written) if command.compiles() else None
         before = Identity.of(command.output)
         link = _start(command, wishes, hidden, made)
-        objects: LinkObjects | Exception
-        try:
-            objects = _read_inputs(link)
-        except Exception as error:  # whatever the error, the link goes on
-            objects = error
+        can_repeat = lto is None and hidden is not None and not wishes.in_image
+        repeat = Repeat(command, keeps_relocations=wishes.keep_relocations) if can_repeat else None
+        is_likely_same = repeat is not None and repeat.is_likely()
+        objects = None if is_likely_same else _read_inputs(link)
         status = link.wait()
         has_written = Identity.of(command.output) not in (before, None)
         if hidden is not None and hidden.is_written():
@@ -88,7 +88,8 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
             return status  # it was not a link
         else:
             hidden = None
-        return status or _finish(command, wishes, hidden, link, objects, lto, report)
+            repeat = None
+        return status or _finish(command, wishes, hidden, link, objects, lto, repeat, report)
 
 
 def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str) -> RunningLink:
@@ -120,8 +121,9 @@ def _finish(
     wishes: Wishes,
     hidden: HiddenOutput | None,
     link: RunningLink,
-    objects: LinkObjects | Exception,
+    objects: LinkObjects | Exception | None,
     lto: LtoObjects | None,
+    repeat: Repeat | None,
     report: Report,
 ) -> int | None:
     """Run the pass, and give the program its name; None if the output is not the requested program."""
@@ -130,14 +132,17 @@ def _finish(
     shown = str if hidden is None else hidden.shown
     failed = False
     try:
-        if isinstance(objects, Exception):
-            raise objects
-        if lto is not None:
-            lto.add_to(objects)
-        lines, notes = _pass(path, os.path.dirname(output), link, objects, in_image=wishes.in_image)
-        report(*map(shown, notes))
+        done = repeat.again(link, path) if repeat is not None and objects is None else None
+        if done is None:
+            objects = _read_inputs(link) if objects is None else objects
+            if isinstance(objects, Exception):
+                raise objects
+            if lto is not None:
+                lto.add_to(objects)
+            done = _pass(path, os.path.dirname(output), link, objects, shown, repeat, in_image=wishes.in_image)
+        report(*done.notes)
         if wishes.summary:
-            report(*map(shown, lines))
+            report(*done.lines)
     except Exception as error:  # an error of the pass must not break a build
         failed = True
         kind = "error" if wishes.strict else "warning"
@@ -176,8 +181,15 @@ def _is_colourful() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and "NO_COLOR" not in os.environ
 
 
-def _read_inputs(link: RunningLink) -> LinkObjects:
-    """Read the objects as the linker names them, and prepare the pass."""
+def _read_inputs(link: RunningLink) -> LinkObjects | Exception:
+    """Read the objects as the linker names them, and prepare the pass; return an error: the link goes on."""
+    try:
+        return _objects_of(link)
+    except Exception as error:
+        return error
+
+
+def _objects_of(link: RunningLink) -> LinkObjects:
     from icf.linkinputs.inputs import open_inputs
     from linkpass.objects.functions import LinkObjects
     from linkpass.pipeline import prepare
@@ -193,9 +205,16 @@ def _read_inputs(link: RunningLink) -> LinkObjects:
 
 
 def _pass(
-    path: str, directory: str, link: RunningLink, objects: LinkObjects, *, in_image: bool
-) -> tuple[list[str], list[str]]:
-    """Run the pass over the file at `path`, whose place is in `directory`; return the summary and the notes.
+    path: str,
+    directory: str,
+    link: RunningLink,
+    objects: LinkObjects,
+    shown: Callable[[str], str],
+    repeat: Repeat | None,
+    *,
+    in_image: bool,
+) -> Done:
+    """Run the pass over the file at `path`, whose place is in `directory`; return what it did, with texts as `shown`.
 
     `in_image` strips it, too.
     """
@@ -203,26 +222,28 @@ def _pass(
     from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    report = parse_icf_report(b"\n".join(link.report), "the linker's report")
+    folded = parse_icf_report(b"\n".join(link.report), "the linker's report")
     options = Options(debug_roots=(directory or os.curdir,))  # .dwo files may lie beside the program
+    if repeat is not None:
+        return repeat.keep(link, path, lambda kept: _done(run_pass(path, options, folded, objects, kept), shown))
     if not in_image:
-        return _lines_of(run_pass(path, options, report, objects))
+        return _done(run_pass(path, options, folded, objects), shown)
     whole = f"{path}.unstripped"
     os.rename(path, whole)
     try:
         strip(path, whole)
         options = options._replace(debug_file=whole, in_image=True)
-        return _lines_of(run_pass(path, options, report, objects))
+        return _done(run_pass(path, options, folded, objects), shown)
     finally:
         os.unlink(whole)
 
 
-def _lines_of(summary: Summary) -> tuple[list[str], list[str]]:
-    """Return the lines of the summary, and the notes."""
+def _done(summary: Summary, shown: Callable[[str], str]) -> Done:
     from linkpass.compiler_merging import merging_note
     from linkpass.summary import summary_lines
 
-    return summary_lines(summary), merging_note(summary.image, summary.merging_compilers)
+    notes = merging_note(summary.image, summary.merging_compilers)
+    return Done(tuple(map(shown, summary_lines(summary))), tuple(map(shown, notes)), summary.is_self_contained)
 
 
 def _run(command: LinkCommand) -> int:

@@ -17,11 +17,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import resource
 import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from queue import SimpleQueue
 from types import FrameType
@@ -30,13 +32,9 @@ from typing import IO
 from icf.elf.archive import map_file
 from icf.errors import IcfError
 
-_REPORT_WORDS = (
-    b"ICF folding section ",
-    b"selected section ",
-    b"removing identical section ",
-    b"ICF stopped after ",
-    b"ICF Converged after ",
-    b"ICF saved ",
+_REPORT = re.compile(
+    rb"selected section |removing identical section |"
+    rb"ICF (?:folding section|stopped after|Converged after|saved) "
 )
 _TRACE_WORD = b"trace: "  # mold's
 _PIPE_SIZE_BYTES = 1 << 20  # so much fits while this process is busy, without the linker having to wait
@@ -62,10 +60,12 @@ class RunningLink:
     ) -> None:
         self.report: list[bytes] = []  # lines about folded sections
         self.files: dict[str, memoryview] = {}  # inputs by path, as long as they could be mapped
+        self.names: list[str] = []  # of the inputs, complete when the link has ended
         self.was_interrupted = False  # by a signal that was passed on
         self._corrected = corrected
         self._show_report, self._show_inputs = show_report, show_inputs
         self._names: SimpleQueue[str | None] = SimpleQueue()
+        self.start_ns = time.time_ns()
         out, err = _pipe(), _pipe()
         actions = [(os.POSIX_SPAWN_DUP2, out[1], _STDOUT), (os.POSIX_SPAWN_DUP2, err[1], _STDERR)]
         try:
@@ -146,11 +146,12 @@ class RunningLink:
     def _is_shown(self, line: bytes) -> bool:
         """Return whether the user wants to see a line, or only `icf link` asked for it."""
         text = line.rstrip(b"\r\n")
-        if any(words in text for words in _REPORT_WORDS):
+        if _REPORT.search(text):
             self.report.append(text)
             return self._show_report
         name = os.fsdecode(text.removeprefix(_TRACE_WORD))
         if self._hold(name) or (name.endswith(")") and self._hold(name[: name.rfind("(")])):
+            self.names.append(name)
             self._names.put(name)
             return self._show_inputs
         is_gone = name.startswith("/") and name.endswith(".o")  # made during the link (LTO), and deleted since

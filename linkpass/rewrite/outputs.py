@@ -13,7 +13,7 @@ an old CRC; where there are build ids, the next run, finding the tables, correct
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from icf.debugfiles.links import DEBUGLINK, DebugLink, crc_of, parse_debuglink
@@ -67,13 +67,15 @@ def write_outputs(
     removals: Sequence[str] = (),
     *,
     is_durable: bool = False,
+    laid_out: Callable[[Layout], None] | None = None,
 ) -> None:
     """Write the changes to the file that gets the tables, and the new CRC to the other.
 
-    With `is_durable` a file that replaces its input is on the disk when this returns.
+    With `is_durable` a file that replaces its input is on the disk when this returns. `laid_out` is called with the
+    layout of an image that gets the tables.
     """
     if outputs.debug is None:
-        rewrite(image, outputs.image, edits, growths, removals, is_durable=is_durable)
+        rewrite(image, outputs.image, edits, growths, removals, is_durable=is_durable, laid_out=laid_out)
         return
     new_debug = outputs.debug
     link, section = parse_debuglink(image), image.section(DEBUGLINK)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from icf.elf.types import ET_REL
 from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.rewrite.file import replace_file
-from linkpass.rewrite.layout import plan_layout
+from linkpass.rewrite.layout import Layout, plan_layout
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -41,13 +41,14 @@ def rewrite(
     *,
     before_replacing: Callable[[str], None] | None = None,
     is_durable: bool = False,
+    laid_out: Callable[[Layout], None] | None = None,
 ) -> None:
     """Write the image with these changes to `out_path`, which may be the image's own path.
 
     Removals that name no section are ignored. The file appears complete or not at all, with mode and owner of
     the input; it is read again before, and compared with the input (`linkpass.rewrite.check`). `before_replacing` is
     called with the complete file under its temporary name: if it raises, `out_path` stays as it is. `is_durable`: see
-    `linkpass.rewrite.file`.
+    `linkpass.rewrite.file`. `laid_out` is called with the layout of the file that was written.
     """
     layout = plan_layout(image, edits, growths, removals)  # from here on no size changes
 
@@ -62,3 +63,5 @@ def rewrite(
             before_replacing(temporary)
 
     replace_file(out_path, image.path, image.fileno(), layout, check_written, is_durable=is_durable)
+    if laid_out is not None:
+        laid_out(layout)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from icf.cli import main
+from icf.filedigest import stamp_of
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
-from unwind.symcache.format.identity import stamp_of
 from unwind.symcache.store.folder import Folder
 from unwind.symcache.store.store import open_or_build
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from icf import cli
+from icf.filedigest import stamp_of
 from icf.kernels import kernel_status
 from tests.support.paths import ROOT
-from unwind.symcache.format.identity import stamp_of
 from unwind.symcache.store.folder import Folder
 from unwind.symcache.store.store import open_or_build
 

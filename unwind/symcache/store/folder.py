@@ -21,11 +21,13 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from icf.cachefolder import chosen_directory, problem_of_home
 from icf.errors import IcfError
+from icf.filedigest import is_settled, stamp_of
 from icf.log import warn
 from unwind.symcache.format.container import STALE_TABLES, Container
-from unwind.symcache.format.identity import Recognized, is_settled, recognize, stamp_of
-from unwind.symcache.store.ownership import MARKER, STAMPS, problem_of, problem_of_home
+from unwind.symcache.format.identity import Recognized, recognize
+from unwind.symcache.store.ownership import MARKER, STAMPS, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,20 +53,8 @@ class Folder:
     @classmethod
     def chosen(cls, cache_dir: str | os.PathLike[str] | None = None) -> Self:
         """Return the directory that is named, that of $ICF_CACHE_DIR, or the user's; its bound is $ICF_CACHE_SIZE."""
-        environment = os.environ
-        path = os.fspath(cache_dir) if cache_dir is not None else environment.get("ICF_CACHE_DIR", "")
-        home = ""
-        if not path:
-            base = environment.get("XDG_CACHE_HOME", "")
-            if not os.path.isabs(base):
-                home = os.path.expanduser("~")
-                base = os.path.join(home, ".cache")
-            elif os.path.isdir(base):
-                home = base
-            path = os.path.join(base, "icf")
-        if not path.startswith("~"):  # without a home directory `~` stays
-            path = os.path.abspath(path)
-        size = environment.get("ICF_CACHE_SIZE", "")
+        path, home = chosen_directory(cache_dir)
+        size = os.environ.get("ICF_CACHE_SIZE", "")
         return cls(path, parse_size(size, "ICF_CACHE_SIZE") if size else DEFAULT_LIMIT_BYTES, home)
 
     @property

@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from icf.errors import IcfError
+from icf.filedigest import stamp_of
 from icf.log import progress
 from unwind.symcache.format import container
 from unwind.symcache.format.container import Container, Head, pack
-from unwind.symcache.format.identity import Recognized, stamp_of
+from unwind.symcache.format.identity import Recognized
 from unwind.symcache.format.sources import SECTION, Sought, Sources
 from unwind.symcache.store.folder import Folder
 from unwind.symcache.store.ownership import COMPLETE

@@ -13,51 +13,29 @@ or has only entries in it, as earlier versions left them; one with anything else
 from __future__ import annotations
 
 import os
-import stat
 
+from icf.cachefolder import LINKS, problem_of_owner
 from unwind.symcache.format.identity import Recognized
 
 COMPLETE, PARTIAL, STAMPS, MARKER = ".symcache", ".partial", "stamps", "icf-symcaches"
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _HEX = frozenset("0123456789abcdef")
 _RANDOM_DIGITS = 16  # of `icf.newfile`
 
 
-def is_own(status: os.stat_result) -> bool:
-    """Return whether a file or directory belongs to this user, and no other user may write to it."""
-    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
-
-
 def problem_of(path: str) -> str | None:
     """Return why the directory at `path` is not used; empty if it is; None if it does not exist yet."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return (error.strerror or str(error)).lower()
-    if not stat.S_ISDIR(status.st_mode):
-        return "is not a directory"
-    if status.st_uid != os.geteuid():
-        return f"belongs to user {status.st_uid}"
-    if status.st_mode & _OTHERS_WRITE:
-        return f"other users may write to it (mode {stat.S_IMODE(status.st_mode):o})"
+    problem = problem_of_owner(path)
+    if problem is None or problem:
+        return problem
     try:
         if os.path.lexists(os.path.join(path, MARKER)):
             return ""
-        strange = sorted(name for name in os.listdir(path) if not (name == STAMPS or is_entry(name) or is_left(name)))
+        strange = sorted(
+            name for name in os.listdir(path) if not (name in (STAMPS, LINKS) or is_entry(name) or is_left(name))
+        )
     except OSError as error:
         return (error.strerror or str(error)).lower()
     return f"is not a directory of symcaches: it contains {strange[0]!r}" if strange else ""
-
-
-def problem_of_home(path: str) -> str:
-    """Return why no directory is made in the home at `path`."""
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        return f"{path}: {(error.strerror or str(error)).lower()}"
-    return "" if status.st_uid == os.geteuid() else f"{path} belongs to user {status.st_uid}"
 
 
 def is_entry(name: str) -> bool:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from icf.cachefolder import LINKS, is_own
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.store.folder import Folder, complain
-from unwind.symcache.store.ownership import STAMPS, is_entry, is_left, is_own, is_stamp
+from unwind.symcache.store.ownership import STAMPS, is_entry, is_left, is_stamp
 
 _LEFTOVER_S = 3600.0
 
@@ -45,6 +46,18 @@ def entries_of(folder: Folder) -> list[Entry]:
                 if stat.S_ISREG(status.st_mode):
                     found.append(Entry(each.name, each.path, status.st_size, status.st_mtime))
     return sorted(found)
+
+
+def clear_links(folder: Folder) -> list[Entry]:
+    """Remove what `icf link` has kept in the directory; return the files."""
+    gone = []
+    with suppress(OSError), _opened(folder.path) as top, _opened(LINKS, top) as links:
+        for name in sorted(os.listdir(links)):
+            with suppress(OSError):
+                status = os.stat(name, dir_fd=links, follow_symlinks=False)
+                os.unlink(name, dir_fd=links)
+                gone.append(Entry(name, folder.path_of(f"{LINKS}/{name}"), status.st_size, status.st_mtime))
+    return gone
 
 
 def keep(folder: Folder, name: str, pieces: Iterable[bytes | memoryview]) -> None:
