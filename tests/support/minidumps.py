@@ -33,6 +33,8 @@ class MadeMinidump:
     exception: tuple[int, int, int, dict[int, int]] | None = None  # tid, signal, address, registers
     names: dict[int, str] = field(default_factory=dict)
     maps: bytes = b""
+    status: bytes = b""
+    signature: bytes = b"LEpB"  # begins the CodeView records
     pid: int = 0
     padding: bytes = b""  # between the count of a list and its entries: 4 bytes, or none
 
@@ -53,7 +55,9 @@ class MadeMinidump:
         modules = [
             pack("<Q3I", start, size_bytes, 0, 0)  # BaseOfImage, SizeOfImage, CheckSum, TimeDateStamp
             + pack("<I52x", self._put_string(path))  # ModuleNameRva, VersionInfo
-            + (pack("<2I", 4 + len(build_id), self._put(b"LEpB" + build_id)) if build_id else bytes(8))  # CvRecord
+            + (
+                pack("<2I", 4 + len(build_id), self._put(self.signature + build_id)) if build_id else bytes(8)
+            )  # CvRecord
             + bytes(24)  # MiscRecord, Reserved0, Reserved1
             for path, build_id, start, size_bytes in self.modules
         ]
@@ -77,6 +81,8 @@ class MadeMinidump:
             streams[24] = pack("<I", len(self.names)) + entries  # ThreadNamesStream
         if self.maps:
             streams[0x47670009] = self.maps  # LinuxMaps
+        if self.status:
+            streams[0x47670004] = self.status  # LinuxProcStatus
         places = {kind: (len(stream), self._put(stream)) for kind, stream in streams.items()}
         directory = b"".join(pack("<3I", kind, *place) for kind, place in places.items())
         header = pack("<4s5IQ", b"MDMP", 0xA793, len(places), 32, 0, 0, 0)

@@ -55,7 +55,7 @@ def read_core(file: FileBytes) -> ProcessDump:
         notes.pid,
         notes.command,
         notes.vdso,
-        code,
+        code=code,
     )
 
 

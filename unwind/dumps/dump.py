@@ -57,4 +57,5 @@ class ProcessDump:
     pid: int = 0  # 0: not known
     command: str = ""
     vdso: int = 0  # where the kernel's own image lies; 0: not known
+    vdso_build_id: bytes = b""  # for a dump without a copy of it
     code: list[tuple[int, int]] = field(default_factory=list)  # start and end of memory that is executable, if known

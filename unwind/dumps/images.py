@@ -1,12 +1,15 @@
 """The images of a dump: which one lies at an address, and the memory that a dump leaves out because they have it.
 
 An image is identified by its build id, which stands in its first page. An image without one must have the same first
-page as the memory of the process; without that page only an image is taken that the user has named, or whose directory.
-The kernel's own image, the vdso, is in no file; a dump has a copy of it.
+page as the memory of the process; without that page only an image is taken that the user has named, or whose directory,
+or that has the id that a minidump made of it, and the same inode.
+The kernel's own image, the vdso, is in no file. A core file has a copy of it; of a minidump the one of this process is
+taken, if it is the same build.
 """
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 
 from icf.elf.image import Image
@@ -17,6 +20,7 @@ from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.live.memory_image import read_image
 from unwind.process.load_address import biases_of
 from unwind.process.maps import VDSO
+from unwind.walk.vdso import RecordedVdso
 
 _PAGE_BYTES = 4096
 _VDSO_LIMIT_BYTES = 1 << 20
@@ -34,6 +38,8 @@ class DumpImages:
         ranges = [(each.start, each.end, module) for module in dump.modules for each in module.mappings]
         self._ranges = sorted(ranges, key=lambda each: each[:2])
         self._starts = [start for start, _, _ in self._ranges]
+        folders = (os.path.dirname(module.path) for module in dump.modules)
+        finder.program_folders = tuple(dict.fromkeys(each for each in folders if each))
 
     def module_at(self, address: int) -> DumpedModule | None:
         """Return the module that is mapped at an address."""
@@ -88,20 +94,25 @@ class DumpImages:
 
     def _find(self, module: DumpedModule) -> Image | str:
         """Return the image of a module, or why there is none."""
-        image = self._finder.find(Sought(module.path, module.build_id))
-        if isinstance(image, str) or module.build_id:
+        first = module.mappings[0]
+        file_id = first.file_id if first.inode else None
+        image = self._finder.find(Sought(module.path, module.build_id, file_id))
+        if isinstance(image, str) or (module.build_id and (image.build_id or file_id)):
             return image
         page = module.first_page
         if page and bytes(image.data[: len(page)]) != page:
             return f"{image.path}: is not the file that was mapped"
-        if not page and image.path == module.path:  # else the user has named it, or where it is
+        is_named = image is self._finder.given or image.path != module.path  # the user has named it, or where it is
+        if not page and not is_named:
             return f"{module.path}: {self._dump.path} does not say of which build it is"
         return image
 
     def _read_vdso(self) -> LoadedImage | None:
         start = self._dump.vdso
         extent = self._dump.memory.extent(start) if start else None
-        if extent is None or extent[1] - start > _VDSO_LIMIT_BYTES:
+        if extent is None:
+            return self._same_vdso(start)
+        if extent[1] - start > _VDSO_LIMIT_BYTES:
             return None
         try:
             content = read_image(self._part, start, extent[1] - start, extent[1] - start, VDSO)
@@ -110,6 +121,12 @@ class DumpImages:
             return None
         low = image.span[0] // _PAGE_BYTES * _PAGE_BYTES
         return loaded(image, start - low, start, extent[1])
+
+    def _same_vdso(self, start: int) -> LoadedImage | None:
+        """Return the vdso of this process, or one that perf has kept, if it is of the same build."""
+        build_id = self._dump.vdso_build_id
+        image = RecordedVdso(build_id, self._finder.roots, is_same_kernel=False).image if build_id else None
+        return None if image is None else loaded(image, start - image.span[0], start, start + image.span[1])
 
     def _part(self, start: int, size_bytes: int) -> bytes:
         """Return as much memory as there is, up to a size."""

@@ -107,7 +107,8 @@ def copy_process(pid: int) -> LiveDump:
     memory = LiveMemory(copied.stacks, dict(zip(*words, strict=True)))
     mappings = parse_maps(copied.maps, f"/proc/{pid}/maps")
     code = [(each.start, each.end) for each in mappings if each.is_executable]
-    dump = ProcessDump(f"process {pid}", machine, memory, threads, [], pid, _text(f"/proc/{pid}/comm"), 0, code)
+    command = _text(f"/proc/{pid}/comm")
+    dump = ProcessDump(f"process {pid}", machine, memory, threads, pid=pid, command=command, code=code)
     return LiveDump(dump, mappings, copied.stuck)
 
 

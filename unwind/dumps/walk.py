@@ -30,6 +30,7 @@ _FIRST_BYTES = 1 << 14
 _GROWTH = 8
 _LIMIT_BYTES = 1 << 28  # of memory that one walk takes
 _ROUND_LIMIT = 64
+_LOWEST_CODE = 1 << 12  # a function pointer that is null leads below; not every minidump says where code is
 _SIGNAL_BYTES = 1 << 13  # the kernel's frame of a signal, with what it needs of the registers
 _RED_ZONE_BYTES = {Machine.X86_64: 128, Machine.AARCH64: 0}
 
@@ -60,14 +61,16 @@ class DumpWalker:
             return self._walk(thread, self._walker)
         entry, row_at = entry_row(self._dump.machine), self._row_at
         walked = self._walk(thread, Walker(self._steps, lambda at: entry if at == pc else row_at(at), FRAME_LIMIT))
-        if len(walked.frames) > 1 and self._images.at(walked.frames[1].pc - 1) is not None:
-            return walked
+        if len(walked.frames) > 1:
+            return_address = walked.frames[1].pc - 1
+            if self._images.at(return_address) is not None or self._images.problem_at(return_address):
+                return walked
         return WalkedThread(thread, walked.frames[:1], End.NO_CALL_FRAMES)
 
     def _is_bad(self, pc: int) -> bool:
         """Return whether there is no code at a program counter."""
         code = self._dump.code
-        return bool(code) and not any(start <= pc < end for start, end in code)
+        return pc < _LOWEST_CODE or bool(code) and not any(start <= pc < end for start, end in code)
 
     def _walk(self, thread: DumpedThread, walker: Walker) -> WalkedThread:
         windows: dict[int, tuple[int, int]] = {}  # by start of the extent

@@ -9,10 +9,13 @@ A recording is read where its modules may be elsewhere, or where other files hav
     R/.build-id/ab/cdef/elf          then ~/.debug, where perf keeps copies
     R/usr/lib/libx.so                the path below R, as in a copy of the file system
     R/libx.so
+    /usr/bin/libx.so, /usr/lib/...   of a module without a directory, as Crashpad names libraries: beside the program,
+                                     and where this machine has its libraries
 
-A file is the module's if its build id is the recorded one. If none was recorded, the file at the path must have the
-device and inode that were recorded; a file below R is taken by its name, as the user has named R. Of a module without
-either, as in most text formats, the file at the path is taken, but never one of another mount namespace.
+A file is the module's if its build id is the recorded one; of a file without a build id, what a minidump has in its
+place must fit, too (`unwind.process.build_ids`). If none was recorded, the file at the path must have the device and
+inode that were recorded; a file below R is taken by its name, as the user has named R. Of a module without either, as
+in most text formats, the file at the path is taken, but never one of another mount namespace.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from icf.errors import IcfError
 from icf.log import warn
+from unwind.process.build_ids import is_of_build
+from unwind.process.library_folders import library_folders
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -54,8 +59,9 @@ class ImageFinder:
         self, module_roots: Sequence[str] = (), debug_roots: Sequence[str] = (), image: str | None = None
     ) -> None:
         self.roots = (*module_roots, *debug_roots, os.path.expanduser(PERF_CACHE))
+        self.program_folders: tuple[str, ...] = ()  # where libraries of which only the name is known may be, too
         self._given_path = image
-        self._given: Image | None = None
+        self.given: Image | None = None  # the image that the user has named, once it was needed
         self._found: dict[Sought, Image | str] = {}
         self._of_build: dict[tuple[str, bytes], Image] = {}  # whichever container they are of
         self._opened = ExitStack()
@@ -120,14 +126,14 @@ class ImageFinder:
         """Return the image that the user has named, if it can be this module; `IcfError` if it cannot be read."""
         if self._given_path is None:
             return None
-        if self._given is None:
+        if self.given is None:
             from icf.elf.image import Image
 
-            self._given = self._opened.enter_context(Image.open(self._given_path))
+            self.given = self._opened.enter_context(Image.open(self._given_path))
         if sought.build_id:
-            return self._given if is_build(sought.build_id, self._given.build_id) else None
+            return self.given if is_of_build(self.given, sought.build_id) else None
         is_named_so = os.path.basename(self._given_path) == os.path.basename(sought.path)
-        return self._given if is_named_so else None
+        return self.given if is_named_so else None
 
     def _search(self, sought: Sought) -> Image | str:
         from icf.elf.image import Image
@@ -142,7 +148,7 @@ class ImageFinder:
                 problem = str(error)
                 continue
             wrong = _wrong_image(image, sought.build_id)
-            if not wrong and is_there and not sought.build_id:
+            if not wrong and is_there and not (sought.build_id and image.build_id):
                 wrong = _wrong_file(image.fileno(), sought)
             if not wrong:
                 if is_there and sought.root:  # its process may end, and the path with it
@@ -162,6 +168,8 @@ class ImageFinder:
         for below in self.roots:
             yield os.path.join(below, path.lstrip("/")), False
             yield os.path.join(below, os.path.basename(path)), False
+        if build_id and "/" not in path:
+            yield from ((os.path.join(each, path), False) for each in (*self.program_folders, *library_folders()))
 
 
 def paths_below(roots: Sequence[str], build_id: bytes, names: Sequence[str]) -> Iterator[str]:
@@ -174,16 +182,11 @@ def paths_below(roots: Sequence[str], build_id: bytes, names: Sequence[str]) -> 
                 yield os.path.join(root, ".build-id", digits[:2], digits[2:], name).rstrip("/")
 
 
-def is_build(recorded: bytes, found: bytes) -> bool:
-    """Return whether a recorded build id is that of an image; perf fills build ids up to 20 bytes with zeros."""
-    return bool(found) and recorded.startswith(found) and not any(recorded[len(found) :])
-
-
 def _wrong_image(image: Image, build_id: bytes) -> str:
     """Return why an image is not of that build; empty if it may be."""
     if image.is_debug_file:
         return "is a separate debug file, without code"
-    if build_id and not is_build(build_id, image.build_id):
+    if build_id and not is_of_build(image, build_id):
         return f"has build id {image.build_id.hex() or 'none'}, not {build_id.hex()}"
     return ""
 

@@ -14,7 +14,8 @@ from functools import cache, cached_property
 from icf.elf.image import Image
 from icf.elf.types import STB_GLOBAL
 from icf.errors import IcfError
-from unwind.process.image_finder import is_build, paths_below
+from unwind.process.build_ids import is_build
+from unwind.process.image_finder import paths_below
 from unwind.process.maps import VDSO, parse_maps
 
 _MOST_BYTES = 1 << 20

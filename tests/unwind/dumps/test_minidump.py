@@ -70,6 +70,68 @@ def test_modules_have_build_ids_and_places(tmp_path: Path) -> None:
     assert [each.offset for each in module.mappings] == [0, 0x1000]
 
 
+@pytest.mark.parametrize(
+    ("signature", "record", "build_id"),
+    [
+        (b"LEpB", b"\1" * 20, b"\1" * 20),
+        (b"LEpB", bytes(20), b""),
+        (b"RSDS", b"\2" * 16 + bytes(4) + b"shop\0", b"\2" * 16),  # the age is no part of it
+        (b"RSDS", bytes(20) + b"shop\0", b""),  # Crashpad, of an image without a build id
+        (b"NB10", b"\3" * 16, b""),
+    ],
+)
+def test_records_of_build_ids(signature: bytes, record: bytes, build_id: bytes, tmp_path: Path) -> None:
+    made = MadeMinidump(threads=[(7, REGISTERS, 0, b"")], signature=signature)
+    made.modules = [("/usr/bin/shop", record, 0x10000, 0x4000)]
+    assert read(made, tmp_path).modules[0].build_id == build_id
+
+
+def test_an_image_that_is_listed_again_without_build_id_keeps_it(tmp_path: Path) -> None:
+    made = MadeMinidump(threads=[(7, REGISTERS, 0, b"")])
+    made.modules = [("/usr/bin/shop", b"\1" * 20, 0x10000, 0x1000), ("/usr/bin/shop", b"", 0x13000, 0x1000)]
+    made.maps = b"10000-11000 r--p 0 08:01 7 /usr/bin/shop\n13000-14000 r-xp 3000 08:01 7 /usr/bin/shop\n"
+    assert [each.build_id for each in read(made, tmp_path).modules] == [b"\1" * 20]
+
+
+@pytest.mark.parametrize("name", ["linux-gate.so", "linux-vdso.so.1", "[vdso](0x0000000000090000)"])
+def test_where_the_vdso_is(name: str, tmp_path: Path) -> None:
+    made = MadeMinidump(threads=[(7, REGISTERS, 0, b"")], modules=[(name, b"\1" * 20, 0x90000, 0x1000)])
+    dump = read(made, tmp_path)
+    assert (dump.vdso, dump.vdso_build_id, dump.modules) == (0x90000, b"\1" * 20, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "pid", "command"),
+    [
+        (b"Name:\tshop\nUmask:\t0022\nTgid:\t6\nPid:\t7\n", 6, "shop"),
+        (b"Tgid:\t-6\nName\n", 0, ""),
+        (b"Tgid:\t" + b"9" * 5000 + b"\n", 0, ""),
+    ],
+)
+def test_the_status_of_the_process(status: bytes, pid: int, command: str, tmp_path: Path) -> None:
+    made = MadeMinidump(threads=[(7, REGISTERS, 0, b"")], status=status)
+    assert (read(made, tmp_path).pid, read(made, tmp_path).command) == (pid, command)
+    made.pid = 5
+    assert read(made, tmp_path).pid == 5
+
+
+@pytest.mark.parametrize(
+    ("number", "pc", "text"),
+    [
+        (11, 0x10018, "SIGSEGV"),  # code that runs can be read: lldb has the address of the instruction
+        (4, 0x10018, "SIGILL at address 0x10018"),
+        (11, 0x18, "SIGSEGV at address 0x18"),  # a call through a bad pointer
+    ],
+)
+def test_the_address_of_an_instruction_is_not_that_of_the_memory(
+    number: int, pc: int, text: str, tmp_path: Path
+) -> None:
+    registers = REGISTERS | {16: pc}
+    made = MadeMinidump(threads=[(7, registers, 0, b"")], exception=(7, number, pc, registers))
+    made.maps = b"10000-14000 r-xp 0 08:01 7 /usr/bin/shop\n"
+    assert read(made, tmp_path).threads[0].stopped_by == text
+
+
 def test_a_list_of_mappings_that_is_malformed_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = MadeMinidump(threads=[(7, REGISTERS, 0, b"")], modules=[("/usr/bin/shop", b"\1" * 20, 0x10000, 0x4000)])
     made.maps = b"10000-14000 r-xp 0 08:01 7 /usr/bin/sh\n1"

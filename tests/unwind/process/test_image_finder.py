@@ -12,7 +12,7 @@ import pytest
 from icf.elf.image import Image
 from icf.errors import IcfError
 from tests.support.paths import ROOT
-from unwind.process.image_finder import ImageFinder, Sought, is_build
+from unwind.process.image_finder import ImageFinder, Sought
 
 SHOP = ROOT / "testdata" / "shop" / "shop.lld"
 
@@ -112,6 +112,17 @@ def test_what_was_not_found_is_reported_once(caplog: pytest.LogCaptureFixture) -
     ]
 
 
-def test_build_ids_may_be_filled_up_with_zeros() -> None:
-    assert is_build(b"\1\2\0\0", b"\1\2") and is_build(b"\1\2", b"\1\2")
-    assert not is_build(b"\1\2\3", b"\1\2") and not is_build(b"", b"") and not is_build(b"\1", b"")
+def test_a_library_without_a_directory_is_beside_the_program_or_where_libraries_are(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lib").mkdir()
+    library = Path(shutil.copy(SHOP, tmp_path / "lib" / "libshop.so"))
+    monkeypatch.setattr("unwind.process.image_finder.library_folders", lambda: (str(tmp_path / "lib"),))
+    with ImageFinder() as finder:
+        assert found(finder, Sought("libshop.so", build_id())) == str(library)
+        assert found(finder, Sought("libshop.so")) == "libshop.so: no such file"  # any build may be there
+        assert found(finder, Sought("/opt/libshop.so", build_id())) == "/opt/libshop.so: no such file"
+    shutil.copy(SHOP, tmp_path / "libshop.so")
+    with ImageFinder() as finder:
+        finder.program_folders = (str(tmp_path),)
+        assert found(finder, Sought("libshop.so", build_id())) == str(tmp_path / "libshop.so")

@@ -26,7 +26,8 @@ from icf.debugfiles.search import SYSTEM_ROOT
 from icf.elf.image import Image
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, STB_GLOBAL, STT_FUNC, STT_NOTYPE, Machine
 from icf.errors import FormatError, IcfError
-from unwind.process.image_finder import is_build, paths_below
+from unwind.process.build_ids import is_build
+from unwind.process.image_finder import paths_below
 from unwind.readers.perf_data.kallsyms import preference
 
 _CODE = SHF_ALLOC | SHF_EXECINSTR
