@@ -137,14 +137,13 @@ def prepare() -> None:
     """Import the modules that a pass otherwise imports on first use; for a caller that waits for an image."""
     import concurrent.futures.thread
 
-    import numpy.ma  # for np.unique
     import pycxxfilt
 
     from linkpass.evidence import object as evidence_object
     from linkpass.pointers import slots_by_object, taken_by_object
     from linkpass.rewrite import check
 
-    _ = concurrent.futures.thread, numpy.ma, pycxxfilt
+    _ = concurrent.futures.thread, pycxxfilt
     _ = evidence_object, check, slots_by_object, taken_by_object
 
 

@@ -29,6 +29,7 @@ from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, STB_LOCAL, Machine
 from icf.folds.functions import Bodies
 from icf.model import ANY_POINTER
+from icf.sets import distinct, is_in
 
 _OUTLINED = "OUTLINED_FUNCTION_"
 
@@ -51,7 +52,7 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
     """Return the pointer jumps of all bodies of an image."""
     found = find_indirect(image, bodies.start, bodies.end, _parts(image, bodies, functions))
     defined = _defined_names(image)
-    keep = ~np.isin(found.jump_place, _places_of_leaves(image, defined))
+    keep = ~is_in(found.jump_place, distinct(_places_of_leaves(image, defined)))
     stubs = [stub for stub, symbol in image.plt_stubs.items() if _comes_back(symbol, defined)]
     retpolines = find_retpolines(image)
     # gcc's thunks have no size, so they are in no body: a function that jumps to one tail-calls its target
@@ -77,7 +78,7 @@ def _parts(image: Image, bodies: Bodies, functions: Functions) -> U64:
     maybe = np.flatnonzero(symbols.holds(b".cold", rows) | symbols.holds(_OUTLINED.encode(), rows))
     names = symbols.names(rows[maybe].tolist())
     parts = maybe[[is_cold_part(name) or name.startswith(_OUTLINED) for name in names]]
-    return np.unique(np.concatenate([functions.low[functions.part > 0], bodies.symbol_value[parts]]))
+    return distinct(np.concatenate([functions.low[functions.part > 0], bodies.symbol_value[parts]]))
 
 
 def _defined_names(image: Image) -> frozenset[str]:
@@ -106,7 +107,7 @@ def _places_of_leaves(image: Image, defined: frozenset[str]) -> U64:
             continue
         symbols = relocations.symbols
         leaves = [
-            row for row in np.unique(relocations.symbol).tolist() if row and not _comes_back(symbols.name(row), defined)
+            row for row in distinct(relocations.symbol).tolist() if row and not _comes_back(symbols.name(row), defined)
         ]
         places.append(relocations.offset[np.isin(relocations.symbol, leaves)])
     return np.concatenate([np.empty(0, np.uint64), *places])

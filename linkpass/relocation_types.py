@@ -6,6 +6,7 @@ import numpy as np
 
 from icf.columns import I64, U8, U32, Mask
 from icf.elf.types import Machine
+from icf.sets import is_one_of
 
 # x86-64: distances from the place itself, and loads from the GOT, which may have become such
 RELATIVE = (2, 4, 9, 41, 42)
@@ -20,6 +21,6 @@ def x86_64_branches(code: U8, operands: I64, types: U32) -> Mask:
     before, opcode, last = code[operands - 2], code[operands - 1], code[operands + 3]
     found = (opcode == 0xE8) | (opcode == 0xE9) | ((before == 0x0F) & (opcode >> 4 == 8))
     # `jmp *f@GOTPCREL(%rip)`, relaxed: one byte shorter than it was, and a nop
-    found |= np.isin(types, GOT_LOADS[Machine.X86_64]) & (before == 0xE9) & (last == 0x90)
-    is_operand: Mask = found & np.isin(types, RELATIVE)
+    found |= is_one_of(types, GOT_LOADS[Machine.X86_64]) & (before == 0xE9) & (last == 0x90)
+    is_operand: Mask = found & is_one_of(types, RELATIVE)
     return is_operand

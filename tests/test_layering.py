@@ -32,6 +32,7 @@ MAY_IMPORT = {
 FLOORS: dict[str, tuple[str, ...]] = {
     "icf": (
         "errors model columns linkers kernels newfile printable string_kinds _types _nocython",
+        "sets",
         "reader filebytes filedigest cachefolder log _bytes _sizes",
         "_strings _mangled _mangled_rust",
         "demangle",

@@ -21,6 +21,7 @@ from icf.code.branches import executable_sections
 from icf.columns import I64, U8, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, Machine
+from icf.sets import distinct, distinct_pairs
 
 _CHUNK_BYTES = 1 << 20  # so that temporary columns stay small
 _OVERLAP_BYTES = 16  # more than any instruction here
@@ -39,8 +40,7 @@ class Mentions(NamedTuple):
         none = np.empty(0, np.uint64)
         place = np.concatenate([none, *(place for place, _ in rows)])
         target = np.concatenate([none, *(target for _, target in rows)])
-        distinct = np.unique(np.stack([place, target], axis=1), axis=0)
-        return cls(distinct[:, 0].copy(), distinct[:, 1].copy())
+        return cls(*distinct_pairs(place, target))
 
 
 def hits(values: U64, targets: U64) -> Mask:
@@ -136,7 +136,7 @@ def _aarch64(contents: memoryview, vaddr: int, targets: U64, starts: U64, ends: 
     rows = [(place[~is_page][hit], value[hit])]
 
     pages = (place[is_page] >> _PAGE_BITS) + immediate[is_page].view(np.uint64)
-    is_near = hits(pages, np.unique(targets >> _PAGE_BITS))
+    is_near = hits(pages, distinct(targets >> _PAGE_BITS))
     body = np.searchsorted(starts, place[is_page], side="right").astype(np.int64) - 1
     for row in np.flatnonzero(is_near).tolist():
         here, register = int(place[is_page][row]), int(word[is_page][row]) & 31

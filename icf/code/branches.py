@@ -11,6 +11,7 @@ from icf.code._branches import find_aarch64, find_x86_64
 from icf.columns import U8, U64
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine, Section
 from icf.errors import FormatError
+from icf.sets import distinct
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -66,7 +67,7 @@ class _Wanted:
     """Bitmaps of the targets that one section can reach: their size does not depend on the file."""
 
     def __init__(self, call_targets: U64, jump_targets: U64) -> None:
-        self._calls, self._jumps = np.unique(call_targets), np.unique(jump_targets)
+        self._calls, self._jumps = distinct(call_targets), distinct(jump_targets)
         self._rows: tuple[int, ...] = ()
         self.low = 0
         self.call_bits = self.jump_bits = np.zeros(0, np.uint8)

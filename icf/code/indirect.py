@@ -32,6 +32,7 @@ from icf.columns import I64, U8, U64, Mask
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.model import STORED_POINTER
+from icf.sets import distinct, is_in, union
 
 NO_SLOT = -1
 _ROUNDS = 8  # of finding switches: some are in code that others lead to
@@ -51,7 +52,7 @@ class Indirect(NamedTuple):
 
 
 def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
-    """Follow the functions `starts`..`ends`, which ascend; those that start at one of `parts` belong to others."""
+    """Follow the functions `starts`..`ends`; those at `parts` belong to others. All three columns ascend."""
     tables = JumpTables(image)
     found: list[Indirect] = []
     landings = find_landings(image, starts, ends, parts)
@@ -106,7 +107,7 @@ class _Section:
         self, image: Image, text: memoryview, vaddr: int, functions: I64, places: I64, is_jump: Mask, parts: U64
     ) -> None:
         self._text, self._vaddr = text, vaddr
-        self._is_part = np.append(np.isin(functions[:, 0].astype(np.uint64), parts), True)
+        self._is_part = np.append(is_in(functions[:, 0].astype(np.uint64), parts), True)
         self._functions = functions  # start and end of each
         self._places, self._is_jump = places, is_jump  # where such a call or jump may be
         self._flow = Flow(image, text, vaddr)
@@ -122,18 +123,18 @@ class _Section:
         is_doubtful = (kind == op.JUMPS_BY_TABLE) | (kind == op.JUMPS_TO_VALUE) & (slot == 0) & (
             stack != op.AS_ON_ENTRY
         )
-        doubtful = np.unique(self._owner_of_rows(rows[is_doubtful]))
+        doubtful = distinct(self._owner_of_rows(rows[is_doubtful]))
         if not len(doubtful):
             return self._interpret(rows, status, _NO_EDGES)
         tables.meet(rows[kind == op.JUMPS_BY_TABLE, op.FOUND_SLOT])
         edges = _edges(_targets_of(self.find_switches(doubtful, tables), tables))
         owner = self._owner(edges[:, 1])
         elsewhere = owner != self._owner(edges[:, 0])
-        landings = np.union1d(landings, edges[elsewhere, 1])
-        again = np.union1d(doubtful, owner[elsewhere & (owner >= 0)])
+        landings = union(landings, edges[elsewhere, 1])
+        again = union(doubtful, owner[elsewhere & (owner >= 0)])
         edges = edges[~elsewhere]
         new, status[again] = self._flow.follow(self._functions[again], landings, edges)
-        rows = np.concatenate([rows[~np.isin(self._owner_of_rows(rows), again)], new])
+        rows = np.concatenate([rows[~is_in(self._owner_of_rows(rows), again)], new])
         return self._interpret(rows, status, edges)
 
     def find_switches(self, doubtful: I64, tables: JumpTables) -> U64:
@@ -142,7 +143,7 @@ class _Section:
         edges, rows, changed = _NO_EDGES, np.empty((0, op.FOUND_COLUMN_COUNT), np.uint64), doubtful
         for _ in range(_ROUNDS):
             found, _ = self._flow.follow(self._functions[changed], _NO_LANDINGS, edges, everything=False)
-            rows = rows[~np.isin(self._owner_of_rows(rows), changed)]
+            rows = rows[~is_in(self._owner_of_rows(rows), changed)]
             rows = np.concatenate([rows, found[found[:, op.FOUND] == op.JUMPS_BY_TABLE]])
             tables.meet(rows[:, op.FOUND_SLOT])
             before = targets_of
@@ -150,7 +151,7 @@ class _Section:
             jumps = [jump for jump in before.keys() | targets_of if before.get(jump) is not targets_of.get(jump)]
             if not jumps:
                 break
-            changed = np.unique(self._owner(np.array(jumps, np.int64)))
+            changed = distinct(self._owner(np.array(jumps, np.int64)))
             edges = _edges(targets_of)
         return rows
 
@@ -165,7 +166,7 @@ class _Section:
     def _interpret(self, rows: U64, status: U8, edges: I64) -> Indirect:
         owner = self._owner_of_rows(rows)
         kind, slot, stack = rows[:, op.FOUND], rows[:, op.FOUND_SLOT], rows[:, op.FOUND_STACK]
-        is_switch = np.isin(rows[:, op.FOUND_AT].astype(np.int64), edges[:, 0]) & (kind != op.CALLS_VALUE)
+        is_switch = is_in(rows[:, op.FOUND_AT].astype(np.int64), edges[:, 0]) & (kind != op.CALLS_VALUE)
         is_call, is_fixed = kind == op.CALLS_VALUE, kind == op.JUMPS_TO_FIXED
         by_value = ((kind == op.JUMPS_TO_VALUE) | is_fixed) & ~is_switch
         # through a table of pointers to functions, or one that cannot be read

@@ -16,6 +16,7 @@ from icf.code.branches import executable_sections
 from icf.columns import I64, U64
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
+from icf.sets import distinct, union
 
 SIGNED, IN_WORDS = 16, 32  # with the size of an entry, in its code
 ADDRESSES = 8  # the code of a table of addresses
@@ -34,7 +35,7 @@ class JumpTables:
 
     def meet(self, places: U64) -> None:
         """Record starts of jump tables: a table ends where the next one starts."""
-        self._places = np.union1d(self._places, places.astype(np.int64))
+        self._places = union(self._places, places.astype(np.int64))
 
     def targets(self, place: int, code: int, base: int) -> I64:
         """Return the possible targets of the jump through the table at `place`, ascending.
@@ -44,7 +45,7 @@ class JumpTables:
         end = self._end(place, code)
         key = (place, end, code, base)
         if key not in self._read:
-            self._read[key] = np.unique(self._read_entries(place, end, code, base))
+            self._read[key] = distinct(self._read_entries(place, end, code, base))
         return self._read[key]
 
     def entries(self, place: int, code: int, base: int) -> I64:

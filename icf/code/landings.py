@@ -14,13 +14,14 @@ import numpy as np
 from icf.columns import I64, U8, U64
 from icf.elf.types import Machine
 from icf.image import Image
+from icf.sets import distinct, is_in
 
 _PADDING_BYTES = 8
 
 
 def find_landings(image: Image, starts: U64, ends: U64, parts: U64) -> I64:
     """Return the addresses outside of each function to which code of the functions at `parts` may jump, ascending."""
-    rows = np.flatnonzero(np.isin(starts, parts))
+    rows = np.flatnonzero(is_in(starts, parts))
     codes = [
         bytes(image.read(start, end - start))
         for start, end in zip(starts[rows].tolist(), ends[rows].tolist(), strict=True)
@@ -33,7 +34,7 @@ def find_landings(image: Image, starts: U64, ends: U64, parts: U64) -> I64:
     part = np.searchsorted(first, at, side="right") - 1
     target -= first[part]
     leaves = (at - first[part] < sizes[part]) & ((target < 0) | (target >= sizes[part]))
-    return np.unique(target[leaves] + starts[rows].astype(np.int64)[part[leaves]])
+    return distinct(target[leaves] + starts[rows].astype(np.int64)[part[leaves]])
 
 
 def _x86_64(code: U8) -> tuple[I64, I64]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from icf.columns import I64, U64
+from icf.sets import difference
 
 if TYPE_CHECKING:
     from icf.dwarf.line import LineProgram
@@ -46,7 +47,7 @@ def sequences_in_order(program: LineProgram, address_idx: U64, low: U64, high: U
     rows = np.argsort(address_idx, kind="stable")
     steps = np.diff(found[rows[is_anchor[rows]]])
     rows = rows[~is_anchor[rows] & ~is_within[rows]]
-    rest = np.setdiff1d(np.arange(len(sequences)), found[is_anchor])
+    rest = difference(np.arange(len(sequences)), found[is_anchor])
     if len(rows) != len(rest) or _STRAY * int((steps < 0).sum()) > len(steps):
         return found
     has_size = sequences.end[rest] - sequences.start[rest] == high[rows] - low[rows]

@@ -20,6 +20,7 @@ import numpy as np
 
 from icf.dwarf import columns as col
 from icf.dwarf.units import MAX_DEPTH, DebugInfo
+from icf.sets import distinct
 
 
 class Site(NamedTuple):
@@ -34,7 +35,7 @@ class Site(NamedTuple):
 
 def read_sites(debug: DebugInfo, functions: Iterable[int]) -> dict[int, list[Site]]:
     """Return the call sites of the functions at these DIEs, in the order of the DIEs."""
-    dies = np.unique(np.array(list(functions), np.uint64))
+    dies = distinct(np.array(list(functions), np.uint64))
     units = debug.unit_of(dies)
     dies, units = dies[units >= 0], units[units >= 0]
     sites_of: dict[int, list[Site]] = {die: [] for die in dies.tolist()}

@@ -22,6 +22,7 @@ from icf.columns import I64, U32, Mask
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, Machine
 from icf.filebytes import BLOCK_BITS, FileBytes
+from icf.sets import is_one_of
 
 # (absolute with symbol, relative, GOT slot, PLT slot): dynamic relocations that fill a word
 _DYNAMIC_TYPES = {Machine.X86_64: (1, 8, 6, 7), Machine.AARCH64: (257, 1027, 1025, 1026)}
@@ -94,13 +95,13 @@ class Fields:
             ("<u4", False, (_X86_32,)),
             ("<i4", False, (_X86_32S,)),
         ):
-            rows = np.flatnonzero(np.isin(types, kinds))
+            rows = np.flatnonzero(is_one_of(types, kinds))
             values, known[rows] = self._read(vaddrs[rows], dtype)
             found[rows] = values - addends[rows] + (vaddrs[rows] if is_relative else 0)
         rows = np.flatnonzero(types == _X86_64)
         values, known[rows] = self.words(vaddrs[rows])
         found[rows] = values - addends[rows]
-        rows = np.flatnonzero(np.isin(types, _X86_GOT_LOADS) & (addends == -4))
+        rows = np.flatnonzero(is_one_of(types, _X86_GOT_LOADS) & (addends == -4))
         found[rows], known[rows] = self._got_loads(vaddrs[rows])
         return found, known
 
@@ -117,7 +118,7 @@ class Fields:
         slots, has_slot = self.words(direct)
         is_memory = second & 0xC7 == 0x05  # ModRM of disp32(%rip)
         is_lea = (first == 0x8D) & is_memory
-        is_branch = np.isin(first, (0x67, 0x90)) & np.isin(second, (0xE8, 0xE9))  # addr32 call, nop; jmp
+        is_branch = is_one_of(first, (0x67, 0x90)) & is_one_of(second, (0xE8, 0xE9))  # addr32 call, nop; jmp
         is_short_jump = first == 0xE9  # jmp; nop
         is_load = ((first == 0x8B) | (first == 0xFF)) & is_memory & has_slot
         found = np.select([is_lea | is_branch, is_short_jump, is_load], [direct, shorter + vaddrs + 3, slots])
@@ -127,7 +128,7 @@ class Fields:
         words, there = self._read(vaddrs, "<u4")
         found = np.zeros(len(vaddrs), np.int64)
         known = np.zeros(len(vaddrs), np.bool_)
-        rows = np.flatnonzero(np.isin(types, _A64_BRANCHES))
+        rows = np.flatnonzero(is_one_of(types, _A64_BRANCHES))
         found[rows] = vaddrs[rows] + _signed((words[rows] & 0x3FFFFFF) << 2, 28) - addends[rows]
         known[rows] = there[rows] & (words[rows] & 0x7C000000 == 0x14000000)
         rows = np.flatnonzero(types == _A64_PREL32)
@@ -164,7 +165,7 @@ def _dynamic_words(image: Image) -> tuple[I64, I64]:
         rows = np.flatnonzero(relocations.type == relative)
         places.append(relocations.offset[rows].view(np.int64))
         values.append(relocations.addend[rows])
-        rows = np.flatnonzero(np.isin(relocations.type, (symbolic, *slots)))
+        rows = np.flatnonzero(is_one_of(relocations.type, (symbolic, *slots)))
         symbols = relocations.symbols
         rows = rows[symbols.is_defined[relocations.symbol[rows]]] if symbols.count else rows[:0]
         addends = np.where(relocations.type[rows] == symbolic, relocations.addend[rows], 0)

@@ -22,6 +22,7 @@ import numpy as np
 from icf.columns import I64
 from icf.elf.types import STB_LOCAL, STT_GNU_IFUNC, Machine
 from icf.elf.versions import read_versions
+from icf.sets import is_one_of
 
 if TYPE_CHECKING:
     from icf.elf.file import ElfFile
@@ -71,7 +72,7 @@ def find_plt_slots(image: ElfFile, named_slots: dict[int, str]) -> dict[int, int
 def _fill_slots(machine: Machine, loader_relocations: Iterable[Relocations]) -> Iterator[tuple[Relocations, I64]]:
     """Yield the relocations, and which of them fill a GOT slot with the address of a symbol."""
     for relocations in loader_relocations:
-        fills = np.isin(relocations.type, _SLOT_TYPES[machine]) & (relocations.symbol != 0)
+        fills = is_one_of(relocations.type, _SLOT_TYPES[machine]) & (relocations.symbol != 0)
         yield relocations, np.flatnonzero(fills)
 
 

@@ -32,6 +32,7 @@ from icf.folds.plain import Plain, ResolvedDies, find_plain
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import Tombstoned, is_unfolded
 from icf.linkers import KeptSymbols
+from icf.sets import distinct, distinct_pairs, is_in, union
 
 
 @dataclass(slots=True)
@@ -89,8 +90,8 @@ class FoldFinder:
     def prepare(self, vaddrs: U64) -> None:
         """Read all that `member_at` needs for these bodies: together this is much cheaper."""
         if self.identities is not None and self.functions is not None:
-            rows = self.bodies.dwarf_rows[np.isin(self.bodies.dwarf_low, vaddrs)]
-            self.identities.of(np.unique(self.functions.die[rows]).tolist())
+            rows = self.bodies.dwarf_rows[is_in(self.bodies.dwarf_low, vaddrs)]
+            self.identities.of(distinct(self.functions.die[rows]).tolist())
 
     def member_at(self, vaddr: int) -> FoldMember:
         """Return the one source function at a body that is not merged: all symbols and DIEs there are its own."""
@@ -118,23 +119,23 @@ class FoldFinder:
         folded sections, and the addresses in DWARF as well: then the size of a body is the only evidence. lld with -x
         is like mold for local functions.
         """
-        bare = ~np.isin(self.bodies.symbol_value, self.bodies.dwarf_low)
+        bare = ~is_in(self.bodies.symbol_value, self.bodies.dwarf_low)
         if self._tombstoned is not None and self.image.linker.overwrites_addresses:
             sizes = self.bodies.end - self.bodies.start
-            alike = self.bodies.start[np.isin(sizes, self._tombstoned.nameless_sizes(self.image))]
-            bare |= np.isin(self.bodies.symbol_value, alike)
+            alike = self.bodies.start[is_in(sizes, self._tombstoned.nameless_sizes(self.image))]
+            bare |= is_in(self.bodies.symbol_value, alike)
         names = self.image.symbols.names(self.bodies.symbol_rows[bare].tolist())
         values = self.bodies.symbol_value[bare].tolist()
         return sorted({vaddr for vaddr, name in zip(values, names, strict=True) if not is_unfolded(name)})
 
     def _shared_addresses(self) -> U64:
         """Return addresses that may be merged bodies."""
-        several_symbols = np.union1d(repeated(self.bodies.symbol_value), self.reported.vaddrs)
+        several_symbols = union(repeated(self.bodies.symbol_value), self.reported.vaddrs)
         if self.identities is None or self.functions is None:
             return several_symbols
-        at = np.isin(self.bodies.dwarf_low, np.union1d(several_symbols, repeated(self.bodies.dwarf_low)))
+        at = is_in(self.bodies.dwarf_low, union(several_symbols, repeated(self.bodies.dwarf_low)))
         rows = self.bodies.dwarf_rows[at]
-        dies = np.unique(self.functions.die[rows])
+        dies = distinct(self.functions.die[rows])
         identity = resolve(self.identities.debug, dies)
         hashes = self.identities.hashes(identity.linkage_name)
         # One external function, described by several units, is not folded: most shared addresses of gold's
@@ -142,14 +143,13 @@ class FoldFinder:
         key = np.where(identity.external & (hashes != 0), hashes, identity.root)
         row_key = key[np.searchsorted(dies, self.functions.die[rows])]
         low = self.functions.low[rows]
-        distinct = np.unique(np.stack([low, row_key], axis=1), axis=0)
-        shared = np.union1d(several_symbols, repeated(distinct[:, 0]))
-        rows = rows[np.isin(low, shared)]
+        shared = union(several_symbols, repeated(distinct_pairs(low, row_key)[0]))
+        rows = rows[is_in(low, shared)]
         self._lost = lost_addresses(self.identities.debug, self.image, self.functions, rows)
         known = ResolvedDies(dies, identity)
         lost = self._lost if self._knows_kept else None
         self._plain = find_plain(self.image, self.bodies, self.functions, self.identities, shared, known, lost)
-        left = known.only(np.unique(self.functions.die[rows[~self._plain.function_taken[rows]]]))
+        left = known.only(distinct(self.functions.die[rows[~self._plain.function_taken[rows]]]))
         self.identities.learn(left.die, left.identity)
         return shared
 
@@ -201,4 +201,4 @@ class FoldFinder:
 
 def repeated(values: U64) -> U64:
     """Return values that occur more than once in a sorted column."""
-    return np.unique(values[1:][values[1:] == values[:-1]])
+    return distinct(values[1:][values[1:] == values[:-1]])

@@ -40,6 +40,7 @@ from icf.elf.image import Image
 from icf.elf.types import STB_GLOBAL
 from icf.folds.classes import FoldFinder
 from icf.folds.functions import Bodies
+from icf.sets import distinct, is_in, union
 from icf.vtables.layout import Vtables
 
 _MAIN = "main"
@@ -52,7 +53,7 @@ def lost_functions(debug: DebugInfo, functions: Functions, bare: U64) -> U64:
     """Return those of the DIEs `bare` (of `icf.dwarf.scan`) that are local functions which gcc has merged or
     removed.
     """
-    bare = bare[~np.isin(bare, functions.origin)]
+    bare = bare[~is_in(bare, distinct(functions.origin))]
     if len(bare):
         _, first, unit = np.unique(debug.units[debug.unit_of(bare), PRODUCER], return_index=True, return_inverse=True)
         producers = debug.units[debug.unit_of(bare[first]), PRODUCER].tolist()
@@ -71,17 +72,18 @@ def find_copied(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
     lost = lost_functions(debug, functions, scan.bare)
     if not len(lost):
         return frozenset()
-    units = np.unique(debug.unit_of(lost))
-    rows = bodies.dwarf_rows[np.isin(functions.unit[bodies.dwarf_rows], units)]
+    units = distinct(debug.unit_of(lost))
+    rows = bodies.dwarf_rows[is_in(functions.unit[bodies.dwarf_rows].astype(np.int64), units)]
     copies = _lists_too_often(image, debug, functions, rows, units)
-    aliases = _several_functions(bodies, np.unique(functions.low[rows]))
-    callers = scan.sites.pc[np.isin(scan.sites.origin, lost)]
-    called = np.intersect1d(_called_from(image, callers), np.union1d(copies, aliases))
+    aliases = _several_functions(bodies, distinct(functions.low[rows]))
+    callers = scan.sites.pc[is_in(scan.sites.origin, distinct(lost))]
+    called = _called_from(image, callers)
+    called = called[is_in(called, union(copies, aliases))]
     aliases = _may_have_aliases(image, finder, aliases, units)
-    found = np.union1d(_address_taken(image, bodies, np.union1d(copies, aliases)), called)
+    found = union(_address_taken(image, bodies, union(copies, aliases)), called)
     # their cold parts, too
-    dies = np.unique(functions.die[bodies.dwarf_rows[np.isin(bodies.dwarf_low, found)]])
-    parts = np.unique(bodies.dwarf_low[np.isin(functions.die[bodies.dwarf_rows], dies)]).tolist()
+    dies = distinct(functions.die[bodies.dwarf_rows[is_in(bodies.dwarf_low, found)]])
+    parts = distinct(bodies.dwarf_low[is_in(functions.die[bodies.dwarf_rows], dies)]).tolist()
     return frozenset(vaddr for vaddr in parts if _MAIN not in image.symbols.names(bodies.symbols_at(vaddr).tolist()))
 
 
@@ -91,18 +93,18 @@ def _lists_too_often(image: Image, debug: DebugInfo, functions: Functions, rows:
     listed = read_ranges(image.debug)
     owner = debug.unit_of(listed.unit)
     owner[debug.units[np.maximum(owner, 0), OFFSET] != listed.unit] = -1
-    mine = np.isin(owner, units)
+    mine = is_in(owner, units)
     ranges = _Cover(low, owner[mine], listed.low[mine], listed.high[mine])
     described = _Cover(low, unit, low, high)
-    is_silent = np.ones(len(unit), np.bool_) if image.linker.overwrites_addresses else ~np.isin(unit, owner)
-    return np.unique(low[is_silent | (ranges.count(unit, low) > described.count(unit, low))])
+    is_silent = np.ones(len(unit), np.bool_) if image.linker.overwrites_addresses else ~is_in(unit, distinct(owner))
+    return distinct(low[is_silent | (ranges.count(unit, low) > described.count(unit, low))])
 
 
 class _Cover:
     """How many ranges of a unit hold an address; those asked for are among `places`."""
 
     def __init__(self, places: U64, unit: I64, low: U64, high: U64) -> None:
-        self._places = np.unique(places)
+        self._places = distinct(places)
         self._starts = np.sort(self._keys(unit, low))
         self._ends = np.sort(self._keys(unit, np.maximum(low, high)))
 
@@ -126,7 +128,7 @@ def _called_from(image: Image, return_addresses: U64) -> U64:
     ends = return_addresses.tolist()
     jumps = (jump_at(image, end - size_bytes) for end in ends for size_bytes in _JUMP_BYTES if end > size_bytes)
     targets = np.array([target for target in jumps if target is not None], np.uint64)
-    return np.union1d(direct_targets(image, return_addresses), targets)
+    return union(direct_targets(image, return_addresses), targets)
 
 
 def _may_have_aliases(image: Image, finder: FoldFinder, vaddrs: U64, units: I64) -> U64:
@@ -135,10 +137,10 @@ def _may_have_aliases(image: Image, finder: FoldFinder, vaddrs: U64, units: I64)
     """
     identities, functions, bodies = finder.identities, finder.functions, finder.bodies
     assert identities is not None and functions is not None
-    rows = bodies.dwarf_rows[np.isin(bodies.dwarf_low, vaddrs)]
-    rows = rows[np.isin(functions.unit[rows], units)]
+    rows = bodies.dwarf_rows[is_in(bodies.dwarf_low, vaddrs)]
+    rows = rows[is_in(functions.unit[rows].astype(np.int64), units)]
     described = identities.of(functions.die[rows].tolist())
-    mine = np.isin(bodies.symbol_value, vaddrs) & (image.symbols.bind[bodies.symbol_rows] == STB_GLOBAL)
+    mine = is_in(bodies.symbol_value, vaddrs) & (image.symbols.bind[bodies.symbol_rows] == STB_GLOBAL)
     names = image.symbols.names(bodies.symbol_rows[mine].tolist())
     strong = set(zip(bodies.symbol_value[mine].tolist(), names, strict=True))
     lows = functions.low[rows].tolist()
@@ -159,4 +161,4 @@ def _address_taken(image: Image, bodies: Bodies, targets: U64) -> U64:
     for section in image.sections:
         if section.type in CALLED_BY_LOADER:
             is_taken &= (data.place < section.vaddr) | (data.place >= section.vaddr + section.size_bytes)
-    return np.union1d(code.target, data.target[is_taken])
+    return union(code.target, data.target[is_taken])

@@ -14,6 +14,7 @@ from icf.dwarf.dies import read_dies
 from icf.dwarf.scan import Functions, range_requests
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from icf.sets import distinct
 
 
 def lost_addresses(debug: DebugInfo, image: Image, functions: Functions, rows: I64) -> frozenset[int]:
@@ -21,7 +22,7 @@ def lost_addresses(debug: DebugInfo, image: Image, functions: Functions, rows: I
     if not debug.restored or not len(rows):
         return frozenset()
     before = debug.as_linked(image)
-    dies = np.unique(functions.die[rows])
+    dies = distinct(functions.die[rows])
     there = read_dies(before, dies)
     lost = set(dies[(there.low <= 1) & ((there.flags & 1) != 0)].tolist())
     listed = np.flatnonzero((there.flags & 1) == 0)

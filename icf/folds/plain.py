@@ -27,6 +27,7 @@ from icf.elf.types import STB_LOCAL
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember
+from icf.sets import is_in
 from icf.strings import hash_table
 
 
@@ -113,7 +114,7 @@ def find_plain(
     identities.place_names(names, dies.linkage[own_dies[end - 1]])
     kept: list[bool | None] = [None] * len(names)
     if lost is not None and names:
-        kept = np.logical_or.reduceat(~np.isin(die, np.array(sorted(lost), np.uint64)), start).tolist()
+        kept = np.logical_or.reduceat(~is_in(die, np.array(sorted(lost), np.uint64)), start).tolist()
     is_own_local = is_local[symbol_kin[own_symbols]]
     columns = symbols.vaddr[own_symbols], symbols.row[own_symbols], is_own_local, start, end
     offsets, roots = die.tolist(), dies.root[own_dies].tolist()
@@ -128,7 +129,7 @@ def find_plain(
 
 
 def _symbols_at(image: Image, bodies: Bodies, shared: U64) -> _Symbols:
-    at = np.isin(bodies.symbol_value, shared)
+    at = is_in(bodies.symbol_value, shared)
     rows = bodies.symbol_rows[at]
     strtab, offsets = image.symbols.strtab, image.symbols.name_offset[rows]
     return _Symbols(
@@ -137,7 +138,7 @@ def _symbols_at(image: Image, bodies: Bodies, shared: U64) -> _Symbols:
 
 
 def _dies_at(bodies: Bodies, functions: Functions, identities: Identities, shared: U64, known: ResolvedDies) -> _Dies:
-    at = np.isin(bodies.dwarf_low, shared)
+    at = is_in(bodies.dwarf_low, shared)
     rows = bodies.dwarf_rows[at]
     die = functions.die[rows]
     distinct, inverse = np.unique(die, return_inverse=True)

@@ -19,6 +19,7 @@ from icf.elf.image import Image
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.members import FoldMember
+from icf.sets import distinct, is_in
 from icf.strings import hash_names, hash_table
 
 # parts of the C runtime, which come without debug information and fold with nothing
@@ -121,15 +122,15 @@ class Tombstoned:
         """Return the sizes of the functions of which neither an address nor a symbol is left."""
         hashes, dies, _, _ = self._by_name
         symbols = image.symbols
-        lost = ~np.isin(hashes, hash_table(symbols.strtab, symbols.name_offset))
-        lost &= ~np.isin(dies, self._functions.die[self._bodies.dwarf_rows])
-        rows = np.isin(self._functions.die, dies[lost])
-        return np.unique(self._functions.high[rows] - self._functions.low[rows])
+        lost = ~is_in(hashes, distinct(hash_table(symbols.strtab, symbols.name_offset)))
+        lost &= ~is_in(dies, distinct(self._functions.die[self._bodies.dwarf_rows]))
+        rows = is_in(self._functions.die, distinct(dies[lost]))
+        return distinct(self._functions.high[rows] - self._functions.low[rows])
 
     @cached_property
     def _by_name(self) -> tuple[U64, U64, U64, Mask]:
         """Hash of the (linkage) name, DIE, root, external: all functions with code, by hash."""
-        dies = np.unique(self._functions.die)
+        dies = distinct(self._functions.die)
         identity = resolve(self._identities.debug, dies)
         names = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
         hashes = self._identities.hashes(names)

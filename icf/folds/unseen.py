@@ -47,6 +47,7 @@ from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.tombstoned import is_unfolded
 from icf.linkers import KeptSymbols
+from icf.sets import difference, distinct, is_in, union
 from icf.strings import hash_names
 from icf.vtables.layout import Vtables
 from icf.vtables.rtti import Classes
@@ -78,13 +79,13 @@ def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:
     if not has_bare and not files.silent:
         return frozenset()
 
-    targets = np.unique(bodies.dwarf_low)
+    targets = distinct(bodies.dwarf_low)
     data = find_pointers(image, targets)
     in_list = _are_in_lists(image, data.place)
     own = ~_are_external_slots(image, data.place) & ~_are_described(bodies, data, in_list)
     own[own] = _may_be_of_others(image, identities.debug, data.place[own], files, has_bare) | in_list[own]
     data = Mentions(data.place[own], data.target[own])
-    found = np.unique(data.target)
+    found = distinct(data.target)
     if not has_bare and not len(found):
         return frozenset()
     branches = find_branches(image, targets, targets)
@@ -93,11 +94,11 @@ def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:
     row = bodies.at(np.concatenate([branches.end - np.uint64(1), mentions.place]))
     start = np.where(row >= 0, bodies.start[np.maximum(row, 0)], np.uint64(0))
     if has_bare:
-        found = np.union1d(found, target[(row < 0) | ~known[np.maximum(row, 0)]])
+        found = union(found, target[(row < 0) | ~known[np.maximum(row, 0)]])
     fresh = found
     while len(fresh):
-        fresh = np.setdiff1d(target[np.isin(start, fresh)], found)
-        found = np.union1d(found, fresh)
+        fresh = difference(target[is_in(start, fresh)], found)
+        found = union(found, fresh)
     return frozenset(found.tolist())
 
 
@@ -114,7 +115,7 @@ def _undescribed_files(image: Image, identities: Identities) -> _Files:
     described = Counter(identities.files_of_units())
     present = Counter(source_name(name) for name in symbols.names(rows.tolist()) if name not in _RUNTIME_FILES)
     missing = {file for file, count in present.items() if file and count > described[file]}
-    with_locals = symbols.names(np.intersect1d(rows, symbols.file_rows[_locals(image)]).tolist())
+    with_locals = symbols.names(rows[is_in(rows, distinct(symbols.file_rows[_locals(image)]))].tolist())
     bare = missing & {source_name(name) for name in with_locals}
     return _Files(bare, missing - bare)
 
@@ -128,7 +129,7 @@ def _locals(image: Image) -> I64:
 def _described_code(image: Image, finder: FoldFinder, bare_files: set[str]) -> Mask:
     """Return which bodies are of objects with debug information, or C runtime."""
     bodies, symbols = finder.bodies, image.symbols
-    known = np.isin(bodies.start, bodies.dwarf_low)
+    known = is_in(bodies.start, bodies.dwarf_low)
     external: dict[str, list[int]] = {}  # bodies by a name that any object may have
     for row in np.flatnonzero(~known).tolist():
         known[row] = True
@@ -183,13 +184,13 @@ def _may_be_of_others(image: Image, debug: DebugInfo, places: U64, files: _Files
     rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
     is_local = symbols.bind[rows] == STB_LOCAL
     holder, inside = _symbols_around(image, rows[~is_local], places)
-    defined = inside & np.isin(holder, find_defined(image, debug, np.unique(holder[inside])))
+    defined = inside & np.isin(holder, find_defined(image, debug, distinct(holder[inside])))
     if not has_bare:
         return inside & ~defined
     file_of = symbols.file_rows[rows[is_local]]
     without = files.bare | files.silent | {""}
     described = [
-        row for row in np.unique(file_of[file_of >= 0]).tolist() if source_name(symbols.name(row)) not in without
+        row for row in distinct(file_of[file_of >= 0]).tolist() if source_name(symbols.name(row)) not in without
     ]
     in_described = _symbols_around(image, rows[is_local][np.isin(file_of, described)], places)[1]
     return ~(defined | in_described)
@@ -223,7 +224,7 @@ def _are_described(bodies: Bodies, data: Mentions, in_list: Mask) -> Mask:
     """Return which of the words in lists name a body that units describe as often as it is named there."""
     vaddr, count = np.unique(data.target[in_list], return_counts=True)
     described = [len(bodies.dwarf_at(each)) for each in vaddr.tolist()]
-    return in_list & np.isin(data.target, vaddr[count <= np.array(described, np.int64)])
+    return in_list & is_in(data.target, vaddr[count <= np.array(described, np.int64)])
 
 
 def _are_external_slots(image: Image, places: U64) -> Mask:

@@ -14,6 +14,7 @@ from icf.columns import U64
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.model import ClassFlag
+from icf.sets import distinct
 from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
 from icf.tables.place import SECTIONS, are_stale, file_with_tables
@@ -74,7 +75,7 @@ class Tables:
         for row in np.argsort(part, kind="stable").tolist():  # a cold part shares the DIE of its function
             if dies[row] not in names:
                 names[dies[row]] = icf.member_name(row)
-        used = np.unique(np.concatenate([self.direct.callee_die, self.direct.caller_die]))
+        used = distinct(np.concatenate([self.direct.callee_die, self.direct.caller_die]))
         unnamed = np.array([die for die in used.tolist() if die not in names], np.uint64)
         if len(unnamed):
             names.update(_names_from_debug_info(self.image, unnamed))

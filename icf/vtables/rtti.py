@@ -17,6 +17,7 @@ import numpy as np
 
 from icf.elf.image import Image
 from icf.elf.types import STT_OBJECT
+from icf.sets import is_in
 from icf.vtables.words import DATA, IMPORT, NUMBER, LoadedData
 
 TypeInfo = tuple[int, bool]  # the address of a type_info; or a row of .dynsym, and True
@@ -115,7 +116,7 @@ class Classes:
         wanted = np.array(sorted(vaddr for vaddr in vaddrs if vaddr > 0), np.uint64)
         found: dict[int, list[str]] = {}
         for table in (self._image.symbols, self._image.dynamic_symbols):
-            rows = np.flatnonzero(np.isin(table.value, wanted) & table.is_defined & (table.type == STT_OBJECT))
+            rows = np.flatnonzero(is_in(table.value, wanted) & table.is_defined & (table.type == STT_OBJECT))
             for vaddr, name in zip(table.value[rows].tolist(), table.names(rows.tolist()), strict=True):
                 found.setdefault(vaddr, []).append(name)
         return found

@@ -20,6 +20,7 @@ import numpy as np
 from icf.columns import U8, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, SHF_EXECINSTR, SHT_RELA, SHT_RELR, Machine
+from icf.sets import distinct, is_in, is_one_of
 
 NUMBER, CODE, DATA, IMPORT = 0, 1, 2, 3
 
@@ -71,8 +72,8 @@ class LoadedData:
             relocations = image.relocations(section) if section.is_alloc and section.type == SHT_RELA else None
             if relocations is None or not relocations.count:
                 continue
-            is_named = np.isin(relocations.type, _ABSOLUTE[image.machine]) & (relocations.symbols is symbols)
-            rows = np.flatnonzero(is_named | np.isin(relocations.type, _RELATIVE[image.machine]))
+            is_named = is_one_of(relocations.type, _ABSOLUTE[image.machine]) & (relocations.symbols is symbols)
+            rows = np.flatnonzero(is_named | is_one_of(relocations.type, _RELATIVE[image.machine]))
             symbol = np.where(is_named[rows], relocations.symbol[rows], np.uint32(0))
             value = relocations.addend[rows].astype(np.uint64)
             named = np.flatnonzero(symbol)
@@ -139,7 +140,7 @@ def _in_relr(image: Image, places: U64) -> Mask:
         rows = np.arange(len(entries))
         is_place = entries & np.uint64(1) == 0
         last = np.maximum.accumulate(np.where(is_place, rows, -1))
-        found |= np.isin(places, entries[is_place])
+        found |= is_in(places, distinct(entries[is_place]))
         maps = np.flatnonzero(~is_place & (last >= 0))
         behind = (maps - last[maps] - 1) * (_RELR_BITS * _WORD_BYTES) + _WORD_BYTES
         start = entries[last[maps]] + behind.astype(np.uint64)

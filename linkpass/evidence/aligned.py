@@ -35,6 +35,7 @@ import numpy as np
 
 from icf.dwarf.sites import Site, read_sites
 from icf.model import Evidence
+from icf.sets import distinct, is_in
 from linkpass.evidence.body_branches import find_body_branches
 from linkpass.evidence.callees import Callees
 from linkpass.evidence.reach import Reach
@@ -95,7 +96,7 @@ def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Bo
         (_CALL, reach.call_end, reach.call_from, reach.call_target),
         (_JUMP, reach.jump_end, reach.jump_from, reach.jump_target),
     ):
-        rows = np.isin(sources, linked.vaddrs) & np.isin(targets, linked.vaddrs)
+        rows = is_in(sources, linked.vaddrs) & is_in(targets, linked.vaddrs)
         if is_jump:
             rows &= sources != targets  # loops
         columns = (ends[rows].tolist(), sources[rows].tolist(), targets[rows].tolist())
@@ -112,8 +113,8 @@ def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Bo
 
 def _kept(linked: Linked, vaddr: int) -> tuple[list[int], bool]:
     """Return the DIEs whose code is at a body, and whether there is more to their function."""
-    dies = np.unique(linked.functions.die[linked.bodies.dwarf_at(vaddr)])
-    rows = np.isin(linked.functions.die, dies) if len(dies) else np.empty(0, np.bool_)
+    dies = distinct(linked.functions.die[linked.bodies.dwarf_at(vaddr)])
+    rows = is_in(linked.functions.die, dies) if len(dies) else np.empty(0, np.bool_)
     return dies.tolist(), bool((linked.functions.part[rows] > 0).any()) if len(dies) else False
 
 
@@ -132,7 +133,7 @@ def _is_silent(linked: Linked, records: Records, body: _Body, place: Place) -> b
 def _read_code(linked: Linked, body: _Body, stub_target: dict[int, int]) -> bool:
     """Find all branches of the body, all parts of it; False if some of its code is not known."""
     functions = linked.functions
-    rows = np.isin(functions.die, np.array(body.kept_dies, np.uint64))
+    rows = is_in(functions.die, np.array(body.kept_dies, np.uint64))
     parts = set(zip(functions.low[rows].tolist(), functions.high[rows].tolist(), strict=True))
     targets: dict[bool, set[int]] = {_CALL: set(), _JUMP: set()}
     slots: dict[bool, set[int]] = {_CALL: set(), _JUMP: set()}

@@ -24,6 +24,7 @@ from icf.folds.members import ReportedFunction
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
 from icf.model import Evidence
+from icf.sets import is_in
 from icf.tables import ANNOTATION_SECTION as SECTION
 from icf.tables.annotation import AnnotatedUnit, Function, parse_annotations
 from linkpass.evidence.reach import Reach
@@ -95,7 +96,7 @@ class Annotations:
     def without_symbol(self) -> dict[int, list[ReportedFunction]]:
         """Return functions that have no symbol at their address."""
         symbols = self._image.symbols
-        rows = symbols.functions[np.isin(symbols.value[symbols.functions], np.array(sorted(self._rows), np.uint64))]
+        rows = symbols.functions[is_in(symbols.value[symbols.functions], np.array(sorted(self._rows), np.uint64))]
         known = Counter(
             (int(symbols.value[row]), symbols.name(row), bool(symbols.bind[row] == STB_LOCAL)) for row in rows.tolist()
         )
@@ -143,7 +144,7 @@ class Annotations:
             (reach.call_end, reach.call_from, reach.call_target, False),
             (reach.jump_end, reach.jump_from, reach.jump_target, True),
         ):
-            matter = np.flatnonzero((sources != 0) & np.isin(targets, linked.vaddrs))
+            matter = np.flatnonzero((sources != 0) & is_in(targets, linked.vaddrs))
             for end, source, target in zip(*(c[matter].tolist() for c in (ends, sources, targets)), strict=True):
                 branches.setdefault(source, []).append((end, target, is_jump))
         for source, own in branches.items():

@@ -20,6 +20,7 @@ from icf.aliases import base_name, same_function
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
 from icf.folds.members import FoldMember
+from icf.sets import difference
 from linkpass.linked import Linked, Place
 
 _BUILTIN = "__builtin_"  # gcc's declarations: __builtin_memcpy is memcpy
@@ -41,7 +42,7 @@ class Callees:
         assert identities is not None
         known = sorted(set(origins))
         self._described.update(zip(known, identities.of(known), strict=True))
-        self._linked.finder.prepare(np.setdiff1d(np.array(list(targets), np.uint64), self._linked.vaddrs))
+        self._linked.finder.prepare(difference(np.array(list(targets), np.uint64), self._linked.vaddrs))
 
     def targets(self, origin: int, targets: frozenset[int], slots: frozenset[int]) -> set[int]:
         """Return the targets, and the words that hold one, by which code can name a callee."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from icf.model import Evidence
+from icf.sets import difference, distinct
 from icf.tables.dcall import parse_dcall
 from icf.tables.place import file_with_tables
 from linkpass.evidence.aligned import from_folded_callers
@@ -49,7 +50,7 @@ def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Ann
     reach = find_reach(linked)
     _outlined_functions(linked, reach)
     bodies = np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target])
-    linked.finder.prepare(np.setdiff1d(bodies, linked.vaddrs))
+    linked.finder.prepare(difference(bodies, linked.vaddrs))
     records = Records()
     _stub_calls(linked, reach, records)
     if annotations is not None:
@@ -73,7 +74,7 @@ def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Ann
 
 def _outlined_functions(linked: Linked, reach: Reach) -> None:
     """Rule out outlined parts as callees: LLVM outlines cold code as functions (foo.cold.1) that only jumps enter."""
-    for vaddr in np.unique(reach.call_target).tolist():
+    for vaddr in distinct(reach.call_target).tolist():
         if vaddr in linked.folds:
             linked.folds[vaddr].fragment = False
 

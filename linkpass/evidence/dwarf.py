@@ -19,6 +19,7 @@ from icf.folds.calltable import CallTable, DirectBranches
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
 from icf.model import Evidence
+from icf.sets import distinct
 from icf.tables.dcall import DirectCalls
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
@@ -79,7 +80,7 @@ class _Reader:
         sources = self.reach.jump_from if is_jump else self.reach.call_from
         targets = self.reach.jump_target if is_jump else self.reach.call_target
         out = self.statements.jumps if is_jump else self.statements.calls
-        self._learn(np.unique(sites.origin[rows]).tolist())
+        self._learn(distinct(sites.origin[rows]).tolist())
         columns = (sites.caller[rows], sites.origin[rows], ends[branches], sources[branches], targets[branches])
         for die, origin, end, source, target in zip(*(column.tolist() for column in columns), strict=True):
             caller = self.linked.place_of_die(source, die)

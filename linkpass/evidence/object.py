@@ -27,6 +27,7 @@ from icf.folds.classes import Fold
 from icf.folds.members import FoldMember
 from icf.folds.nameless import identifiers, identifiers_of
 from icf.model import Evidence
+from icf.sets import is_in
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Records, Statements
 from linkpass.linked import Linked, Place
@@ -88,7 +89,7 @@ def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Pl
         (reach.call_end, reach.call_from, reach.call_target, records.calls, False),
         (reach.jump_end, reach.jump_from, reach.jump_target, records.jumps, True),
     ):
-        matter = np.flatnonzero((sources != 0) & np.isin(targets, linked.vaddrs))
+        matter = np.flatnonzero((sources != 0) & is_in(targets, linked.vaddrs))
         columns = (ends[matter].tolist(), sources[matter].tolist(), targets[matter].tolist())
         for end, source, target in zip(*columns, strict=True):
             branch = _Branch(end, target, is_jump)

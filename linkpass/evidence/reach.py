@@ -26,6 +26,7 @@ from icf.code.branch_kinds import JUMP
 from icf.code.branches import Branches, find_branches
 from icf.columns import U8, U64, Mask
 from icf.elf.types import Machine
+from icf.sets import is_in
 from linkpass.linked import Linked
 from linkpass.pointer_jumps import NO_POINTER_JUMPS, PointerJumps
 
@@ -59,7 +60,7 @@ def find_reach(linked: Linked) -> Reach:
     pointers = linked.pointers() if linked.folds else NO_POINTER_JUMPS
     called = _close(linked, source, jumps.target, set(linked.folds))
     wanted = _close(linked, source, jumps.target, called.union(pointers.body.tolist()))
-    inside = np.isin(jumps.target, np.array(sorted(wanted), np.uint64))
+    inside = is_in(jumps.target, np.array(sorted(wanted), np.uint64))
     jumps, source = _select(jumps, inside), source[inside]
 
     stubs = {stub: body for stub, body in _local_stubs(linked).items() if body in called}
@@ -68,7 +69,7 @@ def find_reach(linked: Linked) -> Reach:
     target = calls.target.copy()
     stub_symbol: dict[int, str] = {}
     if stubs:
-        for row in np.flatnonzero(np.isin(target, np.array(sorted(stubs), np.uint64))).tolist():
+        for row in np.flatnonzero(is_in(target, np.array(sorted(stubs), np.uint64))).tolist():
             stub_symbol[int(calls.end[row])] = image.plt_stubs[int(target[row])]
             target[row] = stubs[int(target[row])]
     return Reach(
@@ -123,7 +124,7 @@ def fragment_owners(linked: Linked) -> dict[int, list[tuple[int, int]]]:
     if not fragments:
         return {}
     dies = {die for fold in fragments for member in fold.members for die in member.dies}
-    whole = np.flatnonzero(np.isin(functions.die, np.array(sorted(dies), np.uint64)) & (functions.part == 0))
+    whole = np.flatnonzero(is_in(functions.die, np.array(sorted(dies), np.uint64)) & (functions.part == 0))
     for row in whole.tolist():
         start_of[int(functions.die[row])] = int(functions.low[row])
     return {

@@ -39,6 +39,7 @@ from icf.code.short_jumps import find_short_jumps
 from icf.columns import U64
 from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
+from icf.sets import distinct, is_in
 from icf.strings import hash_names, hash_table
 from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Vtables
@@ -120,7 +121,7 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
     named = {*marks.taken, *marks.virtual}
     tables = vtables.at(data.place).tolist()
     rows = [(target, True, False) for target in dict.fromkeys(_hidden(linked, code, found.shared_sections))]
-    rows += [(target, True, False) for target in np.unique(data.target[vtables.are_unplaced(data.place)]).tolist()]
+    rows += [(target, True, False) for target in distinct(data.target[vtables.are_unplaced(data.place)]).tolist()]
     rows += [(target, target not in named, False) for target in dict.fromkeys(code.target.tolist())]
     rows += dict.fromkeys(
         (t, t not in named, table != 0) for t, table in zip(data.target.tolist(), tables, strict=True)
@@ -135,7 +136,7 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
 def _hidden(linked: Linked, code: Mentions, shared_sections: set[int]) -> Iterator[int]:
     """Yield bodies whose address is taken where an object may have no relocation, or is missing."""
     bodies = linked.bodies.starts_at(code.place)
-    runtime = {body for body in np.unique(bodies).tolist() if _is_runtime(linked, body)}
+    runtime = {body for body in distinct(bodies).tolist() if _is_runtime(linked, body)}
     for target, body in zip(code.target.tolist(), bodies.tolist(), strict=True):
         if body in (0, target) or target in shared_sections or body in runtime:
             yield target
@@ -164,7 +165,7 @@ def _outside_of_got(linked: Linked, data: Mentions) -> Mentions:
 def _mark_exported(linked: Linked, targets: U64, marks: Marks) -> None:
     """Mark functions in .dynsym: any module may take their address."""
     symbols = linked.image.dynamic_symbols
-    rows = np.flatnonzero(np.isin(symbols.value, targets) & symbols.is_defined)
+    rows = np.flatnonzero(is_in(symbols.value, targets) & symbols.is_defined)
     for row, vaddr in zip(rows.tolist(), symbols.value[rows].tolist(), strict=True):
         name = symbols.name(row)
         members = linked.members(vaddr)
@@ -184,7 +185,7 @@ def _are_thunks(linked: Linked, source: int, target: int) -> bool:
 def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Marks) -> None:
     """Mark bodies that control can enter in a way that neither marks nor tail calls describe."""
     symbols = linked.image.symbols
-    has_split_stacks = np.isin(hash_names(["__morestack"]), hash_table(symbols.strtab, symbols.name_offset)).any()
+    has_split_stacks = (hash_table(symbols.strtab, symbols.name_offset) == hash_names(["__morestack"])).any()
     if not is_readable(linked.image) or has_split_stacks:
         marks.unknown.update(targets.tolist())
         return

@@ -28,6 +28,7 @@ from icf.columns import I64, U64, Mask
 from icf.elf.image import Image
 from icf.elf.relocations import Relocations
 from icf.elf.types import SHF_EXECINSTR, SHF_WRITE, SHT_RELA, STT_SECTION, Machine, Section
+from icf.sets import is_in, is_one_of
 from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
 from linkpass.relocation_types import A64_BRANCHES, GOT_LOADS, RELATIVE, x86_64_branches
@@ -48,7 +49,7 @@ class TakenByRelocation:
         lost_got = False
         self._linked, self._vtables, self._targets = linked, vtables, targets
         symbols = linked.image.symbols
-        self._wanted_symbol = np.isin(symbols.value, targets) & symbols.is_defined & (symbols.type != STT_SECTION)
+        self._wanted_symbol = is_in(symbols.value, targets) & symbols.is_defined & (symbols.type != STT_SECTION)
         for section in linked.image.sections if len(targets) else ():
             if section.type != SHT_RELA or section.is_alloc or not 0 < section.info < len(linked.image.sections):
                 continue
@@ -59,7 +60,7 @@ class TakenByRelocation:
             if where.flags & SHF_EXECINSTR:  # mold drops the symbols of folded sections
                 self.knows_got = True
                 lost_got |= bool(
-                    (np.isin(relocations.type, GOT_LOADS[linked.image.machine]) & (relocations.symbol == 0)).any()
+                    (is_one_of(relocations.type, GOT_LOADS[linked.image.machine]) & (relocations.symbol == 0)).any()
                 )
             if where.name not in _UNWIND:
                 self._read(relocations, where)
@@ -71,7 +72,7 @@ class TakenByRelocation:
         is_code = bool(where.flags & SHF_EXECINSTR)
         value: U64 = symbols.value[symbol] + relocations.addend.astype(np.uint64)
         if image.machine is Machine.X86_64:
-            value += np.where(np.isin(relocations.type, RELATIVE), np.uint64(_OPERAND_BYTES), np.uint64(0))
+            value += np.where(is_one_of(relocations.type, RELATIVE), np.uint64(_OPERAND_BYTES), np.uint64(0))
         named = self._wanted_symbol[symbol]
         at_body = np.zeros(len(value), np.bool_)
         rest = np.flatnonzero(~named)
@@ -121,7 +122,7 @@ def is_branch(image: Image, relocations: Relocations, rows: I64, where: Section)
     """Return which relocations of the section `where` stand in calls and direct jumps."""
     types = relocations.type[rows]
     if image.machine is Machine.AARCH64:
-        return np.isin(types, A64_BRANCHES)
+        return is_one_of(types, A64_BRANCHES)
     code = np.frombuffer(image.contents(where), np.uint8)
     at = (relocations.offset[rows] - np.uint64(where.vaddr)).astype(np.int64)
     inside = (at >= 2) & (at + _OPERAND_BYTES <= len(code))

@@ -18,6 +18,7 @@ import numpy as np
 
 from icf.columns import U64
 from icf.model import ANY_POINTER, Evidence
+from icf.sets import is_in
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
 from linkpass.evidence.reach import Reach
@@ -47,7 +48,7 @@ class Virtual:
 
 def find_virtual(linked: Linked, reach: Reach, slots: VtableSlots) -> Virtual:
     """Choose the slots and calls that matter."""
-    matters = np.isin(slots.body, np.array(sorted(reach.wanted), np.uint64))
+    matters = is_in(slots.body, np.array(sorted(reach.wanted), np.uint64))
     columns = (slots.vtable[matters], slots.group[matters], slots.slot[matters], slots.body[matters])
     members = np.array(slots.members, np.int64)[matters].tolist()
     rows = zip(*(column.tolist() for column in columns), members, strict=True)

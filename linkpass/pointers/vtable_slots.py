@@ -19,6 +19,7 @@ import numpy as np
 from icf.columns import U32, U64
 from icf.elf.types import SHT_RELA, STT_SECTION
 from icf.model import ALL_MEMBERS
+from icf.sets import is_in
 from icf.vtables.layout import Slots, Vtables
 from icf.vtables.rtti import Classes
 from linkpass.linked import Linked
@@ -44,8 +45,8 @@ def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None
     `by_object` are the slots in the objects of the link, as far as they are at hand.
     """
     found = vtables.slots
-    found = found.rows(np.flatnonzero(np.isin(found.target, linked.bodies.start)))
-    is_merged = np.isin(found.target, linked.vaddrs)
+    found = found.rows(np.flatnonzero(is_in(found.target, linked.bodies.start)))
+    is_merged = is_in(found.target, linked.vaddrs)
     members = np.where(is_merged, ALL_MEMBERS, 0)
     if is_merged.any():
         merged = found.rows(np.flatnonzero(is_merged))

@@ -16,6 +16,7 @@ import numpy as np
 
 from icf.demangle import demangle
 from icf.dwarf.dies import read_dies
+from icf.sets import difference, is_in
 from icf.vtables.layout import Vtables
 from icf.vtables.methods import Methods
 from icf.vtables.rtti import Classes
@@ -46,8 +47,9 @@ def describe_vtables(linked: Linked, vtables: Vtables, points: Sequence[int]) ->
 def _types(linked: Linked, vtables: Vtables, class_of: dict[int, str]) -> dict[int, int]:
     """Return the DIE of the class of each of these groups, where one is known."""
     slots = vtables.slots
-    rows = np.flatnonzero(np.isin(slots.group, list(class_of)) & np.isin(slots.target, linked.bodies.start))
-    linked.finder.prepare(np.setdiff1d(slots.target[rows], linked.vaddrs))
+    groups = np.array(sorted(class_of), np.uint64)
+    rows = np.flatnonzero(is_in(slots.group, groups) & is_in(slots.target, linked.bodies.start))
+    linked.finder.prepare(difference(slots.target[rows], linked.vaddrs))
     methods: dict[int, Methods] = {}
     declared: dict[int, set[int]] = {}
     for group, vaddr in zip(slots.group[rows].tolist(), slots.target[rows].tolist(), strict=True):

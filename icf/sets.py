@@ -1,0 +1,64 @@
+"""Sets of numbers as ascending columns, each number once.
+
+`numpy` has functions of the same meaning. They import `numpy.ma` on first use, which takes a fiftieth of a pass, and
+sort both of their arguments, though one is in order already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.columns import Mask
+
+Number = TypeVar("Number", bound=np.integer)
+
+
+def distinct(values: NDArray[Number]) -> NDArray[Number]:
+    """Return the set of the values, which may be in any order."""
+    ordered = np.sort(values)
+    return ordered[_is_first(ordered)]
+
+
+def distinct_pairs(left: NDArray[Number], right: NDArray[Number]) -> tuple[NDArray[Number], NDArray[Number]]:
+    """Return the set of pairs of two columns, by left and then right."""
+    order = np.lexsort((right, left))
+    left, right = left[order], right[order]
+    fresh = _is_first(left) | _is_first(right)
+    return left[fresh], right[fresh]
+
+
+def union(left: NDArray[Number], right: NDArray[Number]) -> NDArray[Number]:
+    """Return the set of the values of two columns, which may be in any order."""
+    return distinct(np.concatenate([left, right]))
+
+
+def difference(values: NDArray[Number], ascending: NDArray[Number]) -> NDArray[Number]:
+    """Return the set of the values that are not in the second column."""
+    return distinct(values[~is_in(values, ascending)])
+
+
+def is_in(values: NDArray[Number], ascending: NDArray[Number]) -> Mask:
+    """Return which values are in the second column, which ascends; a value may be there several times."""
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.asarray(ascending[at] == values)
+
+
+def is_one_of(values: NDArray[Number], few: Iterable[int]) -> Mask:
+    """Return which values are one of a few numbers, such as the types of some relocations."""
+    found = np.zeros(len(values), np.bool_)
+    for number in few:
+        found |= values == number
+    return found
+
+
+def _is_first(ordered: NDArray[Number]) -> Mask:
+    """Return which values differ from the one before."""
+    fresh = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return fresh

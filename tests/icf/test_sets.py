@@ -1,0 +1,36 @@
+"""Sets as ascending columns, against those of Python."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from icf.sets import difference, distinct, distinct_pairs, is_in, is_one_of, union
+
+U64_MAX = (1 << 64) - 1
+VALUES = [(), (5,), (5, 5), (3, 1, 2, 1), (U64_MAX, 0, U64_MAX - 1, 1 << 63, (1 << 63) - 1)]
+
+
+def column(values: object) -> np.typing.NDArray[np.uint64]:
+    return np.array(values, np.uint64)
+
+
+@pytest.mark.parametrize("left", VALUES)
+@pytest.mark.parametrize("right", VALUES)
+def test_sets_are_those_of_python(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    ascending = column(sorted(right))
+    assert distinct(column(left)).tolist() == sorted(set(left))
+    assert union(column(left), column(right)).tolist() == sorted({*left, *right})
+    assert difference(column(left), ascending).tolist() == sorted(set(left) - set(right))
+    assert is_in(column(left), ascending).tolist() == [value in right for value in left]
+    assert is_one_of(column(left), right).tolist() == [value in right for value in left]
+
+
+def test_pairs_are_by_left_and_then_right() -> None:
+    choose = random.Random(1)
+    pairs = [(choose.randrange(4), choose.choice((0, 7, U64_MAX))) for _ in range(50)]
+    left, right = distinct_pairs(*(column(each) for each in zip(*pairs, strict=True)))
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == sorted(set(pairs))
+    assert [len(each) for each in distinct_pairs(column(()), column(()))] == [0, 0]
