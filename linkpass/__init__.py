@@ -1,6 +1,7 @@
 """The pass of a build: it runs over the linked image and writes which function each of its calls means.
 
-    pipeline     the pass, as a list of steps
+    pipeline     the pass; `steps` lists what it does, `options` what it is asked for and what it reports
+    scanning     the threads that read the image meanwhile
     linked       the image before calls are read: bodies, their members, and the way from symbols and DIEs to them
     pointer_jumps, relocation_types    calls and jumps through pointers; relocations by their types
     objects/     the objects of the link, and where their functions are in the image
@@ -21,14 +22,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from linkpass.pipeline import Options as Options
-    from linkpass.pipeline import Summary as Summary
+    from linkpass.options import Options as Options
+    from linkpass.options import Summary as Summary
     from linkpass.pipeline import run_pass as run_pass
     from linkpass.tables.verify import verify_image as verify_image
 
 _HOME = {  # imported on first use
-    "Options": "linkpass.pipeline",
-    "Summary": "linkpass.pipeline",
+    "Options": "linkpass.options",
+    "Summary": "linkpass.options",
     "run_pass": "linkpass.pipeline",
     "verify_image": "linkpass.tables.verify",
 }

@@ -8,9 +8,8 @@ import sys
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.printable import say
-from linkpass.compiler_merging import merging_note
-from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
-from linkpass.summary import summary_lines
+from linkpass.options import Options
+from linkpass.pipeline import SWITCH_INTERVAL_S, run_pass
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +75,9 @@ def run(args: argparse.Namespace) -> int:
             f"icf: warning: {summary.image}: {summary.undescribed} functions may be merged with functions that the"
             " linker removed without a trace; to name them give all link inputs (--objects), or with gold --icf-report"
         )
+    from linkpass.compiler_merging import merging_note
+    from linkpass.summary import summary_lines
+
     say(*merging_note(summary.image, summary.merging_compilers))
     if summary.keep_unique is not None and (linker := summary.keep_unique.linker).lacks_keep_unique:
         say(f"icf: warning: {args.keep_unique_out}: {linker.name} has no option --keep-unique (lld and gold have one)")

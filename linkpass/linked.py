@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from icf.columns import U64
-from icf.dwarf.opening import open_debug
-from icf.dwarf.scan import CallSites, Functions, scan_functions
+from icf.dwarf.scan import CallSites, Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.elf.types import STB_GLOBAL
 from icf.folds.classes import Fold, FoldFinder
-from icf.folds.functions import Bodies, find_bodies
+from icf.folds.functions import Bodies
 from icf.folds.members import FoldMember
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
-from linkpass.background import Background
-from linkpass.pointer_jumps import PointerJumps, find_pointer_jumps
+from linkpass.pointer_jumps import PointerJumps
+from linkpass.scanning import Scanning, start_scan
 
 
 class Place(NamedTuple):
@@ -61,31 +59,27 @@ class Linked:
         cls,
         image: Image,
         report: Iterable[FoldedSections] | Reported | None = None,
-        threads: int | None = None,
-        background: Background | None = None,
+        scanning: Scanning | None = None,
     ) -> Linked:
-        """Scan the image and find its fold classes; `report` is the linker's, or the functions found in objects.
+        """Find the fold classes of an image; `report` is the linker's, or the functions found in objects.
 
-        With `background` a thread finds the jumps through pointers meanwhile, else they are found on first use.
+        `scanning`: the scan of the image, if it has begun.
         """
-        debug = open_debug(image)
-        scan = scan_functions(debug, threads)
-        bodies = find_bodies(image, scan.functions)
-        pointers = partial(find_pointer_jumps, image, bodies, scan.functions)
-        waiting = pointers if background is None else background.start(pointers)
+        scanning = scanning or start_scan(image)
+        scan, bodies = scanning.scanned()
         if report is None:
             reported = Reported()
         else:
             reported = report if isinstance(report, Reported) else read_report(image, bodies, report)
-        finder = FoldFinder(image, bodies, debug, scan.functions, reported)
+        finder = FoldFinder(image, bodies, scanning.debug, scan.functions, reported)
         linked = cls(
             image,
-            debug,
+            scanning.debug,
             scan.functions,
             scan.sites,
             bodies,
             finder,
-            waiting,
+            scanning.pointers,
             {fold.vaddr: fold for fold in finder.find()},
             find_undescribed(image, finder, scan) if not reported.given else frozenset(),
             scan.bare,

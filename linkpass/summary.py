@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from icf.printable import printable
 
 if TYPE_CHECKING:
-    from linkpass.pipeline import Summary
+    from linkpass.options import Summary
 
 
 def summary_lines(summary: Summary) -> list[str]:

@@ -32,7 +32,7 @@ from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
 if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
-    from linkpass.pipeline import Summary
+    from linkpass.options import Summary
 
 Report: TypeAlias = Callable[..., None]  # takes lines
 _REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"

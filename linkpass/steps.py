@@ -1,0 +1,212 @@
+"""The steps of a pass over a scanned image. Nothing is written before the tables have been checked.
+
+    classes -> records (collect, merge, check) -> address-taken -> prune and lay out -> verify
+        -> write -> check -> replace
+
+Pruning is not a step of its own: the pass only ever reads calls that can end in a merged body.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
+from icf.elf.image import Image
+from icf.elf.types import SHT_RELA
+from icf.errors import IcfError
+from icf.linkers import KeptSymbols
+from icf.model import ImageFlag
+from icf.vtables.layout import Vtables
+from linkpass.compiler_merging import find_compilers
+from linkpass.evidence.collect import collect
+from linkpass.linked import Linked
+from linkpass.options import Options, Summary
+from linkpass.pointers.address_taken import find_marks
+from linkpass.pointers.virtual_calls import find_virtual
+from linkpass.pointers.vtable_slots import find_slots
+from linkpass.rewrite.outputs import Outputs
+from linkpass.rewrite.writing import write_outputs
+from linkpass.tables.encode import build_tables, evidence_counts
+from linkpass.tables.verify import check_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from icf.folds.report import FoldedSections
+    from icf.folds.reported import Reported
+    from icf.tables.dcall import DirectCalls
+    from icf.tables.icftable import IcfTable
+    from linkpass.evidence.annotated import Annotations
+    from linkpass.keep_unique import KeepUnique
+    from linkpass.objects.functions import LinkObjects
+    from linkpass.pointers.slots_by_object import SlotsByObject
+    from linkpass.rewrite.layout import Layout
+    from linkpass.scanning import Scanning
+
+
+def write_tables(
+    image: Image,
+    scanning: Scanning,
+    outputs: Outputs,
+    options: Options,
+    report: list[FoldedSections] | None,
+    objects: LinkObjects | None,
+    annotations: Annotations | None,
+    laid_out: Callable[[Layout], None] | None,
+) -> Summary:
+    """Put the tables of the image into the outputs; the sources of evidence are those that there are.
+
+    `laid_out` is called with the layout of the image, if the tables went into it.
+    """
+    target = image if outputs.debug is None else image.debug
+    reported = _reported(image, report, objects, annotations)
+    linked = Linked.read(image, reported, scanning)
+    if not len(linked.bodies.start) and is_stripped(image):
+        raise IcfError(f"{image.path}: is stripped: it has no symbols and no debug information", hint=STRIPPED_HINT)
+    vtables = Vtables(image)
+    complete_objects = _complete_objects(linked, reported, objects)
+    by_object = _slots_by_object(linked, vtables, objects)
+    # waits for pointer jumps, which a thread may still be finding
+    collected = collect(linked, objects, annotations)
+    marks = find_marks(linked, collected, vtables, complete_objects)
+    virtual = find_virtual(linked, collected.reach, find_slots(linked, vtables, by_object))
+    compilers = find_compilers(linked)
+    image_flags = ImageFlag.MERGED_BY_COMPILER if compilers else ImageFlag.NONE
+    apart = target is not image.debug
+    tables = build_tables(linked, collected, marks, vtables, virtual, apart=apart, image_flags=image_flags)
+    problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls)
+    if problems:  # an error of this program: every record was made from the code
+        raise IcfError(f"{image.path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
+    growths, edits = tables.growths(linked) if target is image.debug else ([], [])
+    edits += tables.edits()
+    removals = _emitted_relocations(image) if options.drop_relocations else []
+    removals += [] if annotations is None else annotations.sections(removals)
+    write_outputs(image, outputs, edits, growths, removals, is_durable=options.is_durable, laid_out=laid_out)
+    keep_unique = _write_keep_unique(image, tables.icf, tables.calls, options)
+    folds = linked.folds.values()
+    return Summary(
+        image=image.path,
+        out=outputs.image,
+        tables_file=outputs.tables,
+        debug_file=None if image.debug is image else image.debug.path,
+        functions=len(linked.bodies.start),
+        merged_bodies=len(folds),
+        members=sum(len(fold.members) for fold in folds),
+        records=len(tables.calls),
+        records_by_evidence=evidence_counts(tables.icf),
+        tail_calls=len(tables.icf.tail_calls),
+        open_calls=len(collected.open_calls),
+        virtual_calls=len(tables.virtual_calls),
+        indirect_calls=virtual.indirect_calls,
+        vtables=len(tables.icf.vtables),
+        pointer_jumps=len(tables.icf.pointer_jumps),
+        dropped=dict(Counter(collected.records.dropped) + virtual.dropped),
+        declarations_added=len(tables.synthetic.dies),
+        table_bytes=tables.size_bytes,
+        debug_info_bytes=tables.synthetic.info_keep_bytes + len(linked.debug.more),
+        unread_units=linked.debug.errors(),
+        undescribed=len(linked.undescribed),
+        merged_by_compiler=bool(compilers),
+        merging_compilers=compilers,
+        missing_debug_files=linked.debug.missing,
+        keep_unique=keep_unique,
+        is_self_contained=image.debug is image and not len(linked.debug.more) and not linked.debug.missing,
+    )
+
+
+def _reported(
+    image: Image,
+    report: list[FoldedSections] | None,
+    objects: LinkObjects | None,
+    annotations: Annotations | None,
+) -> Reported | list[FoldedSections] | None:
+    """Return the most reliable source for functions whose symbols the linker dropped: objects, report, or
+    annotations.
+    """
+    kept = image.linker.kept_symbols
+    if kept.may_lack_some and report is None and objects is None and annotations is not None:
+        return annotations.reported()
+    if not kept.may_lack_some or (objects is None and kept is KeptSymbols.GLOBAL):
+        return report
+    from linkpass.objects.placed_functions import find_reported
+
+    return find_reported(image, report, objects)
+
+
+def _complete_objects(
+    linked: Linked, reported: Reported | list[FoldedSections] | None, objects: LinkObjects | None
+) -> LinkObjects | None:
+    """Return the objects, if no object of the link is missing."""
+    if objects is None or (
+        linked.image.linker.kept_symbols.may_lack_some and (reported is None or isinstance(reported, list))
+    ):
+        return None
+    from linkpass.pointers.taken_by_object import are_complete
+
+    return objects if are_complete(linked, objects) else None
+
+
+def _slots_by_object(linked: Linked, vtables: Vtables, objects: LinkObjects | None) -> SlotsByObject | None:
+    """Return the functions that the objects put into the slots of vtables."""
+    if objects is None or not objects.objects:
+        return None
+    from linkpass.pointers.slots_by_object import SlotsByObject
+
+    return SlotsByObject(linked, vtables, objects)
+
+
+def _write_keep_unique(image: Image, table: IcfTable, calls: DirectCalls, options: Options) -> KeepUnique | None:
+    """Write the functions to keep unfolded as options of the linker, if requested."""
+    if options.keep_unique_out is None:
+        return None
+    from linkpass.keep_unique import find_keep_unique
+
+    found = find_keep_unique(table.classes, table.tail_calls, calls, image.linker)
+    try:
+        with open(options.keep_unique_out, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(found.response_file())
+    except OSError as error:
+        raise IcfError(f"{options.keep_unique_out}: {error.strerror}") from error
+    return found
+
+
+def _emitted_relocations(image: Image) -> list[str]:
+    """Return the sections that --emit-relocs has put into an image: relocations that are not loaded."""
+    return [section.name for section in image.sections if section.type == SHT_RELA and not section.is_alloc]
+
+
+def copy_tables(image: Image, outputs: Outputs, options: Options) -> Summary:
+    """Finish a pass over an image whose tables fit its code: they stay as they are."""
+    from icf.tables.load import load_tables
+    from icf.tables.place import file_with_tables
+    from linkpass.tables.verify import verify_image
+
+    problems = verify_image(image)
+    tables = load_tables(image)
+    if problems:
+        raise IcfError(f"{image.path}: its tables do not fit its code: {problems[0]}", hint="link the program again")
+    merged = [fold for fold in tables.icf.classes if fold.merged]
+    summary = Summary(
+        image=image.path,
+        out=outputs.image,
+        tables_file=outputs.tables,
+        debug_file=None if image.debug is image else image.debug.path,
+        functions=len(image.symbols.functions),
+        merged_bodies=len(merged),
+        members=sum(len(fold.members) for fold in merged),
+        records=len(tables.direct),
+        records_by_evidence=evidence_counts(tables.icf),
+        tail_calls=len(tables.icf.tail_calls),
+        virtual_calls=len(tables.virtual),
+        vtables=len(tables.icf.vtables),
+        pointer_jumps=len(tables.icf.pointer_jumps),
+        table_bytes=sum(len(file_with_tables(image).contents(name)) for name in tables.present),
+        debug_info_bytes=len(image.debug.contents(".debug_info")),
+        merged_by_compiler=bool(tables.icf.image_flags & ImageFlag.MERGED_BY_COMPILER),
+        already_done=True,
+    )
+    removals = _emitted_relocations(image) if options.drop_relocations else []
+    write_outputs(image, outputs, removals=removals, is_durable=options.is_durable)
+    summary.keep_unique = _write_keep_unique(image, tables.icf, tables.direct, options)
+    return summary
