@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def test_each_kind_of_damage_has_its_message(name: str, tmp_path: Path, capsys: 
     places |= {other: str(CORRUPT / other) for other in os.listdir(CORRUPT)}
     icf(*(places.get(word, word) for word in words), status=0 if read_in_part else 1)
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("icf: error", "icf: warning"))]
-    assert said[0] == MESSAGES[name].replace("FILE", str(path)) and (read_in_part or len(said) == 1)
+    expected = re.sub(r"\bFILE\b", lambda _: str(path), MESSAGES[name])  # not that of NT_FILE
+    assert said[0] == expected and (read_in_part or len(said) == 1)
     assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == sorted([name, "out"] if read_in_part else [name])
 
