@@ -56,7 +56,7 @@ def opened(data: bytes | bytearray) -> SymCache:
 
 def test_damage_never_changes_an_answer(large: bytes) -> None:
     good, rng = opened(large), random.Random(9)
-    assert len(large) > 6 * (1 << 14)
+    assert len(large) > 5 * (1 << 14)
     names = [f"a_function_with_number_{i}" for i in range(0, 2000, 7)]
     truth = {name: good.addresses(name)[0] for name in names}
     right = refused = 0

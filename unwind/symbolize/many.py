@@ -122,7 +122,6 @@ class Texts:
     def _make_ready(self, found: Many) -> None:
         """Prepare the texts of names and paths that are new."""
         cache, style = self._cache, self._style
-        cache.check_names()
         for number in found.numbers(FRAME_NAME):
             if number != SELF and not self._names[number]:
                 self._names[number] = self._add(style.name(cache.text(number)))

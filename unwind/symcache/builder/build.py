@@ -10,7 +10,7 @@ records     the payloads of each body, one after the other, and the columns that
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,9 @@ from unwind.symcache.builder.claims import Claims, find_claims
 from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.payloads import Encoded, encode_payloads
 from unwind.symcache.builder.selfcheck import check_sections
-from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED, put_uleb
+from unwind.symcache.format.records import ALL_KNOWN, META, NAME_COUNT, REST, SIZED, put_uleb
+
+_LEVEL = 1  # of compression: 6 needs three times as long for a fifth less
 
 
 def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[str, bytes]:
@@ -146,7 +148,7 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[in
         infos.append(len(records))
     hashes = sorted((zlib.crc32(encoded.names[name]), number) for name, number in set(symbols) if name)
     files = _Files(encoded.files)
-    name_offsets = np.cumsum([0, *(len(text) + 1 for text in encoded.names)])
+    blocks = list(_name_blocks(encoded.names))
     counts = width().itemsize, len(entries), len(encoded.names), len(encoded.files), encoded.column_bytes
     meta = META.pack(base, *counts, 0, 0, 0)
     return {
@@ -155,13 +157,18 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[in
         "sizes": np.array([entry.size_bytes for entry in entries], width).tobytes(),
         "infos": np.array(infos, np.uint32).tobytes(),
         "records": bytes(records),
-        "names": b"".join(text + b"\0" for text in encoded.names),
-        "nameoff": name_offsets.astype(np.uint32).tobytes(),
+        "names": b"".join(blocks),
+        "nameoff": np.cumsum([0, *map(len, blocks)]).astype(np.uint32).tobytes(),
         "hashes": np.array([value for value, _ in hashes], np.uint32).tobytes(),
         "nameidx": np.array([number for _, number in hashes], np.uint32).tobytes(),
         "files": files.text,
         "fileoff": files.offsets,
     }
+
+
+def _name_blocks(names: list[bytes]) -> Iterator[bytes]:
+    for first in range(0, len(names), NAME_COUNT):
+        yield zlib.compress(b"".join(name + b"\0" for name in names[first : first + NAME_COUNT]), _LEVEL)
 
 
 class _Files:

@@ -28,6 +28,7 @@ A file that breaks a rule raises a `FormatError`; the store then makes a new one
     1     first version
     2     lines and inlined calls of folded functions whose debug information is tombstoned
     3     aliases that GNU ld left have one name; flag STALE_TABLES; member records are checked before a file is kept
+    4     names are compressed, in blocks
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Self
 
-VERSION = 3
+VERSION = 4
 COMPLETE = 1  # a flag: the file covers all of the image, so the image lacks what the file lacks
 STALE_TABLES = 2  # a flag: the image has call-site tables of other code, which are left out
 BLOCK_BYTES = 1 << 14

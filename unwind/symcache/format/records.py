@@ -9,8 +9,9 @@ Numbers are LEB128, unsigned. Columns of fixed width find the records: entry i l
     member    name, flags << 1 | 1 where it has aliases [number of aliases, their names], for all but the last
               member the size of the payload, payload
 
-Names are numbers in `nameoff` (where each begins in `names`; one more at the end), files those in `fileoff` (where
-directory and base begin in `files`); 0 is none. `hashes` are the CRC-32 of the names of members and aliases, ascending,
+Names are numbers, files those in `fileoff` (where directory and base begin in `files`); 0 is none. `names` has blocks
+of NAME_COUNT names, each name followed by NUL, and each compressed by zlib. `nameoff` has where each block begins
+in `names`, and one more at the end. `hashes` are the CRC-32 of the names of members and aliases, ascending,
 and `nameidx` the entries that they are of: these two find a name. A payload, empty without debug information, is:
 
     nodes     number of inlined calls, and for each: distance to its parent (number 0 is the function itself, 1 the
@@ -32,6 +33,8 @@ from struct import Struct
 
 ALL_KNOWN, SIZED, REST = 1, 2, 4
 SELF = 0xFFFFFFFF  # no number of a name: where kernels return one, it stands for the function itself
+NAME_BITS = 7  # of the number of a name: which it is of its block
+NAME_COUNT = 1 << NAME_BITS  # some 16 KB of C++
 DEPTH_LIMIT = 1024  # of inlined calls in inlined calls
 META = Struct("<Q8I")  # base, width of addresses, entries, names, files, bytes of columns, three zeros
 

@@ -67,7 +67,6 @@ def frames_many(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]:
 
 
 def _frames_at_once(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]:
-    cache.check_names()
     was_collecting = gc.isenabled()
     gc.disable()  # there is no garbage, and the collector would walk half a million new objects again and again
     try:

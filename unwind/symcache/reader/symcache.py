@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from icf.errors import FormatError, IcfError
 from unwind.program.frame import Frame, Frames
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity
-from unwind.symcache.format.records import ALL_KNOWN, META, SIZED
+from unwind.symcache.format.records import ALL_KNOWN, META, NAME_BITS, NAME_COUNT, SIZED
 from unwind.symcache.reader._decode import decode, read_members
 from unwind.symcache.reader.columns import FAULT, SPARE
 from unwind.symcache.reader.found import CachedMember, Located, Record
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _STR = "surrogateescape"
 _MIN_NODES = 64
 _FEW, _KEPT_MEMBERS = 16, 1 << 18
-MANY = 1000  # from this many addresses on it pays to check all records and names at once
+MANY = 1000  # from this many addresses on it pays to check all records at once
 
 _new: Callable[[type[Frame], tuple[str | int, ...]], Frame] = tuple.__new__  # twice as fast as the class
 
@@ -73,10 +73,9 @@ class SymCache:
         self._starts = self._column("starts", code, self._count)
         self._sizes = self._column("sizes", code, self._count)
         self._infos = self._column("infos", "I", self._count + 1)
-        self._texts: dict[int, str] = {}
+        self._texts: dict[int, list[str]] = {}  # by block
         self._paths: dict[int, str] = {}
         self._idle: list[_Room] = []  # of each that reads, as several threads may do at a time
-        self._all_names: tuple[memoryview[int], memoryview[int]] | None = None
         self._index: tuple[Any, ...] | None = None
         self._wide: tuple[memoryview, memoryview] | None = None
         self._merged: dict[int, Record] = {}  # by entry: those that take long to read
@@ -202,8 +201,6 @@ class SymCache:
         Raises:
             FormatError: a record is damaged.
         """
-        if len(vaddrs) >= MANY:
-            self.check_names()
         order = sorted(range(len(vaddrs)), key=vaddrs.__getitem__)
         at = 0
         while at < len(order):
@@ -256,16 +253,6 @@ class SymCache:
             FormatError: a record is damaged.
         """
         return any(len(self._read_record(entry).names) > 1 for entry in range(self._count))
-
-    def check_names(self) -> None:
-        """Check all names at once, for callers that need many.
-
-        Raises:
-            FormatError: the names are damaged.
-        """
-        if self._all_names is None:
-            offsets = self._column("nameoff", "I", self._name_count + 1)
-            self._all_names = offsets, self.container.section("names")
 
     @property
     def string_counts(self) -> tuple[int, int]:
@@ -512,20 +499,30 @@ class SymCache:
             The linkage name; "" for 0.
 
         Raises:
-            FormatError: there is no such name.
+            FormatError: there is no such name, or its block is damaged.
         """
-        text = self._texts.get(number)
-        if text is None:
-            if number >= self._name_count:
-                raise self.error("records", 0, f"name {number} is none of {self._name_count}")
-            if self._all_names is None:
-                start, end = self.container.piece("nameoff", 4 * number, 8).cast("I")
-                piece = self.container.piece("names", start, end - start - 1)
-            else:
-                offsets, names = self._all_names
-                piece = names[offsets[number] : offsets[number + 1] - 1]
-            text = self._texts[number] = str(piece, "utf-8", _STR)
-        return text
+        block = number >> NAME_BITS
+        texts = self._texts.get(block)
+        if texts is None:
+            texts = self._texts[block] = self._read_names(block)
+        try:
+            return texts[number & NAME_COUNT - 1]
+        except IndexError:
+            raise self.error("records", 0, f"name {number} is none of {self._name_count}") from None
+
+    def _read_names(self, block: int) -> list[str]:
+        count = min(NAME_COUNT, self._name_count - (block << NAME_BITS))
+        if count <= 0:
+            return []
+        start, end = self.container.piece("nameoff", 4 * block, 8).cast("I")
+        try:
+            names = zlib.decompress(self.container.piece("names", start, end - start))
+        except zlib.error as error:
+            raise self.error("names", start, f"names cannot be decompressed: {error}") from error
+        texts = str(names, "utf-8", _STR).split("\0")
+        if texts.pop() or len(texts) != count:
+            raise self.error("names", start, f"block of names has {len(texts)}, must have {count}")
+        return texts
 
     def path_of(self, number: int) -> str:
         """Return the path of a number.

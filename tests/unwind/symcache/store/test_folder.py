@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.toolchain import tool
 from tests.unwind.symcache.support import OTHER, facts, inodes, kept
 from unwind.symcache.format.container import Container, pack
 from unwind.symcache.format.identity import Recognized
+from unwind.symcache.format.records import NAME_COUNT
 from unwind.symcache.store.folder import Folder
 from unwind.symcache.store.ownership import COMPLETE
 from unwind.symcache.store.room import entries_of, keep, shrink, tidy
@@ -149,7 +151,9 @@ def planted(folder: Path) -> Path:
     (path,) = kept(folder)
     good = Container.open(path)
     sections = {name: bytes(good.section(name)) for name in good.names}
-    sections["names"] = sections["names"].replace(b"main", b"pwnd")
+    assert int.from_bytes(sections["meta"][16:20], "little") <= NAME_COUNT  # names: one block
+    names = zlib.compress(zlib.decompress(sections["names"]).replace(b"main", b"pwnd"))
+    sections["names"], sections["nameoff"] = names, bytes(4) + len(names).to_bytes(4, "little")
     path.write_bytes(b"".join(pack(good.head, sections, good.origin)))
     return path
 
