@@ -5,4 +5,6 @@ cdef enum:
     SIZED = 0x2
     REST = 0x4
     SELF = 0xffffffff
+    NAME_BITS = 0x7
+    NAME_COUNT = 0x80
     DEPTH_LIMIT = 0x400
