@@ -13,8 +13,9 @@ mapping does not say that it has functions, files and lines: those with a frame 
 
 What was read as pprof comes out as it was: samples one by one with their labels, comments, mappings, period, frames to
 drop. A location is another only where its name is. A mapping of which no frame is merged keeps the names that it has.
-Samples of other formats are added up if stack and labels are the same. Addresses of calls are return addresses less
-one. The same input has the same bytes as result.
+Samples of other formats are added up if stack and labels are the same. The first mapping is the main program's, as
+pprof expects: that of the process with the most samples. Addresses of calls are return addresses less one. The same
+input has the same bytes as result.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from icf.model import Verdict
 from unwind.readers.pprof import Origin
 from unwind.readers.profile_proto import Line, Location, Profile, Sample
 from unwind.resolve.resolved import Resolved
-from unwind.samples.recording import Label, RecordedFrame, RecordedModule, Recording
+from unwind.samples.recording import Label, RecordedFrame, RecordedModule, RecordedProcess, Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import NamedFrame, Namer
 
@@ -63,6 +64,7 @@ class PprofWriter:
         self._origin = recording.origin.profile if isinstance(recording.origin, Origin) else None
         self._read: list[tuple[_Stack, Sample]] = []  # from pprof
         self._sums: dict[tuple[_Stack, tuple[Label, ...]], list[int]] = {}  # from other formats
+        self._sample_counts: dict[RecordedProcess, int] = {}  # likewise
         self._times_ns: tuple[int, int] | None = None
         self._frames: dict[_Frame, int] = {}  # numbered in the order in which they come
         self._stacks: dict[tuple[tuple[RecordedFrame, ...], tuple[Answer, ...]], _Stack] = {}
@@ -82,6 +84,7 @@ class PprofWriter:
         if message is not None:
             self._read.append((stack, message))
             return b""
+        self._sample_counts[sample.process] = self._sample_counts.get(sample.process, 0) + 1
         sums = self._sums.setdefault((stack, sample.labels), [0] * len(sample.weights))
         for idx, weight in enumerate(sample.weights):
             sums[idx] += weight
@@ -93,6 +96,8 @@ class PprofWriter:
     def end(self) -> Iterator[bytes]:
         """Yield the file."""
         tables = _Tables(self._origin, self._namer, list(self._frames))
+        if self._sample_counts:
+            tables.begin_with(max(self._sample_counts, key=self._sample_counts.__getitem__))
         for stack, message in self._read:
             added = tables.profile.sample.add()
             added.CopyFrom(message)
@@ -151,6 +156,11 @@ class _Tables:
             for each in frames
             if each.location_id and len(each.answer.members) > 1
         }
+
+    def begin_with(self, process: RecordedProcess) -> None:
+        """Add the mapping of a process's program, which is the first of its modules."""
+        if process.modules:
+            self._mapping(process.modules[0])
 
     def string(self, text: str) -> int:
         """Return the number of a string."""

@@ -178,9 +178,18 @@ def test_samples_of_other_formats_are_added_up() -> None:
     assert again[0].process.modules == [MODULE] and again[1].labels == (comm, Label("size", -7, "bytes"))
 
 
+def test_the_first_mapping_is_that_of_the_program() -> None:
+    libc, shell = RecordedModule("/lib/libc.so.6"), RecordedModule("/bin/sh")
+    most, other = RecordedProcess(2, [MODULE, libc]), RecordedProcess(1, [shell, libc])
+    found = [Sample((RecordedFrame(0x10, libc),), process) for process in (other, most, most)]
+    profile = parse(write(Recording("x", found), [(UNKNOWN,)] * 3))
+    names = [profile.string_table[each.filename].decode() for each in profile.mapping]
+    assert names == [MODULE.path, libc.path]
+
+
 def test_offsets_become_addresses_as_linked() -> None:
     module = RecordedModule("/bin/shop", base=Base.OFFSET)
-    recording = Recording("x", [Sample((RecordedFrame(0x136, module),), PROCESS)])
+    recording = Recording("x", [Sample((RecordedFrame(0x136, module),), RecordedProcess(modules=[module]))])
     profile = parse(write(recording, [(unique(0x136, ORDER, 0x1136),)]))
     assert profile.location[0].address == 0x1136 and profile.mapping[0].memory_start == 0
 
