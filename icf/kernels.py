@@ -30,6 +30,7 @@ KERNELS = (
     "icf.dwarf.cfi._rows",
     "icf.tables._leb",
     "unwind.readers.perf_data._samples",
+    "unwind.samples._tree",
     "unwind.symbolize._write",
     "unwind.symcache.reader._decode",
     "unwind.symcache.builder._encode",

@@ -41,6 +41,8 @@ SHARED = (
     "icf.string_kinds",
     "unwind.readers.perf_data.layout",
     "unwind.readers.perf_data.rows",
+    "unwind.samples._table",
+    "unwind.samples.columns",
     "unwind.symbolize.marks",
     "unwind.symcache.builder.payload_columns",
     "unwind.symcache.format.records",

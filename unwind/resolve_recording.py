@@ -45,9 +45,8 @@ def _resolve(recording: Recording, source: Source, resolver: RecordedResolver, w
     is_any_known, count = False, 0
     try:
         for batch in resolver.batches(recording, source.has_more):
-            for resolved in batch:
-                out.write(writer.write(resolved))
-                is_any_known = is_any_known or _is_known(resolved)
+            out.write(b"".join(map(writer.write, batch)))
+            is_any_known = is_any_known or any(map(_is_known, batch))
             if not source.has_more():
                 out.flush()
             count += len(batch)

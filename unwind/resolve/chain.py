@@ -50,6 +50,11 @@ class Step:
     inwards: dict[Sampled, Step] = field(default_factory=dict)  # by return address
     innermost: dict[Sampled, Step] = field(default_factory=dict)  # by program counter
 
+    @property
+    def depends_on_caller(self) -> bool:
+        """Whether it may be another step after another caller: its function is merged, or a tail call left some out."""
+        return self.body is not None and (not self.body.settled or bool(self.answer.missing))
+
 
 class Chains:
     """Makes the steps of one process, each once."""

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
+import numpy as np
+
+from unwind.samples.calls import CallTree
 from unwind.samples.recording import RecordedFrame, Sample
 from unwind.symbolize.answer import Answer
 
+NO_FRAME, NO_ANSWER = RecordedFrame(), Answer(None)
 
-class AnsweredCall:
-    """A frame after its callers, with its answer: what stacks with the same callers share; compared by identity.
+
+class AnsweredTree:
+    """A tree of calls with answers: what a writer makes of a frame after its callers, it makes once; by identity.
+
+    A *state* is a frame with an answer. The frames of many nodes have the same state: those whose callers differ in
+    nothing that matters.
 
     Attributes:
-        frame: None in the root, which stands for the caller of outermost frames.
-        answer: with the address of the recording; None as long as no stack ends inwards of it.
-        caller: None of the root.
+        calls: the tree.
+        states: u32[m]: of each node the number of its state, in the low 31 bits; 0: none yet.
+        frames: by state; `NO_FRAME` for state 0 and those of roots.
+        answers: by state, with the addresses of the recording.
     """
 
-    __slots__ = ("answer", "caller", "frame")
-
-    def __init__(self, frame: RecordedFrame | None, caller: Self | None) -> None:
-        self.frame, self.caller = frame, caller
-        self.answer: Answer | None = None
+    def __init__(self, calls: CallTree) -> None:
+        self.calls = calls
+        self.states = np.zeros(len(calls.nodes), np.uint32).data
+        self.frames = [NO_FRAME]
+        self.answers = [NO_ANSWER]
 
 
 class StackAnswers(tuple[Answer, ...]):
     """The answers for the frames of a stack, innermost first; compared by identity.
 
     Samples of the same stack have the same object, so a writer keeps what it makes of a stack by this key: to compare
-    all frames would cost more than to write them. `call` is the innermost frame, if it shares its callers with others.
+    all frames would cost more than to write them. `node` is that of the stack in `tree`, if all its answers are those
+    of the states there.
     """
 
-    call: AnsweredCall | None = None
+    tree: AnsweredTree | None = None
+    node: int = 0
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:

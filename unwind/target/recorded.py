@@ -24,14 +24,16 @@ from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolved import Resolved, StackAnswers
 from unwind.resolve.resolver import Resolver
+from unwind.samples.calls import CallStack, CallTree
 from unwind.samples.recording import Losses, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.symbolize.answer import Answer, read_frames
 from unwind.target.recorded_images import PlacedImage, RecordedImages
-from unwind.target.recorded_process import Found, ProcessStacks
+from unwind.target.recorded_process import ProcessStacks
 from unwind.target.search import SearchPaths
+from unwind.target.states import TreeStates
 
 _TOGETHER = 4096  # samples
-_KEPT_STACKS = 1 << 18
+_KEPT_STACKS, _KEPT_NODES, _KEPT_STATES = 1 << 18, 1 << 20, 1 << 20
 _HINT = "the recording is of another build, or its addresses are not what its format says"
 
 
@@ -55,6 +57,8 @@ class RecordedResolver:
         self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
         self._of_process: dict[RecordedProcess, tuple[int, ProcessStacks]] = {}  # with the number of its modules
         self._stack_count = 0  # of those that processes keep
+        self._trees: dict[CallTree, TreeStates] = {}
+        self._own = CallTree()  # of stacks that come without one
 
     def resolve(self, samples: Iterable[Sample]) -> list[Resolved]:
         """Return the samples with an answer for each frame; some thousands at a time are looked up together.
@@ -62,34 +66,57 @@ class RecordedResolver:
         Raises `IcfError` for an image that cannot be read.
         """
         if self._stack_count > _KEPT_STACKS:
-            self._stack_count = 0
-            for _, process in self._of_process.values():
-                process.stacks.clear()
+            self._forget()
         known = self._of_process
-        new: dict[tuple[ProcessStacks, object], tuple[Sample, Found]] = {}
+        new: dict[tuple[ProcessStacks, object], Sample] = {}
         asked: list[tuple[Sample, StackAnswers | None, ProcessStacks, object]] = []
         for sample in samples:
             met = known.get(sample.process)
             process = met[1] if met and met[0] == len(sample.process.modules) else self._process(sample.process)
             key = (sample.frames, sample.is_called, sample.vptrs) if sample.is_called or sample.vptrs else sample.frames
             answers = process.stacks.get(key)
-            if answers is None and (process, key) not in new:
-                new[process, key] = sample, process.look_up(sample)
+            if answers is None:
+                new[process, key] = sample
             asked.append((sample, answers, process, key))
         self._answer(new)
         make = tuple.__new__  # as Resolved(...), in half the time
         return [make(Resolved, (sample, answers or process.stacks[key])) for sample, answers, process, key in asked]
 
-    def _answer(self, new: dict[tuple[ProcessStacks, object], tuple[Sample, Found]]) -> None:
+    def _answer(self, new: dict[tuple[ProcessStacks, object], Sample]) -> None:
         """Keep the answers for stacks that are new."""
         self._stack_count += len(new)
+        of_tree: dict[TreeStates, list[tuple[ProcessStacks, object, int]]] = {}
+        whole: list[tuple[ProcessStacks, object, list[Answer]]] = []  # their answers are not those of their states
+        for (process, key), sample in new.items():
+            if sample.vptrs:
+                whole.append((process, key, process.of_whole(sample, ())))
+            else:
+                frames = sample.frames
+                if isinstance(frames, CallStack):
+                    calls, node = frames.tree, frames.node
+                else:
+                    calls, node = self._own, self._own.node_of(process.recorded, frames, sample.is_called)
+                of_tree.setdefault(self._states(calls), []).append((process, key, node))
+        of_states: dict[TreeStates, list[tuple[ProcessStacks, object, int]]] = {}
+        for tree, stacks in of_tree.items():
+            are_enough = tree.look_up([node for _, _, node in stacks], [process for process, _, _ in stacks])
+            for is_enough, (process, key, node) in zip(are_enough, stacks, strict=True):
+                if is_enough:
+                    of_states.setdefault(tree, []).append((process, key, node))
+                else:
+                    whole.append((process, key, process.of_whole(new[process, key], tree.along(node))))
         processes = {process for process, _ in new}
         if self._with_lines:
             read_frames(process.fresh for process in processes)
         for process in processes:
             process.fresh.clear()
-        for (process, key), (sample, found) in new.items():
-            process.stacks[key] = process.as_recorded(sample.frames, found)
+        for tree, stacks in of_states.items():
+            tree.fill()
+            for (process, key, _), found in zip(stacks, tree.answers_of([node for _, _, node in stacks]), strict=True):
+                process.stacks[key] = found
+        for process, key, answers in whole:
+            pairs = zip(new[process, key].frames, answers, strict=True)
+            process.stacks[key] = StackAnswers([process.answer(frame, answer) for frame, answer in pairs])
 
     def batches(
         self, samples: Iterable[Sample], has_more: Callable[[], bool] = lambda: True
@@ -150,6 +177,25 @@ class RecordedResolver:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _states(self, tree: CallTree) -> TreeStates:
+        """Return what is known of the stacks of a tree."""
+        states = self._trees.get(tree)
+        if states is None:
+            if tree is not self._own:  # a reader has one at a time
+                self._trees = {each: self._trees[each] for each in self._trees if each is self._own}
+            states = self._trees[tree] = TreeStates(tree)
+        return states
+
+    def _forget(self) -> None:
+        """Forget whole stacks, and trees that grew too large."""
+        self._stack_count = 0
+        for _, process in self._of_process.values():
+            process.stacks.clear()
+        if self._own.node_count > _KEPT_NODES:
+            self._trees.pop(self._own, None)
+            self._own = CallTree()
+        self._trees = {tree: states for tree, states in self._trees.items() if states.count < _KEPT_STATES}
+
     def _process(self, process: RecordedProcess) -> ProcessStacks:
         count, known = self._of_process.get(process, (-1, None))
         if known is None or count != len(process.modules):
@@ -157,7 +203,9 @@ class RecordedResolver:
             found = [each for each in located if each is not None]
             is_whole = process.is_whole and len(found) == len(located)
             resolver = self._resolver(frozenset(each.image for each in found), is_whole)
-            known = ProcessStacks(resolver, self._images, found, process.root, self._losses)
+            if count >= 0:
+                self._trees.clear()  # what the process calls may lie in the module that is new
+            known = ProcessStacks(process, resolver, self._images, found, self._losses)
             self._of_process[process] = len(process.modules), known
         return known
 

@@ -15,7 +15,8 @@ from decimal import Decimal
 from operator import itemgetter
 
 from icf.errors import IcfError
-from unwind.resolve.resolved import AnsweredCall, Resolved, StackAnswers
+from unwind.resolve.resolved import AnsweredTree, Resolved, StackAnswers
+from unwind.samples.columns import NUMBER_BITS, STATE_MASK
 from unwind.samples.recording import RecordedFrame, Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import Namer
@@ -62,8 +63,8 @@ class CollapsedWriter:
         self._root = _Name()
         self._of_stack: dict[tuple[str, StackAnswers], int | Decimal] = {}  # not added to the names yet
         self._frames: dict[StackAnswers, tuple[RecordedFrame, ...]] = {}  # of these
-        self._calls: dict[str, dict[AnsweredCall, _Name]] = {}  # by process's name
-        self._of_answer: dict[Answer, list[bytes]] = {}  # of a call: no other frame has this answer
+        self._nodes: dict[tuple[str, AnsweredTree], dict[int, _Name]] = {}  # by process's name
+        self._of_state: dict[AnsweredTree, dict[int, list[bytes]]] = {}
         self._texts: dict[str, bytes] = {}  # one object for each name, however many stacks have it
 
     def write(self, resolved: Resolved) -> bytes:
@@ -88,17 +89,17 @@ class CollapsedWriter:
     def end(self) -> Iterator[bytes]:
         """Yield the lines."""
         self._add_up()
-        path: list[bytes] = []
-        waiting = [(0, b"", self._root)]
+        waiting = [(b"", b"", self._root)]
         while waiting:
-            depth, name, node = waiting.pop()
-            path[depth - 1 :] = [name]
+            outer, name, node = waiting.pop()
+            path = b"%b;%b" % (outer, name) if outer else name
             if node.count < 0:
                 raise IcfError(f"collapsed stacks: a stack counts {node.count}", hint=_HINT)
             if node.count:
                 count = f"{node.count:f}".encode() if node.count % 1 else b"%d" % node.count
-                yield b"%b %b\n" % (b";".join(path), count)
-            waiting += [(depth + 1, *each) for each in sorted(node.inwards.items(), key=itemgetter(0), reverse=True)]
+                yield b"%b %b\n" % (path, count)
+            inwards = sorted(node.inwards.items(), key=itemgetter(0), reverse=True)
+            waiting += [(path, text, inner) for text, inner in inwards]
 
     def _add_up(self) -> None:
         """Add the counts of stacks of the same names."""
@@ -106,14 +107,15 @@ class CollapsedWriter:
             self._name(process, answers).count += count
         self._of_stack.clear()
         self._frames.clear()
-        self._calls.clear()
-        self._of_answer.clear()
+        self._nodes.clear()
+        self._of_state.clear()
 
     def _name(self, process: str, answers: StackAnswers) -> _Name:
         """Return the innermost name of a stack."""
         root = self._root.then([self._text(process)]) if process else self._root
-        if answers.call is not None:
-            return self._of_call(answers.call, root, self._calls.setdefault(process, {}))
+        if answers.tree is not None:
+            known = self._nodes.setdefault((process, answers.tree), {})
+            return self._of_node(answers.tree, answers.node, root, known)
         frames = self._frames[answers]
         if not frames:
             return root.then([_NO_FRAMES])
@@ -121,18 +123,23 @@ class CollapsedWriter:
             root = root.then(self._names(frame, answer))
         return root
 
-    def _of_call(self, call: AnsweredCall, root: _Name, known: dict[AnsweredCall, _Name]) -> _Name:
-        new: list[AnsweredCall] = []
-        at: AnsweredCall | None = call
-        while at is not None and at.frame is not None and at not in known:
-            new.append(at)
-            at = at.caller
-        name = root if at is None or at.frame is None else known[at]
+    def _of_node(self, tree: AnsweredTree, node: int, root: _Name, known: dict[int, _Name]) -> _Name:
+        nodes, states = tree.calls.nodes, tree.states
+        texts_of = self._of_state.setdefault(tree, {})
+        new: list[int] = []
+        while node not in known:
+            caller = nodes[node] >> NUMBER_BITS
+            if not caller:
+                known[node] = root
+                break
+            new.append(node)
+            node = caller
+        name = known[node]
         for each in reversed(new):
-            assert each.frame is not None and each.answer is not None
-            texts = self._of_answer.get(each.answer)
+            state = states[each] & STATE_MASK
+            texts = texts_of.get(state)
             if texts is None:
-                texts = self._of_answer[each.answer] = self._names(each.frame, each.answer)
+                texts = texts_of[state] = self._names(tree.frames[state], tree.answers[state])
             for text in texts:
                 name = name.inwards.get(text) or name.add(text)
             known[each] = name

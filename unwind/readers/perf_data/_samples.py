@@ -3,12 +3,10 @@
 
     bytes ──split──> rows, one for each record ──find_nodes──> rows with the node of their call chain
 
-Millions of samples have the outer part of their stacks in common. A tree has each of these once: a node is a frame and
-the node of its caller, the root stands for no caller. Both are looked up in hash tables that the caller made:
+Millions of samples have the outer part of their stacks in common. A tree has each of these once
+(`unwind.samples.columns`). The frames of addresses are in another table:
 
     addresses   u64[2 ** n, 3]: address, 2 * space + is_exact + 1 (0: a free place), number of the frame
-    tree        u64[2 ** n, 2]: (caller's node << 32 | number) + 1 (0: a free place), node
-    nodes       u64[m]: caller's node << 32 | number
 
 The kernel makes nodes but no frames: at an address that the table does not have it stops, and goes on from there.
 """
@@ -21,27 +19,19 @@ except ImportError:
     from icf import _nocython as cython
 
 if cython.compiled:
-    from cython.cimports.icf._bytes import MASK, word
+    from cython.cimports.icf._bytes import word
     from cython.cimports.icf._types import Bytes, u64
     from cython.cimports.unwind.readers.perf_data import layout as k
     from cython.cimports.unwind.readers.perf_data import rows as r
+    from cython.cimports.unwind.samples import columns as c
+    from cython.cimports.unwind.samples._table import hashed, place_of
 else:
-    from icf._bytes import MASK, word
+    from icf._bytes import word
     from icf._types import Bytes, u64
     from unwind.readers.perf_data import layout as k
     from unwind.readers.perf_data import rows as r
-
-
-@cython.inline
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _hash(value: u64, more: u64) -> u64:
-    factor: u64 = r.FACTOR
-    value = (value ^ more << 48 ^ more) & MASK
-    value = ((value ^ value >> 32) * factor) & MASK
-    value = ((value ^ value >> 32) * factor) & MASK
-    return value ^ value >> 32
+    from unwind.samples import columns as c
+    from unwind.samples._table import hashed, place_of
 
 
 @cython.ccall
@@ -175,14 +165,14 @@ def find_nodes(
     addresses: cython.const[u64][:, ::1],
     tree: u64[:, ::1],
     nodes: u64[::1],
+    tree_state: u64[::1],
     state: u64[::1],
     numbers: u64[::1],
 ) -> u64:
     """Store the NODE of each row from `first` on; return DONE, or what it needs to go on at WANTED_ROW.
 
     A row with SPACE NONE is left as it is; one whose chain is to be completed by a later record gets NODE NONE.
-    state    ADDRESS_SHIFT, NODE_SHIFT: 64 - n of the tables; NODE_COUNT; WANTED_ADDRESS and WANTED_KEY: of the frame
-             that is needed, as `addresses` has them
+    state    WANTED_ADDRESS and WANTED_KEY: of the frame that is needed, as `addresses` has them
     numbers  u64[CHAIN_LIMIT]: room for a chain
     """
     row: cython.size_t = first
@@ -191,7 +181,7 @@ def find_nodes(
     with cython.nogil:
         while row < count:
             if rows[row, r.SPACE] != r.NONE:
-                reason = _find_node(buffer, rows, row, addresses, tree, nodes, state, numbers)
+                reason = _find_node(buffer, rows, row, addresses, tree, nodes, tree_state, state, numbers)
                 if reason != r.DONE:
                     break
             row += 1
@@ -209,6 +199,7 @@ def _find_node(
     addresses: cython.const[u64][:, ::1],
     tree: u64[:, ::1],
     nodes: u64[::1],
+    tree_state: u64[::1],
     state: u64[::1],
     numbers: u64[::1],
 ) -> u64:
@@ -221,11 +212,10 @@ def _find_node(
     count: cython.size_t = 0
     value: u64
     number: u64
-    node: u64 = 0
+    node: u64 = rows[row, r.NODE]
     key: u64
-    place: u64
+    place: cython.size_t
     limit: u64 = nodes.shape[0]
-    mask: u64 = tree.shape[0] - 1
     while at < end:
         value = word(buffer, at, 8)
         at += 8
@@ -248,19 +238,17 @@ def _find_node(
             return r.NEEDS_FRAME
         numbers[0] = number
         count = 1
+    if tree_state[c.NODE_COUNT] + count > limit:
+        return r.NEEDS_NODES
     while count > 0:
         count -= 1
-        key = (node << 32 | numbers[count]) + 1
-        place = _hash(key, 0) >> state[r.NODE_SHIFT]
-        while tree[place, 0] != 0 and tree[place, 0] != key:
-            place = (place + 1) & mask
+        key = node << c.NUMBER_BITS | numbers[count]
+        place = place_of(tree, key)
         if tree[place, 0] == 0:
-            if state[r.NODE_COUNT] >= limit:
-                return r.NEEDS_NODES
-            tree[place, 0] = key
-            tree[place, 1] = state[r.NODE_COUNT]
-            nodes[state[r.NODE_COUNT]] = key - 1
-            state[r.NODE_COUNT] += 1
+            tree[place, 0] = key + 1
+            tree[place, 1] = tree_state[c.NODE_COUNT]
+            nodes[tree_state[c.NODE_COUNT]] = key
+            tree_state[c.NODE_COUNT] += 1
         node = tree[place, 1]
     rows[row, r.NODE] = node
     return r.DONE
@@ -272,7 +260,7 @@ def _find_node(
 def _number(addresses: cython.const[u64][:, ::1], state: u64[::1], address: u64, key: u64) -> u64:
     """Return the number of the frame of an address; NONE, and what is wanted in `state`, if there is none yet."""
     mask: u64 = addresses.shape[0] - 1
-    place: u64 = _hash(address, key) >> state[r.ADDRESS_SHIFT]
+    place: u64 = hashed(address, key) & mask
     while addresses[place, 1] != 0 and (addresses[place, 0] != address or addresses[place, 1] != key):
         place = (place + 1) & mask
     if addresses[place, 1] == 0:
@@ -283,10 +271,10 @@ def _number(addresses: cython.const[u64][:, ::1], state: u64[::1], address: u64,
 
 
 @cython.ccall
-def add_frame(addresses: u64[:, ::1], state: cython.const[u64][::1], address: u64, key: u64, number: u64) -> cython.int:
+def add_frame(addresses: u64[:, ::1], address: u64, key: u64, number: u64) -> cython.int:
     """Store the number of the frame of an address, which is not there yet; the caller has left places free."""
     mask: u64 = addresses.shape[0] - 1
-    place: u64 = _hash(address, key) >> state[r.ADDRESS_SHIFT]
+    place: u64 = hashed(address, key) & mask
     while addresses[place, 1] != 0:
         place = (place + 1) & mask
     addresses[place, 0] = address
@@ -296,30 +284,14 @@ def add_frame(addresses: u64[:, ::1], state: cython.const[u64][::1], address: u6
 
 
 @cython.ccall
-def move_frames(smaller: cython.const[u64][:, ::1], larger: u64[:, ::1], state: cython.const[u64][::1]) -> cython.int:
-    """Store the frames of one table of addresses in an empty one, whose ADDRESS_SHIFT the state has."""
+def move_frames(smaller: cython.const[u64][:, ::1], larger: u64[:, ::1]) -> cython.int:
+    """Store the frames of one table of addresses in an empty one."""
     row: cython.size_t = 0
     count: cython.size_t = smaller.shape[0]
     while row < count:
         if smaller[row, 1] != 0:
-            add_frame(larger, state, smaller[row, 0], smaller[row, 1], smaller[row, 2])
+            add_frame(larger, smaller[row, 0], smaller[row, 1], smaller[row, 2])
         row += 1
-    return 0
-
-
-@cython.ccall
-def fill_tree(nodes: cython.const[u64][::1], tree: u64[:, ::1], state: cython.const[u64][::1]) -> cython.int:
-    """Store all nodes in an empty tree."""
-    mask: u64 = tree.shape[0] - 1
-    node: u64 = 1
-    place: u64
-    while node < state[r.NODE_COUNT]:
-        place = _hash(nodes[node] + 1, 0) >> state[r.NODE_SHIFT]
-        while tree[place, 0] != 0:
-            place = (place + 1) & mask
-        tree[place, 0] = nodes[node] + 1
-        tree[place, 1] = node
-        node += 1
     return 0
 
 

@@ -35,13 +35,10 @@ cdef enum:
     NEEDS_ROWS = 0x1
     TOO_SMALL = 0x2
     HAS_MORE = 0x3
-    ADDRESS_SHIFT = 0x0
-    NODE_SHIFT = 0x1
-    NODE_COUNT = 0x2
-    WANTED_ADDRESS = 0x3
-    WANTED_KEY = 0x4
-    WANTED_ROW = 0x5
-    NODES_WIDTH = 0x6
+    WANTED_ADDRESS = 0x0
+    WANTED_KEY = 0x1
+    WANTED_ROW = 0x2
+    FIND_WIDTH = 0x3
     DONE = 0x0
     NEEDS_FRAME = 0x1
     NEEDS_NODES = 0x2
@@ -52,4 +49,3 @@ cdef enum:
     GUEST_USER_SPACE = 0x4
     FIRST_USER_SPACE = 0x5
     CHAIN_LIMIT = 0x2000
-    FACTOR = 0xd6e8feb86659fd93

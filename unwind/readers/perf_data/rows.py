@@ -1,9 +1,9 @@
-"""The columns of records and samples, of the layouts of samples, and of a tree of call chains, as the kernel has them.
+"""The columns of records and samples, and of the layouts of samples, as the kernel has them.
 
 A row is u64[ROW_WIDTH]: KIND, MISC, START and END of the contents in the bytes at hand; of a sample also EVENT (its
 number, NONE if it is of none that is known), the fields of fixed size, REST: where what follows them begins, and
-CHAIN_END: where a call chain that begins there ends. The reader stores SPACE, `find_nodes` stores NODE: what it
-found.
+CHAIN_END: where a call chain that begins there ends. The reader stores SPACE, and as NODE the root of the process, in
+whose place `find_nodes` stores the node of the stack.
 
 A layout is u64[LAYOUT_WIDTH], one for each event: where in its samples a field is, NONE: not there.
 """
@@ -24,11 +24,10 @@ SPLIT_WIDTH = 3
 NEEDS_BYTES, NEEDS_ROWS, TOO_SMALL, HAS_MORE = range(4)
 
 # The state of `find_nodes`
-ADDRESS_SHIFT, NODE_SHIFT, NODE_COUNT, WANTED_ADDRESS, WANTED_KEY, WANTED_ROW = range(6)
-NODES_WIDTH = 6
+WANTED_ADDRESS, WANTED_KEY, WANTED_ROW = range(3)
+FIND_WIDTH = 3
 DONE, NEEDS_FRAME, NEEDS_NODES = range(3)
 
 # Spaces that are not of a process; those of processes follow
 HYPERVISOR_SPACE, KERNEL_SPACE, GUEST_SPACE, GUEST_KERNEL_SPACE, GUEST_USER_SPACE, FIRST_USER_SPACE = range(6)
 CHAIN_LIMIT = 8192  # a record has less than 64 KiB
-FACTOR = 0xD6E8FEB86659FD93  # odd: hashing multiplies by it

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from icf.columns import U64 as Rows
 from icf.errors import FormatError
 from icf.log import note, warn
 from unwind.readers.perf_data import rows as r
@@ -78,6 +79,7 @@ class _Thread(NamedTuple):
     event: Event
     view: View
     space: int  # of the view in the tree; NONE: its samples need more than their call chains
+    root: int  # of the process in the tree
     labels: tuple[Label, ...]
 
 
@@ -105,19 +107,22 @@ class Samples:
     def _samples(self, batch: Batch) -> Iterator[Sample]:
         """Yield the samples of some records, and those that deferred call chains among these complete."""
         buffer, rows = batch
-        records = rows[:, : r.CHAIN_END + 1].tolist()
-        threads, problem = self._threads_of(records, buffer)
-        spaces = [r.NONE if thread is None else thread.space for thread in threads]
-        rows[: len(spaces), r.SPACE] = np.array(spaces, np.uint64)
-        stacks = self._tree.stacks(buffer, rows[: len(spaces)])
+        threads, problem = self._threads_of(rows, buffer)
+        rows = rows[: len(threads)]
+        rows[:, r.SPACE] = np.array([r.NONE if thread is None else thread.space for thread in threads], np.uint64)
+        rows[:, r.NODE] = np.array([r.NONE if thread is None else thread.root for thread in threads], np.uint64)
+        stacks = self._tree.stacks(buffer, rows)
+        periods, times = rows[:, r.PERIOD].tolist(), rows[:, r.TIME].tolist()
         new = tuple.__new__
-        for record, thread, stack in zip(records, threads, stacks, strict=False):
+        for idx, (thread, stack, period, time) in enumerate(zip(threads, stacks, periods, times, strict=True)):
             if stack is not None and thread is not None:
                 event = thread.event
-                weights = event.known_weights.get(record[r.PERIOD]) or event.weights(record[r.PERIOD])
+                weights = event.known_weights.get(period) or event.weights(period)
                 # as Sample(...), in half the time
-                yield new(Sample, (stack, thread.view.process, weights, thread.labels, record[r.TIME], False, (), None))
-            elif thread is not None:
+                yield new(Sample, (stack, thread.view.process, weights, thread.labels, time, False, (), None))
+                continue
+            record = rows[idx].tolist()
+            if thread is not None:
                 yield from self._in_parts(record, buffer, thread)
             elif record[r.KIND] == PERF_RECORD_SAMPLE:
                 self._counts.unknown_event += 1
@@ -126,24 +131,30 @@ class Samples:
         if problem is not None:
             raise problem
 
-    def _threads_of(self, records: list[list[int]], buffer: bytes) -> tuple[list[_Thread | None], FormatError | None]:
+    def _threads_of(self, rows: Rows, buffer: bytes) -> tuple[list[_Thread | None], FormatError | None]:
         """Return the thread of each sample, None for other records; less than all if one breaks the format."""
         if self._tree.is_full:
             self._tree.clear()
             self._threads.clear()
+        is_known = (rows[:, r.KIND] == PERF_RECORD_SAMPLE) & (rows[:, r.EVENT] != r.NONE)
+        too_short = np.flatnonzero(is_known & (rows[:, r.CHAIN_END] > rows[:, r.END]))
+        problem = None
+        if len(too_short):
+            _, _, start, end, *_, rest, _, _, _ = rows[too_short[0]].tolist()
+            problem = self._too_short(buffer, start, end, rest)
+            rows = rows[: too_short[0]]
         known = self._threads
         found: list[_Thread | None] = []
-        for kind, _, start, end, event, _, pid, tid, time, cpu, _, rest, chain_end in records:
-            if kind != PERF_RECORD_SAMPLE or event == r.NONE:
+        wanted = (rows[:, column].tolist() for column in (r.EVENT, r.PID, r.TID, r.CPU, r.TIME))
+        for is_one, event, pid, tid, cpu, time in zip(is_known.tolist(), *wanted, strict=False):
+            if not is_one:
                 found.append(None)
                 continue
-            if chain_end > end:
-                return found, self._too_short(buffer, start, end, rest)
             thread = known.get((event, pid, tid, cpu))
             if thread is None or not thread.since <= time < thread.until:
                 thread = self._thread(event, pid, tid, cpu, time)
             found.append(thread)
-        return found, None
+        return found, problem
 
     def _too_short(self, buffer: bytes, start: int, end: int, rest: int) -> FormatError:
         if rest > end:
@@ -165,7 +176,8 @@ class Samples:
         space = self._tree.space_of(view.user) if event.is_plain else r.NONE
         if len(self._threads) >= _KEPT_THREADS:
             self._threads.clear()
-        thread = _Thread(max(since, view_since), min(until, view_until), event, view, space, tuple(labels))
+        root = self._tree.calls.root(view.process)
+        thread = _Thread(max(since, view_since), min(until, view_until), event, view, space, root, tuple(labels))
         self._threads[event_idx, pid, tid, cpu] = thread
         return thread
 

@@ -23,8 +23,10 @@ from unwind.readers.perf_data.layout import (
     CPUMODE_KERNEL,
     CPUMODE_USER,
 )
+from unwind.samples import calls
 from unwind.samples.calls import CallStack
-from unwind.samples.recording import RecordedFrame
+from unwind.samples.columns import NUMBER_BITS
+from unwind.samples.recording import RecordedFrame, RecordedProcess
 
 _MARKERS = (
     CONTEXT_KERNEL,
@@ -36,6 +38,7 @@ _MARKERS = (
     (1 << 64) - 77,  # no marker that is known: the program's
 )
 _IP = 0x1234
+_PROCESS = RecordedProcess(7)
 
 
 def tables() -> Tables:
@@ -48,15 +51,16 @@ def stacks_of(
     rows = np.zeros((len(chains), r.ROW_WIDTH), np.uint64)
     at = 0
     for row, chain in zip(rows, chains, strict=True):
-        row[[r.MISC, r.IP, r.REST, r.CHAIN_END, r.SPACE]] = mode, _IP, at, at + 8 * len(chain), tree.space_of(user)
+        row[[r.MISC, r.IP, r.REST, r.CHAIN_END]] = mode, _IP, at, at + 8 * len(chain)
+        row[[r.SPACE, r.NODE]] = tree.space_of(user), tree.calls.root(_PROCESS)
         at += 8 * len(chain)
     return tree.stacks(b"".join(pack(f"<{len(chain)}Q", *chain) for chain in chains), rows)
 
 
 @pytest.mark.parametrize("mode", [CPUMODE_USER, CPUMODE_KERNEL])
 def test_frames_are_those_of_each_chain_by_itself(monkeypatch: pytest.MonkeyPatch, mode: int) -> None:
-    monkeypatch.setattr(chain_tree, "_FRAME_BITS", 2)
-    monkeypatch.setattr(chain_tree, "_NODE_BITS", 2)  # so that both tables grow often
+    monkeypatch.setattr(chain_tree, "_ADDRESSES", 4)
+    monkeypatch.setattr(calls, "_NODES", 4)  # so that both tables grow often
     random_ = random.Random(mode)
     others = other_tables(lambda address, is_exact: RecordedFrame(address, name="k", is_exact=is_exact))
     users = [tables(), tables()]
@@ -82,9 +86,10 @@ def test_stacks_share_their_callers() -> None:
     tree = ChainTree(other_tables(lambda address, is_exact: RecordedFrame(address)))
     first, second, third = stacks_of(tree, user, [[1, 5, 9], [2, 5, 9], [5, 9]])
     assert first is not None and second is not None and third is not None
-    assert first.call is not second.call and first.call.caller is second.call.caller
-    assert first.call.caller is not third.call  # a return address here, a program counter there
-    assert first.call.caller is not None and first.call.caller.caller is third.call.caller
+    callers = [each.tree.nodes[each.node] >> NUMBER_BITS for each in (first, second, third)]
+    assert first.node != second.node and callers[0] == callers[1]
+    assert callers[0] != third.node  # a return address here, a program counter there
+    assert first.tree.nodes[callers[0]] >> NUMBER_BITS == callers[2]
 
 
 def test_a_chain_that_a_later_record_completes_is_left_out() -> None:
