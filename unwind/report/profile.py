@@ -28,7 +28,7 @@ from unwind.report.functions import functions_of
 from unwind.report.merged import kept_idx
 from unwind.report.rows import DEPTH_LIMIT, FrameNumbers, Shown, rows_of
 from unwind.report.tree import ROOT, StackTree, TreeSums
-from unwind.resolve.resolved import AnsweredCall, StackAnswers
+from unwind.resolve.resolved import AnsweredTree, StackAnswers
 from unwind.samples.recording import RecordedFrame, RecordedProcess, Recording, Sample
 from unwind.symbolize.answer import Answer
 from unwind.target.recorded import RecordedResolver
@@ -86,7 +86,7 @@ class ProfileCollector:
         self._tree = StackTree()  # of numbers of `_frames`
         self._waiting: dict[StackAnswers, int] = {}  # weights that are not in the tree yet
         self._waiting_samples: dict[StackAnswers, Sample] = {}
-        self._calls: dict[AnsweredCall, int] = {}  # the nodes of calls, as long as these stacks wait
+        self._nodes: dict[AnsweredTree, dict[int, int]] = {}  # by those of the recording, as long as these stacks wait
 
     def collect(self, step: Callable[[int], None]) -> tuple[Profile, IcfError | None]:
         """Return the profile, and the error that ended the recording early, if one did."""
@@ -131,25 +131,20 @@ class ProfileCollector:
             self._tree.weights[self._node(self._waiting_samples[answers], answers)] += weight
         self._waiting.clear()
         self._waiting_samples.clear()
-        self._calls.clear()
+        self._nodes.clear()
 
     def _node(self, sample: Sample, answers: StackAnswers) -> int:
         """Return the node of the innermost frame of a stack."""
         process = sample.process
-        if answers.call is None:
+        tree = answers.tree
+        if tree is None:
             pairs = zip(reversed(sample.frames), reversed(answers), strict=True)
             return self._tree.then(ROOT, [self._frame(frame, answer, process) for frame, answer in pairs])
-        new: list[AnsweredCall] = []
-        at: AnsweredCall | None = answers.call
-        while at is not None and at not in self._calls:
-            new.append(at)
-            at = at.caller
-        node = ROOT if at is None else self._calls[at]
-        for call in reversed(new):
-            if call.frame is not None and call.answer is not None:
-                node = self._tree.then(node, (self._frame(call.frame, call.answer, process),))
-            self._calls[call] = node
-        return node
+        known = self._nodes.setdefault(tree, {})
+        for node, caller, state in tree.unknown(answers.node, known):
+            frame = self._frame(tree.frames[state], tree.answers[state], process)
+            known[node] = self._tree.then(known.get(caller, ROOT), (frame,))
+        return known[answers.node]
 
     # What it adds up to
 

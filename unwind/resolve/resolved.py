@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 import numpy as np
 
 from unwind.samples.calls import CallTree
+from unwind.samples.columns import NUMBER_BITS, STATE_MASK
 from unwind.samples.recording import RecordedFrame, Sample
 from unwind.symbolize.answer import Answer
 
@@ -31,6 +33,19 @@ class AnsweredTree:
         self.states = np.zeros(len(calls.nodes), np.uint32).data
         self.frames = [NO_FRAME]
         self.answers = [NO_ANSWER]
+
+    def unknown(self, node: int, known: Container[int]) -> list[tuple[int, int, int]]:
+        """Return the nodes of a stack that are inwards of a known one, or of the root, from the outermost inwards.
+
+        Returns:
+            (node, node of the caller, state) of each; the caller of the first one is known, or a root.
+        """
+        nodes, states = self.calls.nodes, self.states
+        found = []
+        while node not in known and (caller := nodes[node] >> NUMBER_BITS):
+            found.append((node, caller, states[node] & STATE_MASK))
+            node = caller
+        return found[::-1]
 
 
 class StackAnswers(tuple[Answer, ...]):

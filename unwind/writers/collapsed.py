@@ -16,7 +16,6 @@ from operator import itemgetter
 
 from icf.errors import IcfError
 from unwind.resolve.resolved import AnsweredTree, Resolved, StackAnswers
-from unwind.samples.columns import NUMBER_BITS, STATE_MASK
 from unwind.samples.recording import RecordedFrame, Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import Namer
@@ -124,26 +123,16 @@ class CollapsedWriter:
         return root
 
     def _of_node(self, tree: AnsweredTree, node: int, root: _Name, known: dict[int, _Name]) -> _Name:
-        nodes, states = tree.calls.nodes, tree.states
         texts_of = self._of_state.setdefault(tree, {})
-        new: list[int] = []
-        while node not in known:
-            caller = nodes[node] >> NUMBER_BITS
-            if not caller:
-                known[node] = root
-                break
-            new.append(node)
-            node = caller
-        name = known[node]
-        for each in reversed(new):
-            state = states[each] & STATE_MASK
+        for inner, caller, state in tree.unknown(node, known):
             texts = texts_of.get(state)
             if texts is None:
                 texts = texts_of[state] = self._names(tree.frames[state], tree.answers[state])
+            name = known.get(caller, root)
             for text in texts:
                 name = name.inwards.get(text) or name.add(text)
-            known[each] = name
-        return name
+            known[inner] = name
+        return known.get(node, root)
 
     def _names(self, frame: RecordedFrame, answer: Answer) -> list[bytes]:
         return [self._text(each.name) for each in reversed(self._namer.frame(frame, answer))]

@@ -52,7 +52,7 @@ def test_an_empty_stack_is_the_root_of_its_process(kernel: Any) -> None:
 
 
 def test_states_are_those_of_a_naive_walk(kernel: Any) -> None:
-    """A state is the sum of the caller's and the number of the frame, modulo 97; what lies inwards of state 7 is held."""
+    """A state is the caller's plus the number of the frame, modulo 97; what lies inwards of state 7 is held."""
     frames = [RecordedFrame(idx) for idx in range(5)]
     tree, process = CallTree(), RecordedProcess(1)
     stacks = random_stacks(frames)
