@@ -72,7 +72,7 @@ allocated for it. A table that breaks a rule is refused as a whole: half a class
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ from icf.reader import Reader
 from icf.tables import _leb
 from icf.tables.foldtable import IcfColumns, IcfTable
 
-__all__ = ["IcfHeader", "IcfTable", "encode_icf", "parse_icf", "parse_icf_header"]
+__all__ = ["IcfColumns", "IcfHeader", "IcfTable", "encode_icf", "parse_icf", "parse_icf_header", "place_names"]
 
 VERSION = 4
 _WITHOUT_DIGEST = 3  # the version before
@@ -121,10 +121,15 @@ def parse_icf_header(buffer: bytes | memoryview, path: str, section: str = ".deb
     return _read_header(Reader(view, path, section)) if len(view) else None
 
 
-def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int], *, dwarf64: bool = False) -> bytes:
-    """Return the section for `table`; names found in `debug_str_offsets` are stored as that offset of `.debug_str`."""
+def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int] | None = None, *, dwarf64: bool = False) -> bytes:
+    """Return the section for `table`; names found in `debug_str_offsets` are stored as that offset of `.debug_str`.
+
+    Without `debug_str_offsets` the names stay where the columns have them.
+    """
     columns = table.columns
-    member_name, alias_name, pool = _place_names(columns, debug_str_offsets)
+    member_name, alias_name, pool = columns.member_name, columns.alias_name, bytes(columns.pool)
+    if debug_str_offsets is not None:
+        member_name, alias_name, pool = _place_names_again(columns, debug_str_offsets)
     runs, vcall_runs = _evidence_runs(table.evidence), _evidence_runs(table.vcall_evidence)
     address_size = 8
     counts = np.array(
@@ -380,14 +385,11 @@ def _read_header(reader: Reader) -> IcfHeader:
     return IcfHeader(address_size, ImageFlag(image_flags), code_digest if any(code_digest) else b"")
 
 
-def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> tuple[U64, U64, bytes]:
-    """Return offsets of member and alias names in the final name space, and its pool."""
-    offsets = np.concatenate([columns.member_name, columns.alias_name])
-    _, first_use, inverse = np.unique(offsets, return_index=True, return_inverse=True)
+def place_names(names: Sequence[str], debug_str_offsets: Mapping[str, int]) -> tuple[U64, bytes]:
+    """Return the offset of each name in the final name space, and its pool, where each name is once."""
     pool = bytearray()
     placed: dict[str, int] = {}
     shared: dict[str, int] = {}
-    names = [columns.name(int(offset)) for offset in offsets[np.sort(first_use)]]
     for name in names:
         if name in placed or name in shared:
             continue
@@ -395,15 +397,26 @@ def _place_names(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> t
         if in_debug_str is not None:
             shared[name] = in_debug_str
         else:
+            raw = name.encode("utf-8", "surrogateescape")
+            if 0 in raw:
+                raise ValueError(f"name {name!r} contains a NUL")
             placed[name] = len(pool)
-            pool += name.encode("utf-8", "surrogateescape") + b"\0"
-    in_order = [placed[name] if name in placed else len(pool) + shared[name] for name in names]
+            pool += raw + b"\0"
+    placed.update((name, len(pool) + offset) for name, offset in shared.items())
+    return np.array([placed[name] for name in names], np.uint64), bytes(pool)
+
+
+def _place_names_again(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> tuple[U64, U64, bytes]:
+    """Return offsets of member and alias names in the final name space, and its pool."""
+    offsets = np.concatenate([columns.member_name, columns.alias_name])
+    _, first_use, inverse = np.unique(offsets, return_index=True, return_inverse=True)
     by_first_use = np.argsort(first_use)
-    final = np.empty(len(names), np.uint64)
-    final[by_first_use] = np.array(in_order, np.uint64)
+    final = np.empty(len(first_use), np.uint64)
+    names = [columns.name(int(offset)) for offset in offsets[first_use[by_first_use]]]
+    final[by_first_use], pool = place_names(names, debug_str_offsets)
     result = final[inverse.reshape(-1)]
     member_count = len(columns.member_name)
-    return result[:member_count], result[member_count:], bytes(pool)
+    return result[:member_count], result[member_count:], pool
 
 
 def _inside(vaddrs: U64, class_vaddr: U64, class_size: U64) -> Mask:

@@ -7,42 +7,29 @@ Everything is sorted by address before it is written, so the same input makes th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from itertools import groupby
 
 import numpy as np
 
 from icf.aliases import is_cold_part
+from icf.columns import U8, U64
 from icf.dwarf.columns import END, OFFSET
 from icf.folds.members import FoldMember
-from icf.model import (
-    ALL_MEMBERS,
-    ClassFlag,
-    DieOffset,
-    Evidence,
-    FoldClass,
-    ImageFlag,
-    Member,
-    MemberFlag,
-    MemberRef,
-    PointerJump,
-    TailCall,
-    Vaddr,
-    Vtable,
-    VtableSlot,
-)
+from icf.model import ALL_MEMBERS, ClassFlag, Evidence, ImageFlag
 from icf.tables.dcall import DirectCalls, encode_dcall
-from icf.tables.icftable import IcfTable, encode_icf
+from icf.tables.icftable import IcfColumns, IcfTable, encode_icf, place_names
 from icf.tables.vcall import VirtualCalls, encode_vcall
 from icf.vtables.layout import Vtables
 from linkpass.evidence.collect import Collected
-from linkpass.evidence.records import Key
+from linkpass.evidence.reach import Reach
+from linkpass.evidence.records import Key, Records
 from linkpass.linked import Linked, Place
+from linkpass.pointer_jumps import PointerJumps
 from linkpass.pointers.address_taken import Marks
 from linkpass.pointers.virtual_calls import Virtual
 from linkpass.rewrite.edits import SectionEdit, SectionGrowth
+from linkpass.tables.rows import Rows
 from linkpass.tables.synthetic import SyntheticUnit, make_synthetic_unit
 from linkpass.tables.vtable_dies import describe_vtables
 
@@ -108,21 +95,21 @@ def build_tables(
     records, reach = collected.records, collected.reach
     open_jumps = {(key, Place(target, ALL_MEMBERS)) for key, target in collected.open_jumps}
     jumps = {(key, callee) for key, (callee, _) in records.jumps.items()} | open_jumps
+    callers = {caller.vaddr for _, caller in records.calls}
     listed = set(linked.folds)
     listed |= {callee.vaddr for callee, _ in records.calls.values()}
     listed.update(linked.undescribed)
     if apart:
-        listed |= {caller.vaddr for _, caller in records.calls}
+        listed |= callers
     listed |= {place.vaddr for (_, caller), callee in jumps for place in (caller, callee)}
     listed |= {*reach.pointers.body.tolist(), *(entry.body for entry in virtual.entries)}
+    rows = Rows.of(linked, listed, callers)
 
     # a DIE for every function that is named
-    places = {caller for _, caller in records.calls} | {Place(v, i) for v in listed for i in _indices(linked, v)}
-    die = {place: _die_in_image(linked, linked.member(place)) for place in places}
-    missing = sorted(place for place in places if not die[place])
+    missing = rows.without_die()
     undeclared: dict[int | Place, FoldMember] = {}  # by their DIE in a split unit, which a cold part shares
-    for place in missing:
-        member = linked.member(place)
+    for place, row in missing:
+        member = rows.members[row]
         known = undeclared.setdefault(member.die or place, member)
         if is_cold_part(known.name):
             undeclared[member.die or place] = member
@@ -131,47 +118,19 @@ def build_tables(
     described = describe_vtables(linked, vtables, points)
     synthetic = make_synthetic_unit(linked.image.debug, linked.debug, names, described)
     declaration = dict(zip(undeclared, synthetic.dies, strict=True))
-    die.update((place, declaration[linked.member(place).die or place]) for place in missing)
+    declared = [row for _, row in missing]
+    rows.die[declared] = [declaration[rows.members[row].die or place] for place, row in missing]
 
-    # classes
     incomplete = {target for _, target in collected.open_jumps} | (listed & (reach.wanted - reach.called))
     if collected.open_calls:
         target_of = dict(zip(reach.call_end.tolist(), reach.call_target.tolist(), strict=True))
         incomplete |= {target_of[end] for end, _ in collected.open_calls}
-    vaddrs = sorted(listed)
-    class_idx = {vaddr: idx for idx, vaddr in enumerate(vaddrs)}
-    declared = set(missing)
-    classes = [_fold_class(linked, vaddr, die, declared, marks, vaddr in incomplete) for vaddr in vaddrs]
+    columns = _columns(
+        linked, rows, _class_flags(linked, rows, marks, incomplete), rows.flags(marks, declared),
+        _tail_calls(linked, rows, reach, jumps), reach.pointers, virtual,
+        dict(zip(points, synthetic.vtable_dies, strict=True)), {} if apart else linked.finder.str_offsets,
+    )  # fmt: skip
 
-    def ref(place: Place) -> MemberRef:
-        return MemberRef(class_idx[place.vaddr], place.member)
-
-    jump_size = dict(zip(reach.jump_end.tolist(), reach.jump_size.tolist(), strict=True))
-    tail_calls = [
-        TailCall(Vaddr(end - jump_size[end]), ref(caller), ref(callee))
-        for end, caller, callee in _unite_callers(linked, jumps)
-    ]
-
-    die_of_vtable = dict(zip(points, synthetic.vtable_dies, strict=True))
-    vtable_rows = [
-        Vtable(
-            Vaddr(vaddr),
-            Vaddr(entries[0].group),
-            tuple(VtableSlot(entry.slot, ref(Place(entry.body, entry.member))) for entry in entries),
-            DieOffset(die_of_vtable[vaddr]),
-        )
-        for vaddr, entries in ((vaddr, list(group)) for vaddr, group in groupby(virtual.entries, lambda e: e.vtable))
-    ]
-    pointers = reach.pointers
-    pointer_jumps = [
-        PointerJump(Vaddr(jump), slot)
-        for jump, slot in zip(pointers.jump.tolist(), pointers.slot.tolist(), strict=True)
-    ]
-
-    # records
-    rows = sorted(
-        (end, die[callee], die[caller], int(evidence)) for (end, caller), (callee, evidence) in records.calls.items()
-    )
     units = linked.debug.own_units
     starts, ends = units[:, OFFSET].copy(), units[:, END].copy()
     if synthetic.info_keep_bytes < len(linked.debug.info):  # the unit of an earlier run
@@ -179,26 +138,104 @@ def build_tables(
     if synthetic.info:
         starts = np.append(starts, np.uint64(synthetic.info_keep_bytes))
         ends = np.append(ends, np.uint64(synthetic.info_keep_bytes + len(synthetic.info)))
-    calls = DirectCalls.of([row[:3] for row in rows])
+    calls, evidence = _calls(records, rows)
     dcall_bytes, order = encode_dcall(calls, starts, ends)
-    evidence = bytes(rows[row][3] for row in order.tolist())
     vcalls = VirtualCalls.of([row[:2] for row in virtual.calls])
     vcall_bytes, vcall_order = encode_vcall(vcalls)
     vcall_evidence = bytes(int(virtual.calls[row][2]) for row in vcall_order.tolist())
     table = IcfTable(
-        classes,
-        tail_calls,
-        evidence,
-        vcall_evidence,
-        pointer_jumps=pointer_jumps,
-        vtables=vtable_rows,
+        evidence=evidence[order].tobytes(),
+        vcall_evidence=vcall_evidence,
         image_flags=image_flags,
         code_digest=linked.image.code_digest,
+        columns=columns,
     )
-    icf_bytes = encode_icf(table, {} if apart else linked.finder.str_offsets)
     written = DirectCalls(calls.call_site[order], calls.callee_die[order], calls.caller_die[order])
     written_vcalls = VirtualCalls(vcalls.call_site[vcall_order], vcalls.vtable_slot[vcall_order])
-    return Tables(table, written, written_vcalls, dcall_bytes, vcall_bytes, icf_bytes, synthetic)
+    return Tables(table, written, written_vcalls, dcall_bytes, vcall_bytes, encode_icf(table), synthetic)
+
+
+def _calls(records: Records, rows: Rows) -> tuple[DirectCalls, U8]:
+    """Return the records and the evidence of each, by call site, callee, caller."""
+    count = len(records.calls)
+    site = np.fromiter((end for end, _ in records.calls), np.uint64, count)
+    caller = rows.die[np.fromiter((rows.row(caller) for _, caller in records.calls), np.int64, count)]
+    callee = rows.die[np.fromiter((rows.row(callee) for callee, _ in records.calls.values()), np.int64, count)]
+    evidence = np.fromiter((kind for _, kind in records.calls.values()), np.uint8, count)
+    order = np.lexsort((evidence, caller, callee, site))
+    return DirectCalls(site[order], callee[order], caller[order]), evidence[order]
+
+
+def _class_flags(linked: Linked, rows: Rows, marks: Marks, incomplete: set[int]) -> U8:
+    found = []
+    for vaddr in rows.class_vaddr.tolist():
+        fold = linked.folds.get(vaddr)
+        flags = 0 if vaddr in incomplete else int(ClassFlag.CALLS_COMPLETE)
+        if vaddr not in linked.undescribed and (fold is None or fold.complete):
+            flags |= ClassFlag.MEMBERS_COMPLETE
+        if fold is not None and fold.fragment:
+            flags |= ClassFlag.FRAGMENT
+        if marks.are_known(vaddr):
+            flags |= ClassFlag.ADDRESS_TAKEN_KNOWN
+        found.append(int(flags))
+    return np.array(found, np.uint8)
+
+
+def _tail_calls(linked: Linked, rows: Rows, reach: Reach, jumps: Iterable[tuple[Key, Place]]) -> tuple[U64, U64, U64]:
+    """Return the jump, the caller and the callee of each tail call, as the table has them (`IcfColumns`)."""
+    jump_size = dict(zip(reach.jump_end.tolist(), reach.jump_size.tolist(), strict=True))
+    found = sorted((end - jump_size[end], caller, callee) for end, caller, callee in _unite_callers(linked, jumps))
+    callers = [0 if caller.member == ALL_MEMBERS else rows.row(caller) + 1 for _, caller, _ in found]
+    callees = [rows.function(callee) for _, _, callee in found]
+    jump, caller, callee = (
+        np.array(column, np.uint64) for column in ([jump for jump, _, _ in found], callers, callees)
+    )
+    return jump, caller, callee
+
+
+def _columns(
+    linked: Linked,
+    rows: Rows,
+    class_flags: U8,
+    member_flags: U8,
+    tail_calls: tuple[U64, U64, U64],
+    pointers: PointerJumps,
+    virtual: Virtual,
+    die_of_vtable: dict[int, int],
+    str_offsets: Mapping[str, int],
+) -> IcfColumns:
+    """Return the columns of the table; names at one of `str_offsets` are those of .debug_str."""
+    members = rows.members[: rows.listed_count]
+    aliases = [(row, alias) for row, member in enumerate(members) for alias in member.aliases]
+    name, pool = place_names([*(member.name for member in members), *(alias for _, alias in aliases)], str_offsets)
+    bodies = linked.bodies
+    class_end = bodies.end[np.searchsorted(bodies.start, rows.class_vaddr)]
+    entries = sorted(virtual.entries)
+    vtable, slot_start = np.unique(np.array([entry.vtable for entry in entries], np.uint64), return_index=True)
+    return IcfColumns(
+        class_vaddr=rows.class_vaddr,
+        class_size=class_end - rows.class_vaddr,
+        class_flags=class_flags,
+        member_start=rows.member_start,
+        member_die=rows.die[: rows.listed_count],
+        member_name=name[: len(members)],
+        member_flags=member_flags,
+        alias_member=np.array([row for row, _ in aliases], np.uint64),
+        alias_name=name[len(members) :],
+        tail_jump=tail_calls[0],
+        tail_caller=tail_calls[1],
+        tail_callee=tail_calls[2],
+        pointer_jump=pointers.jump,
+        pointer_slot=(pointers.slot + 1).astype(np.uint64),
+        vtable_vaddr=vtable,
+        vtable_group=np.array([entries[at].group for at in slot_start.tolist()], np.uint64),
+        vtable_die=np.array([die_of_vtable[vaddr] for vaddr in vtable.tolist()], np.uint64),
+        slot_start=np.append(slot_start, len(entries)).astype(np.uint64),
+        slot=np.array([entry.slot for entry in entries], np.uint64),
+        slot_function=np.array([rows.function(Place(entry.body, entry.member)) for entry in entries], np.uint64),
+        pool=memoryview(pool),
+        debug_str=linked.debug.str_,
+    )
 
 
 def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterator[tuple[int, Place, Place]]:
@@ -220,51 +257,6 @@ def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterat
         for caller in callers:
             for callee in sorted(by_caller[caller]):
                 yield end, caller, callee
-
-
-def _die_in_image(linked: Linked, member: FoldMember) -> int:
-    """Return the DIE that stands for a member; 0 if .debug_info of the image has none, as with split units."""
-    return member.die if member.die < len(linked.debug.info) else 0
-
-
-def _indices(linked: Linked, vaddr: int) -> range:
-    return range(len(linked.members(vaddr)))
-
-
-def _fold_class(
-    linked: Linked, vaddr: int, die: dict[Place, int], declared: set[Place], marks: Marks, incomplete: bool
-) -> FoldClass:
-    fold = linked.folds.get(vaddr)
-    flags = ClassFlag.NONE if incomplete else ClassFlag.CALLS_COMPLETE
-    if vaddr not in linked.undescribed and (fold is None or fold.complete):
-        flags |= ClassFlag.MEMBERS_COMPLETE
-    if fold is not None and fold.fragment:
-        flags |= ClassFlag.FRAGMENT
-    if marks.are_known(vaddr):
-        flags |= ClassFlag.ADDRESS_TAKEN_KNOWN
-    taken, virtual = marks.taken.get(vaddr, ()), marks.virtual.get(vaddr, ())
-    members = []
-    for idx, member in enumerate(linked.members(vaddr)):
-        place = Place(vaddr, idx)
-        marked = bool(member.kept), idx in taken, idx in virtual, member.local, place in declared, member.nameless
-        members.append(Member(member.name, DieOffset(die[place]), _member_flags(*marked), tuple(member.aliases)))
-    return FoldClass(Vaddr(vaddr), linked.bodies.end_of(vaddr) - vaddr, tuple(members), flags)
-
-
-@cache  # a class may have thousands of members, and flags are slow to put together
-def _member_flags(kept: bool, taken: bool, virtual: bool, local: bool, synthetic: bool, nameless: bool) -> MemberFlag:
-    flags = MemberFlag.NONE
-    for flag, is_set in (
-        (MemberFlag.KEPT, kept),
-        (MemberFlag.ADDRESS_TAKEN, taken),
-        (MemberFlag.VIRTUAL, virtual),
-        (MemberFlag.LOCAL, local),
-        (MemberFlag.SYNTHETIC, synthetic),
-        (MemberFlag.NAMELESS, nameless),
-    ):
-        if is_set:
-            flags |= flag
-    return flags
 
 
 def evidence_counts(table: IcfTable) -> dict[str, int]:
