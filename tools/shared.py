@@ -48,6 +48,8 @@ SHARED = (
     "unwind.symcache.format.records",
     "unwind.symcache.reader._records",
     "unwind.symcache.reader.columns",
+    "unwind.walk._evaluate",
+    "unwind.walk._operations",
     "unwind.walk.columns",
 )
 _IN_C = {*SHARED, "icf._types"}

@@ -5,7 +5,7 @@
     DW_OP_breg3 8, DW_OP_stack_value        VALUE     register 3 plus 8
     DW_OP_entry_value(reg5), stack_value    VALUE     what register 5 was when the function was entered
 
-Operations on the stack run in the kernel of the walker (`_walk.operate`), which pauses at those that need more: memory,
+Operations on the stack run in a kernel (`unwind.walk._expressions`), which pauses at those that need more: memory,
 the frame, types, other frames. Nothing is guessed: what cannot be computed raises `Unknown` with its reason. All
 expressions that one question leads to share one limit of operations.
 """
@@ -25,7 +25,7 @@ from icf.dwarf.typenames import Kind
 from icf.errors import FormatError
 from icf.reader import Reader
 from unwind.objects.activation import Activation
-from unwind.walk import _walk, columns
+from unwind.walk import _expressions, columns
 from unwind.walk.frame import Memory
 
 _MASK = (1 << 64) - 1
@@ -193,11 +193,11 @@ class _Run:
         if not len(self._bytes):
             raise Unknown(Lack.OPTIMIZED_OUT)
         registers, known = self._at.registers
-        pos, end = 0, len(self._bytes)
+        pos = 0
         while True:
             start, allowed = pos, self._evaluator.spend(1)
-            outcome, pos, self._depth, left = _walk.operate(
-                self._bytes, 0, pos, end, registers, 0, known, self._room, 0, self._depth, allowed
+            outcome, pos, self._depth, left = _expressions.run(
+                self._bytes, pos, registers, known, self._room, self._depth, allowed
             )
             self._evaluator.spend(allowed - left)
             if outcome == columns.UNKNOWN_REGISTER:

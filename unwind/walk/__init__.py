@@ -5,5 +5,6 @@ frame.py     a frame, and the memory that goes with it
 images.py    the steps of an image: its call frame information, its PLT (`plt`)
 vdso.py      the kernel's own image in a process
 columns.py   what is known of a frame
-_walk.py     the kernel
+_walk.py     the kernel of the walk; _evaluate.py has the expressions of call frame information
+_expressions.py  the kernel of other expressions; _operations.py has what both kernels run
 """

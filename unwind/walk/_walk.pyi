@@ -14,16 +14,3 @@ def walk(
     room: U64,
     frames: U64,
 ) -> int: ...
-def operate(
-    blocks: memoryview,
-    begin: int,
-    pos: int,
-    end: int,
-    registers: U64,
-    first_register: int,
-    known: int,
-    room: U64,
-    stack: int,
-    depth: int,
-    left: int,
-) -> tuple[int, int, int, int]: ...

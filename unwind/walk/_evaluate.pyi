@@ -1,0 +1,6 @@
+from unwind.walk._expressions import U64
+
+def load(memory: memoryview, ranges: U64, address: int, size_bytes: int) -> tuple[int, bool]: ...
+def evaluate(
+    blocks: memoryview, start: int, memory: memoryview, ranges: U64, state: U64, room: U64, first: int, has_first: bool
+) -> tuple[int, bool]: ...
