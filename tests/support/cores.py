@@ -60,6 +60,7 @@ class MadeCore:
     files: list[tuple[int, int, int, bytes]] = field(default_factory=list)
     siginfo: bytes = b""
     vdso: int = 0
+    auxv: dict[int, int] = field(default_factory=dict)
 
     def notes(self) -> bytes:
         """The notes, in the kernel's order: the process's own follow those of the first thread."""
@@ -78,7 +79,8 @@ class MadeCore:
             parts.append(note(NT_PRPSINFO, bytes(info)))
             if self.siginfo:
                 parts.append(note(NT_SIGINFO, self.siginfo))
-            parts.append(note(NT_AUXV, pack("<4Q", _AT_SYSINFO_EHDR, self.vdso, 0, 0)))
+            auxv = {_AT_SYSINFO_EHDR: self.vdso, **self.auxv, 0: 0}
+            parts.append(note(NT_AUXV, b"".join(pack("<2Q", *each) for each in auxv.items())))
             if self.files:
                 entries = b"".join(pack("<3Q", start, end, page) for start, end, page, _ in self.files)
                 names = b"".join(path + b"\0" for *_, path in self.files)

@@ -4,7 +4,8 @@
     PT_LOAD     a mapping each; of those that a file backs and the process did not change there are no bytes, except
                 for the first page of an image
 
-`gcore` leaves out mappings that are as in their file, code among them: then NT_FILE alone has them.
+`gcore` leaves out mappings that are as in their file, code among them: then NT_FILE alone has them. Some writers leave
+out NT_FILE: then the images in memory say what they are (`unwind.dumps.mapped_images`).
 
 Nothing is read as a whole: a core file of 100 GB with holes costs the pages that are asked for.
 """
@@ -22,6 +23,7 @@ from icf.log import warn
 from unwind.dumps.core_notes import FileEntry, Notes
 from unwind.dumps.dump import DumpedModule, ProcessDump
 from unwind.dumps.first_page import build_id_at, first_page_at
+from unwind.dumps.mapped_images import mapped_images
 from unwind.dumps.memory import FileMemory, Piece
 from unwind.process.maps import Mapping
 
@@ -46,12 +48,13 @@ def read_core(file: FileBytes) -> ProcessDump:
     memory = FileMemory(file, pieces)
     code = [(each.vaddr, each.vaddr + each.memsz) for each in loads if each.flags & PF_X]
     code += _left_out(notes.files, loads, memory)
+    modules = _modules(notes.files, code, memory) if notes.files else _unlisted(notes, loads, memory)
     return ProcessDump(
         file.path,
         headers.machine,
         memory,
         notes.threads[:_THREAD_LIMIT],
-        _modules(notes.files, code, memory),
+        modules,
         notes.pid,
         notes.command,
         notes.vdso,
@@ -68,15 +71,35 @@ def _bytes_of(segment: Segment, file: FileBytes) -> memoryview:
 
 def _left_out(files: Sequence[FileEntry], loads: Sequence[Segment], memory: FileMemory) -> list[tuple[int, int]]:
     """Return start and end of the mappings of images that no segment has: any of them may be code."""
-    starts = sorted(each.vaddr for each in loads)
-    ends = {each.vaddr: each.vaddr + each.memsz for each in loads}
-
-    def is_there(address: int) -> bool:
-        at = bisect_right(starts, address) - 1
-        return at >= 0 and address < ends[starts[at]]
-
+    segments = _Segments(loads)
     images = {each.path for each in files if not each.offset and first_page_at(memory, each.start)[:4] == b"\x7fELF"}
-    return [(each.start, each.end) for each in files if each.path in images and not is_there(each.start)]
+    return [(each.start, each.end) for each in files if each.path in images and segments.at(each.start) is None]
+
+
+def _unlisted(notes: Notes, loads: Sequence[Segment], memory: FileMemory) -> list[DumpedModule]:
+    """Return the images in memory, without the vdso."""
+    segments = _Segments(loads)
+
+    def is_code(address: int) -> bool | None:
+        segment = segments.at(address)
+        return None if segment is None else bool(segment.flags & PF_X)
+
+    starts = [each.vaddr for each in loads if each.vaddr != notes.vdso]
+    return mapped_images(memory, starts, notes.auxv, is_code)
+
+
+class _Segments:
+    """The segments of a core file by address."""
+
+    def __init__(self, loads: Sequence[Segment]) -> None:
+        self._segments = sorted(loads, key=lambda each: each.vaddr)
+        self._starts = [each.vaddr for each in self._segments]
+
+    def at(self, address: int) -> Segment | None:
+        """Return the segment that an address lies in."""
+        at = bisect_right(self._starts, address) - 1
+        segment = self._segments[at] if at >= 0 else None
+        return segment if segment is not None and address < segment.vaddr + segment.memsz else None
 
 
 def _modules(files: Sequence[FileEntry], code: Sequence[tuple[int, int]], memory: FileMemory) -> list[DumpedModule]:

@@ -1,7 +1,7 @@
 """The notes of a core file (elf(5), linux/elfcore.h): threads with their registers, mapped files, what ended it.
 
 PRSTATUS   one for each thread, first the one that crashed        PRPSINFO   pid and name of the program
-SIGINFO    follows the thread that got the signal                 AUXV       where the vdso is
+SIGINFO    follows the thread that got the signal                 AUXV       pairs of key and value, see getauxval(3)
 FILE       count, page size; count * (start, end, page of the file); count names that end with a NUL
 """
 
@@ -43,7 +43,8 @@ class Notes:
         self._machine = machine
         self.threads: list[DumpedThread] = []
         self.files: list[FileEntry] = []
-        self.pid = self.vdso = 0
+        self.auxv: dict[int, int] = {}
+        self.pid = 0
         self.command = ""
 
     def read(self, segment: memoryview, path: str) -> None:
@@ -60,11 +61,15 @@ class Notes:
                 self._add_signal(note)
             elif kind == _AUXV:
                 while note.remaining >= 16:
-                    key, value = note.u64(), note.u64()
-                    if key == _AT_SYSINFO_EHDR:
-                        self.vdso = value
+                    key = note.u64()
+                    self.auxv[key] = note.u64()
             elif kind == _FILE:
                 self._add_files(note)
+
+    @property
+    def vdso(self) -> int:
+        """Where the kernel's own image lies; 0 if that is not known."""
+        return self.auxv.get(_AT_SYSINFO_EHDR, 0)
 
     def _add_thread(self, note: Reader) -> None:
         status = note.take(_REGISTERS_AT)
