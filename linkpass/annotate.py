@@ -7,16 +7,17 @@ an operand decide whether it is a call, so an address of a function, taken with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from struct import pack
 from typing import NamedTuple
 
-import numpy as np
-
 from icf.aliases import same_function
+from icf.elf.headers import is_bitcode
 from icf.elf.image import Image
-from icf.elf.objectfile import Entries, ObjectFile, is_bitcode
-from icf.elf.types import SHF_INFO_LINK, SHT_RELA, STB_LOCAL, STT_FUNC, Machine
+from icf.elf.relocatable import RelocatableObject, Relocation
+from icf.elf.types import SHF_INFO_LINK, SHT_RELA, STT_FUNC, Machine
 from icf.tables import ANNOTATION_SECTION as SECTION
 from icf.tables.annotation import (
     ADDRESSES_AT,
@@ -43,6 +44,7 @@ _KINDS = {
     Machine.AARCH64: {257: WIDE_FIELD},
 }
 _RELATIVE_TYPES, _A64_BRANCHES = (2, 4), (280, 282, 283)
+_offset_of = attrgetter("offset")
 _Place = tuple[int, int]  # section, offset
 
 
@@ -58,7 +60,7 @@ def annotate(path: str) -> bool:
         if is_bitcode(memoryview(file.read(4))):
             return False
     with Image.open(path, allow_rel=True) as image:
-        object_file = ObjectFile.parse(image.data[:], path)
+        object_file = RelocatableObject(image)
         symbols = _functions(object_file)
         if not symbols:
             return False
@@ -75,32 +77,28 @@ def annotate(path: str) -> bool:
     return True
 
 
-def _functions(object_file: ObjectFile) -> dict[_Place, list[_Symbol]]:
+def _functions(object_file: RelocatableObject) -> dict[_Place, list[_Symbol]]:
     """Return the symbols of each function; the first is one that other objects know, if there is one."""
-    symbols = object_file.symbols
     found: dict[_Place, list[_Symbol]] = {}
-    rows = object_file.functions
-    rows = rows[(symbols.type[rows] == STT_FUNC) & (symbols.size_bytes[rows] != 0)]
-    columns = (rows, symbols.shndx[rows], symbols.value[rows], symbols.bind[rows] == STB_LOCAL)
-    for row, section, offset, is_local in zip(*(column.tolist() for column in columns), strict=True):
-        found.setdefault((section, offset), []).append(_Symbol(row, symbols.name(row), is_local))
-    for named in found.values():
-        named.sort(key=lambda symbol: symbol.is_local)
+    for symbol in object_file.functions:
+        if symbol.type == STT_FUNC and symbol.size_bytes:
+            named = _Symbol(symbol.row, object_file.name(symbol), symbol.is_local)
+            found.setdefault((symbol.shndx, symbol.value), []).append(named)
+    for names in found.values():
+        names.sort(key=lambda symbol: symbol.is_local)
     return found
 
 
-def _described(object_file: ObjectFile, symbols: dict[_Place, list[_Symbol]]) -> Iterator[Function]:
-    sizes = object_file.symbols.size_bytes
-    section = -1
+def _described(object_file: RelocatableObject, symbols: dict[_Place, list[_Symbol]]) -> Iterator[Function]:
+    file, section = object_file.file, -1
     for (own_section, offset), named in symbols.items():  # by section
         if own_section != section:
             section = own_section
-            code = object_file.contents(section)
-            entries = object_file.relocations_of(section)
-            entries = entries[np.argsort(entries["offset"], kind="stable")]
-        size_bytes = int(sizes[named[0].row])
-        first, last = np.searchsorted(entries["offset"], [offset, offset + size_bytes])
-        operands = tuple(_operands(object_file, symbols, code, entries[first:last], offset))
+            code = file.contents(file.sections[section])
+            relocations = object_file.relocations_of(section)
+        size_bytes = object_file.symbols[named[0].row].size_bytes
+        first, last = (bisect_left(relocations, end, key=_offset_of) for end in (offset, offset + size_bytes))
+        operands = tuple(_operands(object_file, symbols, code, relocations[first:last], offset))
         own_code = code[offset : offset + size_bytes]
         name, is_local = named[0].name, named[0].is_local
         aliases = tuple(symbol.name for symbol in named[1:])
@@ -108,11 +106,14 @@ def _described(object_file: ObjectFile, symbols: dict[_Place, list[_Symbol]]) ->
 
 
 def _operands(
-    object_file: ObjectFile, symbols: dict[_Place, list[_Symbol]], code: memoryview, entries: Entries, start: int
+    object_file: RelocatableObject,
+    symbols: dict[_Place, list[_Symbol]],
+    code: memoryview,
+    relocations: Sequence[Relocation],
+    start: int,
 ) -> Iterator[Operand]:
     kinds = _KINDS[object_file.machine]
-    columns = (entries["offset"], entries["type"], entries["symbol"], entries["addend"])
-    for offset, kind, symbol, addend in zip(*(column.tolist() for column in columns), strict=True):
+    for offset, kind, symbol, addend in relocations:
         callee, is_local = "", False
         if _is_branch(object_file.machine, code, offset, kind):
             bias = 0 if object_file.machine is Machine.AARCH64 else 4
@@ -130,13 +131,14 @@ def _is_branch(machine: Machine, code: memoryview, offset: int, kind: int) -> bo
     return _KINDS[machine].get(kind) == GOT_FIELD and before in (b"\xff\x15", b"\xff\x25")
 
 
-def _callee(object_file: ObjectFile, symbols: dict[_Place, list[_Symbol]], row: int, addend: int) -> tuple[str, bool]:
+def _callee(
+    object_file: RelocatableObject, symbols: dict[_Place, list[_Symbol]], row: int, addend: int
+) -> tuple[str, bool]:
     """Return the function that a relocation refers to, and whether it is local; "" if it refers to none."""
-    table = object_file.symbols
-    section = int(table.shndx[row])
-    if int(table.bind[row]) != STB_LOCAL:
-        return ("" if addend else table.name(row)), False
-    named = symbols.get((section, int(table.value[row]) + addend), [])
-    if any(not same_function(named[0].name, symbol.name) for symbol in named[1:]):
+    symbol = object_file.symbols[row]
+    if not symbol.is_local:
+        return ("" if addend else object_file.name(symbol)), False
+    named = symbols.get((symbol.shndx, symbol.value + addend), [])
+    if any(not same_function(named[0].name, other.name) for other in named[1:]):
         return "", False  # the compiler has merged functions, and the place does not show which of them is called
     return (named[0].name, named[0].is_local) if named else ("", False)

@@ -32,6 +32,12 @@ from icf.reader import Reader
 
 HEADERS = "ELF header"
 SECTION_HEADERS = "section headers"
+_BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # plain; in Apple's wrapper
+
+
+def is_bitcode(buffer: memoryview) -> bool:
+    """Return whether the bytes are LLVM bitcode: what clang -flto writes in place of an ELF object."""
+    return bytes(buffer[:4]) in _BITCODE_MAGICS
 
 
 class Headers(NamedTuple):

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from icf.columns import I64, U32, Mask
 from icf.elf.headers import HEADERS, parse_kind
 from icf.elf.sectiontable import SectionTable, gather
-from icf.elf.symbols import SYM, Symbols, source_name
+from icf.elf.symbols import SYM, Symbols
 from icf.elf.types import (
     ET_REL,
     RELA_SIZE_BYTES,
@@ -47,6 +47,7 @@ from icf.elf.types import (
     STT_GNU_IFUNC,
     STT_SECTION,
     SYM_SIZE_BYTES,
+    source_name,
 )
 from icf.errors import FormatError, UnsupportedError
 from icf.reader import Reader
@@ -54,16 +55,8 @@ from icf.reader import Reader
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _WORD = np.dtype("<u4")
 _GRP_COMDAT = 1
-_BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # plain; in Apple's wrapper
 
 Entries = npt.NDArray[np.void]  # of RELOCATION
-
-
-def is_bitcode(buffer: memoryview) -> bool:
-    """Return whether the bytes are LLVM bitcode: what clang -flto writes in place of an ELF object."""
-    return bytes(buffer[:4]) in _BITCODE_MAGICS
-
-
 _NO_ENTRIES: Entries = np.empty(0, dtype=RELOCATION)
 
 

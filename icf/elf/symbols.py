@@ -33,13 +33,12 @@ from icf.elf.types import (
     STT_FUNC,
     STT_GNU_IFUNC,
     SYM_SIZE_BYTES,
+    source_name,
 )
 from icf.errors import FormatError
 
 if TYPE_CHECKING:
     from icf.elf.file import ElfFile
-
-_NO_FILES = frozenset(("<artificial>", "ld-temp.o"))  # what gcc and LLVM call code of many sources (LTO)
 
 SYM = np.dtype(
     [
@@ -203,11 +202,6 @@ class Symbols:
             return ""
         file_row = int(self.file_rows[row])
         return source_name(self.name(file_row)) if file_row >= 0 else ""
-
-
-def source_name(name: str) -> str:
-    """Return the name of a source file; "" for what link-time optimisation writes in its place."""
-    return "" if name in _NO_FILES else name
 
 
 def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = False) -> Symbols:

@@ -7,7 +7,6 @@ they cannot be mistaken for a real section of an image with more than 0xff00 of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -52,6 +51,8 @@ DT_NULL, DT_INIT, DT_FINI = 0, 12, 13
 
 NT_GNU_BUILD_ID = 3
 
+_NO_FILES = frozenset(("<artificial>", "ld-temp.o"))  # what gcc and LLVM call code of many sources (LTO)
+
 
 class Machine(IntEnum):
     """The instruction sets that are handled, as numbered in `e_machine`."""
@@ -60,11 +61,10 @@ class Machine(IntEnum):
     AARCH64 = 183
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """One section header; `offset` and `size_bytes` describe the bytes as stored, maybe compressed."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # a method of tuples
     name: str
     type: int
     flags: int
@@ -97,3 +97,8 @@ class Segment(NamedTuple):
     filesz: int
     memsz: int
     align: int
+
+
+def source_name(name: str) -> str:
+    """Return the name of a source file; "" for what link-time optimisation writes in its place."""
+    return "" if name in _NO_FILES else name

@@ -17,7 +17,7 @@ from icf.dwarf.columns import LANGUAGE, NAME, OFFSET
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.units import DebugInfo
-from icf.elf.symbols import source_name
+from icf.elf.types import source_name
 
 
 class Described(NamedTuple):

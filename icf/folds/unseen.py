@@ -39,8 +39,7 @@ from icf.dwarf.scan import Scan
 from icf.dwarf.units import DebugInfo
 from icf.dwarf.variables import find_defined
 from icf.elf.image import Image
-from icf.elf.symbols import source_name
-from icf.elf.types import STB_LOCAL, STT_FILE, STT_OBJECT
+from icf.elf.types import STB_LOCAL, STT_FILE, STT_OBJECT, source_name
 from icf.folds.classes import FoldFinder
 from icf.folds.copied import find_copied
 from icf.folds.functions import Bodies

@@ -29,7 +29,8 @@ from itertools import chain
 from typing import NamedTuple, Self
 
 from icf.elf.archive import Archive, Member, MissingFileError, is_archive, map_file
-from icf.elf.objectfile import ObjectFile, is_bitcode
+from icf.elf.headers import is_bitcode
+from icf.elf.objectfile import ObjectFile
 from icf.elf.types import ET_CORE, ET_DYN, ET_EXEC
 from icf.errors import IcfError
 from icf.linkinputs.commandline import input_words

@@ -26,7 +26,8 @@ from icf.folds.tombstoned import is_unfolded
 from icf.model import Evidence
 from icf.sets import is_in
 from icf.tables import ANNOTATION_SECTION as SECTION
-from icf.tables.annotation import AnnotatedUnit, Function, parse_annotations
+from icf.tables.annotated_unit import AnnotatedUnit, parse_annotations
+from icf.tables.annotation import Function
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
 from linkpass.linked import Linked, Place

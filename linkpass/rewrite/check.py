@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from icf.elf.types import (
     EHDR,
     SHF_INFO_LINK,
@@ -133,6 +131,8 @@ def _tail(out: Image, section: Section, start: int) -> memoryview:
 
 def _same_symbols(image: Image, out: Image, before: Section, after: Section, new_index: Mapping[int, int]) -> bool:
     """Return whether the tables hold the same symbols, but for those of sections that are gone."""
+    import numpy as np  # rewriting an object removes nothing, and needs no numpy
+
     old, new = image.symbols_of(before.index), out.symbols_of(after.index)
     mapping = np.array([new_index.get(index, 0) for index in range(len(image.sections))], dtype=np.uint32)
     shndx = old.shndx.copy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from icf.elf.types import SHT_PROGBITS, Section
@@ -33,13 +32,22 @@ class SectionGrowth(NamedTuple):
     keep_bytes: int | None = None
 
 
-@dataclass(slots=True)
 class Entry:
     """One section: its future header, the one in the input, and its contents where they are new."""
 
-    section: Section
-    before: Section | None
-    name_offset: int
-    content: bytes | memoryview | None = None
-    edit: SectionEdit | None = None
-    tail: bytes | memoryview | None = None  # follows so much of the old contents that the size comes out right
+    __slots__ = ("before", "content", "edit", "name_offset", "section", "tail")
+
+    def __init__(
+        self,
+        section: Section,
+        before: Section | None,
+        name_offset: int,
+        content: bytes | memoryview | None = None,
+        edit: SectionEdit | None = None,
+    ) -> None:
+        self.section = section
+        self.before = before
+        self.name_offset = name_offset
+        self.content = content
+        self.edit = edit
+        self.tail: bytes | memoryview | None = None  # follows so much of the old contents that the size comes out right

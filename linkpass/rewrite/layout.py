@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -78,7 +77,7 @@ def plan_layout(
     for entry in tail:
         section, align = entry.section, _alignment(image, entry)
         if section.size_bytes == 0 or section.type == SHT_NOBITS:
-            entry.section = replace(section, offset=_align_up(tail_start, align))
+            entry.section = section._replace(offset=_align_up(tail_start, align))
             continue
         offset = _align_up(offset, align)
         tail_bytes = len(entry.tail) if entry.tail is not None else 0
@@ -86,7 +85,7 @@ def plan_layout(
         pieces.append(Piece(offset, kept_bytes, entry.content, section.offset))
         if tail_bytes:
             pieces.append(Piece(offset + kept_bytes, tail_bytes, entry.tail))
-        entry.section = replace(section, offset=offset)
+        entry.section = section._replace(offset=offset)
         offset += section.size_bytes
     table = _pack_table(entries)
     table_offset = _align_up(offset, _TABLE_ALIGN)

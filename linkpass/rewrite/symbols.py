@@ -10,7 +10,6 @@ The dynamic symbol table is loaded, yet its section indices are for tools only; 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,7 +70,7 @@ def _renumber_symbols(image: Image, entries: list[Entry], entry: Entry, mapping:
         else:
             raw, extended = raw[~dead], extended[~dead]
             dead_locals = int(np.count_nonzero(dead[: entry.section.info]))
-            entry.section = replace(entry.section, info=entry.section.info - dead_locals)
+            entry.section = entry.section._replace(info=entry.section.info - dead_locals)
     if raw.tobytes() != image.contents(entry.before):
         _put(entry, raw.tobytes())
     for other in entries:
@@ -89,4 +88,4 @@ def _renumbered(image: Image, entry: Entry, indices: U32, mapping: U32) -> U32:
 
 def _put(entry: Entry, content: bytes) -> None:
     entry.content = content
-    entry.section = replace(entry.section, size_bytes=len(content))
+    entry.section = entry.section._replace(size_bytes=len(content))

@@ -7,7 +7,6 @@ then the added ones. An entry keeps its old header, so that its bytes can be fou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from icf.elf import compression
@@ -63,7 +62,7 @@ def build_table(
     _renumber(image, entries)
     new_names = entries[_names_index(image, entries)]
     new_names.content = bytes(names)
-    new_names.section = replace(new_names.section, size_bytes=len(names))
+    new_names.section = new_names.section._replace(size_bytes=len(names))
     return entries
 
 
@@ -119,10 +118,10 @@ def _grow(image: Image, entry: Entry, growth: SectionGrowth) -> None:
         gnu = not section.flags & SHF_COMPRESSED
         header = compression.parse_header(image.stored(section), image.path, section.name, gnu=gnu)
         entry.content = compression.compress(b"".join((image.contents(section)[:keep_bytes], tail)), header)
-        entry.section = replace(section, size_bytes=len(entry.content))
+        entry.section = section._replace(size_bytes=len(entry.content))
     else:
         entry.tail = tail
-        entry.section = replace(section, size_bytes=keep_bytes + len(tail))
+        entry.section = section._replace(size_bytes=keep_bytes + len(tail))
 
 
 def _name_offset(names: bytearray, name: str) -> int:
@@ -171,14 +170,13 @@ def _renumber(image: Image, entries: list[Entry]) -> None:
             if section.flags & SHF_INFO_LINK or section.type in (SHT_RELA, SHT_REL):
                 info = resolve(entry, section.info, "sh_info")
         if (section.index, section.link, section.info) != (index, link, info):
-            entry.section = replace(section, index=index, link=link, info=info)
+            entry.section = section._replace(index=index, link=link, info=info)
     if any(old != new for old, new in new_index.items()) or len(new_index) < len(image.sections):
         from linkpass.rewrite.symbols import renumber_contents
 
         renumber_contents(image, entries, new_index)
     count, names_index = len(entries), _names_index(image, entries)
-    entries[0].section = replace(
-        entries[0].section,
+    entries[0].section = entries[0].section._replace(
         size_bytes=count if count >= SHN_LORESERVE_16 else 0,
         link=names_index if names_index >= SHN_LORESERVE_16 else 0,
     )

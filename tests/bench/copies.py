@@ -154,7 +154,7 @@ def make(megabytes: float, folder: Path, compiler: str = "clang++", linker: str 
         return program
     driver, chosen = find(compiler), linker_options(linker, find(f"ld.{linker}"))
     with TemporaryDirectory(dir=folder) as scratch:
-        objects = _objects(driver, megabytes * 1e6, Path(scratch))
+        objects = make_objects(driver, megabytes * 1e6, Path(scratch))
         response = Path(scratch, "objects")
         response.write_text("\n".join(map(str, objects)))
         linked = Path(scratch, "program")
@@ -164,7 +164,8 @@ def make(megabytes: float, folder: Path, compiler: str = "clang++", linker: str 
     return program
 
 
-def _objects(driver: str, wanted_bytes: float, folder: Path) -> list[Path]:
+def make_objects(driver: str, wanted_bytes: float, folder: Path) -> list[Path]:
+    """Make the objects of a program with so many bytes of .debug_info; the first is that of `main`."""
     first = [_compiled(driver, part, source(part), folder) for part in PARTS]
     copy_count = ceil(wanted_bytes / sum(map(_debug_info_bytes, first)))
     objects = [_compiled(driver, "main", main_source(copy_count), folder)]

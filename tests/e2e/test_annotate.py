@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -213,3 +214,14 @@ def test_bitcode_is_left_alone(sources: Path) -> None:
     done = cc(sources, tool("clang++"), "-flto", "-c", "one.cpp")
     assert (done.returncode, done.stderr) == (0, "")
     assert (sources / "one.o").read_bytes()[:2] == b"BC"
+
+
+def test_no_library_of_columns_is_imported(tmp_path: Path) -> None:
+    """`icf cc` runs once for each object: the import of numpy alone would take longer than its work."""
+    source = tmp_path / "one.cpp"
+    source.write_text("int two(); int one() { return two() + 1; }")
+    check = "import sys; from icf import cli; assert not cli.main(sys.argv[1:]); assert 'numpy' not in sys.modules"
+    command = [sys.executable, "-c", check, "cc", "--strict", "--", tool("g++"), "-c", str(source), "-o", "one.o"]
+    run(*command, folder=tmp_path)
+    with Image.open(tmp_path / "one.o", allow_rel=True) as image:
+        assert image.named(ANNOTATION_SECTION) is not None

@@ -28,7 +28,8 @@ from icf.model import (
     Vtable,
     VtableSlot,
 )
-from icf.tables.annotation import Function, Operand, encode_annotation, parse_annotations
+from icf.tables.annotated_unit import parse_annotations
+from icf.tables.annotation import Function, Operand, encode_annotation
 from icf.tables.dcall import Dialect, DirectCalls, encode_dcall, parse_dcall
 from icf.tables.icftable import IcfTable, encode_icf, parse_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall, parse_vcall

@@ -12,7 +12,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
-from icf.elf.objectfile import ObjectFile, is_bitcode
+from icf.elf.headers import is_bitcode
+from icf.elf.objectfile import ObjectFile
 from icf.elf.types import (
     ET_REL,
     SHF_ALLOC,

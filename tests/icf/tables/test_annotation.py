@@ -7,6 +7,7 @@ import zlib
 import pytest
 
 from icf.errors import FormatError
+from icf.tables.annotated_unit import parse_annotations
 from icf.tables.annotation import (
     ADDRESSES_AT,
     FIELD,
@@ -17,7 +18,6 @@ from icf.tables.annotation import (
     Operand,
     checksum,
     encode_annotation,
-    parse_annotations,
 )
 
 OPERANDS = (
