@@ -47,7 +47,7 @@ def sequences_in_order(program: LineProgram, address_idx: U64, low: U64, high: U
     rows = np.argsort(address_idx, kind="stable")
     steps = np.diff(found[rows[is_anchor[rows]]])
     rows = rows[~is_anchor[rows] & ~is_within[rows]]
-    rest = difference(np.arange(len(sequences)), found[is_anchor])
+    rest = difference(np.arange(len(sequences)), np.sort(found[is_anchor]))
     if len(rows) != len(rest) or _STRAY * int((steps < 0).sum()) > len(steps):
         return found
     has_size = sequences.end[rest] - sequences.start[rest] == high[rows] - low[rows]

@@ -50,3 +50,9 @@ def test_functions_without_a_place() -> None:
 
 def test_function_within_the_sequence_of_another() -> None:
     assert chosen([(0x1200, 20), (0x1214, 12), *IN_ORDER[1:]]) == [0, -1, 1, 2, 3, 4, 5]
+
+
+def test_the_order_of_the_dies_is_of_no_matter() -> None:
+    sequences = [*((0x1000 + 0x100 * i, 16) for i in range(8)), (0, 12)]
+    numbers = [5, 2, 7, 0, 8, 3, 6, 1, 4]
+    assert chosen([sequences[i] for i in numbers], [i + 1 for i in numbers], sequences) == numbers
