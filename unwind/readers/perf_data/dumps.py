@@ -29,7 +29,7 @@ from unwind.readers.perf_data.views import View
 from unwind.samples.recording import RecordedModule
 from unwind.walk.images import ImageSteps
 from unwind.walk.vdso import RecordedVdso
-from unwind.walk.walker import Steps, Walker
+from unwind.walk.walker import Steps, Walk, Walker
 
 _ABI_64 = 2
 _LAST = (1 << 64) - 1
@@ -68,24 +68,27 @@ class Dumps:
 
     def frames(self, state: UserState, view: View) -> Frames:
         """Return the frames of the program's stack, innermost first; none if its registers are not understood."""
-        if self._steps is None or state.abi != _ABI_64:
+        walk = self.walk(state, view)
+        if walk is None:
             return ()
+        at_exact = set(walk.exact())
+        return tuple(
+            (view.user.exact if at in at_exact else view.user.called)[address]
+            for at, address in enumerate(walk.addresses())
+        )
+
+    def walk(self, state: UserState, view: View) -> Walk | None:
+        """Return the walk of the program's stack; None if its registers are not understood."""
+        if self._steps is None or state.abi != _ABI_64:
+            return None
         taken, numbers, known = self._orders.get(state.mask) or self._order(state.mask)
         if not known:
-            return ()
+            return None
         walker = self._walkers.get(view) or self._walker(view)
         walker.registers[numbers] = np.frombuffer(state.registers, np.uint64)[taken]
         sp = int(walker.registers[self._sp])
         self._range[0, 0], self._range[0, 1] = sp, min(sp + len(state.stack), _LAST)
-        walk = walker.walk_registers(known, state.stack, self._range)
-        first, *callers = walk.addresses()
-        if walk.exact_count == 1:
-            return (view.user.exact[first], *map(view.user.called.__getitem__, callers))
-        at_exact = set(walk.exact())
-        return tuple(
-            (view.user.exact if at in at_exact else view.user.called)[address]
-            for at, address in enumerate((first, *callers))
-        )
+        return walker.walk_registers(known, state.stack, self._range)
 
     def _order(self, mask: int) -> _Order:
         """Return which of the recorded registers are needed, their numbers, and a bit for each; 0: not enough."""

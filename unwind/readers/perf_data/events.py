@@ -33,8 +33,10 @@ from unwind.readers.perf_data.layout import (
     SAMPLE_IP,
     SAMPLE_KNOWN,
     SAMPLE_PERIOD,
+    SAMPLE_RAW,
     SAMPLE_READ,
     SAMPLE_REGS_USER,
+    SAMPLE_STACK_USER,
     SAMPLE_STREAM_ID,
     SAMPLE_TID,
     SAMPLE_TIME,
@@ -111,6 +113,12 @@ class Attr:
         return bool(self.flags & _EXCLUDE_USER_CHAIN)
 
     @property
+    def has_user_state(self) -> bool:
+        """Whether the user's frames are not in the call chain, but in registers and stack."""
+        has_chain = self.sample_type & SAMPLE_CALLCHAIN and not self.excludes_user_chain
+        return bool(self.sample_type & SAMPLE_REGS_USER) and not has_chain
+
+    @property
     def has_call_stack(self) -> bool:
         """Whether the branches of a sample are the calls that have not returned."""
         return bool(self.sample_type & SAMPLE_BRANCH_STACK and self.branch_sample_type & BRANCH_CALL_STACK)
@@ -150,6 +158,12 @@ class Event:
         """Whether the frames of its samples are those of the call chain, or the program counter alone."""
         attr = self.attr
         return self.has_plain_chain or not (attr.sample_type & (SAMPLE_CALLCHAIN | SAMPLE_REGS_USER))
+
+    @cached_property
+    def has_copied_stacks(self) -> bool:
+        """Whether registers and stack stand for the program's part of the call chain, and follow the kernel's part."""
+        others = SAMPLE_READ | SAMPLE_RAW | SAMPLE_BRANCH_STACK
+        return self.attr.has_user_state and self.attr.sample_type & (others | SAMPLE_STACK_USER) == SAMPLE_STACK_USER
 
     def layout(self) -> list[int]:
         """Return where the fields of its samples are, as `rows` has layouts."""

@@ -7,7 +7,7 @@ the kernel looks at when it returns to it. Where that record comes first, as rec
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from unwind.readers.perf_data import rows as r
 from unwind.readers.perf_data.branches import BranchStacks
 from unwind.readers.perf_data.chain_tree import ChainTree
 from unwind.readers.perf_data.changes import tid_of
+from unwind.readers.perf_data.copied import CopiedStacks
 from unwind.readers.perf_data.dumps import Dumps
 from unwind.readers.perf_data.events import NO_CPU, Attr, Event
 from unwind.readers.perf_data.frames import Frames, frames_of
@@ -37,14 +38,13 @@ from unwind.readers.perf_data.layout import (
     CPUMODE_MASK,
     PERF_RECORD_CALLCHAIN_DEFERRED,
     PERF_RECORD_SAMPLE,
-    SAMPLE_CALLCHAIN,
-    SAMPLE_REGS_USER,
     U64,
 )
 from unwind.readers.perf_data.processes import Processes
 from unwind.readers.perf_data.records import COMPRESSED, WITH_MORE, Batch, Record, Records
 from unwind.readers.perf_data.sample_fields import Fields, UserState
 from unwind.readers.perf_data.views import View, Views
+from unwind.samples.calls import CallStack
 from unwind.samples.recording import Label, Sample
 
 _MARKERS = {
@@ -79,6 +79,7 @@ class _Thread(NamedTuple):
     event: Event
     view: View
     space: int  # of the view in the tree; NONE: its samples need more than their call chains
+    copied_space: int  # the same for samples with copied stacks; NONE: they have none, or need more than these
     root: int  # of the process in the tree
     labels: tuple[Label, ...]
 
@@ -89,6 +90,7 @@ class Samples:
     def __init__(self, header: Header, records: Records, views: Views, processes: Processes, dumps: Dumps) -> None:
         self._header, self._records, self._views, self._processes = header, records, views, processes
         self._dumps, self._branches = dumps, BranchStacks(views.others)
+        self._copied = CopiedStacks(dumps)
         self._pc = _PC.get(header.arch, -1)
         self._waiting: OrderedDict[tuple[int, int], list[Sample]] = OrderedDict()
         self._early: OrderedDict[tuple[int, int], bytes] = OrderedDict()
@@ -112,6 +114,7 @@ class Samples:
         rows[:, r.SPACE] = np.array([r.NONE if thread is None else thread.space for thread in threads], np.uint64)
         rows[:, r.NODE] = np.array([r.NONE if thread is None else thread.root for thread in threads], np.uint64)
         stacks = self._tree.stacks(buffer, rows)
+        self._add_copied(stacks, buffer, rows, threads)
         periods, times = rows[:, r.PERIOD].tolist(), rows[:, r.TIME].tolist()
         new = tuple.__new__
         for idx, (thread, stack, period, time) in enumerate(zip(threads, stacks, periods, times, strict=True)):
@@ -130,6 +133,21 @@ class Samples:
                 yield from self._deferred((record[r.KIND], record[r.MISC], buffer, record[r.START], record[r.END]))
         if problem is not None:
             raise problem
+
+    def _add_copied(
+        self, stacks: list[CallStack | None], buffer: bytes, rows: Rows, threads: Sequence[_Thread | None]
+    ) -> None:
+        """Add the stacks of samples that hold a copy of the stack."""
+        owners = [
+            (idx, thread) for idx, thread in enumerate(threads) if thread is not None and thread.copied_space != r.NONE
+        ]
+        if owners:
+            own = rows[[idx for idx, _ in owners]]
+            places = [(thread.copied_space, thread.root) for _, thread in owners]
+            own[:, r.SPACE : r.NODE + 1] = np.array(places, np.uint64)
+            made = self._copied.chains(buffer, own, [(thread.event.attr, thread.view) for _, thread in owners])
+            for (idx, _), stack in zip(owners, self._tree.stacks(*made), strict=True):
+                stacks[idx] = stack
 
     def _threads_of(self, rows: Rows, buffer: bytes) -> tuple[list[_Thread | None], FormatError | None]:
         """Return the thread of each sample, None for other records; less than all if one breaks the format."""
@@ -173,11 +191,12 @@ class Samples:
             labels.append(Label("cpu", cpu))
         labels.append(Label("event", event.name))
         view, view_since, view_until = self._views.at(pid, time)
-        space = self._tree.space_of(view.user) if event.is_plain else r.NONE
+        space = self._tree.space_of(view.user)
+        spaces = space if event.is_plain else r.NONE, space if event.has_copied_stacks else r.NONE
         if len(self._threads) >= _KEPT_THREADS:
             self._threads.clear()
         root = self._tree.calls.root(view.process)
-        thread = _Thread(max(since, view_since), min(until, view_until), event, view, space, root, tuple(labels))
+        thread = _Thread(max(since, view_since), min(until, view_until), event, view, *spaces, root, tuple(labels))
         self._threads[event_idx, pid, tid, cpu] = thread
         return thread
 
@@ -198,7 +217,7 @@ class Samples:
         if not frames and not cookie:
             frames = (view.others.get(_marker(misc), view.user).exact[record[r.IP]],)
         weights = event.weights(record[r.PERIOD])
-        sample = Sample(frames, view.process, weights, thread.labels, record[r.TIME], origin=state)
+        sample = Sample(frames, view.process, weights, thread.labels, record[r.TIME])
         if not cookie:
             yield sample
         else:
@@ -210,9 +229,7 @@ class Samples:
         start, last = fields.chain()
         branches = fields.branches()
         state = None
-        if attr.sample_type & SAMPLE_REGS_USER and (
-            attr.excludes_user_chain or not attr.sample_type & SAMPLE_CALLCHAIN
-        ):
+        if attr.has_user_state:
             state = fields.user_state()
         return buffer[start:last], state, branches if attr.has_call_stack else ()
 

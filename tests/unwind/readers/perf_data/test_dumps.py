@@ -14,7 +14,9 @@ from tests.support.toolchain import compile_object, lasting_folder, link, run, t
 from unwind.process.image_finder import ImageFinder
 from unwind.process.maps import VDSO
 from unwind.readers.formats import reader_of
+from unwind.readers.perf_data.events import Event
 from unwind.readers.source import Source
+from unwind.samples.calls import CallStack
 from unwind.samples.recording import Losses, RecordedFrame, Sample
 
 CALLS = """
@@ -161,6 +163,17 @@ def test_merged_functions_are_named(
                 counts[f"{caller.partition('(')[0]} {callee.partition('(')[0]}"] += int(count)
     assert set(counts) == {"apples of_apple", "pears of_pear"}
     assert 0.1 < counts["apples of_apple"] / sum(counts.values()) < 0.45
+
+
+def test_stacks_are_the_same_as_chains_and_one_by_one(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_chains = samples_of(recorded)
+    assert 0 < sum(isinstance(sample.frames, CallStack) for sample in as_chains) < len(as_chains)  # not of signals
+    monkeypatch.setattr(Event, "has_copied_stacks", False)
+    one_by_one = samples_of(recorded)
+    assert [sample.time_ns for sample in as_chains] == [sample.time_ns for sample in one_by_one]
+    for sample, other in zip(as_chains, one_by_one, strict=True):
+        frames, expected = ([(frame.address, frame.is_exact) for frame in each.frames] for each in (sample, other))
+        assert frames == expected and sample.labels == other.labels
 
 
 def test_a_stack_that_is_cut_off_ends_there(recorded: Path, tmp_path: Path) -> None:
