@@ -142,8 +142,7 @@ class Symbols:
 
     def names(self, rows: Iterable[int]) -> list[str]:
         """Return the names of many symbols."""
-        offsets = self.name_offset
-        return [self.name_at(int(offsets[row])) for row in rows]
+        return list(map(self.name_at, self.name_offset[np.fromiter(rows, np.int64)].tolist()))
 
     def holds(self, part: bytes, rows: I64) -> Mask:
         """Return which of these symbols have `part` in their names; much faster than checking each name."""

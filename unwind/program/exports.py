@@ -10,7 +10,7 @@ folded into one body, its address does not identify the function; the symbol's n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, Protocol
@@ -65,8 +65,10 @@ class ListedExports:
         return [export for export in self._by_name.get(name, ()) if export.answers(version)]
 
     def replaces(self, name: str) -> bool:
-        if name.endswith("*"):
-            is_defined = any(each.startswith(name[:-1]) for each in self._by_name)
-        else:
-            is_defined = name in self._by_name
-        return is_defined and self._by_name.keys().isdisjoint(marks_of_owner(name))
+        return replaces(self._by_name.keys(), name)
+
+
+def replaces(defined: KeysView[str], name: str) -> bool:
+    """Return whether a module that defines some names has a definition of its own of a function of the runtime."""
+    is_defined = any(each.startswith(name[:-1]) for each in defined) if name.endswith("*") else name in defined
+    return is_defined and defined.isdisjoint(marks_of_owner(name))
