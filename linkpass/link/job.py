@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from icf.errors import IcfError
 from linkpass.link.command import LinkCommand
 from linkpass.link.driver import passes_words_on
-from linkpass.link.lto_objects import LtoObjects, keeps_objects
 from linkpass.link.output import HiddenOutput, Identity
-from linkpass.link.repeat import Done, Repeat
 from linkpass.link.run import RunningLink
 from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
 if TYPE_CHECKING:
+    from linkpass.link.lto_objects import LtoObjects
+    from linkpass.link.repeat import Done, Repeat
     from linkpass.objects.functions import LinkObjects
     from linkpass.options import Summary
 
@@ -66,17 +66,23 @@ def link_and_pass(command: LinkCommand, wishes: Wishes, report: Report) -> int:
 def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, report: Report) -> int | None:
     """Return the exit status; None if the command has to be run another way: in its own place, or as it was given."""
     with ExitStack() as folders:
-        made = ""
-        if command.compiles() and not keeps_objects(command):
-            from tempfile import TemporaryDirectory
+        made, lto = "", None
+        if command.compiles():
+            from linkpass.link.lto_objects import LtoObjects, keeps_objects
 
-            made = folders.enter_context(TemporaryDirectory(prefix="icf-link-"))
-        written = command.output if hidden is None or not hidden.path else hidden.path
-        lto = LtoObjects(command, made, written) if command.compiles() else None
+            if not keeps_objects(command):
+                from tempfile import TemporaryDirectory
+
+                made = folders.enter_context(TemporaryDirectory(prefix="icf-link-"))
+            written = command.output if hidden is None or not hidden.path else hidden.path
+            lto = LtoObjects(command, made, written)
         before = Identity.of(command.output)
         link = _start(command, wishes, hidden, made)
-        can_repeat = lto is None and hidden is not None and not wishes.in_image
-        repeat = Repeat(command, keeps_relocations=wishes.keep_relocations) if can_repeat else None
+        repeat = None
+        if lto is None and hidden is not None and not wishes.in_image:
+            from linkpass.link.repeat import Repeat  # the link runs by now: its start does not wait for imports
+
+            repeat = Repeat(command, keeps_relocations=wishes.keep_relocations)
         is_likely_same = repeat is not None and repeat.is_likely()
         objects = None if is_likely_same else _read_inputs(link)
         status = link.wait()
@@ -240,6 +246,7 @@ def _pass(
 
 def _done(summary: Summary, shown: Callable[[str], str]) -> Done:
     from linkpass.compiler_merging import merging_note
+    from linkpass.link.repeat import Done
     from linkpass.summary import summary_lines
 
     notes = merging_note(summary.image, summary.merging_compilers)

@@ -37,8 +37,8 @@ class KeptLinks:
         """Return what was kept of this command in this directory, by this very version of the program."""
         if problem_of_owner(self._cache) or problem_of_owner(self._path):
             return None
-        path = self._file(command)
         try:
+            path = self._file(command)
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(fd, "rb") as file:
                 status = os.fstat(fd)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from icf.elf.types import SHT_RELA, SHT_SYMTAB
 from linkpass.link.command import LinkCommand, parse_link_command
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ def _without(words: tuple[str, ...], unwanted: frozenset[str], *, direct: bool) 
 
 def _sections_of_symbols(image: Image) -> list[str]:
     """Return the sections that only readers of symbols and debug information need."""
+    from icf.elf.types import SHT_RELA, SHT_SYMTAB
+
     found = [section for section in image.sections if not section.is_alloc]
     names = [section.name for section in found if section.name.startswith(_DEBUG_PREFIXES)]
     tables = [section for section in found if section.type == SHT_SYMTAB]
