@@ -19,8 +19,21 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(map(_shown, text))
 
 
+_is_drawn = False  # the cursor stands after a line that `draw` has written
+
+
+def draw(line: str) -> None:
+    """Show a line on stderr, a terminal, in place of the one that was drawn before; "" removes it."""
+    global _is_drawn
+    if line or _is_drawn:
+        sys.stderr.write(f"\r{line}\x1b[K")
+        sys.stderr.flush()
+        _is_drawn = bool(line)
+
+
 def say(*lines: str) -> None:
-    """Write lines to stderr, each as `printable` returns it."""
+    """Write lines to stderr, each as `printable` returns it, in place of a line that was drawn."""
+    draw("")
     sys.stderr.write("".join([f"{printable(line)}\n" for line in lines]))
 
 

@@ -19,7 +19,6 @@ WRITERS = {
     "icf/log.py",
     "linkpass/link/run.py",
     "unwind/output.py",
-    "unwind/progress.py",
 }
 
 

@@ -45,6 +45,8 @@ def run(args: Namespace) -> int:
     if words and program is None:
         raise IcfError(f"{words[0]}: no such program")
     perf = find_perf()
+    if os.path.isdir(args.output):  # perf would move it away
+        raise IcfError(f"{args.output}: is a directory", hint="name the recording with -o FILE")
     missing = check_rights(args.pid)
     if missing:
         note(missing, "as root: sysctl kernel.perf_event_paranoid=1")

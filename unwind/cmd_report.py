@@ -86,9 +86,8 @@ def _collect(args: Namespace, search: SearchPaths) -> Report:
         chosen = value_idx(recording, args.value, source.path)
         losses = losses_of(args, recording.losses)
         with RecordedResolver(search, images, losses=losses) as resolver:
-            progress = Progress(source.stream)
-            report = of_recording(source.path, recording, resolver, chosen, progress.step)
-            progress.done()
+            with Progress(source.stream) as progress:
+                report = of_recording(source.path, recording, resolver, chosen, progress.step)
             resolver.report()
             return report
 
@@ -100,6 +99,8 @@ def _recording(source: Source, image: str | None) -> Recording:
     name = recognize(source)
     if name != PCS:
         return reader_of(name).read(source)
+    if not source.head:
+        raise IcfError(f"{source.path}: is empty")
     if image is None:
         raise IcfError(f"{source.path}: has addresses alone", hint="name the image that they are of with -e")
     return recording_of(source.lines(), source.path, image)

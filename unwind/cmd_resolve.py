@@ -127,6 +127,8 @@ def run(args: Namespace) -> int:
         elif name != PCS:
             is_any_known = _resolve_recording(args, source, name)
         elif args.exe is None and args.modules is None and args.pid is None:
+            if not source.head:
+                raise IcfError(f"{source.path}: is empty")
             say(
                 f"icf: error: {source.path}: these stacks are addresses alone: name what they are of",
                 "hint: -e IMAGE, --modules FILE or --pid PID",

@@ -36,11 +36,23 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
         resolver = RecordedResolver(search, source.images, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
         out = opened.enter_context(open_output(args.output))
-        return _resolve(recording, source, resolver, writer, out)
+        with Progress(source.stream) as progress:
+            is_any_known, problem = _resolve(recording, source, resolver, writer, out, progress)
+        resolver.report()
+        if problem is not None:
+            raise problem
+        return is_any_known
 
 
-def _resolve(recording: Recording, source: Source, resolver: RecordedResolver, writer: Writer, out: BinaryIO) -> bool:
-    progress = Progress(source.stream)
+def _resolve(
+    recording: Recording,
+    source: Source,
+    resolver: RecordedResolver,
+    writer: Writer,
+    out: BinaryIO,
+    progress: Progress,
+) -> tuple[bool, IcfError | None]:
+    """Return whether any frame is known, or there was none, and what ended the recording early."""
     problem: IcfError | None = None
     is_any_known, count = False, 0
     try:
@@ -55,11 +67,7 @@ def _resolve(recording: Recording, source: Source, resolver: RecordedResolver, w
         problem = error
     for piece in writer.end():
         out.write(piece)
-    progress.done()
-    resolver.report()
-    if problem is not None:
-        raise problem
-    return is_any_known or not count
+    return is_any_known or not count, problem
 
 
 def _is_known(resolved: Resolved) -> bool:

@@ -46,13 +46,12 @@ def resolve_stacks(args: Namespace, source: Source, out: BinaryIO) -> bool:
 
     It raises IcfError for a line that is not a stack, after it has written the answers for the stacks before it.
     """
-    with _open(args) as first:
+    with _open(args) as first, Progress(source.stream) as progress:
         resolver = _second(first) if args.second_reader else first
         write = _writer(args)
         facts = _explainer(first) if args.explain else lambda stack, answers: None
         seen_count, is_any_known = 0, False
         resolved: list[_Resolved] = []
-        progress = Progress(source.stream)
         try:
             for stack in _stacks(args, source):
                 answers = resolver.resolve(stack.addresses, stack.vptrs, stack.exact)
@@ -66,7 +65,6 @@ def resolve_stacks(args: Namespace, source: Source, out: BinaryIO) -> bool:
                     out.flush()
         finally:  # a bad line does not take back the answers above it
             _write(resolved, write, out, progress, with_lines=not args.no_lines)
-            progress.done()
         if args.pid is None:
             hint = _OF_MODULES if args.exe is None else _OF_IMAGE
             warn_of_bases(resolver.places, args.exe or "", hint)

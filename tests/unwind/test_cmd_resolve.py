@@ -56,6 +56,9 @@ def test_stacks_without_modules_need_an_image(shop: Path, capsys: pytest.Capture
     Path("s.txt").write_text(FIRST["stack"])
     assert main(["resolve", "s.txt"]) == 2
     assert "these stacks are addresses alone: name what they are of" in capsys.readouterr().err
+    Path("s.txt").write_text("")
+    assert main(["resolve", "s.txt"]) == 1
+    assert capsys.readouterr().err == "icf: error: s.txt: is empty\n"
 
 
 @pytest.mark.parametrize("option", [["--modules", "m"], ["--pid", "1"], ["--explain"], ["--no-vptr"]])

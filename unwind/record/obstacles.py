@@ -58,6 +58,7 @@ def check_rights(pid: str, paranoid_path: str = _PARANOID) -> str:
             "this kernel has no perf events (/proc/sys/kernel/perf_event_paranoid is missing)",
             hint="containers and some virtual machines do not have them: record on the host",
         ) from None
+    owners = {each: _owner(each) for each in pid.split(",")} if pid else {}
     if has_right(_status("/proc/self/status")):
         return ""
     if paranoid > 2:
@@ -65,9 +66,8 @@ def check_rights(pid: str, paranoid_path: str = _PARANOID) -> str:
             f"perf may not record: kernel.perf_event_paranoid is {paranoid}",
             hint="as root: sysctl kernel.perf_event_paranoid=1, or run icf record as root",
         )
-    for each in pid.split(",") if pid else ():
-        owner = _owner(each)
-        if owner is not None and owner != os.geteuid():
+    for each, owner in owners.items():
+        if owner != os.geteuid():
             raise IcfError(f"process {each}: belongs to another user", hint="run icf record as that user or as root")
     if paranoid == 2:
         return "kernel functions are not recorded: kernel.perf_event_paranoid is 2"
@@ -87,7 +87,7 @@ def failure_hint(call_graph: str) -> str:
     return "-e cpu-clock needs no counters; ulimit -n and kernel.perf_event_mlock_kb limit what perf may open"
 
 
-def _owner(pid: str) -> int | None:
+def _owner(pid: str) -> int:
     try:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError as error:

@@ -64,7 +64,7 @@ class PprofWriter:
         self._origin = recording.origin.profile if isinstance(recording.origin, Origin) else None
         self._read: list[tuple[_Stack, Sample]] = []  # from pprof
         self._sums: dict[tuple[_Stack, tuple[Label, ...]], list[int]] = {}  # from other formats
-        self._sample_counts: dict[RecordedProcess, int] = {}  # likewise
+        self._sample_counts: dict[RecordedProcess, int] = {}  # of such samples
         self._times_ns: tuple[int, int] | None = None
         self._frames: dict[_Frame, int] = {}  # numbered in the order in which they come
         self._stacks: dict[tuple[tuple[RecordedFrame, ...], tuple[Answer, ...]], _Stack] = {}

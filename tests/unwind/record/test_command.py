@@ -66,6 +66,20 @@ def test_rights_are_looked_at_before(tmp_path: Path, monkeypatch: pytest.MonkeyP
         check_rights("", str(tmp_path / "gone"))
 
 
+def test_what_cannot_be_recorded_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "perf").write_text("#!/bin/sh\n")  # whose --version succeeds
+    (tmp_path / "perf").chmod(0o755)
+    (tmp_path / "directory").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["record", "-o", str(tmp_path / "directory"), "--", "perf"]) == 1
+    assert capfd.readouterr().err.startswith(f"icf: error: {tmp_path / 'directory'}: is a directory\n")
+    monkeypatch.setattr("unwind.record.obstacles.has_right", lambda status: True)
+    assert main(["record", "-o", str(tmp_path / "out"), "-p", "999999999"]) == 1
+    assert capfd.readouterr().err == "icf: error: process 999999999: no such process\n"
+
+
 def test_a_capability_is_enough() -> None:
     assert has_right({"CapEff": "0000004000000000"}) and has_right({"CapEff": "000001ffffffffff"})
     assert not has_right({"CapEff": "0000000000000000"}) and not has_right({})

@@ -88,9 +88,11 @@ def test_what_the_report_is_about_is_not_overwritten(folder: Path, capsys: pytes
         (["stacks.txt"], "stacks.txt: has addresses alone"),
         (["-e", "shop", "stacks.txt", "--value", "space"], "stacks.txt: has no value 'space'"),
         (["gone"], "gone: No such file or directory"),
+        (["empty"], "empty: is empty"),
     ],
 )
 def test_what_cannot_be_reported(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty").touch()
     _, err = printed(capsys, *args, "--json", status=1)
     assert err.splitlines()[0] == f"icf: error: {message}"
 
