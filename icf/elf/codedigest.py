@@ -15,7 +15,6 @@ has instructions for SHA-256.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,8 @@ def find_code_digest(image: ElfFile) -> bytes:
     code = [each for each in image.sections if each.flags & is_code == is_code and each.type != SHT_NOBITS]
     if not code or image.is_debug_file:
         return b""
+    from hashlib import sha256  # brings OpenSSL, of which readers of tables need nothing
+
     state = sha256()
     for section in sorted(code, key=lambda each: (each.vaddr, each.size_bytes)):
         state.update(_PLACE.pack(section.vaddr, section.size_bytes))
