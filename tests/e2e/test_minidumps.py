@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,15 +17,16 @@ WRITERS = ("crashpad", "breakpad", "lldb")
 _PROGRAM = "/tmp/minidumps/crash"
 
 
-def stacks_of(minidump: Path, *options: str | Path) -> list[dict[str, Any]]:
+@cache
+def stacks_of(writer: str) -> list[dict[str, Any]]:
     """The threads, in the order in which they were started."""
-    threads = [json.loads(line) for line in icf("stacks", "--minidump", minidump, "--json", *options).splitlines()]
-    return sorted(threads, key=lambda thread: int(thread["labels"]["tid"]))
+    text = icf("stacks", "--minidump", FOLDER / f"{writer}.dmp", "--module-root", FOLDER, "--json")
+    return sorted(map(json.loads, text.splitlines()), key=lambda thread: int(thread["labels"]["tid"]))
 
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_frames_are_those_that_gdb_finds_in_the_unfolded_program(writer: str) -> None:
-    threads = stacks_of(FOLDER / f"{writer}.dmp", "--module-root", FOLDER)
+    threads = stacks_of(writer)
     truth = (FOLDER / "frames.txt").read_text().splitlines()
     found = []
     for thread, functions in zip(threads, truth, strict=True):
@@ -37,11 +38,10 @@ def test_frames_are_those_that_gdb_finds_in_the_unfolded_program(writer: str) ->
 
 
 def test_what_the_writers_say_of_the_process() -> None:
-    labels = {writer: stacks_of(FOLDER / f"{writer}.dmp", "--module-root", FOLDER)[0]["labels"] for writer in WRITERS}
+    labels = {writer: stacks_of(writer)[0]["labels"] for writer in WRITERS}
     assert [each["comm"] for each in labels.values()] == ["crash"] * 3
     assert all(each["pid"] == each["tid"] for each in labels.values())
     # lldb has the address of the instruction, not of the memory
     signals = {"crashpad": "SIGSEGV at address 0x18", "breakpad": "SIGSEGV at address 0x18", "lldb": "SIGSEGV"}
     assert {writer: each["signal"] for writer, each in labels.items()} == signals
-    threads = stacks_of(FOLDER / "crashpad.dmp", "--module-root", FOLDER)
-    assert [each["labels"]["comm"] for each in threads] == ["crash", "orders", "payments"]
+    assert [each["labels"]["comm"] for each in stacks_of("crashpad")] == ["crash", "orders", "payments"]
