@@ -224,3 +224,74 @@ def walk(
             state[c.STATE_KNOWN] = caller_known
             state[c.STATE_FLAGS] = c.IS_EXACT if flags & c.IS_SIGNAL else 0
     return reason
+
+
+@cython.ccall
+def walk_copies(
+    keys: cython.const[u64][::1],
+    values: cython.const[u64][::1],
+    steps: cython.const[u64][:, ::1],
+    blocks: Bytes,
+    buffer: Bytes,
+    copies: u64[:, ::1],
+    first: cython.size_t,
+    order: cython.const[u64][:, ::1],
+    known: u64,
+    ranges: u64[:, ::1],
+    state: u64[::1],
+    room: u64[::1],
+    frames: u64[:, ::1],
+    out: u64[::1],
+) -> tuple[cython.size_t, u64]:
+    """Walk stacks that were copied with their registers, from number `first` on, and store their addresses.
+
+    buffer  has registers, u64 each, and stacks; `copies` u64[n, COPY_WIDTH]: where
+    order   u64[m, 2]: which of these registers is which by DWARF's numbers; bit k of `known` says whether k is there
+    ranges  u64[1, 3], for a stack
+    out     the addresses of all, one after the other; `copies` gets where those of a stack begin and end, and how many
+            of them are program counters
+    Returns the number of the stack that it stopped at, and why: NEEDS_STEP, or OUT_OF_FRAMES, if `out` is too small.
+    """
+    count: cython.size_t = copies.shape[0]
+    limit: u64 = out.shape[0]
+    used: u64 = copies[first - 1, c.COPY_END] if first != 0 else 0
+    registers: cython.size_t = order.shape[0]
+    sp: cython.size_t = 31 if state[c.MACHINE_IS_AARCH64] != 0 else 7
+    at: cython.size_t
+    i: cython.size_t
+    start: u64
+    reason: u64
+    while first < count:
+        i = 0
+        while i < r.REGISTER_COUNT:
+            state[c.STATE_REGISTERS + i] = 0
+            i += 1
+        at = copies[first, c.COPY_REGISTERS]
+        i = 0
+        while i < registers:
+            state[c.STATE_REGISTERS + order[i, 1]] = word(buffer, at + 8 * order[i, 0], 8)
+            i += 1
+        state[c.COUNT] = 0
+        state[c.LAST_CFA] = 0
+        state[c.EXACT_COUNT] = 0
+        state[c.STATE_KNOWN] = known
+        state[c.STATE_FLAGS] = c.IS_EXACT
+        start = state[c.STATE_REGISTERS + sp]
+        ranges[0, 0] = start
+        ranges[0, 1] = start + copies[first, c.COPY_BYTES] if MASK - start >= copies[first, c.COPY_BYTES] else MASK
+        ranges[0, 2] = copies[first, c.COPY_STACK]
+        reason = walk(keys, values, steps, blocks, buffer, ranges, state, room, frames)
+        if reason == c.NEEDS_STEP:
+            return first, reason
+        if limit - used < state[c.COUNT]:
+            return first, c.OUT_OF_FRAMES
+        copies[first, c.COPY_START] = used
+        i = 0
+        while i < state[c.COUNT]:
+            out[used] = frames[i, c.PC]
+            used += 1
+            i += 1
+        copies[first, c.COPY_END] = used
+        copies[first, c.COPY_EXACT] = state[c.EXACT_COUNT]
+        first += 1
+    return first, c.END_OF_STACK

@@ -14,3 +14,19 @@ def walk(
     room: U64,
     frames: U64,
 ) -> int: ...
+def walk_copies(
+    keys: U64,
+    values: U64,
+    steps: U64,
+    blocks: memoryview,
+    buffer: memoryview,
+    copies: U64,
+    first: int,
+    order: U64,
+    known: int,
+    ranges: U64,
+    state: U64,
+    room: U64,
+    frames: U64,
+    out: U64,
+) -> tuple[int, int]: ...

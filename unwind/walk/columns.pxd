@@ -19,6 +19,13 @@ cdef enum:
     EXACT_COUNT = 0x6
     STATE_REGISTERS = 0x7
     STATE_WIDTH = 0x28
+    COPY_REGISTERS = 0x0
+    COPY_STACK = 0x1
+    COPY_BYTES = 0x2
+    COPY_START = 0x3
+    COPY_END = 0x4
+    COPY_EXACT = 0x5
+    COPY_WIDTH = 0x6
     NEEDS_STEP = 0x0
     END_OF_STACK = 0x1
     NO_CALL_FRAMES = 0x2

@@ -18,6 +18,11 @@ IS_SIGNAL = 4  # the code that a signal handler returns to
 COUNT, STATE_KNOWN, LAST_CFA, STATE_FLAGS, WANTED, MACHINE_IS_AARCH64, EXACT_COUNT, STATE_REGISTERS = range(8)
 STATE_WIDTH = 40  # STATE_REGISTERS + REGISTER_COUNT
 
+# A copy of a stack with its registers: where in the bytes at hand they are, where its addresses were stored, and how
+# many of these are program counters
+COPY_REGISTERS, COPY_STACK, COPY_BYTES, COPY_START, COPY_END, COPY_EXACT = range(6)
+COPY_WIDTH = 6
+
 # Why a walk pauses, or ends
 (
     NEEDS_STEP, END_OF_STACK, NO_CALL_FRAMES, NO_MEMORY, NOT_GROWING, BAD_EXPRESSION, OUT_OF_FRAMES,

@@ -135,6 +135,8 @@ class Walker:
         self._room = np.zeros(rules.REGISTER_COUNT + columns.STACK_LIMIT, np.uint64).data
         self._out: U64 = np.zeros((frame_limit, columns.FRAME_WIDTH), np.uint64)
         self._out_words = self._out.data
+        self._range = np.zeros((1, 3), np.uint64).data
+        self._addresses: U64 = np.zeros(2 * frame_limit, np.uint64)  # of many stacks
 
     def walk(
         self, registers: Mapping[int, int], memory: bytes | memoryview, ranges: Sequence[tuple[int, int, int]]
@@ -172,6 +174,28 @@ class Walker:
                 break
             self._learn(state[columns.WANTED])
         return Walk(self._out[: state[columns.COUNT]], _ENDS[reason], state[columns.EXACT_COUNT])
+
+    def walk_copies(self, known: int, order: memoryview, buffer: memoryview, copies: memoryview) -> U64:
+        """Walk stacks that were copied, and return their addresses; `copies` gets where those of each are.
+
+        Args:
+            known: bit n says whether register n is known.
+            order: u64[m, 2]: which of the registers that were copied is which, by DWARF's numbers.
+            buffer: has registers, u64 each, and stacks.
+            copies: u64[n, COPY_WIDTH]: where they are, as `columns` has it.
+        """
+        steps, first = self._steps, 0
+        while True:
+            first, reason = _walk.walk_copies(
+                self._key_words, self._value_words, steps.row_words, steps.blocks, buffer, copies, first, order, known,
+                self._range, self._state, self._room, self._out_words, self._addresses.data,
+            )  # fmt: skip
+            if first == len(copies):
+                return self._addresses
+            if reason == columns.NEEDS_STEP:
+                self._learn(self._state[columns.WANTED])
+            else:
+                self._addresses = np.concatenate([self._addresses, np.zeros_like(self._addresses)])
 
     def _learn(self, address: int) -> None:
         if 2 * (self._count + 1) > len(self._keys):

@@ -6,13 +6,14 @@ import random
 from collections.abc import Callable
 from struct import pack
 
+import numpy as np
 import pytest
 
 from icf.dwarf.cfi.frames import CallFrames, Row
 from icf.elf.types import Machine
 from tests.support.builds import uncompiled
 from tests.support.call_frames import X86_64_START, cie, fde, frames_of, image_of
-from unwind.walk import _walk, walker
+from unwind.walk import _walk, columns, walker
 from unwind.walk.walker import FRAME_LIMIT, End, Steps, Walk, Walker
 
 RBX, RBP, RSP, RIP = 3, 6, 7, 16
@@ -234,3 +235,20 @@ def test_more_addresses_than_the_table_has_places() -> None:
         memory = pack("<500Q", *addresses, 0)
         walk = made.walk({RSP: STACK, RIP: start}, memory, [(STACK, STACK + len(memory), 0)])
         assert walk.addresses() == [start, *addresses] and walk.end is End.END_OF_STACK
+
+
+def test_many_stacks_are_walked_as_each_by_itself() -> None:
+    row_at = frames_of(b"").row_at
+    stacks = [[0x4010, 0x9000], [0x9000], [0x4010, 0x4020, 0x4030, 0], [], [0x4020, 0x9000]]
+    buffer, copies, expected = b"\xee" * 3, [], []
+    for number, words in enumerate(stacks):
+        copies.append([len(buffer), len(buffer) + 24, 8 * len(words), 0, 0, 0])
+        buffer += pack(f"<{3 + len(words)}Q", 0x4000 + number, 0xDEAD, STACK, *words)
+        expected.append(walked(row_at, {RSP: STACK, RIP: 0x4000 + number}, words).addresses())
+    table = np.array(copies, np.uint64)
+    order = np.array([[0, RIP], [2, RSP]], np.uint64)
+    walker_ = Walker(Steps(Machine.X86_64), row_at, frame_limit=5)  # so the room for addresses has to grow
+    found = walker_.walk_copies(1 << RIP | 1 << RSP, order.data, memoryview(buffer), table.data)
+    places = table[:, columns.COPY_START : columns.COPY_END + 1].tolist()
+    assert [found[start:end].tolist() for start, end in places] == expected
+    assert table[:, columns.COPY_EXACT].tolist() == [1] * len(stacks)

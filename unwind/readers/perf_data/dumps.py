@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.columns import U64
 from icf.dwarf.cfi.frames import Row
 from icf.elf.image import Image
 from icf.elf.types import Machine
@@ -31,7 +32,7 @@ from unwind.walk.images import ImageSteps
 from unwind.walk.vdso import RecordedVdso
 from unwind.walk.walker import Steps, Walk, Walker
 
-_ABI_64 = 2
+ABI_64 = 2
 _LAST = (1 << 64) - 1
 _KEPT_WALKERS = 256
 _X86_64 = (0, 3, 2, 1, 4, 5, 6, 7, 16, -1, -1, -1, -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -79,7 +80,7 @@ class Dumps:
 
     def walk(self, state: UserState, view: View) -> Walk | None:
         """Return the walk of the program's stack; None if its registers are not understood."""
-        if self._steps is None or state.abi != _ABI_64:
+        if self._steps is None or state.abi != ABI_64:
             return None
         taken, numbers, known = self._orders.get(state.mask) or self._order(state.mask)
         if not known:
@@ -89,6 +90,19 @@ class Dumps:
         sp = int(walker.registers[self._sp])
         self._range[0, 0], self._range[0, 1] = sp, min(sp + len(state.stack), _LAST)
         return walker.walk_registers(known, state.stack, self._range)
+
+    def walk_all(self, mask: int, view: View, buffer: bytes, copies: U64) -> U64 | None:
+        """Return the addresses of stacks of one process, as `Walker.walk_copies` does; None if its registers are not
+        understood.
+        """
+        if self._steps is None:
+            return None
+        taken, numbers, known = self._orders.get(mask) or self._order(mask)
+        if not known:
+            return None
+        walker = self._walkers.get(view) or self._walker(view)
+        order = np.stack([taken, numbers], axis=1).astype(np.uint64)
+        return walker.walk_copies(known, order.data, memoryview(buffer), copies.data)
 
     def _order(self, mask: int) -> _Order:
         """Return which of the recorded registers are needed, their numbers, and a bit for each; 0: not enough."""
