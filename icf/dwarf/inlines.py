@@ -11,6 +11,7 @@ applies: of the nodes that claim an address the last one in the order of DIEs ha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,10 +62,25 @@ class InlineScan(NamedTuple):
     node_ranges: Ranges
 
 
-def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
-    """Scan every unit of what was opened with `inlines`; what cannot be read is in `debug.errors()` afterwards."""
+def scan_functions(debug: DebugInfo, threads: int | None = None) -> InlineScan:
+    """Scan every unit of what was opened with `inlines`; of the nodes of a function only their number is kept.
+
+    Nodes need more memory than all else: `scan_inlines` reads them, of some units at a time.
+    """
     assert debug.has_inlines
-    parts = each_run(debug, _Scanner(debug).scan_run, _Scratch, threads)
+    parts = each_run(debug, _Scanner(debug).count_run, _Scratch, threads)
+    functions = np.concatenate([np.empty((0, col.S_COUNT_INLINED), np.uint64), *(part for part, _ in parts)])
+    edges = np.cumsum(np.concatenate([np.zeros(1, np.int64), *(counts for _, counts in parts)]))
+    tree_functions, ranges = _functions(debug, functions, edges)
+    nothing, no_number = np.empty(0, np.uint64), np.empty(0, np.uint32)
+    nodes = Nodes(nothing, no_number, no_number, no_number, no_number, no_number)
+    return InlineScan(tree_functions, ranges, nodes, Ranges(edges[:0], nothing, nothing))
+
+
+def scan_inlines(debug: DebugInfo, threads: int | None = None, units: slice = slice(None)) -> InlineScan:
+    """Scan some units of what was opened with `inlines`; what cannot be read is in `debug.errors()` afterwards."""
+    assert debug.has_inlines
+    parts = each_run(debug, _Scanner(debug).scan_run, _Scratch, threads, units)
     if not parts:
         parts = [(np.empty((0, col.S_COUNT_INLINED), np.uint64), _narrow(np.empty((0, col.I_COUNT), np.uint64)))]
     bases = np.cumsum([0, *(len(functions) for functions, _ in parts)])
@@ -81,16 +97,22 @@ def scan_inlines(debug: DebugInfo, threads: int | None = None) -> InlineScan:
         for columns in (function, origin, low, high, file, line, column, flags)
     )
     first_node = np.searchsorted(function, np.arange(len(functions) + 1))
-    unit = functions[:, col.S_FLAGS] >> _SHIFT32
-    die, address_idx, sequence_at = (functions[:, i] for i in (col.S_DIE, col.S_ADDRESS_IDX, col.S_SEQUENCE))
-    own_low, own_high, own_list, own_flags = (
-        functions[:, i] for i in (col.S_LOW, col.S_HIGH, col.S_RANGES, col.S_FLAGS)
-    )
+    tree_functions, ranges = _functions(debug, functions, first_node)
     return InlineScan(
-        TreeFunctions(die, unit.astype(np.uint32), sequence_at, address_idx, first_node[:-1], first_node[1:]),
-        _ranges(debug, own_low, own_high, own_list, own_flags, unit),
+        tree_functions,
+        ranges,
         Nodes(origin, function, up, file, line, column),
-        _ranges(debug, low, high, high, flags, unit[function]),
+        _ranges(debug, low, high, high, flags, tree_functions.unit[function].astype(np.uint64)),
+    )
+
+
+def _functions(debug: DebugInfo, functions: U64, first_node: I64) -> tuple[TreeFunctions, Ranges]:
+    unit = functions[:, col.S_FLAGS] >> _SHIFT32
+    die, address_idx, sequence_at = (functions[:, i].copy() for i in (col.S_DIE, col.S_ADDRESS_IDX, col.S_SEQUENCE))
+    low, high, lists, flags = (functions[:, i] for i in (col.S_LOW, col.S_HIGH, col.S_RANGES, col.S_FLAGS))
+    return (
+        TreeFunctions(die, unit.astype(np.uint32), sequence_at, address_idx, first_node[:-1], first_node[1:]),
+        _ranges(debug, low, high, lists, flags, unit),
     )
 
 
@@ -152,8 +174,29 @@ class _Scanner:
         """
         functions: list[U64] = []
         nodes: list[list[Any]] = []
-        at, last = run
         base = 0
+        for found, rows in self._pieces(run, scratch):
+            functions.append(found.copy())
+            columns = _narrow(rows)
+            columns[0] += np.uint32(base)
+            nodes.append(columns)
+            base += len(found)
+        if len(functions) == 1:
+            return functions[0], nodes[0]
+        return np.concatenate(functions), [np.concatenate(column) for column in zip(*nodes, strict=True)]
+
+    def count_run(self, run: tuple[int, int], scratch: _Scratch) -> tuple[U64, I64]:
+        """Return functions of the units run[0]..run[1], and how many nodes each has."""
+        functions, counts = [], []
+        for found, rows in self._pieces(run, scratch):
+            functions.append(found.copy())
+            owner = (rows[:, col.I_OWNER] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            counts.append(np.bincount(owner, minlength=len(found)))
+        return np.concatenate(functions), np.concatenate(counts)
+
+    def _pieces(self, run: tuple[int, int], scratch: _Scratch) -> Iterator[tuple[U64, U64]]:
+        """Yield the rows of functions and nodes as the kernel wrote them, until the next piece is read."""
+        at, last = run
         while at < last:
             self.debug.run(
                 at,
@@ -170,12 +213,5 @@ class _Scanner:
                 scratch.functions = np.empty((2 * len(scratch.functions), col.S_COUNT_INLINED), np.uint64)
                 scratch.nodes = np.empty((2 * len(scratch.nodes), col.I_COUNT), np.uint64)
                 continue
-            functions.append(scratch.functions[:function_count].copy())
-            columns = _narrow(scratch.nodes[:node_count])
-            columns[0] += np.uint32(base)
-            nodes.append(columns)
-            base += function_count
+            yield scratch.functions[:function_count], scratch.nodes[:node_count]
             at = reached
-        if len(functions) == 1:
-            return functions[0], nodes[0]
-        return np.concatenate(functions), [np.concatenate(column) for column in zip(*nodes, strict=True)]

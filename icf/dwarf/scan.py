@@ -81,9 +81,10 @@ def each_run(
     scan_run: Callable[[tuple[int, int], Scratch], Found],
     make_scratch: Callable[[], Scratch],
     threads: int | None = None,
+    units: slice = slice(None),
 ) -> list[Found]:
-    """Return what `scan_run` finds in each run of units, in order; a thread has one scratch for all of its runs."""
-    runs = _runs_of_units(debug)
+    """Return what `scan_run` finds in each run of `units`, in order; a thread has one scratch for all of its runs."""
+    runs = _runs_of_units(debug, units)
     workers = min(threads or thread_count(), len(runs))
     if workers <= 1:
         scratch = make_scratch()
@@ -103,12 +104,13 @@ def each_run(
         return list(pool.map(work, runs))
 
 
-def _runs_of_units(debug: DebugInfo) -> list[tuple[int, int]]:
-    if not debug.unit_count:
+def _runs_of_units(debug: DebugInfo, units: slice) -> list[tuple[int, int]]:
+    first, last, _ = units.indices(debug.unit_count)
+    if first == last:
         return []
-    ends = debug.units[:, col.END] // np.uint64(_RUN_BYTES)
-    cuts = np.flatnonzero(np.diff(ends)) + 1
-    edges = [0, *cuts.tolist(), debug.unit_count]
+    ends = debug.units[first:last, col.END] // np.uint64(_RUN_BYTES)
+    cuts = first + np.flatnonzero(np.diff(ends)) + 1
+    edges = [first, *cuts.tolist(), last]
     return list(zip(edges[:-1], edges[1:], strict=True))
 
 

@@ -1,21 +1,20 @@
 """Build a symcache: an image, its tables and its debug information become the sections of the file.
 
 bodies      which functions there are, and the members of each body (`unwind.symcache.builder.bodies`)
-trees       inlined calls of all functions (`icf.dwarf.inlines`)
-claims      for each member of each body its DIE and its line sequence (`unwind.symcache.builder.claims`)
-payloads    a unit at a time, by a pool of threads: trees and lines of its functions, encoded
+claims      for each member of each body its DIE (`unwind.symcache.builder.claims`)
+groups      some units at a time: inlined calls of their functions, line sequences (`unwind.symcache.builder.groups`)
+payloads    of a group, by a pool of threads: trees and lines of its functions, encoded
 records     the payloads of each body, one after the other, and the columns that find them
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
-from icf.dwarf.inlines import scan_inlines
+from icf.dwarf.inlines import scan_functions
 from icf.dwarf.opening import open_debug
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -27,9 +26,7 @@ from unwind.symcache.builder.claims import Claims, find_claims
 from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.payloads import Encoded, encode_payloads
 from unwind.symcache.builder.selfcheck import check_sections
-from unwind.symcache.format.records import ALL_KNOWN, META, NAME_COUNT, REST, SIZED, put_uleb
-
-_LEVEL = 1  # of compression: 6 needs three times as long for a fifth less
+from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED, put_uleb
 
 
 def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[str, bytes]:
@@ -38,7 +35,7 @@ def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[
     Of debug information that cannot be read nothing is in them: `FormatError` is for a broken image.
     """
     debug = _open_debug(image)
-    scan = scan_inlines(debug) if debug is not None else None
+    scan = scan_functions(debug) if debug is not None else None
     bodies = find_bodies(image, scan.function_ranges if scan is not None else None)
     nowhere: list[int] = []
     if wanted is not None:
@@ -46,7 +43,7 @@ def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[
     names = Names(image, debug)
     claims = find_claims(image, debug, scan, bodies, names)
     encoded = encode_payloads(image, debug, scan, bodies, claims, names)
-    sections = _sections(bodies, claims, encoded, nowhere)
+    sections = _sections(bodies, claims, encoded, names, nowhere)
     check_sections(sections, image.path)
     return sections
 
@@ -102,7 +99,7 @@ def _entries(bodies: Bodies) -> list[_Entry]:
     return entries
 
 
-def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[int]) -> dict[str, bytes]:
+def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, names: Names, nowhere: list[int]) -> dict[str, bytes]:
     entries = sorted(_entries(bodies) + [_Entry(vaddr, 1, -1, False) for vaddr in nowhere])
     base = entries[0].start if entries else 0
     is_wide = bool(entries) and max(entry.start + entry.size_bytes for entry in entries) - base >= 1 << 32
@@ -112,7 +109,11 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[in
     infos = [0]
     symbols: list[tuple[int, int]] = []
     entry_of: dict[int, int] = {}
-    names, flags = encoded.final[claims.name].tolist(), claims.flags.tolist()
+    numbers, flags = names.number(claims.name).tolist(), claims.flags.tolist()
+    alias_rows = list(claims.aliases)
+    alias_texts = [text for row in alias_rows for text in claims.aliases[row]]
+    alias_numbers = iter(names.number(np.array(alias_texts, np.uint64)).tolist())
+    aliases_of = {row: [next(alias_numbers) for _ in claims.aliases[row]] for row in alias_rows}
     for number, (_, size_bytes, body, is_first) in enumerate(entries):
         if body < 0:  # known to be in no function
             put_uleb(records, 0)
@@ -133,23 +134,23 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[in
         if is_cut:
             put_uleb(records, whole_bytes)
         for claim in range(first, last):
-            put_uleb(records, names[claim])
-            aliases = [int(encoded.final[name]) for name in claims.aliases.get(claim, ())]
+            put_uleb(records, numbers[claim])
+            aliases = aliases_of.get(claim, [])
             put_uleb(records, flags[claim] << 1 | (1 if aliases else 0))
             if aliases:
                 put_uleb(records, len(aliases))
             for alias in aliases:
                 put_uleb(records, alias)
-            symbols += [(name, number) for name in (names[claim], *aliases)]
+            symbols += [(name, number) for name in (numbers[claim], *aliases)]
             payload = encoded.payloads[claim]
             if claim != last - 1:
                 put_uleb(records, len(payload))
             records += payload
         infos.append(len(records))
-    hashes = sorted((zlib.crc32(encoded.names[name]), number) for name, number in set(symbols) if name)
+    hashes = sorted((names.checksum(name), number) for name, number in set(symbols) if name)
     files = _Files(encoded.files)
-    blocks = list(_name_blocks(encoded.names))
-    counts = width().itemsize, len(entries), len(encoded.names), len(encoded.files), encoded.column_bytes
+    blocks = names.blocks()
+    counts = width().itemsize, len(entries), names.count, len(encoded.files), encoded.column_bytes
     meta = META.pack(base, *counts, 0, 0, 0)
     return {
         "meta": meta,
@@ -164,11 +165,6 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, nowhere: list[in
         "files": files.text,
         "fileoff": files.offsets,
     }
-
-
-def _name_blocks(names: list[bytes]) -> Iterator[bytes]:
-    for first in range(0, len(names), NAME_COUNT):
-        yield zlib.compress(b"".join(name + b"\0" for name in names[first : first + NAME_COUNT]), _LEVEL)
 
 
 class _Files:

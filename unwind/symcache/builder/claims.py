@@ -36,9 +36,9 @@ class Claims(NamedTuple):
 
     body: I64
     is_merged: Mask  # the body has more members
-    name: U32
+    name: U64  # references, as `Names` has them
     flags: U32
-    aliases: dict[int, list[int]]  # names, by row
+    aliases: dict[int, list[int]]  # references of names, by row
     function: I64  # row in the scan, -1 if it has none
     lost: I64  # row of the member's description if its address is tombstoned, else -1
 
@@ -134,7 +134,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     is_local = image.symbols.bind[bodies.symbol[only]] == STB_LOCAL
     all_bodies = np.concatenate([np.array(body, np.int64), only, unnamed])
     function, lost = np.full(len(all_bodies), -1, np.int64), np.full(len(all_bodies), -1, np.int64)
-    unnamed_names = np.zeros(len(unnamed), np.uint32)
+    unnamed_names = np.zeros(len(unnamed), np.uint64)
     if scan is not None and debug is not None:
         functions = _Functions(debug, scan)
         _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)])
@@ -147,8 +147,8 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
         function[len(body) + len(only) :] = scan.function_ranges.owner[bodies.function[unnamed]]
         owner = scan.function_ranges.owner[bodies.function[unnamed]]
         identity = resolve(debug, scan.functions.die[owner])
-        unnamed_names = names.of_references(np.where(identity.linkage_name != 0, identity.linkage_name, identity.name))
-    name = np.concatenate([np.array(text, np.uint32), names.of_symbols(bodies.symbol[only]), unnamed_names])
+        unnamed_names = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+    name = np.concatenate([np.array(text, np.uint64), names.of_symbols(bodies.symbol[only]), unnamed_names])
     flag = np.zeros(len(all_bodies), np.uint32)
     flag[: len(flags)] = flags
     flag[len(flags) : len(flags) + len(only)] = np.where(is_local, int(MemberFlag.LOCAL), 0)

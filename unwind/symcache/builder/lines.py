@@ -6,6 +6,7 @@ or of any unit if none does (assembly). A member of a merged body has its own or
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -30,52 +31,72 @@ class Choices(NamedTuple):
     last_row: I64
 
 
-class Lines:
-    """The line tables of some units, or of all; `table_of_unit` is -1 for a unit that has none."""
+UNREAD = -2  # the number of the table of a unit that was not asked for
 
-    def __init__(self, image: Image, debug: DebugInfo, wanted: U32 | None = None) -> None:
+
+class Paths:
+    """Paths of source files by their numbers; 0 is none. Of those numbered together the most used come first."""
+
+    def __init__(self) -> None:
+        self.paths = [""]
+        self._numbers = {"": 0}
+
+    def number(self, uses: dict[str, int]) -> dict[str, int]:
+        """Return the numbers of all paths, those of `uses` included."""
+        new = [path for path in uses if path not in self._numbers]
+        for path in sorted(new, key=lambda path: -uses[path]):
+            self._numbers[path] = len(self.paths)
+            self.paths.append(path)
+        return self._numbers
+
+
+class Lines:
+    """The line tables of some units, or of all; `table_of_unit` is -1 for a unit that has none, UNREAD for others."""
+
+    def __init__(self, image: Image, debug: DebugInfo, wanted: slice = slice(None), paths: Paths | None = None) -> None:
         file = image.debug
         line, line_str, str_ = map(file.contents, (".debug_line", ".debug_line_str", ".debug_str"))
         sections = LineSections(line, line_str, str_, file.path)
         units = debug.units
         described = np.flatnonzero((units[:, FLAGS] & np.uint64(HAS_STMT_LIST)) != 0)
-        if wanted is not None:
-            described = described[np.isin(described, wanted)]
-        offsets, first = np.unique(units[described, STMT_LIST], return_index=True)
+        first, last, _ = wanted.indices(len(units))
+        described = described[(described >= first) & (described < last)]
+        offsets, holder = np.unique(units[described, STMT_LIST], return_index=True)
         directories = [
             debug.string(reference).decode("utf-8", "surrogateescape")
-            for reference in units[described[first], COMP_DIR].tolist()
+            for reference in units[described[holder], COMP_DIR].tolist()
         ]
         found = scan_all(sections, offsets.tolist(), thread_count(), directories)
         self.tables = [program if isinstance(program, LineProgram) else None for program in found]
-        self.table_of_unit = np.full(len(units), -1, np.int64)
+        self.table_of_unit = np.full(len(units), UNREAD, np.int64)
+        self.table_of_unit[wanted] = -1
         self.table_of_unit[described] = np.searchsorted(offsets, units[described, STMT_LIST])
-        self.paths, self.file_maps = self._number_files()
+        paths = paths or Paths()
+        self.paths, self.file_maps = paths.paths, self._number_files(paths)
 
-    def _number_files(self) -> tuple[list[str], list[U32]]:
-        """Return all paths, the most used first, and for each table the new number of each of its files."""
-        numbers: dict[str, int] = {"": 0}
-        uses = [0]
-        maps = []
-        for program in self.tables:
-            files = program.files if program is not None else ()
-            counts = np.bincount(program.file_idx, minlength=len(files)).tolist() if program is not None else []
-            mapped = []
-            for path, count in zip(files, counts, strict=False):
-                number = numbers.setdefault(path, len(numbers))
-                if number == len(uses):
-                    uses.append(0)
-                uses[number] += count
-                mapped.append(number)
-            maps.append(np.array(mapped, np.uint32))
-        order = [0, *sorted(range(1, len(uses)), key=lambda number: -uses[number])]
-        final = np.empty(len(order), np.uint32)
-        final[order] = np.arange(len(order), dtype=np.uint32)
-        paths = list(numbers)
-        return [paths[number] for number in order], [final[mapped] for mapped in maps]
+    def _number_files(self, paths: Paths) -> list[U32]:
+        """Return for each table the numbers of its files."""
+        uses: dict[str, int] = {}
+        files = [program.files if program is not None else () for program in self.tables]
+        for program, names in zip(self.tables, files, strict=True):
+            counts = np.bincount(program.file_idx, minlength=len(names)).tolist() if program is not None else []
+            for path, count in zip(names, counts, strict=False):
+                uses[path] = uses.get(path, 0) + count
+        numbers = paths.number(uses)
+        return [np.array([numbers[path] for path in names], np.uint32) for names in files]
 
-    def choose(self, chooser: Chooser, scan: InlineScan, bodies: Bodies, claims: Claims) -> Choices:
-        """Return the rows of each claim."""
+    def with_tables(self, tables: list[LineProgram | None], file_maps: list[U32], table_of_unit: I64) -> Lines:
+        """Return these tables, and after them others, whose units are not read here."""
+        both = copy(self)
+        both.tables, both.file_maps = self.tables + tables, self.file_maps + file_maps
+        theirs = np.where(table_of_unit >= 0, table_of_unit + len(self.tables), table_of_unit)
+        both.table_of_unit = np.where(self.table_of_unit == UNREAD, theirs, self.table_of_unit)
+        return both
+
+    def choose(
+        self, chooser: Chooser, scan: InlineScan, bodies: Bodies, claims: Claims, best: U64 | None = None
+    ) -> Choices:
+        """Return the rows of each claim; `best`, see `_choose_anywhere`, is for claims of which other tables may be."""
         count = len(claims.body)
         table, first_row, last_row = (np.full(count, fill, np.int64) for fill in (-1, 0, 0))
         choices = Choices(table, first_row, last_row)
@@ -83,7 +104,8 @@ class Lines:
         has = function >= 0
         choices.table[has] = self.table_of_unit[scan.functions.unit[function[has]]]
         start, end = bodies.start[claims.body], bodies.end[claims.body]
-        self._choose_anywhere(np.flatnonzero(~has & ~claims.is_merged), start, choices)
+        best = np.zeros(count, np.uint64) if best is None else best
+        self._choose_anywhere(np.flatnonzero(~has & ~claims.is_merged), start, choices, best)
         is_lost = claims.lost >= 0
         order = np.argsort(choices.table, kind="stable")
         edges = np.searchsorted(choices.table[order], np.arange(len(self.tables) + 1))
@@ -104,8 +126,12 @@ class Lines:
             choices.last_row[rows[usable]] = program.sequences.row_end[sequence]
         return choices
 
-    def _choose_anywhere(self, rows: I64, start: U64, choices: Choices) -> None:
-        """Add tables that cover the starts of bodies which no debug information describes."""
+    def _choose_anywhere(self, rows: I64, start: U64, choices: Choices, best: U64) -> None:
+        """Add tables that cover the starts of bodies which no debug information describes.
+
+        The sequence that begins last before a start decides. `best` has, for each claim, where that begins, plus 1, of
+        the tables that were asked so far; 0 for none.
+        """
         live = [
             (program.sequences.start[i], program.sequences.end[i], np.full(len(i), table))
             for table, program in enumerate(self.tables)
@@ -117,5 +143,7 @@ class Lines:
         order = np.argsort(low, kind="stable")
         at = np.searchsorted(low[order], start[rows], side="right") - 1
         last = order[np.maximum(at, 0)]
-        covered = (at >= 0) & (high[last] > start[rows])
+        is_best = (at >= 0) & (low[last] + np.uint64(1) >= best[rows])
+        best[rows[is_best]] = low[last[is_best]] + np.uint64(1)
+        covered = is_best & (high[last] > start[rows])
         choices.table[rows[covered]] = table[last[covered]]

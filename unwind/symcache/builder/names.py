@@ -1,60 +1,138 @@
-"""The strings of a symcache: names of functions, each once, the most used first.
+"""The strings of a symcache: names of functions, each once, compressed in blocks as they come.
 
 Numbers in records are LEB128, so the few names that are everywhere (`std::move`, `operator new`) should have the small
-ones. A name gets a provisional number on first use; `finish` maps it to the final one.
+ones: of the names that are numbered together, the most used come first. A name is a *reference* until it has its
+number: into the debug information, as kernels make them, to a symbol, or to a text. A large program has gigabytes of
+names. So no name is kept: a hash of 64 bits finds its number, and its bytes go into a compressed block.
 """
 
 from __future__ import annotations
+
+import zlib
+from array import array
 
 import numpy as np
 
 from icf.columns import I64, U32, U64
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from icf.string_kinds import STRING_KIND
+from icf.strings import hash_table
+from unwind.symcache.format.records import NAME_COUNT
+
+_SYMBOL, _TEXT = (np.uint64(kind << STRING_KIND) for kind in (8, 9))  # kinds of references besides those of kernels
+_OFFSET = (1 << STRING_KIND) - 1
+_EMPTY = hash_table(memoryview(b"\0"), np.zeros(1, np.uint64))[0]
+_LEVEL = 1  # of compression: 6 needs three times as long for a fifth less
 
 
 class Names:
-    """Provisional numbers of names; 0 stands for none."""
+    """Numbers of names; 0 stands for none."""
 
     def __init__(self, image: Image, debug: DebugInfo | None) -> None:
         self._symbols = image.symbols
         self._debug = debug
-        self._numbers: dict[bytes, int] = {b"": 0}
+        self._texts: list[str] = []
+        self._known: list[tuple[U64, U32]] = []  # hashes, ascending, and the numbers; each half as long or less
+        self._pending = [b""]
+        self._blocks: list[bytes] = []
+        self._checksums = array("I", [0])
 
     @property
     def count(self) -> int:
-        return len(self._numbers)
+        return len(self._checksums)
 
-    def number(self, name: bytes) -> int:
-        return self._numbers.setdefault(name, len(self._numbers))
+    def checksum(self, number: int) -> int:
+        """Return the CRC-32 of a name."""
+        return self._checksums[number]
 
-    def of_text(self, name: str) -> int:
-        return self.number(name.encode("utf-8", "surrogateescape"))
+    def blocks(self) -> list[bytes]:
+        """Return all names as `names` has them; none may be numbered afterwards."""
+        if self._pending:
+            self._blocks.append(_packed(self._pending))
+            self._pending = []
+        return self._blocks
 
-    def of_symbols(self, rows: I64) -> U32:
-        """Return the names of the symbols in these rows, without versions (`fopen@@GLIBC_2.2.5`)."""
-        strtab = bytes(self._symbols.strtab)
-        number = self.number
-        offsets = self._symbols.name_offset[rows].tolist()
-        last = max(offsets, default=0)
-        if last > strtab.rfind(0):
-            self._symbols.name_at(last)  # a FormatError: the name has no end
-        names = [strtab[at : strtab.index(0, at)] if at else b"" for at in offsets]
-        if b"@" in strtab:
-            names = [name.partition(b"@")[0] for name in names]
-        return np.array(list(map(number, names)), np.uint32)
+    def of_text(self, text: str) -> int:
+        """Return the reference of a text."""
+        self._texts.append(text)
+        return int(_TEXT) | len(self._texts) - 1
 
-    def of_references(self, references: U64) -> U32:
-        """Return names of strings in the debug information, given by references as kernels make them."""
-        distinct, back = np.unique(references, return_inverse=True)
+    def of_symbols(self, rows: I64) -> U64:
+        """Return the references of the names of symbols, without versions (`fopen@@GLIBC_2.2.5`)."""
+        offsets = self._symbols.name_offset[rows]
+        last = int(offsets.max()) if len(offsets) else 0
+        self._symbols.name_at(last)  # a FormatError, where the name has no end
+        return np.where(offsets != 0, offsets.astype(np.uint64) | _SYMBOL, np.uint64(0))
+
+    def number(self, references: U64) -> U32:
+        """Return the number of each name; of new ones the most used are first."""
+        distinct, back, uses = np.unique(references, return_inverse=True, return_counts=True)
+        hashes, first, of_hash = np.unique(self._hashes(distinct), return_index=True, return_inverse=True)
+        of_hash = of_hash.reshape(-1)
+        numbers, is_new = self._look_up(hashes)
+        is_new &= (hashes != 0) & (hashes != _EMPTY)
+        new = np.flatnonzero(is_new)
+        used = np.bincount(of_hash, uses, len(hashes))[new]
+        new = new[np.lexsort((first[new], -used))]
+        numbers[new] = np.arange(self.count, self.count + len(new), dtype=np.uint32)
+        self._add([*map(self._name, distinct[first[new]].tolist())])
+        self._remember(hashes[is_new], numbers[is_new])
+        return numbers[of_hash][back.reshape(-1)]
+
+    def _name(self, reference: int) -> bytes:
+        kind = reference & ~_OFFSET
+        if kind == _SYMBOL:
+            strtab, start = self._symbols.strtab, reference & _OFFSET
+            step = 256
+            while (end := (piece := bytes(strtab[start : start + step])).find(0)) < 0 and start + step < len(strtab):
+                step *= 4
+            return piece[: max(end, 0)].partition(b"@")[0]
+        if kind == _TEXT:
+            return self._texts[reference & _OFFSET].encode("utf-8", "surrogateescape")
         assert self._debug is not None
-        numbers = [self.number(self._debug.string(reference)) for reference in distinct.tolist()]
-        return np.array(numbers, np.uint32)[back.reshape(-1)]
+        return self._debug.string(reference)
 
-    def finish(self, uses: I64) -> tuple[U32, list[bytes]]:
-        """Return the final number of each provisional one, and the names by it; `uses` has how often each is used."""
-        names = list(self._numbers)
-        order = np.concatenate([np.zeros(1, np.int64), 1 + np.argsort(-uses[1:], kind="stable")])
-        final = np.empty(len(names), np.uint32)
-        final[order] = np.arange(len(names), dtype=np.uint32)
-        return final, [names[i] for i in order.tolist()]
+    def _hashes(self, references: U64) -> U64:
+        hashes = np.zeros(len(references), np.uint64)
+        own = np.searchsorted(references, _SYMBOL)  # they ascend
+        if self._debug is not None:
+            hashes[:own] = self._debug.string_hashes(references[:own])
+        for first in range(int(own), len(references), 1 << 14):
+            names = [*map(self._name, references[first : first + (1 << 14)].tolist())]
+            hashes[first : first + len(names)] = _hashed(names)
+        return hashes
+
+    def _look_up(self, hashes: U64) -> tuple[U32, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+        numbers, is_new = np.zeros(len(hashes), np.uint32), np.ones(len(hashes), np.bool_)
+        for known, their in self._known:
+            at = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+            here = known[at] == hashes
+            numbers[here], is_new[here] = their[at[here]], False
+        return numbers, is_new
+
+    def _remember(self, hashes: U64, numbers: U32) -> None:
+        if not len(hashes):
+            return
+        self._known.append((hashes, numbers))
+        while len(self._known) > 1 and 2 * len(self._known[-1][0]) > len(self._known[-2][0]):
+            (first, their), (second, other) = self._known[-2:]
+            order = np.argsort(merged := np.concatenate([first, second]), kind="stable")
+            self._known[-2:] = [(merged[order], np.concatenate([their, other])[order])]
+
+    def _add(self, names: list[bytes]) -> None:
+        self._checksums.extend(map(zlib.crc32, names))
+        self._pending += names
+        count = len(self._pending) // NAME_COUNT * NAME_COUNT
+        self._blocks += map(_packed, (self._pending[at : at + NAME_COUNT] for at in range(0, count, NAME_COUNT)))
+        del self._pending[:count]
+
+
+def _packed(names: list[bytes]) -> bytes:
+    return zlib.compress(b"\0".join([*names, b""]), _LEVEL)
+
+
+def _hashed(names: list[bytes]) -> U64:
+    ends = np.cumsum([len(name) + 1 for name in names], dtype=np.uint64)
+    starts = np.concatenate([np.zeros(1, np.uint64), ends[:-1]])
+    return hash_table(memoryview(b"\0".join([*names, b""])), starts)

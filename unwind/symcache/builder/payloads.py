@@ -1,13 +1,15 @@
-"""Encodes the inline trees and lines of all members, a line table at a time, by a pool of threads."""
+"""Encodes the inline trees and lines of all members: a group of units, of it a line table at a time, by threads."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
-from icf.columns import I64, U32, U64
-from icf.dwarf.inlines import InlineScan
+from icf.columns import I64, U64
+from icf.dwarf.inlines import InlineScan, TreeFunctions
 from icf.dwarf.scan import thread_count
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -15,9 +17,9 @@ from unwind.symcache.builder import payload_columns as col
 from unwind.symcache.builder._encode import encode
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
-from unwind.symcache.builder.lines import Choices, Lines
+from unwind.symcache.builder.groups import Group, Source, each_group
+from unwind.symcache.builder.lines import Choices, Lines, Paths
 from unwind.symcache.builder.names import Names
-from unwind.symcache.builder.sequences import Chooser
 from unwind.symcache.builder.trees import Trees
 from unwind.symcache.builder.twins import find_twins
 
@@ -31,57 +33,50 @@ class Encoded(NamedTuple):
 
     payloads: list[bytes]  # by claim
     column_bytes: int  # so many bytes of them are columns
-    final: U32  # by provisional number of a name: its number
-    names: list[bytes]  # by number
     files: list[str]  # paths by number
 
 
 def encode_payloads(
     image: Image, debug: DebugInfo | None, scan: InlineScan | None, bodies: Bodies, claims: Claims, names: Names
 ) -> Encoded:
-    """Return the numbers of names and files, and each claim encoded."""
+    """Return each claim encoded, and the numbers of files; `scan` has no nodes."""
     payloads = [b""] * len(claims.body)
     if debug is None or scan is None:
-        final, texts = names.finish(np.bincount(claims.name, minlength=names.count))
-        return Encoded(payloads, 0, final, texts, [""])
-    described = _affordable(scan, np.maximum(claims.function, claims.lost))
+        return Encoded(payloads, 0, [""])
+    described = _affordable(scan.functions, np.maximum(claims.function, claims.lost))
     claims = claims._replace(function=np.minimum(claims.function, described), lost=np.minimum(claims.lost, described))
-    units = np.unique(scan.functions.unit[described]) if (described >= 0).all() else None
-    lines = Lines(image, debug, units)
-    chooser = Chooser(debug, scan)
-    choices = lines.choose(chooser, scan, bodies, claims)
+    best, paths = np.zeros(len(described), np.uint64), Paths()
+    source = Source(image, debug, scan.functions, bodies, claims, described, paths, best)
+    column_counts = np.zeros(len(described), np.int64)
+    for group in each_group(source):
+        for row, payload, column_bytes in _encode_group(debug, bodies, names, group):
+            payloads[row], column_counts[row] = payload, column_bytes
+    return Encoded(payloads, int(column_counts.sum()), paths.paths)
+
+
+def _encode_group(debug: DebugInfo, bodies: Bodies, names: Names, group: Group) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the claims of a group, their payloads, and how many bytes of these are columns."""
+    all_rows, claims, described, scan, lines, chooser, choices, own_count = group
     tree, placed = find_twins(debug, scan, bodies, claims, lines, chooser, choices)
     choices.last_row[(tree < 0) & (claims.lost >= 0)] = 0  # without the calls nothing shows whose a line is
-    trees = Trees(debug, scan, np.unique(described[tree >= 0]), names, placed)
-    uses = np.bincount(claims.name, minlength=names.count) + np.bincount(trees.name, minlength=names.count)
-    final, texts = names.finish(uses)
-    trees.name = final[trees.name]
+    own = tree[:own_count]
+    shared = own[(own >= 0) & (own < len(scan.functions.die))]
+    trees = Trees(debug, scan, np.union1d(described[:own_count][own >= 0], shared), names, placed)
     job = _Job(bodies, claims, described, tree, trees, lines, choices)
-    jobs = list(job.parts())
-    workers = min(thread_count(), len(jobs))
-    if workers > 1:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(workers) as pool:
-            found = list(pool.map(job.run, jobs))
-    else:
-        found = [job.run(rows) for rows in jobs]
-    column_bytes = 0
-    for rows, (parts, count) in zip(jobs, found, strict=True):
-        column_bytes += count
-        for row, payload in zip(rows.tolist(), parts, strict=True):
-            payloads[row] = payload
-    return Encoded(payloads, column_bytes, final, texts, lines.paths)
+    jobs = list(job.parts(own_count))
+    with ThreadPoolExecutor(thread_count()) as pool:
+        for rows, found in zip(jobs, pool.map(job.run, jobs), strict=True):
+            yield from zip(all_rows[rows].tolist(), *found, strict=True)
 
 
-def _affordable(scan: InlineScan, function: I64) -> I64:
+def _affordable(functions: TreeFunctions, function: I64) -> I64:
     """Return the functions of claims, without those whose nodes would be written many times over.
 
     Two claims of one function are a hot and a cold part, or labels in it. Thousands are an attack.
     """
     counts = np.zeros(len(function), np.int64)
-    counts[function >= 0] = (scan.functions.last_node - scan.functions.first_node)[function[function >= 0]]
-    limit = _REPEAT_FACTOR * len(scan.nodes.origin) + (1 << 16)
+    counts[function >= 0] = (functions.last_node - functions.first_node)[function[function >= 0]]
+    limit = _REPEAT_FACTOR * int(functions.last_node[-1:].sum()) + (1 << 16)
     return np.where(np.cumsum(counts) <= limit, function, -1)
 
 
@@ -96,16 +91,17 @@ class _Job(NamedTuple):
     lines: Lines
     choices: Choices
 
-    def parts(self) -> list[I64]:
-        """Return the claims with a tree or lines, in groups of one line table each."""
-        rows = np.flatnonzero((self.tree >= 0) | (self.choices.last_row > self.choices.first_row))
+    def parts(self, count: int) -> list[I64]:
+        """Return those of the first `count` claims with a tree or lines, in parts of one line table each."""
+        has_payload = (self.tree >= 0) | (self.choices.last_row > self.choices.first_row)
+        rows = np.flatnonzero(has_payload[:count])
         rows = rows[np.argsort(self.choices.table[rows], kind="stable")]
         cuts = np.flatnonzero(np.diff(self.choices.table[rows])) + 1
         parts = np.split(rows, cuts) if len(rows) else []
         return [part[at : at + _JOB_ROWS] for part in parts for at in range(0, len(part), _JOB_ROWS)]
 
-    def run(self, rows: I64) -> tuple[list[bytes], int]:
-        """Return the payloads of claims of one table, and how many bytes of them are columns."""
+    def run(self, rows: I64) -> tuple[list[bytes], list[int]]:
+        """Return the payloads of claims of one table, and how many bytes of each are columns."""
         trees, nodes = self.trees, self.trees.nodes
         body = self.claims.body[rows]
         pieces = np.zeros((len(rows), col.PIECE_WIDTH), np.uint64)
@@ -142,7 +138,7 @@ class _Job(NamedTuple):
         payload_end = ends[:, col.PAYLOAD_END]
         starts = [0, *payload_end[:-1].tolist()]
         payloads = [out[start:end].tobytes() for start, end in zip(starts, payload_end.tolist(), strict=True)]
-        return payloads, int((payload_end - ends[:, col.COLUMNS_START]).sum())
+        return payloads, (payload_end - ends[:, col.COLUMNS_START]).tolist()
 
 
 def _row_counts(pieces: U64, address: U64) -> U64:

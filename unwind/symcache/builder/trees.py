@@ -40,9 +40,9 @@ class Trees:
             more = np.array([each for ranges in placed for each in ranges.ranges], np.uint64).reshape(-1, 3)
             self.low, self.high = np.append(self.low, more[:, 0]), np.append(self.high, more[:, 1])
             self.range_node = np.append(self.range_node, more[:, 2].astype(np.uint32))
-        self.name: U32 = np.zeros(len(nodes.origin), np.uint32)  # provisional
+        self.name: U32 = np.zeros(len(nodes.origin), np.uint32)
         named = np.flatnonzero(is_wanted[nodes.function])
         origins, back = np.unique(nodes.origin[named], return_inverse=True)
         identity = resolve(debug, origins)
         texts = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
-        self.name[named] = names.of_references(texts)[back.reshape(-1)]
+        self.name[named] = names.number(texts[back.reshape(-1)])

@@ -28,13 +28,14 @@ from icf.dwarf.inlines import InlineScan
 from icf.dwarf.units import DebugInfo
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
-from unwind.symcache.builder.lines import Choices, Lines
+from unwind.symcache.builder.lines import UNREAD, Choices, Lines
 from unwind.symcache.builder.placing import Call, Described, Place, place_calls
 from unwind.symcache.builder.sequences import Chooser
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 _MAX_BYTES, _MAX_CALLS, _MAX_KNOWN = 1 << 14, 1 << 10, 8  # limits of what is placed call by call
+_UNREAD_PATH = 1 << 44  # numbers of paths are lower
 _ALL_BYTES = 1 << 24  # limit of the bodies that are compared so, together
 
 
@@ -116,7 +117,8 @@ class _Placer(NamedTuple):
         function_lines = self.chooser.function_lines(program, int(self.claims.lost[row]))
 
         def next_function(place: Place) -> int:
-            others = function_lines.get(self.lines.paths[place[0]], [])
+            path = self.lines.paths[place[0]] if place[0] < _UNREAD_PATH else ""
+            others = function_lines.get(path, [])
             after = bisect_right(others, place[1])
             return others[after] if after < len(others) else 1 << 32 if others else 0
 
@@ -229,9 +231,13 @@ def _row_digests(lines: Lines, choices: Choices, rows: I64) -> U64:
 
 
 def _paths(lines: Lines, unit: I64, file_idx: NDArray[np.unsignedinteger]) -> U64:
-    """Return the numbers of paths of file numbers in the line tables of units; 0 if unknown."""
-    paths = np.zeros(len(unit), np.uint64)
+    """Return the numbers of paths of file numbers in the line tables of units; 0 if unknown.
+
+    A file of a unit whose table was not read is a path of its own.
+    """
     table = np.where(unit >= 0, lines.table_of_unit[unit], -1)
+    unread = np.uint64(_UNREAD_PATH) + unit.astype(np.uint64) * np.uint64(1 << 20) + file_idx.astype(np.uint64)
+    paths = np.where(table == UNREAD, unread, np.uint64(0))
     for each in np.unique(table[table >= 0]).tolist():
         here, numbers = np.flatnonzero(table == each), lines.file_maps[each]
         if len(numbers):

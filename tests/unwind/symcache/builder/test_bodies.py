@@ -49,8 +49,8 @@ def test_a_tree_is_not_written_thousands_of_times() -> None:
     counts = scan.functions.last_node - scan.functions.first_node
     function = int(np.argmax(counts))
     once = np.arange(len(counts))
-    assert _affordable(scan, once).tolist() == once.tolist()
-    many = _affordable(scan, np.full(1_000_000, function))
+    assert _affordable(scan.functions, once).tolist() == once.tolist()
+    many = _affordable(scan.functions, np.full(1_000_000, function))
     assert 0 < np.count_nonzero(many == function) < 200_000 // int(counts[function]) and many[-1] == -1
 
 

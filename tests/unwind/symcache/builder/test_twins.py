@@ -84,7 +84,7 @@ def twins(
     assert program is not None
     bodies = Bodies(vaddrs(START), vaddrs(START + SIZE_BYTES), rows_of(-1), rows_of(-1), {}, True)
     zeros = np.zeros(2, np.uint32)
-    claims = Claims(rows_of(0, 0), np.ones(2, bool), zeros, zeros, {}, rows_of(0, -1), rows_of(-1, 1))
+    claims = Claims(rows_of(0, 0), np.ones(2, bool), zeros.astype(np.uint64), zeros, {}, rows_of(0, -1), rows_of(-1, 1))
     first, last = program.sequences.row_start.astype(np.int64), program.sequences.row_end.astype(np.int64)
     if rows == []:
         last[1] = first[1]
