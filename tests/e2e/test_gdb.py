@@ -286,6 +286,13 @@ def test_the_plugin_loads_beside_the_program(programs: Programs, folded: Run, tm
     assert "wait_b" not in gdb(program, commands=commands, plugin=False)  # a folder that is not safe
 
 
+def test_a_script_may_source_the_plugin(tmp_path: Path) -> None:
+    tool("gdb")
+    script, _ = start_lines()
+    (tmp_path / "outer.py").write_text(f"gdb.execute({script!r})\nprint(sorted(gdb.frame_filters))\n")
+    assert "['icf']" in gdb(commands=[f"source {tmp_path / 'outer.py'}"], plugin=False)
+
+
 def test_the_debugger_loads_nothing_compiled(programs: Programs, folded: Run) -> None:
     files = "[getattr(each, '__file__', None) or '' for each in list(sys.modules.values())]"
     listing = f"python import json, sys; print('LOADED', json.dumps({files}), sys.path)"

@@ -9,7 +9,9 @@ import sys
 
 
 def _install() -> None:
-    root = os.path.abspath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
+    # not __file__: sourced by a script, this file has that of the script
+    own = os.path.realpath(_install.__code__.co_filename)
+    root = os.path.abspath(os.path.join(os.path.dirname(own), "..", "..", ".."))
     sys.path.append(root)  # only for these imports: what else is there is for another Python
     try:
         from unwind.debugger.inside import gdb_plugin
