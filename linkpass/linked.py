@@ -51,7 +51,8 @@ class Linked:
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
     place_of_symbol: dict[int, Place] = field(default_factory=dict)  # rows of the symbol table -> merged members
     _single: dict[int, FoldMember] = field(default_factory=dict)
-    _by_die: dict[tuple[int, int], int] = field(default_factory=dict)
+    _places: dict[int, list[Place]] = field(default_factory=dict)
+    _by_die: dict[tuple[int, int], Place] = field(default_factory=dict)
     _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
@@ -98,11 +99,13 @@ class Linked:
         self._by_die.clear()
         self._in_section.clear()
         self._single.clear()
-        for fold in self.folds.values():
-            for idx, member in enumerate(fold.members):
-                place = Place(fold.vaddr, idx)
-                self.place_of_symbol.update(dict.fromkeys(member.symbols, place))
-                self._by_die.update(((fold.vaddr, die), idx) for die in member.dies)
+        self._places.clear()
+        for vaddr, fold in self.folds.items():
+            for place, member in zip(self.places(vaddr), fold.members, strict=True):
+                for symbol in member.symbols:
+                    self.place_of_symbol[symbol] = place
+                for die in member.dies:
+                    self._by_die[vaddr, die] = place
 
     def members(self, vaddr: int) -> list[FoldMember]:
         """Return the members of a body, merged or not."""
@@ -138,10 +141,13 @@ class Linked:
         """Return the member that a concrete DIE describes; None if it describes no member of this merged body."""
         if vaddr not in self.folds:
             return Place(vaddr, 0)
-        idx = self._by_die.get((vaddr, die))
-        return None if idx is None else Place(vaddr, idx)
+        return self._by_die.get((vaddr, die))
 
     def places(self, vaddr: int) -> list[Place]:
         """Return all members of a body."""
-        fold = self.folds.get(vaddr)
-        return [Place(vaddr, idx) for idx in range(len(fold.members))] if fold is not None else [Place(vaddr, 0)]
+        places = self._places.get(vaddr)
+        if places is None:
+            fold = self.folds.get(vaddr)
+            count = 1 if fold is None else len(fold.members)
+            places = self._places[vaddr] = [Place(vaddr, idx) for idx in range(count)]
+        return places

@@ -14,6 +14,7 @@ usually one function that many units contain.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -178,7 +179,7 @@ class FoldFinder:
         drops_names = self.image.linker.kept_symbols.may_lack_some
         members = match(self.identities, groups, named, reported, self._knows_kept, drops_names, plain)
         self.reported.mark_kept(vaddr, members)
-        members.sort(key=lambda member: (member.name, sorted(member.files), member.die))
+        _sort(members)
         names = [*(member.name for member in plain), *(entry.name for entry in named)]
         fragment = bool(names) and all(map(is_cold_part, names))
         if not names and self.functions is not None:
@@ -202,3 +203,11 @@ class FoldFinder:
 def repeated(values: U64) -> U64:
     """Return values that occur more than once in a sorted column."""
     return distinct(values[1:][values[1:] == values[:-1]])
+
+
+def _sort(members: list[FoldMember]) -> None:
+    """Sort members by name; those of one name by source file and DIE."""
+    if len({member.name for member in members}) == len(members):
+        members.sort(key=attrgetter("name"))
+    else:
+        members.sort(key=lambda member: (member.name, sorted(member.files), member.die))

@@ -84,7 +84,7 @@ def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> State
                 continue
             for key, choices in _agreed(copies).items():
                 is_jump, end = key
-                (statements.jumps if is_jump else statements.calls)[end, caller] = set(choices)
+                statements.state((end, caller), choices, is_jump=is_jump)
     return statements
 
 
@@ -106,7 +106,7 @@ def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Bo
                 stub_target[end] = target
     for vaddr, branches in sorted(bodies.items()):
         body = _Body(vaddr, *_kept(linked, vaddr), ends=branches)
-        body.callers = [place for place in linked.places(vaddr) if _is_silent(linked, records, body, place)]
+        body.callers = list(_silent(linked, records, body))
         if body.callers and _read_code(linked, body, stub_target):
             yield body
 
@@ -118,16 +118,17 @@ def _kept(linked: Linked, vaddr: int) -> tuple[list[int], bool]:
     return dies.tolist(), bool((linked.functions.part[rows] > 0).any()) if len(dies) else False
 
 
-def _is_silent(linked: Linked, records: Records, body: _Body, place: Place) -> bool:
-    """Return whether a member has call sites without addresses, and branches without a record."""
-    dies = linked.member(place).dies
-    if not dies or not set(dies).isdisjoint(body.kept_dies):
-        return False
-    return any(
-        (end, place) not in (records.jumps if is_jump else records.calls)
-        for (is_jump, _), ends in body.ends.items()
-        for end in ends
-    )
+def _silent(linked: Linked, records: Records, body: _Body) -> Iterator[Place]:
+    """Yield the members that have call sites without addresses, and branches without a record."""
+    branches = [
+        (end, records.jumps if is_jump else records.calls) for (is_jump, _), ends in body.ends.items() for end in ends
+    ]
+    for place, member in zip(linked.places(body.vaddr), linked.members(body.vaddr), strict=True):
+        for end, known in branches:
+            if (end, place) not in known:
+                if member.dies and set(member.dies).isdisjoint(body.kept_dies):
+                    yield place
+                break
 
 
 def _read_code(linked: Linked, body: _Body, stub_target: dict[int, int]) -> bool:

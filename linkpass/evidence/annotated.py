@@ -178,9 +178,9 @@ class _Reader:
                 continue
             found = _members(linked.folds[target], callee, callee.names)
             if len(found) == 1:
-                out = statements.jumps if is_jump else statements.calls
+                meant = frozenset({Place(target, found[0])})
                 for caller in callers:
-                    out.setdefault((end, caller), set()).add(Place(target, found[0]))
+                    statements.state((end, caller), meant, is_jump=is_jump)
             else:
                 which = "several" if found else "none"
                 statements.dropped[f"callee is {which} of the functions that the code calls"] += 1

@@ -102,14 +102,11 @@ def _complete_calls(linked: Linked, reach: Reach, records: Records) -> list[Key]
     for end, source, target in zip(*(column.tolist() for column in columns), strict=True):
         if source == 0:
             continue
-        for caller in linked.places(source):
-            key = (end, caller)
-            if key in records.calls:
-                continue
-            if target in linked.folds:
-                still_open.append(key)
-            else:
-                records.calls[key] = (Place(target, 0), Evidence.DECODED)
+        unknown = [key for caller in linked.places(source) if (key := (end, caller)) not in records.calls]
+        if target in linked.folds:
+            still_open += unknown
+        else:
+            records.calls.update(dict.fromkeys(unknown, (Place(target, 0), Evidence.DECODED)))
     return still_open
 
 

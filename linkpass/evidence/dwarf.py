@@ -9,6 +9,9 @@ them), one return address may have several callers, each with a statement of its
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import numpy as np
 
 from icf.columns import I64, U64
@@ -24,6 +27,8 @@ from icf.tables.dcall import DirectCalls
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
 from linkpass.linked import Linked, Place
+
+Found = TypeVar("Found")
 
 
 def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statements:
@@ -51,7 +56,7 @@ def from_table(linked: Linked, reach: Reach, calls: DirectCalls) -> Statements:
     for call in table.statements():
         if len(call.callees) == 1:
             key = call.end, Place(call.source, call.caller)
-            statements.calls.setdefault(key, set()).add(Place(call.target, call.callees[0]))
+            statements.state(key, frozenset({Place(call.target, call.callees[0])}), is_jump=False)
         else:
             table.dropped["callee is several of the functions that the code calls"] += 1
     statements.dropped = table.dropped
@@ -64,7 +69,7 @@ class _Reader:
         self.reach = reach
         self.statements = statements
         self.callees: dict[int, Described] = {}
-        self.matches: dict[tuple[int, int], list[Place]] = {}
+        self.matches: dict[tuple[int, int], frozenset[Place]] = {}
         self.indexes: dict[int, FoldIndex] = {}
 
     def read(self, rows: I64, key: U64, sites: CallSites, branch_keys: U64, *, is_jump: bool) -> None:
@@ -79,34 +84,45 @@ class _Reader:
         ends = self.reach.jump_end if is_jump else self.reach.call_end
         sources = self.reach.jump_from if is_jump else self.reach.call_from
         targets = self.reach.jump_target if is_jump else self.reach.call_target
-        out = self.statements.jumps if is_jump else self.statements.calls
         self._learn(distinct(sites.origin[rows]).tolist())
-        columns = (sites.caller[rows], sites.origin[rows], ends[branches], sources[branches], targets[branches])
-        for die, origin, end, source, target in zip(*(column.tolist() for column in columns), strict=True):
-            caller = self.linked.place_of_die(source, die)
+        # a function makes many calls, and thousands of functions call the same: each pair is looked up once
+        callers = _look_up(self.linked.place_of_die, sources[branches], sites.caller[rows])
+        callees = _look_up(self._callees, targets[branches], sites.origin[rows])
+        dropped = self.statements.dropped
+        for end, caller, callee in zip(ends[branches].tolist(), callers, callees, strict=True):
             if caller is None:
-                self.statements.dropped["the call lies in another function"] += 1
-                continue
-            callees = self._callees(target, origin)
-            if len(callees) == 1:
-                out.setdefault((end, caller), set()).add(callees[0])
+                dropped["the call lies in another function"] += 1
+            elif len(callee) == 1:
+                self.statements.state((end, caller), callee, is_jump=is_jump)
             else:
-                which = "several" if callees else "none"
-                self.statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
+                which = "several" if callee else "none"
+                dropped[f"callee is {which} of the functions that the code calls"] += 1
 
     def _learn(self, origins: list[int]) -> None:
         identities = self.linked.finder.identities
         assert identities is not None
         self.callees.update(zip(origins, identities.of(origins), strict=True))
 
-    def _callees(self, target: int, origin: int) -> list[Place]:
+    def _callees(self, target: int, origin: int) -> frozenset[Place]:
         fold = self.linked.folds.get(target)
         if fold is None:
-            return [Place(target, 0)]
+            return frozenset(self.linked.places(target))
         key = (target, origin)
         if key not in self.matches:
             index = self.indexes.get(target)
             if index is None:
                 index = self.indexes[target] = FoldIndex(fold)
-            self.matches[key] = [Place(target, idx) for idx in index.members_of(origin, self.callees[origin])]
+            places = self.linked.places(target)
+            self.matches[key] = frozenset(places[idx] for idx in index.members_of(origin, self.callees[origin]))
         return self.matches[key]
+
+
+def _look_up(find: Callable[[int, int], Found], vaddrs: U64, dies: U64) -> list[Found]:
+    """Return what `find` returns for each pair, called once for each distinct one."""
+    order = np.lexsort((dies, vaddrs))
+    is_first = np.append(True, (vaddrs[order[1:]] != vaddrs[order[:-1]]) | (dies[order[1:]] != dies[order[:-1]]))
+    first = order[is_first[: len(order)]]
+    found = list(map(find, vaddrs[first].tolist(), dies[first].tolist()))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(is_first[: len(order)]) - 1
+    return [found[at] for at in number.tolist()]

@@ -74,8 +74,8 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
                 continue
             found = callees.of(relocation, branch.target)
         if len(found) == 1:
-            out = statements.jumps if branch.is_jump else statements.calls
-            out.setdefault((branch.end, caller), set()).add(Place(branch.target, found[0]))
+            callee = frozenset({Place(branch.target, found[0])})
+            statements.state((branch.end, caller), callee, is_jump=branch.is_jump)
         else:
             which = "several" if found else "none"
             statements.dropped[f"callee is {which} of the functions that the code calls"] += 1

@@ -51,7 +51,14 @@ class Statements:
     """The statements of one kind of evidence; several callees for one key are a contradiction."""
 
     evidence: Evidence
-    calls: dict[Key, set[Place]] = field(default_factory=dict)
-    jumps: dict[Key, set[Place]] = field(default_factory=dict)
+    calls: dict[Key, frozenset[Place]] = field(default_factory=dict)
+    jumps: dict[Key, frozenset[Place]] = field(default_factory=dict)
     not_calls: set[Key] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
+
+    def state(self, key: Key, callees: frozenset[Place], *, is_jump: bool) -> None:
+        """State that one of `callees` is called."""
+        out = self.jumps if is_jump else self.calls
+        known = out.setdefault(key, callees)
+        if known is not callees:
+            out[key] = known | callees

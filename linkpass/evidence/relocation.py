@@ -62,12 +62,12 @@ def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: St
         order = np.argsort(operand, kind="stable")
         operand = operand[order]
     types = _TYPES[linked.image.machine]
-    for ends, sources, targets, out in (
-        (reach.call_end, reach.call_from, reach.call_target, statements.calls),
-        (reach.jump_end, reach.jump_from, reach.jump_target, statements.jumps),
+    for ends, sources, targets, is_jump in (
+        (reach.call_end, reach.call_from, reach.call_target, False),
+        (reach.jump_end, reach.jump_from, reach.jump_target, True),
     ):
         # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
-        for distance in (4,) if aarch64 or out is statements.calls else (4, 3):
+        for distance in (4,) if aarch64 or not is_jump else (4, 3):
             at = np.searchsorted(operand, ends - np.uint64(distance))
             hit = np.flatnonzero(operand[np.minimum(at, len(operand) - 1)] == ends - np.uint64(distance))
             for branch, row in zip(hit.tolist(), at[hit].tolist(), strict=True):
@@ -82,7 +82,7 @@ def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: St
                     continue
                 callees = _callees(linked, relocations, row, caller, target)
                 if len(callees) == 1:
-                    out.setdefault((end, caller), set()).add(callees[0])
+                    statements.state((end, caller), frozenset(callees), is_jump=is_jump)
                 elif not callees:
                     statements.dropped["the code calls another function"] += 1
     return relocated

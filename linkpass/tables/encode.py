@@ -159,9 +159,11 @@ def _calls(records: Records, rows: Rows) -> tuple[DirectCalls, U8]:
     """Return the records and the evidence of each, by call site, callee, caller."""
     count = len(records.calls)
     site = np.fromiter((end for end, _ in records.calls), np.uint64, count)
-    caller = rows.die[np.fromiter((rows.row(caller) for _, caller in records.calls), np.int64, count)]
-    callee = rows.die[np.fromiter((rows.row(callee) for callee, _ in records.calls.values()), np.int64, count)]
-    evidence = np.fromiter((kind for _, kind in records.calls.values()), np.uint8, count)
+    first = rows.first
+    caller = rows.die[np.fromiter((first[vaddr] + idx for _, (vaddr, idx) in records.calls), np.int64, count)]
+    callees = records.calls.values()
+    callee = rows.die[np.fromiter((first[vaddr] + idx for (vaddr, idx), _ in callees), np.int64, count)]
+    evidence = np.fromiter((kind for _, kind in callees), np.uint8, count)
     order = np.lexsort((evidence, caller, callee, site))
     return DirectCalls(site[order], callee[order], caller[order]), evidence[order]
 

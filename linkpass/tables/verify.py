@@ -12,7 +12,6 @@ from bisect import bisect_right
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icf.code.calls import CallKind, call_ending_at, direct_targets
 from icf.code.jumps import jump_at
@@ -21,6 +20,7 @@ from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.model import ClassFlag, FoldClass
+from icf.sets import distinct, is_in
 from icf.tables.dcall import DirectCalls
 from icf.tables.icftable import IcfTable
 from icf.tables.load import Tables, load_tables
@@ -113,17 +113,18 @@ class _Checker:
         table = self.table
         if not self.starts:
             return np.zeros(len(calls), np.bool_)
-        members = set(zip(self.class_of_member.tolist(), table.member_die.tolist(), strict=True))
+        dies = distinct(table.member_die)
+        members = np.sort(_keys(dies, self.class_of_member, table.member_die))
         target = direct_targets(self.image, calls.call_site)
         called = np.minimum(np.searchsorted(table.class_vaddr, target), len(self.starts) - 1)
         ok = (table.class_vaddr[called] == target) & (table.class_flags[called] & ClassFlag.FRAGMENT == 0)
-        ok &= _are_in(members, called, calls.callee_die)
+        ok &= is_in(_keys(dies, called, calls.callee_die), members)
         place = calls.call_site - np.uint64(1)
         around = np.searchsorted(table.class_vaddr, place, side="right") - 1
         listed = around >= 0
         around = np.maximum(around, 0)
         listed &= place - table.class_vaddr[around] < table.class_size[around]
-        ok &= ~listed | (calls.caller_die == 0) | _are_in(members, around, calls.caller_die)
+        ok &= ~listed | (calls.caller_die == 0) | is_in(_keys(dies, around, calls.caller_die), members)
         return np.asarray(ok)
 
     def _class_at(self, vaddr: int) -> FoldClass | None:
@@ -154,6 +155,7 @@ class _Checker:
         return f"the code calls {call.target:#x}"
 
 
-def _are_in(members: set[tuple[int, int]], class_idx: NDArray[np.intp], die: U64) -> Mask:
-    """Return, for each row, whether the DIE is a member of the class."""
-    return np.array([pair in members for pair in zip(class_idx.tolist(), die.tolist(), strict=True)], np.bool_)
+def _keys(dies: U64, class_idx: I64, die: U64) -> I64:
+    """Return a number for each pair of a class and one of the ascending `dies`, -1 for another DIE."""
+    at = np.searchsorted(dies, die)
+    return np.where(is_in(die, dies), class_idx * len(dies) + at, -1)

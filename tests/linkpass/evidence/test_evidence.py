@@ -32,7 +32,7 @@ def both_witnesses(linked: Linked) -> tuple[Statements, Statements]:
     return relocations, from_call_sites(linked, reach, linked.sites)
 
 
-def shared_keys(one: dict[Key, set[Place]], other: dict[Key, set[Place]]) -> int:
+def shared_keys(one: dict[Key, frozenset[Place]], other: dict[Key, frozenset[Place]]) -> int:
     """How many branches both know, after a check that they agree on each."""
     shared = one.keys() & other.keys()
     assert {key: one[key] for key in shared} == {key: other[key] for key in shared}

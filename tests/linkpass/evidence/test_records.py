@@ -14,7 +14,7 @@ MAIN, APPLES, PEARS = Place(0x1000, 0), Place(0x2000, 0), Place(0x2000, 1)
 def statements(evidence: Evidence, *calls: tuple[int, Place, Place]) -> Statements:
     made = Statements(evidence)
     for site, caller, callee in calls:
-        made.calls.setdefault((site, caller), set()).add(callee)
+        made.state((site, caller), frozenset({callee}), is_jump=False)
     return made
 
 
@@ -67,9 +67,9 @@ def test_a_better_record_outlives_a_weaker_contradiction() -> None:
 
 def test_jumps_are_kept_apart_from_calls_and_loops_add_up() -> None:
     first, second = Statements(Evidence.RELOCATION), Statements(Evidence.DWARF)
-    first.jumps[0x1005, MAIN] = {APPLES}
+    first.jumps[0x1005, MAIN] = frozenset({APPLES})
     first.not_calls.add((0x2005, APPLES))
-    second.calls[0x1005, MAIN] = {PEARS}
+    second.calls[0x1005, MAIN] = frozenset({PEARS})
     second.not_calls.add((0x2005, PEARS))
     second.dropped["out of place"] = 2
     records = Records()
