@@ -111,7 +111,7 @@ def test_verify(run: Run, image: Path, folder: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert "checksum of the block does not fit" in states[path.name]["problem"]
     status, out, _ = run("verify", "--remove", image)
-    assert status == 1 and f"damaged: {path}: " in out and not path.exists()
+    assert status == 1 and f"damaged: {path}: " in out and out.count(str(path)) == 1 and not path.exists()
     assert (folder / f"content-00-{'11' * 16}.symcache").exists()  # was not asked for
     assert run("verify", "--remove")[0] == 1 and run("verify")[0] == 0
 

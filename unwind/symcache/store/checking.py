@@ -39,7 +39,7 @@ def check_file(entry: Entry, folder: Folder, *, deep: bool = True) -> Finding:
             check_content(kept, is_complete=entry.name.endswith(COMPLETE))
         sources = Sources.parse(kept.section(SECTION), kept.path)
     except FormatError as error:
-        return Finding(entry.path, "damaged", str(error))
+        return Finding(entry.path, "damaged", str(error).removeprefix(f"{entry.path}: "))
     except OSError as error:
         return Finding(entry.path, "damaged", error.strerror or str(error))
     path = str(kept.origin.get("path", ""))
