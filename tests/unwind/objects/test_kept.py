@@ -112,3 +112,31 @@ def test_parts_that_lie_elsewhere() -> None:
 
 def test_a_call_into_the_function_itself() -> None:
     assert _kept("inside", RBX) == [None, None]
+
+
+AARCH64 = """
+    plain:  stp x29, x30, [sp, -32]!; str x19, [sp, 16]; mov x19, x0; bl tick
+        1:  mov x0, x19; bl tick; cbnz x0, 1b
+            ldr x19, [sp, 16]; ldp x29, x30, [sp], 32; ret
+    chain:  stp x29, x30, [sp, -32]!; str x19, [sp, 16]; mov x19, x0
+        1:  mov x0, x19; bl tick; ldr x19, [x19, 8]; cbnz x19, 1b
+            ldr x19, [sp, 16]; ldp x29, x30, [sp], 32; ret
+    spill:  sub sp, sp, 48; str x0, [sp, 8]; bl tick; add sp, sp, 48; ret
+    tick:   ret
+"""
+
+
+def test_aarch64(tmp_path: Path) -> None:
+    (tmp_path / "code.s").write_text(AARCH64)
+    run(tool("aarch64-linux-gnu-gcc"), "-nostdlib", "-shared", "code.s", "-o", "code.so", folder=tmp_path)
+    lines = run(tool("nm"), "code.so", folder=tmp_path).stdout.splitlines()
+    places = {line.split()[-1]: int(line.split()[0], 16) for line in lines if line.split()[-1] in AARCH64}
+    found = {}
+    with Image.open(str(tmp_path / "code.so")) as image:
+        for name, following in (("plain", "chain"), ("chain", "spill"), ("spill", "tick")):
+            low, high = places[name], places[following]
+            kept = Kept(image, [(low, high)], low, has_pads=False)
+            calls = [at for at in range(low, high, 4) if image.read(at, 4)[3] == 0x97 or image.read(at, 4)[3] == 0x94]
+            place, in_frame = (-40, True) if name == "spill" else (19, False)
+            found[name] = [kept.argument_at(at + 3, place, is_call=True, in_frame=in_frame) for at in calls]
+    assert found == {"plain": [0, 0], "chain": [None], "spill": [0]}
