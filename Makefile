@@ -35,6 +35,7 @@ format: setup ## rewrite the sources as `make check` wants them
 
 bench: setup ## how fast: kernels, pass and resolver
 	@$(RUN) -m tests.bench
+	@$(RUN) -m tests.bench --copies 100 300 --turns 2
 	@$(RUN) -m tests.bench.links .cache
 
 accuracy: setup ## how right: frames of real programs against their links without folding

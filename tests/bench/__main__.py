@@ -2,6 +2,7 @@
 
     python -m tests.bench                     on the programs that tests.truth builds (and what else is in its cache)
     python -m tests.bench IMAGE... [--json]   on these linked images
+    python -m tests.bench --copies 100 300    on programs with so many MB of .debug_info (`tests.bench.copies`)
 
 The pass is measured against `llvm-gsymutil-19 --convert --num-threads=2` on the same file, in turns: both read all
 DWARF of an image and write a table. Stacks come from an accuracy run of the same image if there was one.
@@ -17,10 +18,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from icf.elf.image import Image
+from tests.bench import copies
 from tests.bench.symcache import random_vaddrs
 from tests.bench.timing import CommandFailed, Cost, run, run_in_turns, warm
 from tests.support.toolchain import find
@@ -102,6 +105,8 @@ def _bench_symcache(image: Path, work: Path, turn_count: int) -> Figures:
     commands = {"build": [*module, "build", str(image), str(work / "symcache")]}
     if gsymutil := find("llvm-gsymutil"):
         commands["gsymutil"] = [gsymutil, "--convert", str(image), "--num-threads=2", f"--out-file={work / 'gsym'}"]
+    if find_spec("symbolic"):
+        commands["symbolic"] = [*module, "symbolic", str(image), str(work / "symbolic")]
     figures: Figures = {
         f"{name}_{field}": round(getattr(cost, field), 3)
         for name, cost in run_in_turns(commands, turn_count).items()
@@ -111,8 +116,9 @@ def _bench_symcache(image: Path, work: Path, turn_count: int) -> Figures:
     if done.returncode:
         raise CommandFailed(done.stderr.strip().splitlines()[-1])
     figures.update(json.loads(done.stdout))
-    if (work / "gsym").exists():
-        figures["gsym_bytes"] = (work / "gsym").stat().st_size
+    for name in ("gsym", "symbolic"):
+        if (work / name).exists():
+            figures[f"{name}_bytes"] = (work / name).stat().st_size
     return figures
 
 
@@ -257,6 +263,11 @@ def _symcache_lines(figures: Figures) -> Iterator[str]:
             f"  gsymutil {figures['gsymutil_wall_s']:.2f} s wall, {figures['gsymutil_cpu_s']:.2f} s CPU, "
             f"{figures['gsymutil_peak_mb']:.0f} MB peak; {figures['gsym_bytes'] / 1e6:.2f} MB"
         )
+    if "symbolic_wall_s" in figures:
+        yield (
+            f"  symbolic {figures['symbolic_wall_s']:.2f} s wall, {figures['symbolic_cpu_s']:.2f} s CPU, "
+            f"{figures['symbolic_peak_mb']:.0f} MB peak; {figures['symbolic_bytes'] / 1e6:.2f} MB"
+        )
     peer = f", llvm-symbolizer {figures['llvm_symbolizer_s']:.2f} s" if "llvm_symbolizer_s" in figures else ""
     yield (
         f"  look-ups {figures['plain_per_s'] / 1e6:.0f} M/s; frames of 100,000 addresses {figures['frames_s']:.2f} s"
@@ -270,6 +281,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="tests.bench", description="measure the speed of the kernels, pass and resolver"
     )
     parser.add_argument("images", nargs="*", type=Path, metavar="IMAGE")
+    parser.add_argument("--copies", nargs="+", type=float, default=[], metavar="MB", help="of .debug_info")
     parser.add_argument("--turns", type=int, default=5, help="measured runs of each command (default 5)")
     parser.add_argument("--tool", help="command of the tool under test (default: icf beside this Python)")
     parser.add_argument("--json", action="store_true")
@@ -277,7 +289,8 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     command = shlex.split(args.tool) if args.tool else default_command()
     results = []
-    for image in args.images or _default_images(args.cache):
+    large = [copies.make(megabytes, args.cache / "copies") for megabytes in args.copies]
+    for image in [*args.images, *large] or _default_images(args.cache):
         figures = bench_image(image, command, args.turns)
         results.append(figures)
         if not args.json:

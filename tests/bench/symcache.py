@@ -1,9 +1,10 @@
 """Building a symcache and asking it, in a process of their own.
 
     python -m tests.bench.symcache build IMAGE CACHE     writes it; what is measured is the process
+    python -m tests.bench.symcache symbolic IMAGE CACHE  writes one of symbolic, if this Python has that package
     python -m tests.bench.symcache ask IMAGE CACHE       prints JSON
 
-The peer of building is `llvm-gsymutil-19 --convert`; compared are also the bytes that both write for names, lines and
+The peers of building are `llvm-gsymutil-19 --convert` and symbolic. Compared are also the bytes of names, lines and
 inlined calls (columns are not counted: gsym has none). The peer of asking is `llvm-symbolizer-19` with the same
 addresses on its standard input.
 """
@@ -38,6 +39,15 @@ def build(image_path: Path, out: Path) -> None:
         with out.open("wb") as file:
             for piece in pack(head, build_sections(image), {}):
                 file.write(piece)
+
+
+def build_symbolic(image_path: Path, out: Path) -> None:
+    """Write the symcache of symbolic, which has one function of each body."""
+    from symbolic import Archive  # type: ignore[import-not-found]  # a peer that need not be there
+
+    (image,) = Archive.open(str(image_path)).iter_objects()
+    with out.open("wb") as file:
+        image.make_symcache().dump_into(file)
 
 
 def ask(image_path: Path, path: Path) -> dict[str, float]:
@@ -88,5 +98,7 @@ def _best_s(work: Callable[[], object]) -> float:
 if __name__ == "__main__":
     if sys.argv[1] == "build":
         build(Path(sys.argv[2]), Path(sys.argv[3]))
+    elif sys.argv[1] == "symbolic":
+        build_symbolic(Path(sys.argv[2]), Path(sys.argv[3]))
     else:
         print(json.dumps(ask(Path(sys.argv[2]), Path(sys.argv[3]))))
