@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unwind.resolve.resolved import Resolved, StackAnswers
-from unwind.samples.recording import Recording
+from unwind.resolve.resolved import Resolved
+from unwind.samples.recording import Label, RecordedFrame, RecordedProcess, Recording, Sample
 from unwind.symbolize.answer import Answer
+from unwind.writers.kept import KeptTexts
 from unwind.writers.named import NamedFrame, Namer
 
 _KEPT = 1 << 18
@@ -34,39 +35,52 @@ class PerfScriptWriter:
 
     def __init__(self, namer: Namer, event: str) -> None:
         self._namer, self._event = namer, event
-        self._lines: dict[StackAnswers, bytes] = {}
+        self._stacks = KeptTexts()
+        self._frames: dict[tuple[RecordedFrame, Answer], bytes] = {}
+        self._heads: dict[tuple[RecordedProcess, tuple[Label, ...]], tuple[str, str]] = {}
 
     def write(self, resolved: Resolved) -> bytes:
         """Return the lines of a sample, with an empty one at the end."""
-        lines = self._lines.get(resolved.answers)
-        if lines is None:
-            if len(self._lines) >= _KEPT:
-                self._lines.clear()
-            lines = self._lines[resolved.answers] = self._stack(resolved)
-        return b"%b%b\n" % (self._head(resolved), lines)
+        lines = self._stacks.get(resolved.answers) or self._stacks.keep(resolved.answers, self._stack(resolved))
+        return b"%b%b\n" % (self._head(resolved.sample), lines)
 
     def _stack(self, resolved: Resolved) -> bytes:
-        lines = []
-        for frame, answer in zip(resolved.sample.frames, resolved.answers, strict=True):
-            lines += [_line(shown, answer) for shown in self._namer.frame(frame, answer)]
-        return "".join(lines).encode("utf-8", "surrogateescape")
+        known = self._frames
+        if len(known) >= _KEPT:
+            known.clear()
+        pairs = list(zip(resolved.sample.frames, resolved.answers, strict=True))
+        return b"".join([known.get(pair) or self._lines(*pair) for pair in pairs])
+
+    def _lines(self, frame: RecordedFrame, answer: Answer) -> bytes:
+        text = "".join([_line(shown, answer) for shown in self._namer.frame(frame, answer)])
+        lines = self._frames[frame, answer] = text.encode("utf-8", "surrogateescape")
+        return lines
 
     def end(self) -> Iterator[bytes]:
         """Yield nothing: each sample was written."""
         return iter(())
 
-    def _head(self, resolved: Resolved) -> bytes:
-        sample = resolved.sample
+    def _head(self, sample: Sample) -> bytes:
+        key = sample.process, sample.labels
+        known = self._heads.get(key)
+        if known is None:
+            if len(self._heads) >= _KEPT:
+                self._heads.clear()
+            known = self._heads[key] = self._words(sample)
+        source, event = known
+        when = f" {sample.time_ns // 10**9}.{sample.time_ns % 10**9 // 1000:06}:" if sample.time_ns else ""
+        weight = next((each for each in reversed(sample.weights) if each), 0)
+        return f"{source}{when} {weight:10} {event}:\n".encode("utf-8", "surrogateescape")
+
+    def _words(self, sample: Sample) -> tuple[str, str]:
+        """Return where samples are from, and of which event."""
         labels = {label.key: label.value for label in sample.labels}
         pid = labels.get("pid", sample.process.pid)
         cpu = labels.get("cpu")
         where = f" [{cpu:03}]" if isinstance(cpu, int) else ""
-        when = f" {sample.time_ns // 10**9}.{sample.time_ns % 10**9 // 1000:06}:" if sample.time_ns else ""
-        weight = next((each for each in reversed(sample.weights) if each), 0)
-        event = str(labels.get("event", self._event)).translate(_PATH)
         comm = str(labels.get("comm") or "[unknown]").translate(_LINE)
-        head = f"{comm} {pid}/{labels.get('tid', pid)}{where}{when} {weight:10} {event}:\n"
-        return head.encode("utf-8", "surrogateescape")
+        event = str(labels.get("event", self._event)).translate(_PATH)
+        return f"{comm} {pid}/{labels.get('tid', pid)}{where}", event
 
 
 def _line(shown: NamedFrame, answer: Answer) -> str:

@@ -31,6 +31,7 @@ from unwind.resolve.answer import Facts
 from unwind.resolve.resolved import Resolved
 from unwind.samples.recording import Recording
 from unwind.symbolize.answer import Answer
+from unwind.writers.kept import KeptTexts
 from unwind.writers.named import Namer
 
 _SHOWN_CANDIDATES = 16
@@ -49,11 +50,16 @@ class TextWriter:
         self._with_lines = with_lines
         # by the width of a frame's number: the text before that, and after it
         self._frames: dict[int, dict[Answer, tuple[str, str]]] = {}
+        self._stacks = KeptTexts()
         self._stack_count = 0
 
     def write(self, resolved: Resolved) -> bytes:
         """Return the lines of a sample."""
-        return self.block(resolved.sample.weights[0], resolved.answers).encode("utf-8", "surrogateescape")
+        answers = resolved.answers
+        frames = self._stacks.get(answers)
+        if frames is None:
+            frames = self._stacks.keep(answers, self._numbered(answers, None).encode("utf-8", "surrogateescape"))
+        return b"%b%b" % (self._head(resolved.sample.weights[0]).encode(), frames)
 
     def end(self) -> Iterator[bytes]:
         """Yield nothing: every sample is written by itself."""
@@ -61,13 +67,20 @@ class TextWriter:
 
     def block(self, count: int, answers: tuple[Answer, ...], facts: Facts | None = None) -> str:
         """Return the lines of a stack that was seen `count` times, and an empty one; `facts` explain its frames."""
+        return self._head(count) + self._numbered(answers, facts)
+
+    def _head(self, count: int) -> str:
         self._stack_count += 1
+        weight = f", seen {count:,} times" if count > 1 else ""
+        return f"stack {self._stack_count}{weight}\n"
+
+    def _numbered(self, answers: tuple[Answer, ...], facts: Facts | None) -> str:
+        """Return the lines of the frames of a stack, and an empty one."""
         width = len(str(len(answers) - 1)) + 1
         known = self._frames.setdefault(width, {})
         if len(known) > _KEPT_FRAMES:
             known.clear()
-        weight = f", seen {count:,} times" if count > 1 else ""
-        pieces = [f"stack {self._stack_count}{weight}\n"]
+        pieces: list[str] = []
         explained = iter(facts or ())
         for idx, answer in enumerate(answers):
             frame = known.get(answer) if facts is None else self._lines(answer, width, explained)
