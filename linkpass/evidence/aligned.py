@@ -33,6 +33,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from icf.columns import I64
+from icf.dwarf.scan import Functions
 from icf.dwarf.sites import Site, read_sites
 from icf.model import Evidence
 from icf.sets import distinct, is_in
@@ -104,18 +106,33 @@ def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Bo
             bodies.setdefault(source, {}).setdefault((is_jump, target), []).append(end)
             if not is_jump and end in reach.stub_symbol:
                 stub_target[end] = target
+    parts = _Parts(linked.functions)
     for vaddr, branches in sorted(bodies.items()):
-        body = _Body(vaddr, *_kept(linked, vaddr), ends=branches)
+        kept = distinct(linked.functions.die[linked.bodies.dwarf_at(vaddr)]).tolist()
+        body = _Body(vaddr, kept, parts.are_several(kept), ends=branches)
         body.callers = list(_silent(linked, records, body))
-        if body.callers and _read_code(linked, body, stub_target):
+        if body.callers and _read_code(linked, body, parts, stub_target):
             yield body
 
 
-def _kept(linked: Linked, vaddr: int) -> tuple[list[int], bool]:
-    """Return the DIEs whose code is at a body, and whether there is more to their function."""
-    dies = distinct(linked.functions.die[linked.bodies.dwarf_at(vaddr)])
-    rows = is_in(linked.functions.die, dies) if len(dies) else np.empty(0, np.bool_)
-    return dies.tolist(), bool((linked.functions.part[rows] > 0).any()) if len(dies) else False
+class _Parts:
+    """The ranges of functions, by their DIEs."""
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+        self._order = np.argsort(functions.die, kind="stable")
+        self._die = functions.die[self._order]
+
+    def rows(self, dies: list[int]) -> I64:
+        """Return the rows of `Functions` of these DIEs."""
+        wanted = np.array(dies, np.uint64)
+        first, last = (np.searchsorted(self._die, wanted, side=side).tolist() for side in ("left", "right"))
+        runs = [self._order[start:end] for start, end in zip(first, last, strict=True)]
+        return np.concatenate([np.empty(0, np.int64), *runs])
+
+    def are_several(self, dies: list[int]) -> bool:
+        """Return whether one of these functions has several parts."""
+        return bool((self._functions.part[self.rows(dies)] > 0).any())
 
 
 def _silent(linked: Linked, records: Records, body: _Body) -> Iterator[Place]:
@@ -131,14 +148,14 @@ def _silent(linked: Linked, records: Records, body: _Body) -> Iterator[Place]:
                 break
 
 
-def _read_code(linked: Linked, body: _Body, stub_target: dict[int, int]) -> bool:
+def _read_code(linked: Linked, body: _Body, parts: _Parts, stub_target: dict[int, int]) -> bool:
     """Find all branches of the body, all parts of it; False if some of its code is not known."""
     functions = linked.functions
-    rows = is_in(functions.die, np.array(body.kept_dies, np.uint64))
-    parts = set(zip(functions.low[rows].tolist(), functions.high[rows].tolist(), strict=True))
+    rows = parts.rows(body.kept_dies)
+    ranges = set(zip(functions.low[rows].tolist(), functions.high[rows].tolist(), strict=True))
     targets: dict[bool, set[int]] = {_CALL: set(), _JUMP: set()}
     slots: dict[bool, set[int]] = {_CALL: set(), _JUMP: set()}
-    for low, high in parts:
+    for low, high in ranges:
         found = find_body_branches(linked.image, low, high)
         if found is None:
             return False
@@ -151,7 +168,7 @@ def _read_code(linked: Linked, body: _Body, stub_target: dict[int, int]) -> bool
         slots[_JUMP] |= found.jump_slots
     body.targets = {is_jump: frozenset(found) for is_jump, found in targets.items()}
     body.slots = {is_jump: frozenset(found) for is_jump, found in slots.items()}
-    return bool(parts)
+    return bool(ranges)
 
 
 def _ascend(sites: list[Site]) -> bool:

@@ -33,11 +33,14 @@ class Records:
             (self.calls, self._disputed_calls, statements.calls),
             (self.jumps, self._disputed_jumps, statements.jumps),
         ):
+            known: dict[frozenset[Place], tuple[Place, Evidence]] = {}  # thousands of records name the same callee
             for key, callees in theirs.items():
                 if key in mine or key in disputed:
                     continue
                 if len(callees) == 1:
-                    mine[key] = (next(iter(callees)), statements.evidence)
+                    if callees not in known:
+                        known[callees] = (next(iter(callees)), statements.evidence)
+                    mine[key] = known[callees]
                 else:
                     disputed.add(key)
                     statements.dropped["contradict each other"] += 1

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from icf.columns import U8, U64
 from icf.dwarf.columns import END, OFFSET
 from icf.folds.members import FoldMember
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, ImageFlag
+from icf.sets import distinct
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfColumns, IcfTable, encode_icf, place_names
 from icf.tables.vcall import VirtualCalls, encode_vcall
@@ -95,9 +98,10 @@ def build_tables(
     records, reach = collected.records, collected.reach
     open_jumps = {(key, Place(target, ALL_MEMBERS)) for key, target in collected.open_jumps}
     jumps = {(key, callee) for key, (callee, _) in records.jumps.items()} | open_jumps
-    callers = {caller.vaddr for _, caller in records.calls}
+    calls = _Calls.of(records)
+    callers = set(distinct(calls.caller[:, 0]).tolist())
     listed = set(linked.folds)
-    listed |= {callee.vaddr for callee, _ in records.calls.values()}
+    listed.update(distinct(calls.callee[:, 0]).tolist())
     listed.update(linked.undescribed)
     if apart:
         listed |= callers
@@ -138,8 +142,8 @@ def build_tables(
     if synthetic.info:
         starts = np.append(starts, np.uint64(synthetic.info_keep_bytes))
         ends = np.append(ends, np.uint64(synthetic.info_keep_bytes + len(synthetic.info)))
-    calls, evidence = _calls(records, rows)
-    dcall_bytes, order = encode_dcall(calls, starts, ends)
+    direct, evidence = calls.records(rows)
+    dcall_bytes, order = encode_dcall(direct, starts, ends)
     vcalls = VirtualCalls.of([row[:2] for row in virtual.calls])
     vcall_bytes, vcall_order = encode_vcall(vcalls)
     vcall_evidence = bytes(int(virtual.calls[row][2]) for row in vcall_order.tolist())
@@ -150,22 +154,39 @@ def build_tables(
         code_digest=linked.image.code_digest,
         columns=columns,
     )
-    written = DirectCalls(calls.call_site[order], calls.callee_die[order], calls.caller_die[order])
+    written = DirectCalls(direct.call_site[order], direct.callee_die[order], direct.caller_die[order])
     written_vcalls = VirtualCalls(vcalls.call_site[vcall_order], vcalls.vtable_slot[vcall_order])
     return Tables(table, written, written_vcalls, dcall_bytes, vcall_bytes, encode_icf(table), synthetic)
 
 
-def _calls(records: Records, rows: Rows) -> tuple[DirectCalls, U8]:
-    """Return the records and the evidence of each, by call site, callee, caller."""
-    count = len(records.calls)
-    site = np.fromiter((end for end, _ in records.calls), np.uint64, count)
-    first = rows.first
-    caller = rows.die[np.fromiter((first[vaddr] + idx for _, (vaddr, idx) in records.calls), np.int64, count)]
-    callees = records.calls.values()
-    callee = rows.die[np.fromiter((first[vaddr] + idx for (vaddr, idx), _ in callees), np.int64, count)]
-    evidence = np.fromiter((kind for _, kind in callees), np.uint8, count)
-    order = np.lexsort((evidence, caller, callee, site))
-    return DirectCalls(site[order], callee[order], caller[order]), evidence[order]
+class _Calls(NamedTuple):
+    """The records as columns; a place is a row of two: the address of the body, the index of the member."""
+
+    site: U64
+    caller: U64
+    callee: U64
+    evidence: U8
+
+    @classmethod
+    def of(cls, records: Records) -> _Calls:
+        count = len(records.calls)
+        callees = records.calls.values()
+        return cls(
+            np.fromiter((end for end, _ in records.calls), np.uint64, count),
+            _places(count, (caller for _, caller in records.calls)),
+            _places(count, (callee for callee, _ in callees)),
+            np.fromiter((kind for _, kind in callees), np.uint8, count),
+        )
+
+    def records(self, rows: Rows) -> tuple[DirectCalls, U8]:
+        """Return the records and the evidence of each, by call site, callee, caller."""
+        callee, caller = rows.die[rows.of_places(self.callee)], rows.die[rows.of_places(self.caller)]
+        order = np.lexsort((self.evidence, caller, callee, self.site))
+        return DirectCalls(self.site[order], callee[order], caller[order]), self.evidence[order]
+
+
+def _places(count: int, places: Iterable[Place]) -> U64:
+    return np.fromiter(chain.from_iterable(places), np.uint64, 2 * count).reshape(-1, 2)
 
 
 def _class_flags(linked: Linked, rows: Rows, marks: Marks, incomplete: set[int]) -> U8:

@@ -51,6 +51,14 @@ class Rows(NamedTuple):
         """Return the row of a member."""
         return self.first[place.vaddr] + place.member
 
+    def of_places(self, places: U64) -> I64:
+        """Return the rows of members: u64[n, 2] of body and index of the member."""
+        bodies = np.fromiter(self.first, np.uint64, len(self.first))
+        starts = np.fromiter(self.first.values(), np.int64, len(self.first))
+        order = np.argsort(bodies)
+        at = order[np.searchsorted(bodies, places[:, 0], sorter=order)]
+        return np.asarray(starts[at] + places[:, 1].astype(np.int64))
+
     def function(self, place: Place) -> int:
         """Return a member of a listed class, or ALL_MEMBERS of one, as `IcfColumns.tail_callee` has it."""
         if place.member == ALL_MEMBERS:
