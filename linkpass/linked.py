@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,13 @@ from icf.elf.types import STB_GLOBAL
 from icf.folds.classes import Fold, FoldFinder
 from icf.folds.functions import Bodies
 from icf.folds.members import FoldMember
-from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
 from linkpass.pointer_jumps import PointerJumps
 from linkpass.scanning import Scanning, start_scan
+
+if TYPE_CHECKING:
+    from icf.folds.report import FoldedSections
 
 
 class Place(NamedTuple):

@@ -17,7 +17,6 @@ import numpy as np
 from icf.columns import U64
 from icf.dwarf import columns as col
 from icf.dwarf._tombstones import patch_tombstones
-from icf.dwarf.parts import add_parts
 from icf.dwarf.units import DebugInfo, compile_abbreviations, read_unit_headers
 from icf.elf.image import Image
 from icf.elf.types import Machine
@@ -69,6 +68,8 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     debug.read_unit_dies()
     is_split = (units[:, col.FLAGS] & col.IS_SPLIT).any()
     if is_split or any(file.named(name) for name in (".gnu_debugaltlink", ".debug_sup")):
+        from icf.dwarf.parts import add_parts
+
         add_parts(debug, image, abbrev_offsets)
     return debug
 

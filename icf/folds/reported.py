@@ -12,7 +12,7 @@ of the addresses, since a superfluous candidate makes an answer ambiguous and a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,12 @@ from icf.columns import U64
 from icf.elf.image import Image
 from icf.folds.functions import Bodies
 from icf.folds.members import FoldMember, ReportedFunction
-from icf.folds.report import FoldedSections, SectionRef
 from icf.linkers import KeptSymbols
 from icf.strings import hash_names, hash_table
 from icf.tables.pointed import thunk_target
+
+if TYPE_CHECKING:
+    from icf.folds.report import FoldedSections, SectionRef
 
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
 

@@ -18,7 +18,6 @@ from icf.columns import I64, U64
 from icf.dwarf.columns import AT_INSTRUCTION, TAIL_CALL
 from icf.dwarf.scan import CallSites
 from icf.elf.types import Machine
-from icf.folds.calltable import CallTable, DirectBranches
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
 from icf.model import Evidence
@@ -48,6 +47,8 @@ def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statement
 
 def from_table(linked: Linked, reach: Reach, calls: DirectCalls) -> Statements:
     """Return the statements of an existing direct-call table about the calls."""
+    from icf.folds.calltable import CallTable, DirectBranches
+
     statements = Statements(Evidence.TABLE)
     identities = linked.finder.identities
     assert identities is not None

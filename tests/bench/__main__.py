@@ -69,6 +69,7 @@ def _bench_pass(image: Path, command: Sequence[str], work: Path, turn_count: int
     }
     if "gsymutil" in costs:
         figures["wall_ratio"] = costs["pass"].wall_s / costs["gsymutil"].wall_s
+        figures["cpu_ratio"] = costs["pass"].cpu_s / costs["gsymutil"].cpu_s
         figures["peak_ratio"] = costs["pass"].peak_mb / costs["gsymutil"].peak_mb
     figures["growth_bytes"] = (work / "passed").stat().st_size - image.stat().st_size
     return figures
@@ -211,7 +212,7 @@ def _lines(figures: Figures) -> Iterator[str]:
             yield (
                 f"  gsymutil {passing['gsymutil_wall_s']:.2f} s wall, {passing['gsymutil_cpu_s']:.2f} s CPU, "
                 f"{passing['gsymutil_peak_mb']:.0f} MB peak: the pass takes {passing['wall_ratio']:.2f} of its time, "
-                f"{passing['peak_ratio']:.2f} of its memory"
+                f"{passing['cpu_ratio']:.2f} of its processor time, {passing['peak_ratio']:.2f} of its memory"
             )
     if "stacks_per_s" in (resolving := figures["resolve"]):
         yield (
