@@ -10,10 +10,12 @@ frame inwards of it. If that name is certain, as of a kernel function or one mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
-from typing import Self
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple, Self
 
 from icf.errors import IcfError
 from icf.log import note
@@ -35,6 +37,14 @@ from unwind.target.states import TreeStates
 _TOGETHER = 4096  # samples
 _KEPT_STACKS, _KEPT_NODES, _KEPT_STATES = 1 << 18, 1 << 20, 1 << 20
 _HINT = "the recording is of another build, or its addresses are not what its format says"
+
+
+class _New(NamedTuple):
+    """A stack that a process has not had yet."""
+
+    process: ProcessStacks
+    key: object  # of the stack in `process.stacks`
+    sample: Sample
 
 
 class RecordedResolver:
@@ -68,7 +78,7 @@ class RecordedResolver:
         if self._stack_count > _KEPT_STACKS:
             self._forget()
         known = self._of_process
-        new: dict[tuple[ProcessStacks, object], Sample] = {}
+        new: dict[tuple[ProcessStacks, object], _New] = {}
         asked: list[tuple[Sample, StackAnswers | None, ProcessStacks, object]] = []
         for sample in samples:
             met = known.get(sample.process)
@@ -76,47 +86,50 @@ class RecordedResolver:
             key = (sample.frames, sample.is_called, sample.vptrs) if sample.is_called or sample.vptrs else sample.frames
             answers = process.stacks.get(key)
             if answers is None:
-                new[process, key] = sample
+                new[process, key] = _New(process, key, sample)
             asked.append((sample, answers, process, key))
-        self._answer(new)
+        self._answer(new.values())
         make = tuple.__new__  # as Resolved(...), in half the time
         return [make(Resolved, (sample, answers or process.stacks[key])) for sample, answers, process, key in asked]
 
-    def _answer(self, new: dict[tuple[ProcessStacks, object], Sample]) -> None:
+    def _answer(self, new: Collection[_New]) -> None:
         """Keep the answers for stacks that are new."""
         self._stack_count += len(new)
-        of_tree: dict[TreeStates, list[tuple[ProcessStacks, object, int]]] = {}
-        whole: list[tuple[ProcessStacks, object, list[Answer]]] = []  # their answers are not those of their states
-        for (process, key), sample in new.items():
-            if sample.vptrs:
-                whole.append((process, key, process.of_whole(sample, ())))
-            else:
-                frames = sample.frames
-                if isinstance(frames, CallStack):
-                    calls, node = frames.tree, frames.node
+        whole = [(each, each.process.of_whole(each.sample, ())) for each in new if each.sample.vptrs]
+        plain: list[tuple[TreeStates, _New, int]] = []  # their answers are those of their states
+        for states, stacks in self._by_tree(new).items():
+            are_plain = states.look_up([node for _, node in stacks], [each.process for each, _ in stacks])
+            for is_plain, (each, node) in zip(are_plain, stacks, strict=True):
+                if is_plain:
+                    plain.append((states, each, node))
                 else:
-                    calls, node = self._own, self._own.node_of(process.recorded, frames, sample.is_called)
-                of_tree.setdefault(self._states(calls), []).append((process, key, node))
-        of_states: dict[TreeStates, list[tuple[ProcessStacks, object, int]]] = {}
-        for tree, stacks in of_tree.items():
-            are_enough = tree.look_up([node for _, _, node in stacks], [process for process, _, _ in stacks])
-            for is_enough, (process, key, node) in zip(are_enough, stacks, strict=True):
-                if is_enough:
-                    of_states.setdefault(tree, []).append((process, key, node))
-                else:
-                    whole.append((process, key, process.of_whole(new[process, key], tree.along(node))))
-        processes = {process for process, _ in new}
+                    whole.append((each, each.process.of_whole(each.sample, states.along(node))))
+        processes = {each.process for each in new}
         if self._with_lines:
             read_frames(process.fresh for process in processes)
         for process in processes:
             process.fresh.clear()
-        for tree, stacks in of_states.items():
-            tree.fill()
-            for (process, key, _), found in zip(stacks, tree.answers_of([node for _, _, node in stacks]), strict=True):
-                process.stacks[key] = found
-        for process, key, answers in whole:
-            pairs = zip(new[process, key].frames, answers, strict=True)
-            process.stacks[key] = StackAnswers([process.answer(frame, answer) for frame, answer in pairs])
+        for states, of_one in groupby(plain, itemgetter(0)):
+            stacks = [(each, node) for _, each, node in of_one]
+            for (each, _), answers in zip(stacks, states.answers_of([node for _, node in stacks]), strict=True):
+                each.process.stacks[each.key] = answers
+        for each, found in whole:
+            pairs = zip(each.sample.frames, found, strict=True)
+            each.process.stacks[each.key] = StackAnswers([each.process.answer(*pair) for pair in pairs])
+
+    def _by_tree(self, new: Iterable[_New]) -> dict[TreeStates, list[tuple[_New, int]]]:
+        """Return the stacks without vtable pointers by the tree that has them, each with its node."""
+        of_tree: dict[TreeStates, list[tuple[_New, int]]] = {}
+        for each in new:
+            frames = each.sample.frames
+            if each.sample.vptrs:
+                continue
+            if isinstance(frames, CallStack):
+                calls, node = frames.tree, frames.node
+            else:
+                calls, node = self._own, self._own.node_of(each.sample.process, frames, each.sample.is_called)
+            of_tree.setdefault(self._states(calls), []).append((each, node))
+        return of_tree
 
     def batches(
         self, samples: Iterable[Sample], has_more: Callable[[], bool] = lambda: True

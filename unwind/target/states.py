@@ -89,18 +89,9 @@ class TreeStates(AnsweredTree):
         are_held: list[int] = (np.asarray(self.states)[wanted] & c.HELD).tolist()
         return [not is_held for is_held in are_held]
 
-    def fill(self) -> None:
-        """Set the answers of states that are new."""
-        for state in self._all[len(self.answers) :]:
-            if state is None or state.frame is NO_FRAME:
-                self.frames.append(NO_FRAME)
-                self.answers.append(NO_ANSWER)
-            else:
-                self.frames.append(state.frame)
-                self.answers.append(state.process.answer(state.frame, state.step.answer))
-
     def answers_of(self, nodes: Sequence[int]) -> list[StackAnswers]:
         """Return the answers for stacks whose answers are those of their states."""
+        self._fill()
         found = []
         wanted = np.array(nodes, np.uint64).data
         for node, answers in zip(
@@ -115,6 +106,16 @@ class TreeStates(AnsweredTree):
         """Return the states of a stack, innermost first."""
         (states,) = answers_along(np.array([node], np.uint64).data, self.calls.nodes, self.states, self._all)
         return [state for state in states if state is not None]
+
+    def _fill(self) -> None:
+        """Set the answers of states that are new."""
+        for state in self._all[len(self.answers) :]:
+            if state is None or state.frame is NO_FRAME:
+                self.frames.append(NO_FRAME)
+                self.answers.append(NO_ANSWER)
+            else:
+                self.frames.append(state.frame)
+                self.answers.append(state.process.answer(state.frame, state.step.answer))
 
     def _number(self, state: State) -> int:
         number = self._numbers.get(state)
