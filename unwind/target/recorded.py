@@ -37,6 +37,7 @@ from unwind.target.states import TreeStates
 _TOGETHER = 4096  # samples
 _KEPT_STACKS, _KEPT_NODES, _KEPT_STATES = 1 << 18, 1 << 20, 1 << 20
 _HINT = "the recording is of another build, or its addresses are not what its format says"
+_HINT_OF_LOSSES = "the recording is of another build, or frame pointers were followed through code that has none"
 
 
 class _New(NamedTuple):
@@ -178,7 +179,7 @@ class RecordedResolver:
                 "if the unwinder has read .eh_frame, and not walked along frame pointers, say --lossy none",
             )
         for resolver in self._resolvers.values():
-            warn_of_bases(resolver.places, "", _HINT)
+            warn_of_bases(resolver.places, "", _HINT if self._losses is Losses.NONE else _HINT_OF_LOSSES)
 
     def close(self) -> None:
         """Close the images."""
