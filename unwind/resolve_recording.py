@@ -6,6 +6,7 @@ Where nothing more waits in a pipe, what was read is answered at once.
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import BinaryIO
 
@@ -16,10 +17,10 @@ from unwind.output import open_output
 from unwind.progress import Progress
 from unwind.readers.source import Source
 from unwind.resolve.resolved import Resolved
-from unwind.samples.recording import Recording
+from unwind.samples.recording import Recording, Sample
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
-from unwind.writers.formats import open_writer
+from unwind.writers.formats import ADDED_UP, open_writer
 from unwind.writers.named import Ambiguous, Namer
 from unwind.writers.protocol import Writer
 
@@ -36,8 +37,9 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
         resolver = RecordedResolver(search, source.images, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
         out = opened.enter_context(open_output(args.output))
+        samples = recording.added_up() if recording.added_up and out_format in ADDED_UP else recording
         with Progress(source.stream) as progress:
-            is_any_known, problem = _resolve(recording, source, resolver, writer, out, progress)
+            is_any_known, problem = _resolve(samples, source, resolver, writer, out, progress)
         resolver.report()
         if problem is not None:
             raise problem
@@ -45,7 +47,7 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
 
 
 def _resolve(
-    recording: Recording,
+    samples: Iterable[Sample],
     source: Source,
     resolver: RecordedResolver,
     writer: Writer,
@@ -56,7 +58,7 @@ def _resolve(
     problem: IcfError | None = None
     is_any_known, count = False, 0
     try:
-        for batch in resolver.batches(recording, source.has_more):
+        for batch in resolver.batches(samples, source.has_more):
             out.write(b"".join(map(writer.write, batch)))
             is_any_known = is_any_known or any(map(_is_known, batch))
             if not source.has_more():

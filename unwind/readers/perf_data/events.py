@@ -180,8 +180,12 @@ class Event:
         """Return the weights of a sample, for the values that `Events.values` lists."""
         if len(self.known_weights) >= _KEPT_WEIGHTS:
             self.known_weights.clear()
-        weights = self.known_weights[period] = (*self.zeros_before, 1, period, *self.zeros_after)
+        weights = self.known_weights[period] = self.weights_of(1, period)
         return weights
+
+    def weights_of(self, count: int, period: int) -> tuple[int, ...]:
+        """Return the weights of so many samples with periods of this sum."""
+        return (*self.zeros_before, count, period, *self.zeros_after)
 
     def from_end(self, bit: int) -> int:
         """Return how many bytes before the end of a record other than a sample this field is; 0 if it is not there."""

@@ -43,9 +43,10 @@ from unwind.readers.perf_data.layout import (
 from unwind.readers.perf_data.processes import Processes
 from unwind.readers.perf_data.records import COMPRESSED, WITH_MORE, Batch, Record, Records
 from unwind.readers.perf_data.sample_fields import Fields, UserState
+from unwind.readers.perf_data.sums import Owner, Sums
 from unwind.readers.perf_data.views import View, Views
 from unwind.samples.calls import CallStack
-from unwind.samples.recording import Label, Sample
+from unwind.samples.recording import Label, RecordedProcess, Sample
 
 _MARKERS = {
     CPUMODE_KERNEL: CONTEXT_KERNEL,
@@ -82,6 +83,7 @@ class _Thread(NamedTuple):
     copied_space: int  # the same for samples with copied stacks; NONE: they have none, or need more than these
     root: int  # of the process in the tree
     labels: tuple[Label, ...]
+    owner: Owner
 
 
 class Samples:
@@ -95,19 +97,40 @@ class Samples:
         self._waiting: OrderedDict[tuple[int, int], list[Sample]] = OrderedDict()
         self._early: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._threads: dict[tuple[int, int, int, int], _Thread] = {}  # by event, process, thread and CPU
+        self._owners: dict[tuple[RecordedProcess, tuple[Label, ...]], Owner] = {}
         self._tree = ChainTree(views.others)
         self._counts = _Counts()
         self._waiting_count = 0
 
     def __iter__(self) -> Iterator[Sample]:
-        for batch in self._records.batches(_NOT_NEEDED, self._header.events.layouts()):
-            yield from self._samples(batch)
+        return self._read(None)
+
+    def added_up(self) -> Iterator[Sample]:
+        """Yield samples with the same stack, process, name and event as one, without CPU, thread and time."""
+        return self._read(Sums())
+
+    def _read(self, sums: Sums | None) -> Iterator[Sample]:
+        problem: FormatError | None = None
+        try:
+            for batch in self._records.batches(_NOT_NEEDED, self._header.events.layouts()):
+                yield from self._samples(batch, sums)
+                if sums is not None and sums.is_full:
+                    yield from sums.take()
+        except FormatError as error:
+            problem = error
+        if sums is not None:
+            yield from sums.take()
+        if problem is not None:
+            raise problem
         for samples in self._waiting.values():
             yield from self._given_up(samples)
         self._report()
 
-    def _samples(self, batch: Batch) -> Iterator[Sample]:
-        """Yield the samples of some records, and those that deferred call chains among these complete."""
+    def _samples(self, batch: Batch, sums: Sums | None) -> Iterator[Sample]:
+        """Yield the samples of some records, and those that deferred call chains among these complete.
+
+        Those that need no more than their call chain go to the sums, if there are any.
+        """
         buffer, rows = batch
         threads, problem = self._threads_of(rows, buffer)
         rows = rows[: len(threads)]
@@ -119,6 +142,9 @@ class Samples:
         new = tuple.__new__
         for idx, (thread, stack, period, time) in enumerate(zip(threads, stacks, periods, times, strict=True)):
             if stack is not None and thread is not None:
+                if sums is not None:
+                    sums.add(stack, thread.owner, period)
+                    continue
                 event = thread.event
                 weights = event.known_weights.get(period) or event.weights(period)
                 # as Sample(...), in half the time
@@ -184,21 +210,28 @@ class Samples:
         """Return what holds for a thread's samples of an event on a CPU."""
         event = self._header.events.all[event_idx]
         comm, since, until = self._processes.comm_at(tid, time)
-        labels = [Label("pid", pid), Label("tid", tid)]
-        if comm:
-            labels.append(Label("comm", comm))
-        if cpu != NO_CPU:
-            labels.append(Label("cpu", cpu))
-        labels.append(Label("event", event.name))
+        name = (Label("comm", comm),) if comm else ()
+        where = (Label("cpu", cpu),) if cpu != NO_CPU else ()
+        labels = Label("pid", pid), Label("tid", tid), *name, *where, Label("event", event.name)
         view, view_since, view_until = self._views.at(pid, time)
         space = self._tree.space_of(view.user)
         spaces = space if event.is_plain else r.NONE, space if event.has_copied_stacks else r.NONE
         if len(self._threads) >= _KEPT_THREADS:
             self._threads.clear()
+            self._owners.clear()
         root = self._tree.calls.root(view.process)
-        thread = _Thread(max(since, view_since), min(until, view_until), event, view, *spaces, root, tuple(labels))
+        owner = self._owner(view.process, event, (Label("pid", pid), *name, Label("event", event.name)))
+        times = max(since, view_since), min(until, view_until)
+        thread = _Thread(*times, event, view, *spaces, root, labels, owner)
         self._threads[event_idx, pid, tid, cpu] = thread
         return thread
+
+    def _owner(self, process: RecordedProcess, event: Event, labels: tuple[Label, ...]) -> Owner:
+        key = process, labels
+        owner = self._owners.get(key)
+        if owner is None:
+            owner = self._owners[key] = Owner(process, event, labels)
+        return owner
 
     # Samples that need more than their call chain
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from tests.support.perf_oracle import FIELDS, of_perf, of_reader
 from tests.support.toolchain import run, tool
 from unwind.readers.formats import reader_of, recognize
 from unwind.readers.source import Source
-from unwind.samples.recording import Losses, Recording, Value
+from unwind.samples.recording import Losses, Recording, Sample, Value
 
 DATA = ROOT / "testdata" / "perf"
 
@@ -47,6 +49,34 @@ def test_two_events_without_call_chains() -> None:
         "page-faults",
     ]
     assert all(sample.weights == (1, 5_000_000, 0, 0) for sample in read(DATA / "hot.events.data"))
+
+
+@pytest.mark.parametrize("name", ["hot", "hot.pipe", "hot.events"])
+def test_samples_added_up_have_the_weights_of_all(name: str) -> None:
+    def sums(samples: Iterable[Sample]) -> Counter[tuple[object, ...]]:
+        weights: Counter[tuple[object, ...]] = Counter()
+        for each in samples:
+            stack = tuple([(frame.address, frame.name, frame.is_exact) for frame in each.frames])
+            labels = tuple([label for label in each.labels if label.key in ("pid", "comm", "event")])
+            for idx, weight in enumerate(each.weights):
+                weights[stack, labels, idx] += weight
+        return weights
+
+    one_by_one, recording = list(read(DATA / f"{name}.data")), read(DATA / f"{name}.data")
+    assert recording.added_up is not None
+    added_up = list(recording.added_up())
+    assert sums(added_up) == sums(one_by_one)
+    assert len(added_up) == len({(each.frames, *each.labels[:1]) for each in added_up}) < len(one_by_one)
+
+
+def test_a_damaged_recording_is_added_up_as_far_as_it_goes(tmp_path: Path) -> None:
+    content = (DATA / "hot.pipe.data").read_bytes()
+    whole = read(DATA / "hot.pipe.data").added_up
+    path = tmp_path / "cut"
+    path.write_bytes(content[: len(content) * 3 // 4])
+    cut = read(path).added_up
+    assert whole is not None and cut is not None
+    assert 0 < sum(each.weights[0] for each in cut()) < sum(each.weights[0] for each in whole())
 
 
 def test_build_ids_come_from_the_header_and_from_mappings() -> None:
