@@ -6,6 +6,7 @@ import atexit
 import logging
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 
@@ -31,6 +32,11 @@ for variable in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CC", "CXX", "LD", "CFLAGS"
     os.environ.pop(variable, None)
 # With it, each process that a test starts would translate all sources again, which takes longer than what it does
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell without job control starts what runs in the background with Ctrl-C ignored. Programs inherit that: those that
+# tests interrupt would run on
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The tests write many small files again and again: where a file system in memory has room, that takes no disk
 if "TMPDIR" not in os.environ and (memory := room_in_memory("/dev/shm")):

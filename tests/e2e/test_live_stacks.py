@@ -157,6 +157,10 @@ def test_no_thread_stays_stopped_when_the_reader_is_killed(program: Path, number
                     pass
                 time.sleep(rng.random() * 0.01)
                 reader.send_signal(number)
+                try:
+                    reader.wait(20)
+                finally:
+                    reader.kill()
             assert_runs(pid)
 
 
