@@ -27,12 +27,13 @@ from unwind.report.data import Kind, Profile
 from unwind.report.functions import functions_of
 from unwind.report.merged import kept_idx
 from unwind.report.rows import DEPTH_LIMIT, FrameNumbers, Shown, rows_of
-from unwind.report.tree import ROOT, StackTree, TreeSums
+from unwind.report.tree import TreeSums
 from unwind.resolve.resolved import AnsweredTree, StackAnswers
 from unwind.samples.recording import RecordedFrame, RecordedProcess, Recording, Sample
 from unwind.symbolize.answer import Answer
 from unwind.target.recorded import RecordedResolver
 from unwind.writers.named import Namer
+from unwind.writers.stack_tree import ROOT, StackTree
 
 _TOGETHER = 4096  # samples between two steps
 _WAITING = 1 << 17  # different stacks that are counted before they become part of the tree
@@ -96,7 +97,7 @@ class ProfileCollector:
         except IcfError as error:
             problem = error
         self._add_up()
-        self._sum_up(self._tree.summed())
+        self._sum_up(TreeSums(self._tree))
         profile, shown = self.profile, self._numbers.frames
         before = self._shown([frame.before for frame in self._frames])
         after = self._shown([frame.after for frame in self._frames])
@@ -173,7 +174,7 @@ class ProfileCollector:
         for node in range(1, len(nodes)):
             nodes[node] = at = shown.then(nodes[tree.callers[node]], paths[tree.frames[node]])
             shown.weights[at] += tree.weights[node]
-        return shown.summed()
+        return TreeSums(shown)
 
     def _count(self, frame: _Frame, weight: int) -> None:
         profile, body = self.profile, frame.body

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unwind.report.data import Kind, Row, Tree
-from unwind.report.tree import ROOT, TreeSums
+from unwind.report.tree import TreeSums
+from unwind.writers.stack_tree import ROOT
 
 DEPTH_LIMIT = 256
 _SMALLEST_SHARE = 10_000  # a frame of less than a ten thousandth is a tenth of a pixel on a wide screen

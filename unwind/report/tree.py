@@ -1,8 +1,6 @@
-"""All stacks of a profile as one tree with weights, and what is summed over it.
+"""What is summed over the tree of all stacks of a profile (`unwind.writers.stack_tree`).
 
-Stacks that begin alike share nodes. A tree grows node by node, a caller before what it calls, and is columns: millions
-of nodes are a few numbers each. When all stacks are in it, the nodes are put in pre-order, where the nodes inwards of
-one are a range:
+When all stacks are in it, the nodes are put in pre-order, where the nodes inwards of one are a range:
 
     main a b  3        node          own   total   first   end
     main a c  1        main            0       8       0     5
@@ -17,51 +15,21 @@ that begin after the ranges of all before them have ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from icf.columns import I64
+from unwind.writers.stack_tree import StackTree
 
-ROOT = 0
-_BITS = 32  # of the number of a frame in a key
 _LARGEST = (1 << 63) - 1
 _Weights = NDArray[Any]  # int64, or integers of Python where a sum has more bits
 
 
-class StackTree:
-    """The stacks of a profile, each as the numbers of its frames from the outermost; number -1 is the root's."""
-
-    def __init__(self) -> None:
-        self.callers = [ROOT]
-        self.frames = [-1]
-        self.weights = [0]  # of the stacks that end there
-        self._inwards: dict[int, int] = {}  # a node and the number of a frame -> the node of that frame
-
-    def then(self, node: int, frames: Iterable[int]) -> int:
-        """Return the node of the last of some frames, one inwards of the other, which stand inwards of a node."""
-        inwards = self._inwards
-        for frame in frames:
-            key = node << _BITS | frame
-            found = inwards.get(key)
-            if found is None:
-                found = inwards[key] = len(self.callers)
-                self.callers.append(node)
-                self.frames.append(frame)
-                self.weights.append(0)
-            node = found
-        return node
-
-    def summed(self) -> TreeSums:
-        """Return the sums over the tree, which takes no more stacks."""
-        self._inwards.clear()
-        return TreeSums(self)
-
-
 class TreeSums:
-    """What the stacks of a tree add up to.
+    """What the stacks of a tree add up to, which takes no more stacks from then on.
 
     Attributes:
         totals: the weight of the stacks that have each node.
@@ -69,6 +37,7 @@ class TreeSums:
     """
 
     def __init__(self, tree: StackTree) -> None:
+        tree.finish()
         callers = tree.callers
         self.weight = sum(tree.weights)
         self.frames: I64 = np.array(tree.frames, np.int64)

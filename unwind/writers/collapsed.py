@@ -10,18 +10,18 @@ space.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
-from operator import itemgetter
 
 from icf.errors import IcfError
 from unwind.resolve.resolved import AnsweredTree, Resolved, StackAnswers
 from unwind.samples.recording import RecordedFrame, Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import Namer
+from unwind.writers.stack_tree import ROOT, StackTree
 
 _PROCESS_LABEL = "comm"
-_NO_FRAMES = b"[unknown]"
+_NO_FRAMES = "[unknown]"
 _HINT = "write pprof, which has such counts"
 _REPLACED = str.maketrans({";": ":", "\n": " ", "\r": " "})
 _KEPT = 1 << 18
@@ -32,39 +32,18 @@ def open_writer(recording: Recording, namer: Namer) -> CollapsedWriter:
     return CollapsedWriter(namer)
 
 
-class _Name:
-    """A name after those further out: what counts there, and the names inwards of it."""
-
-    __slots__ = ("count", "inwards")
-
-    def __init__(self) -> None:
-        self.count: int | Decimal = 0
-        self.inwards: dict[bytes, _Name] = {}
-
-    def add(self, name: bytes) -> _Name:
-        """Add a name inwards of this one."""
-        added = self.inwards[name] = _Name()
-        return added
-
-    def then(self, names: Iterable[bytes]) -> _Name:
-        """Return the last of some names, one inwards of the other."""
-        node = self
-        for name in names:
-            node = node.inwards.get(name) or node.add(name)
-        return node
-
-
 class CollapsedWriter:
     """Adds up samples, and writes them when all are there."""
 
     def __init__(self, namer: Namer) -> None:
         self._namer = namer
-        self._root = _Name()
-        self._of_stack: dict[tuple[str, StackAnswers], int | Decimal] = {}  # not added to the names yet
+        self._tree = StackTree()  # of numbers of names
+        self._names: list[bytes] = []
+        self._numbers: dict[bytes, int] = {}
+        self._of_stack: dict[tuple[str, StackAnswers], int | Decimal] = {}  # not added to the tree yet
         self._frames: dict[StackAnswers, tuple[RecordedFrame, ...]] = {}  # of these
-        self._nodes: dict[tuple[str, AnsweredTree], dict[int, _Name]] = {}  # by process's name
-        self._of_state: dict[AnsweredTree, dict[int, list[bytes]]] = {}
-        self._texts: dict[str, bytes] = {}  # one object for each name, however many stacks have it
+        self._nodes: dict[tuple[str, AnsweredTree], dict[int, int]] = {}  # in the tree, by process's name
+        self._of_state: dict[AnsweredTree, dict[int, list[int]]] = {}
 
     def write(self, resolved: Resolved) -> bytes:
         """Add a sample; nothing is written yet."""
@@ -88,57 +67,63 @@ class CollapsedWriter:
     def end(self) -> Iterator[bytes]:
         """Yield the lines."""
         self._add_up()
-        waiting = [(b"", b"", self._root)]
+        self._tree.finish()
+        names, frames, counts = self._names, self._tree.frames, self._tree.weights
+        inwards: dict[int, list[int]] = {}
+        for node, caller in enumerate(self._tree.callers[1:], 1):
+            inwards.setdefault(caller, []).append(node)
+        waiting = [(b"", ROOT)]
         while waiting:
-            outer, name, node = waiting.pop()
+            outer, node = waiting.pop()
+            name = names[frames[node]] if node else b""
             path = b"%b;%b" % (outer, name) if outer else name
-            if node.count < 0:
-                raise IcfError(f"collapsed stacks: a stack counts {node.count}", hint=_HINT)
-            if node.count:
-                count = f"{node.count:f}".encode() if node.count % 1 else b"%d" % node.count
-                yield b"%b %b\n" % (path, count)
-            inwards = sorted(node.inwards.items(), key=itemgetter(0), reverse=True)
-            waiting += [(path, text, inner) for text, inner in inwards]
+            count = counts[node]
+            if count < 0:
+                raise IcfError(f"collapsed stacks: a stack counts {count}", hint=_HINT)
+            if count:
+                yield b"%b %b\n" % (path, f"{count:f}".encode() if count % 1 else b"%d" % count)
+            following = sorted(inwards.get(node, ()), key=lambda each: names[frames[each]], reverse=True)
+            waiting += [(path, each) for each in following]
 
     def _add_up(self) -> None:
         """Add the counts of stacks of the same names."""
         for (process, answers), count in self._of_stack.items():
-            self._name(process, answers).count += count
+            self._tree.weights[self._node(process, answers)] += count
         self._of_stack.clear()
         self._frames.clear()
         self._nodes.clear()
         self._of_state.clear()
 
-    def _name(self, process: str, answers: StackAnswers) -> _Name:
-        """Return the innermost name of a stack."""
-        root = self._root.then([self._text(process)]) if process else self._root
+    def _node(self, process: str, answers: StackAnswers) -> int:
+        """Return the node of the innermost name of a stack."""
+        tree = self._tree
+        root = tree.then(ROOT, [self._number(process)]) if process else ROOT
         if answers.tree is not None:
             known = self._nodes.setdefault((process, answers.tree), {})
             return self._of_node(answers.tree, answers.node, root, known)
         frames = self._frames[answers]
         if not frames:
-            return root.then([_NO_FRAMES])
+            return tree.then(root, [self._number(_NO_FRAMES)])
         for frame, answer in zip(reversed(frames), reversed(answers), strict=True):
-            root = root.then(self._names(frame, answer))
+            root = tree.then(root, self._numbers_of(frame, answer))
         return root
 
-    def _of_node(self, tree: AnsweredTree, node: int, root: _Name, known: dict[int, _Name]) -> _Name:
-        texts_of = self._of_state.setdefault(tree, {})
-        for inner, caller, state in tree.unknown(node, known):
-            texts = texts_of.get(state)
-            if texts is None:
-                texts = texts_of[state] = self._names(tree.frames[state], tree.answers[state])
-            name = known.get(caller, root)
-            for text in texts:
-                name = name.inwards.get(text) or name.add(text)
-            known[inner] = name
+    def _of_node(self, answered: AnsweredTree, node: int, root: int, known: dict[int, int]) -> int:
+        of_state = self._of_state.setdefault(answered, {})
+        for inner, caller, state in answered.unknown(node, known):
+            numbers = of_state.get(state)
+            if numbers is None:
+                numbers = of_state[state] = self._numbers_of(answered.frames[state], answered.answers[state])
+            known[inner] = self._tree.then(known.get(caller, root), numbers)
         return known.get(node, root)
 
-    def _names(self, frame: RecordedFrame, answer: Answer) -> list[bytes]:
-        return [self._text(each.name) for each in reversed(self._namer.frame(frame, answer))]
+    def _numbers_of(self, frame: RecordedFrame, answer: Answer) -> list[int]:
+        return [self._number(each.name) for each in reversed(self._namer.frame(frame, answer))]
 
-    def _text(self, name: str) -> bytes:
-        text = self._texts.get(name)
-        if text is None:
-            text = self._texts[name] = name.translate(_REPLACED).encode("utf-8", "surrogateescape")
-        return text
+    def _number(self, name: str) -> int:
+        """Return the number of a name."""
+        text = name.translate(_REPLACED).encode("utf-8", "surrogateescape")
+        number = self._numbers.setdefault(text, len(self._names))
+        if number == len(self._names):
+            self._names.append(text)
+        return number

@@ -11,7 +11,8 @@ import pytest
 from tests.unwind.report.conftest import Open
 from unwind.report.data import Doubt, Function, Image, Kind, MergedBody, MergedFunction, Profile, Report, Row, Tree
 from unwind.report.rows import FrameNumbers, Shown, rows_of
-from unwind.report.tree import ROOT, StackTree
+from unwind.report.tree import TreeSums
+from unwind.writers.stack_tree import ROOT, StackTree
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -335,7 +336,7 @@ def large() -> Report:
         depth = choose.randrange(5, 40)
         stack = [frames[min(int(choose.expovariate(0.6) + level * 7), 2999)] for level in range(depth)]
         stacks.weights[stacks.then(ROOT, stack)] += 50
-    after = rows_of(stacks.summed(), numbers.frames)
+    after = rows_of(TreeSums(stacks), numbers.frames)
     return Report(
         "large", [], [], 0, Profile("pcs", "samples", "count", 1_000_000, 1_000_000, before=after, after=after)
     )

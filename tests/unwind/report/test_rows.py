@@ -8,7 +8,8 @@ import pytest
 
 from unwind.report.data import Kind, Tree
 from unwind.report.rows import DEPTH_LIMIT, FrameNumbers, Shown, rows_of
-from unwind.report.tree import ROOT, StackTree
+from unwind.report.tree import TreeSums
+from unwind.writers.stack_tree import ROOT, StackTree
 
 Path = tuple[int, ...]
 NUMBERS = FrameNumbers()
@@ -19,7 +20,7 @@ def tree_of(stacks: dict[Path, int], row_limit: int = 1000) -> Tree:
     tree = StackTree()
     for stack, weight in stacks.items():
         tree.weights[tree.then(ROOT, stack)] += weight
-    return rows_of(tree.summed(), NUMBERS.frames, row_limit)
+    return rows_of(TreeSums(tree), NUMBERS.frames, row_limit)
 
 
 def drawn(tree: Tree) -> list[str]:

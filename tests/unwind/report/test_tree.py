@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from unwind.report.tree import ROOT, StackTree, TreeSums
+from unwind.report.tree import TreeSums
+from unwind.writers.stack_tree import ROOT, StackTree
 
 Path = tuple[int, ...]
 A, B, C = range(3)
@@ -16,7 +17,7 @@ def summed(stacks: dict[Path, int]) -> TreeSums:
     tree = StackTree()
     for stack, weight in stacks.items():
         tree.weights[tree.then(ROOT, stack)] += weight
-    return tree.summed()
+    return TreeSums(tree)
 
 
 def some(seed: int) -> dict[Path, int]:
