@@ -16,14 +16,12 @@ from typing import NamedTuple
 from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import Scan, scan_functions
 from icf.dwarf.units import DebugInfo
-from icf.elf import plt, relocations
+from icf.elf import plt, relocations  # noqa: F401 - the threads use them
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.folds.functions import Bodies, find_bodies
 from linkpass.background import Background
 from linkpass.pointer_jumps import PointerJumps, find_pointer_jumps
-
-_ = plt, relocations
 
 
 class Scanned(NamedTuple):
