@@ -15,6 +15,7 @@ from icf.model import Verdict
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
 from tests.support import firefox, profiles
 from tests.support.answers import ORDER, either, unique, unmerged
+from tests.support.mutations import mutated_text
 from tests.support.profiles import ProfileMaker
 from tests.support.recordings import read, recognizes
 from unwind.readers.profile_proto import Profile
@@ -88,23 +89,6 @@ PIECES = (
 )
 
 
-def mutated(data: bytes, chance: random.Random) -> bytes:
-    changed = bytearray(data)
-    for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(len(changed) + 1)
-        kind = chance.randrange(4)
-        if kind == 0:
-            changed[at : at + 1] = bytes([chance.randrange(256)])
-        elif kind == 1:
-            changed[at:at] = chance.choice(PIECES)
-        elif kind == 2:
-            del changed[at : at + chance.randint(1, 8)]
-        else:
-            start = chance.randrange(len(changed) + 1)
-            changed[at:at] = changed[start : start + chance.randint(1, 30)]
-    return bytes(changed)
-
-
 def check(recording: Recording) -> None:
     """Walk the samples; what they hold must be within bounds."""
     for sample in islice(recording, SAMPLES_READ):
@@ -122,7 +106,7 @@ def test_mutated_profiles_are_read_or_refused(name: str) -> None:
     with alarms():
         soon(TIME_LIMIT_S)
         for _ in range(many(MUTATION_COUNT)):
-            data = mutated(PROFILES[name], chance)
+            data = mutated_text(PROFILES[name], PIECES, chance)
             recognizes(FORMATS.get(name, name), data)
             try:
                 check(read(FORMATS.get(name, name), data))
@@ -150,7 +134,7 @@ def test_mutated_profiles_are_written_in_each_format(name: str) -> None:
     with alarms():
         soon(TIME_LIMIT_S)
         for _ in range(many(WRITTEN_COUNT)):
-            content = mutated(PROFILES[name], chance)
+            content = mutated_text(PROFILES[name], PIECES, chance)
             for out in ("pprof", "collapsed", "firefox"):
                 try:
                     recording = read(FORMATS.get(name, name), content)
@@ -173,7 +157,7 @@ def test_truncated_and_damaged_files_are_read_or_refused(name: str) -> None:
     chance = random.Random(2)
     damaged = [PROFILES[name][:size] for size in range(len(PROFILES[name]))]
     damaged += [packed[:size] for size in range(0, len(packed), 7)]
-    damaged += [mutated(packed, chance) for _ in range(500)]
+    damaged += [mutated_text(packed, PIECES, chance) for _ in range(500)]
     for data in damaged:
         try:
             check(read(FORMATS.get(name, name), data))

@@ -38,15 +38,18 @@ def mutations(path: Path, count: int, rng: random.Random) -> Iterator[bytes]:
 
 
 def mutated_text(text: bytes, pieces: Sequence[bytes], chance: random.Random) -> bytes:
-    """A text with one to four bytes changed, pieces put in, or some bytes taken out."""
+    """A text with one to four bytes changed, pieces put in, or some bytes taken out or doubled."""
     changed = bytearray(text)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(changed) + 1)
-        kind = chance.randrange(3)
+        kind = chance.randrange(4)
         if kind == 0:
             changed[at : at + 1] = bytes([chance.randrange(256)])
         elif kind == 1:
             changed[at:at] = chance.choice(pieces)
-        else:
+        elif kind == 2:
             del changed[at : at + chance.randint(1, 8)]
+        else:
+            start = chance.randrange(len(changed) + 1)
+            changed[at:at] = changed[start : start + chance.randint(1, 30)]
     return bytes(changed)
