@@ -17,7 +17,8 @@ from unwind.symcache.builder import payload_columns as col
 from unwind.symcache.builder._encode import encode
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
-from unwind.symcache.builder.groups import Group, Source, each_group
+from unwind.symcache.builder.group import Group, Source
+from unwind.symcache.builder.groups import each_group
 from unwind.symcache.builder.lines import Choices, Lines, Paths
 from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.trees import Trees
