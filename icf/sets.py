@@ -36,15 +36,19 @@ def union(left: NDArray[Number], right: NDArray[Number]) -> NDArray[Number]:
     return distinct(np.concatenate([left, right]))
 
 
-def difference(values: NDArray[Number], ascending: NDArray[Number]) -> NDArray[Number]:
+def difference(values: NDArray[Number], others: NDArray[Number]) -> NDArray[Number]:
     """Return the set of the values that are not in the second column."""
-    return distinct(values[~is_in(values, ascending)])
+    return distinct(values[~is_in(values, others)])
 
 
-def is_in(values: NDArray[Number], ascending: NDArray[Number]) -> Mask:
-    """Return which values are in the second column, which ascends; a value may be there several times."""
-    if not len(ascending):
+def is_in(values: NDArray[Number], others: NDArray[Number]) -> Mask:
+    """Return which values are in the second column; both may be in any order.
+
+    A column that ascends already is not sorted again, and to see that it does takes no time beside the search.
+    """
+    if not len(others):
         return np.zeros(len(values), np.bool_)
+    ascending = others if (others[1:] >= others[:-1]).all() else np.sort(others)
     at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
     return np.asarray(ascending[at] == values)
 

@@ -52,7 +52,7 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
     """Return the pointer jumps of all bodies of an image."""
     found = find_indirect(image, bodies.start, bodies.end, _parts(image, bodies, functions))
     defined = _defined_names(image)
-    keep = ~is_in(found.jump_place, distinct(_places_of_leaves(image, defined)))
+    keep = ~is_in(found.jump_place, _places_of_leaves(image, defined))
     stubs = [stub for stub, symbol in image.plt_stubs.items() if _comes_back(symbol, defined)]
     retpolines = find_retpolines(image)
     # gcc's thunks have no size, so they are in no body: a function that jumps to one tail-calls its target

@@ -53,7 +53,7 @@ def lost_functions(debug: DebugInfo, functions: Functions, bare: U64) -> U64:
     """Return those of the DIEs `bare` (of `icf.dwarf.scan`) that are local functions which gcc has merged or
     removed.
     """
-    bare = bare[~is_in(bare, distinct(functions.origin))]
+    bare = bare[~is_in(bare, functions.origin)]
     if len(bare):
         _, first, unit = np.unique(debug.units[debug.unit_of(bare), PRODUCER], return_index=True, return_inverse=True)
         producers = debug.units[debug.unit_of(bare[first]), PRODUCER].tolist()
@@ -76,7 +76,7 @@ def find_copied(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
     rows = bodies.dwarf_rows[is_in(functions.unit[bodies.dwarf_rows].astype(np.int64), units)]
     copies = _lists_too_often(image, debug, functions, rows, units)
     aliases = _several_functions(bodies, distinct(functions.low[rows]))
-    callers = scan.sites.pc[is_in(scan.sites.origin, distinct(lost))]
+    callers = scan.sites.pc[is_in(scan.sites.origin, lost)]
     called = _called_from(image, callers)
     called = called[is_in(called, union(copies, aliases))]
     aliases = _may_have_aliases(image, finder, aliases, units)
@@ -96,7 +96,7 @@ def _lists_too_often(image: Image, debug: DebugInfo, functions: Functions, rows:
     mine = is_in(owner, units)
     ranges = _Cover(low, owner[mine], listed.low[mine], listed.high[mine])
     described = _Cover(low, unit, low, high)
-    is_silent = np.ones(len(unit), np.bool_) if image.linker.overwrites_addresses else ~is_in(unit, distinct(owner))
+    is_silent = np.ones(len(unit), np.bool_) if image.linker.overwrites_addresses else ~is_in(unit, owner)
     return distinct(low[is_silent | (ranges.count(unit, low) > described.count(unit, low))])
 
 

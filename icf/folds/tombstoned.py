@@ -122,9 +122,9 @@ class Tombstoned:
         """Return the sizes of the functions of which neither an address nor a symbol is left."""
         hashes, dies, _, _ = self._by_name
         symbols = image.symbols
-        lost = ~is_in(hashes, distinct(hash_table(symbols.strtab, symbols.name_offset)))
-        lost &= ~is_in(dies, distinct(self._functions.die[self._bodies.dwarf_rows]))
-        rows = is_in(self._functions.die, distinct(dies[lost]))
+        lost = ~is_in(hashes, hash_table(symbols.strtab, symbols.name_offset))
+        lost &= ~is_in(dies, self._functions.die[self._bodies.dwarf_rows])
+        rows = is_in(self._functions.die, dies[lost])
         return distinct(self._functions.high[rows] - self._functions.low[rows])
 
     @cached_property

@@ -114,7 +114,7 @@ def _undescribed_files(image: Image, identities: Identities) -> _Files:
     described = Counter(identities.files_of_units())
     present = Counter(source_name(name) for name in symbols.names(rows.tolist()) if name not in _RUNTIME_FILES)
     missing = {file for file, count in present.items() if file and count > described[file]}
-    with_locals = symbols.names(rows[is_in(rows, distinct(symbols.file_rows[_locals(image)]))].tolist())
+    with_locals = symbols.names(rows[is_in(rows, symbols.file_rows[_locals(image)])].tolist())
     bare = missing & {source_name(name) for name in with_locals}
     return _Files(bare, missing - bare)
 

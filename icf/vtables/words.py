@@ -20,7 +20,7 @@ import numpy as np
 from icf.columns import U8, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, SHF_EXECINSTR, SHT_RELA, SHT_RELR, Machine
-from icf.sets import distinct, is_in, is_one_of
+from icf.sets import is_in, is_one_of
 
 NUMBER, CODE, DATA, IMPORT = 0, 1, 2, 3
 
@@ -140,7 +140,7 @@ def _in_relr(image: Image, places: U64) -> Mask:
         rows = np.arange(len(entries))
         is_place = entries & np.uint64(1) == 0
         last = np.maximum.accumulate(np.where(is_place, rows, -1))
-        found |= is_in(places, distinct(entries[is_place]))
+        found |= is_in(places, entries[is_place])
         maps = np.flatnonzero(~is_place & (last >= 0))
         behind = (maps - last[maps] - 1) * (_RELR_BITS * _WORD_BYTES) + _WORD_BYTES
         start = entries[last[maps]] + behind.astype(np.uint64)
