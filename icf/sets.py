@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from icf.columns import Mask
+from icf.columns import I64, Mask
 
 Number = TypeVar("Number", bound=np.integer)
 
@@ -29,6 +29,12 @@ def distinct_pairs(left: NDArray[Number], right: NDArray[Number]) -> tuple[NDArr
     left, right = left[order], right[order]
     fresh = _is_first(left) | _is_first(right)
     return left[fresh], right[fresh]
+
+
+def runs(values: NDArray[Number]) -> tuple[NDArray[Number], I64, I64]:
+    """Return the runs of equal neighbours in a column: the value, the first row and the row after the last of each."""
+    first = np.flatnonzero(_is_first(values))
+    return values[first], first, np.append(first, len(values))[1:]
 
 
 def union(left: NDArray[Number], right: NDArray[Number]) -> NDArray[Number]:

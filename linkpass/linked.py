@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from icf.columns import U64
+from icf.columns import I64, U64
 from icf.dwarf.scan import CallSites, Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -22,6 +22,8 @@ from icf.folds.functions import Bodies
 from icf.folds.members import FoldMember
 from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
+from icf.pairs import PairIndex
+from icf.sets import is_in
 from linkpass.pointer_jumps import PointerJumps
 from linkpass.scanning import Scanning, start_scan
 
@@ -53,8 +55,7 @@ class Linked:
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
     place_of_symbol: dict[int, Place] = field(default_factory=dict)  # rows of the symbol table -> merged members
     _single: dict[int, FoldMember] = field(default_factory=dict)
-    _places: dict[int, list[Place]] = field(default_factory=dict)
-    _by_die: dict[tuple[int, int], Place] = field(default_factory=dict)
+    _by_die: tuple[PairIndex, I64] | None = None  # of bodies and DIEs, and the member of each row
     _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
@@ -98,16 +99,21 @@ class Linked:
         self.folds = {vaddr: fold for vaddr, fold in self.folds.items() if len(fold.members) > 1}
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
         self.place_of_symbol.clear()
-        self._by_die.clear()
         self._in_section.clear()
         self._single.clear()
-        self._places.clear()
         for vaddr, fold in self.folds.items():
-            for place, member in zip(self.places(vaddr), fold.members, strict=True):
+            for idx, member in enumerate(fold.members):
+                place = Place(vaddr, idx)
                 for symbol in member.symbols:
                     self.place_of_symbol[symbol] = place
-                for die in member.dies:
-                    self._by_die[vaddr, die] = place
+        rows = [
+            (vaddr, die, idx)
+            for vaddr, fold in self.folds.items()
+            for idx, member in enumerate(fold.members)
+            for die in member.dies
+        ]
+        columns = np.array(rows, np.uint64).reshape(-1, 3).T
+        self._by_die = PairIndex(columns[0], columns[1]), columns[2].astype(np.int64)
 
     def members(self, vaddr: int) -> list[FoldMember]:
         """Return the members of a body, merged or not."""
@@ -139,17 +145,18 @@ class Linked:
             )
         return self._in_section[vaddr]
 
-    def place_of_die(self, vaddr: int, die: int) -> Place | None:
-        """Return the member that a concrete DIE describes; None if it describes no member of this merged body."""
-        if vaddr not in self.folds:
-            return Place(vaddr, 0)
-        return self._by_die.get((vaddr, die))
+    def members_of_dies(self, vaddrs: U64, dies: U64) -> I64:
+        """Return the member of each body that a concrete DIE describes, -1 if it describes none."""
+        assert self._by_die is not None
+        index, members = self._by_die
+        rows = index.find(vaddrs, dies)
+        found = np.append(members, -1)[rows]
+        return np.where(is_in(vaddrs, self.vaddrs), found, 0)
 
-    def places(self, vaddr: int) -> list[Place]:
-        """Return all members of a body."""
-        places = self._places.get(vaddr)
-        if places is None:
-            fold = self.folds.get(vaddr)
-            count = 1 if fold is None else len(fold.members)
-            places = self._places[vaddr] = [Place(vaddr, idx) for idx in range(count)]
-        return places
+    def member_counts(self, vaddrs: U64) -> I64:
+        """Return the number of members of each of these bodies."""
+        counts = np.array([len(self.folds[vaddr].members) for vaddr in self.vaddrs.tolist()], np.int64)
+        is_merged = is_in(vaddrs, self.vaddrs)
+        found = np.ones(len(vaddrs), np.int64)
+        found[is_merged] = counts[np.searchsorted(self.vaddrs, vaddrs[is_merged])]
+        return found

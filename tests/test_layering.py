@@ -33,6 +33,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "icf": (
         "errors model columns linkers kernels newfile printable string_kinds _types _nocython",
         "sets",
+        "pairs",
         "reader filebytes filedigest cachefolder log _bytes _sizes",
         "_strings _mangled _mangled_rust",
         "demangle",

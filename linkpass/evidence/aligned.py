@@ -37,15 +37,15 @@ from icf.columns import I64
 from icf.dwarf.scan import Functions
 from icf.dwarf.sites import Site, read_sites
 from icf.model import Evidence
-from icf.sets import distinct, is_in
+from icf.sets import distinct, is_in, runs
 from linkpass.evidence.body_branches import find_body_branches
 from linkpass.evidence.callees import Callees
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Records, Statements
-from linkpass.linked import Linked, Place
+from linkpass.linked import Linked
 
 _CALL, _JUMP = False, True
-Choices = dict[tuple[bool, int], frozenset[Place]]  # (is a jump, its end) -> possible callees
+Choices = dict[int, frozenset[int]]  # branch -> members of its target that may be the callee
 
 
 @dataclass(slots=True)
@@ -55,12 +55,13 @@ class _Body:
     vaddr: int
     kept_dies: list[int]
     several_parts: bool
-    callers: list[Place] = field(default_factory=list)
-    ends: dict[tuple[bool, int], list[int]] = field(default_factory=dict)  # (is a jump, merged target) -> ends
+    callers: list[int] = field(default_factory=list)  # members
+    # (is a jump, merged target) -> branches, by address
+    branches: dict[tuple[bool, int], list[int]] = field(default_factory=dict)
     # (is a jump, merged target) -> branches in all parts
     counts: Counter[tuple[bool, int]] = field(default_factory=Counter)
     targets: dict[bool, frozenset[int]] = field(default_factory=dict)  # all targets, merged or not
-    slots: dict[bool, frozenset[int]] = field(default_factory=dict)
+    slots: dict[bool, frozenset[int]] = field(default_factory=dict)  # words that hold a target
 
 
 def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> Statements:
@@ -69,49 +70,52 @@ def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> State
     bodies = list(_open_bodies(linked, reach, records))
     if not bodies:
         return statements
-    silent = {die for body in bodies for place in body.callers for die in linked.member(place).dies}
+    dies_of = {body.vaddr: [linked.members(body.vaddr)[caller].dies for caller in body.callers] for body in bodies}
+    silent = {die for callers in dies_of.values() for dies in callers for die in dies}
     sites = read_sites(linked.debug, silent.union(*(body.kept_dies for body in bodies)))
     callees = Callees(linked)
     callees.learn(
         {site.origin for die in silent for site in sites[die]},
         {target for body in bodies for targets in body.targets.values() for target in targets},
     )
+    stated: list[tuple[int, int]] = []  # slot, callee
     for body in bodies:
         in_order = not body.several_parts and all(_ascend(sites[die]) for die in body.kept_dies)
-        for caller in body.callers:
-            dies = linked.member(caller).dies
+        for caller, dies in zip(body.callers, dies_of[body.vaddr], strict=True):
             copies = [copy for die in dies if (copy := _align(body, sites[die], callees, in_order)) is not None]
             if not copies:
                 statements.dropped["call sites do not fit the code of the function"] += 1
                 continue
-            for key, choices in _agreed(copies).items():
-                is_jump, end = key
-                statements.state((end, caller), choices, is_jump=is_jump)
+            for branch, choices in _agreed(copies).items():
+                stated += [(int(records.slots.first[branch]) + caller, callee) for callee in choices]
+    statements.state([slot for slot, _ in stated], [callee for _, callee in stated])
     return statements
 
 
 def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Body]:
     """Yield merged bodies with branches to merged bodies that lack records of folded callers that have call sites."""
-    bodies: dict[int, dict[tuple[bool, int], list[int]]] = {}
-    stub_target: dict[int, int] = {}
-    for is_jump, ends, sources, targets in (
-        (_CALL, reach.call_end, reach.call_from, reach.call_target),
-        (_JUMP, reach.jump_end, reach.jump_from, reach.jump_target),
-    ):
-        rows = is_in(sources, linked.vaddrs) & is_in(targets, linked.vaddrs)
-        if is_jump:
-            rows &= sources != targets  # loops
-        columns = (ends[rows].tolist(), sources[rows].tolist(), targets[rows].tolist())
-        for end, source, target in zip(*columns, strict=True):
-            bodies.setdefault(source, {}).setdefault((is_jump, target), []).append(end)
-            if not is_jump and end in reach.stub_symbol:
-                stub_target[end] = target
+    matters = is_in(reach.source, linked.vaddrs) & is_in(reach.target, linked.vaddrs)
+    matters &= ~(reach.is_jump & (reach.source == reach.target))  # loops
+    rows = np.flatnonzero(matters)
+    rows = rows[np.argsort(reach.source[rows], kind="stable")]
+    calls = np.array(list(reach.stub_symbol), np.int64)
+    stub_target = dict(zip(reach.end[calls].tolist(), reach.target[calls].tolist(), strict=True))
     parts = _Parts(linked.functions)
-    for vaddr, branches in sorted(bodies.items()):
+    for vaddr, first, end in zip(*(column.tolist() for column in runs(reach.source[rows])), strict=True):
+        own = rows[first:end]
+        slots = records.slots.all_of(own)
+        silent = distinct(records.slots.member[slots[~records.is_known[slots]]])
         kept = distinct(linked.functions.die[linked.bodies.dwarf_at(vaddr)]).tolist()
-        body = _Body(vaddr, kept, parts.are_several(kept), ends=branches)
-        body.callers = list(_silent(linked, records, body))
-        if body.callers and _read_code(linked, body, parts, stub_target):
+        members = linked.members(vaddr)
+        callers = [idx for idx in silent.tolist() if members[idx].dies and set(members[idx].dies).isdisjoint(kept)]
+        if not callers:
+            continue
+        body = _Body(vaddr, kept, parts.are_several(kept), callers)
+        for row, is_jump, target in zip(
+            own.tolist(), reach.is_jump[own].tolist(), reach.target[own].tolist(), strict=True
+        ):
+            body.branches.setdefault((is_jump, target), []).append(row)
+        if _read_code(linked, body, parts, stub_target):
             yield body
 
 
@@ -133,19 +137,6 @@ class _Parts:
     def are_several(self, dies: list[int]) -> bool:
         """Return whether one of these functions has several parts."""
         return bool((self._functions.part[self.rows(dies)] > 0).any())
-
-
-def _silent(linked: Linked, records: Records, body: _Body) -> Iterator[Place]:
-    """Yield the members that have call sites without addresses, and branches without a record."""
-    branches = [
-        (end, records.jumps if is_jump else records.calls) for (is_jump, _), ends in body.ends.items() for end in ends
-    ]
-    for place, member in zip(linked.places(body.vaddr), linked.members(body.vaddr), strict=True):
-        for end, known in branches:
-            if (end, place) not in known:
-                if member.dies and set(member.dies).isdisjoint(body.kept_dies):
-                    yield place
-                break
 
 
 def _read_code(linked: Linked, body: _Body, parts: _Parts, stub_target: dict[int, int]) -> bool:
@@ -199,18 +190,18 @@ def _align(body: _Body, sites: list[Site], callees: Callees, in_order: bool) -> 
     for key, mine in fitting.items():
         if len(mine) > body.counts[key]:
             return None
-        ends = sorted(body.ends.get(key, ()))
-        if len(mine) < body.counts[key] or not ends:
+        branches = body.branches.get(key, [])
+        if len(mine) < body.counts[key] or not branches:
             continue
         meant = [callees.members(key[1], site.origin) for site in mine]
         if all(members == meant[0] for members in meant):
-            found.update(((key[0], end), meant[0]) for end in ends)
-        elif in_order and len({site.scope for site in mine}) == 1 and len(ends) == len(mine):
-            found.update(((key[0], end), members) for end, members in zip(ends, meant, strict=True))
-    return {key: members for key, members in found.items() if len(members) == 1}
+            found.update(dict.fromkeys(branches, meant[0]))
+        elif in_order and len({site.scope for site in mine}) == 1 and len(branches) == len(mine):
+            found.update(zip(branches, meant, strict=True))
+    return {branch: members for branch, members in found.items() if len(members) == 1}
 
 
 def _agreed(copies: list[Choices]) -> Choices:
     """Return the calls for which every copy of the function has a callee; the records settle where they differ."""
     common = set(copies[0]).intersection(*copies[1:])
-    return {key: frozenset().union(*(copy[key] for copy in copies)) for key in sorted(common)}
+    return {branch: frozenset().union(*(copy[branch] for copy in copies)) for branch in common}

@@ -30,7 +30,8 @@ from icf.tables.annotated_unit import AnnotatedUnit, parse_annotations
 from icf.tables.annotation import Function
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
-from linkpass.linked import Linked, Place
+from linkpass.evidence.slots import Slots
+from linkpass.linked import Linked
 
 _RUNTIME_SOURCES = frozenset(("", "crtstuff.c"))
 RELA_SECTION = f".rela{SECTION}"  # with --emit-relocs
@@ -136,41 +137,48 @@ class Annotations:
         names = (SECTION, RELA_SECTION)
         return [name for name in names if self._image.named(name) is not None and name not in removed]
 
-    def statements(self, linked: Linked, reach: Reach) -> Statements:
+    def statements(self, linked: Linked, reach: Reach, slots: Slots) -> Statements:
         """Return the statements of annotated functions about their calls and jumps into merged bodies."""
         statements = Statements(Evidence.TABLE)
         reader = _Reader(linked, self, statements)
-        branches: dict[int, list[tuple[int, int, bool]]] = {}
-        for ends, sources, targets, is_jump in (
-            (reach.call_end, reach.call_from, reach.call_target, False),
-            (reach.jump_end, reach.jump_from, reach.jump_target, True),
-        ):
-            matter = np.flatnonzero((sources != 0) & is_in(targets, linked.vaddrs))
-            for end, source, target in zip(*(c[matter].tolist() for c in (ends, sources, targets)), strict=True):
-                branches.setdefault(source, []).append((end, target, is_jump))
+        branches: dict[int, list[_Branch]] = {}
+        matter = np.flatnonzero((reach.source != 0) & is_in(reach.target, linked.vaddrs))
+        columns = slots.first, reach.end, reach.target, reach.is_jump
+        rows = zip(*(column[matter].tolist() for column in columns), strict=True)
+        for source, row in zip(reach.source[matter].tolist(), rows, strict=True):
+            branches.setdefault(source, []).append(_Branch(*row))
         for source, own in branches.items():
             for placed in self.at(source):
                 reader.read(source, placed, own)
+        statements.state([slot for slot, _ in reader.stated], [callee for _, callee in reader.stated])
         return statements
+
+
+class _Branch(NamedTuple):
+    slot: int  # of its first caller
+    end: int
+    target: int
+    is_jump: bool
 
 
 class _Reader:
     def __init__(self, linked: Linked, annotations: Annotations, statements: Statements) -> None:
         self._linked, self._annotations, self._statements = linked, annotations, statements
+        self.stated: list[tuple[int, int]] = []  # slot, callee
 
-    def read(self, source: int, placed: Placed, branches: Iterable[tuple[int, int, bool]]) -> None:
-        """Add the statements of one function about the branches in its body: (end, target, is a jump)."""
+    def read(self, source: int, placed: Placed, branches: Iterable[_Branch]) -> None:
+        """Add the statements of one function about the branches in its body."""
         linked, statements = self._linked, self._statements
         callers = _callers(linked, source, placed)
         operands = {operand.offset: operand for operand in placed.function.operands}
-        for end, target, is_jump in branches:
+        for slot, end, target, is_jump in branches:
             # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
             distances = (4, 3) if is_jump and linked.image.machine is Machine.X86_64 else (4,)
             operand = next((operands[at] for d in distances if (at := end - source - d) in operands), None)
             if operand is not None:
                 callee = _called(operand.callee, self._source(placed) if operand.is_local else "")
             elif is_jump and target == source:
-                statements.not_calls.update((end, caller) for caller in callers)
+                statements.loops += [slot + caller for caller in callers]
                 continue
             else:  # the assembler has resolved it
                 callee = self._annotations.beside(placed, target - source)
@@ -178,9 +186,7 @@ class _Reader:
                 continue
             found = _members(linked.folds[target], callee, callee.names)
             if len(found) == 1:
-                meant = frozenset({Place(target, found[0])})
-                for caller in callers:
-                    statements.state((end, caller), meant, is_jump=is_jump)
+                self.stated += [(slot + caller, found[0]) for caller in callers]
             else:
                 which = "several" if found else "none"
                 statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
@@ -194,13 +200,13 @@ def _called(name: str, source: str) -> Placed | None:
     return Placed(Function(name, (), bool(source), 0, 0, 0, 0, ()), -1, source) if name else None
 
 
-def _callers(linked: Linked, source: int, placed: Placed) -> list[Place]:
+def _callers(linked: Linked, source: int, placed: Placed) -> list[int]:
     """Return the members with the symbols of a function: several where the compiler has merged functions."""
     fold = linked.folds.get(source)
     if fold is None:
-        return [Place(source, 0)]
+        return [0]
     found = [_members(fold, placed, (name,)) for name in placed.names]
-    return [Place(source, idx) for idx in sorted({own[0] for own in found if len(own) == 1})]
+    return sorted({own[0] for own in found if len(own) == 1})
 
 
 def _members(fold: Fold, placed: Placed, names: tuple[str, ...]) -> list[int]:

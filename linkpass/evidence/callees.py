@@ -33,7 +33,7 @@ class Callees:
         self._linked = linked
         self._described: dict[int, Described] = {}
         self._possible: dict[tuple[int, int], bool] = {}
-        self._members: dict[tuple[int, int], frozenset[Place]] = {}
+        self._members: dict[tuple[int, int], frozenset[int]] = {}
         self._indexes: dict[int, FoldIndex] = {}
 
     def learn(self, origins: Iterable[int], targets: Iterable[int]) -> None:
@@ -49,14 +49,14 @@ class Callees:
         found = {target for target in targets if self._is_possible(origin, target)}
         return found | {slot for slot in slots if self._is_slot_of(self._described[origin], slot)}
 
-    def members(self, target: int, origin: int) -> frozenset[Place]:
+    def members(self, target: int, origin: int) -> frozenset[int]:
         """Return the members of a merged body that a callee can mean."""
         key = (target, origin)
         if key not in self._members:
             if target not in self._indexes:
                 self._indexes[target] = FoldIndex(self._linked.folds[target])
             members = self._indexes[target].members_of(origin, self._described[origin])
-            self._members[key] = frozenset(Place(target, idx) for idx in members)
+            self._members[key] = frozenset(members)
         return self._members[key]
 
     def _is_possible(self, origin: int, target: int) -> bool:

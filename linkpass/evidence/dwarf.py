@@ -9,9 +9,6 @@ them), one return address may have several callers, each with a statement of its
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import numpy as np
 
 from icf.columns import I64, U64
@@ -21,109 +18,121 @@ from icf.elf.types import Machine
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
 from icf.model import Evidence
-from icf.sets import distinct
+from icf.sets import distinct, is_in
 from icf.tables.dcall import DirectCalls
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
-from linkpass.linked import Linked, Place
+from linkpass.evidence.slots import Slots
+from linkpass.linked import Linked
 
-Found = TypeVar("Found")
+_NONE, _SEVERAL = -1, -2  # in place of a member
 
 
-def from_call_sites(linked: Linked, reach: Reach, sites: CallSites) -> Statements:
+def from_call_sites(linked: Linked, reach: Reach, slots: Slots, sites: CallSites) -> Statements:
     """Return the statements of DWARF's call sites about the branches."""
     tail = (sites.flags & TAIL_CALL) != 0
     call_size = 4 if linked.image.machine is Machine.AARCH64 else 5
     at_instruction = (sites.flags & AT_INSTRUCTION) != 0
     end = np.where(at_instruction & ~tail, sites.pc + np.uint64(call_size), sites.pc)
+    jump_start = reach.end[reach.jumps] - reach.size[reach.jumps]
+    matched = [
+        _match(np.flatnonzero(~tail), end, reach.end[reach.calls], 0),
+        _match(np.flatnonzero(tail & ~at_instruction), end, reach.end[reach.jumps], reach.jumps.start),
+        _match(np.flatnonzero(tail & at_instruction), end, jump_start, reach.jumps.start),
+    ]
+    rows, branches = (np.concatenate(column) for column in zip(*matched, strict=True))
+    source, target = reach.source[branches], reach.target[branches]
+    caller = linked.members_of_dies(source, sites.caller[rows])
+    callee = _Callees(linked).members_of(target, sites.origin[rows])
+
     statements = Statements(Evidence.DWARF)
-    reader = _Reader(linked, reach, statements)
-    reader.read(np.flatnonzero(~tail), end, sites, reach.call_end, is_jump=False)
-    reader.read(np.flatnonzero(tail & ~at_instruction), end, sites, reach.jump_end, is_jump=True)
-    jump_start = reach.jump_end - reach.jump_size
-    reader.read(np.flatnonzero(tail & at_instruction), end, sites, jump_start, is_jump=True)
+    is_inside, is_one = caller >= 0, callee >= 0
+    good = is_inside & is_one
+    statements.state(slots.at(branches[good], caller[good]), callee[good])
+    for reason, count in (
+        ("the call lies in another function", len(rows) - int(is_inside.sum())),
+        ("callee is none of the functions that the code calls", int((is_inside & (callee == _NONE)).sum())),
+        ("callee is several of the functions that the code calls", int((is_inside & (callee == _SEVERAL)).sum())),
+    ):
+        if count:
+            statements.dropped[reason] = count
     return statements
 
 
-def from_table(linked: Linked, reach: Reach, calls: DirectCalls) -> Statements:
+def _match(rows: I64, key: U64, branch_keys: U64, first: int) -> tuple[I64, I64]:
+    """Match sites to branches by address; `branch_keys` ascend but for jumps of unlike sizes.
+
+    Args:
+        rows: rows of the sites.
+        key: the address of every site.
+        branch_keys: of the branches, whose rows begin with `first`.
+
+    Returns:
+        The rows of the sites that are at a branch, and the branch of each.
+    """
+    if not len(branch_keys):
+        return rows[:0], rows[:0]
+    order = np.argsort(branch_keys, kind="stable")
+    ordered = branch_keys[order]
+    at = np.minimum(np.searchsorted(ordered, key[rows]), len(ordered) - 1)
+    hit = ordered[at] == key[rows]
+    return rows[hit], first + order[at[hit]]
+
+
+def from_table(linked: Linked, reach: Reach, slots: Slots, calls: DirectCalls) -> Statements:
     """Return the statements of an existing direct-call table about the calls."""
     from icf.folds.calltable import CallTable, DirectBranches
 
     statements = Statements(Evidence.TABLE)
     identities = linked.finder.identities
     assert identities is not None
-    branches = DirectBranches(reach.call_end, reach.call_from, reach.call_target)
+    ends = reach.end[reach.calls]
+    branches = DirectBranches(ends, reach.source[reach.calls], reach.target[reach.calls])
     table = CallTable(calls, branches, linked.folds, identities)
+    found = []
     for call in table.statements():
         if len(call.callees) == 1:
-            key = call.end, Place(call.source, call.caller)
-            statements.state(key, frozenset({Place(call.target, call.callees[0])}), is_jump=False)
+            found.append((call.end, call.caller, call.callees[0]))
         else:
             table.dropped["callee is several of the functions that the code calls"] += 1
+    end, caller, callee = np.array(found, np.uint64).reshape(-1, 3).T
+    statements.state(slots.at(np.searchsorted(ends, end), caller.astype(np.int64)), callee)
     statements.dropped = table.dropped
     return statements
 
 
-class _Reader:
-    def __init__(self, linked: Linked, reach: Reach, statements: Statements) -> None:
-        self.linked = linked
-        self.reach = reach
-        self.statements = statements
-        self.callees: dict[int, Described] = {}
-        self.matches: dict[tuple[int, int], frozenset[Place]] = {}
-        self.indexes: dict[int, FoldIndex] = {}
+class _Callees:
+    """Finds the members that call sites mean by their callees."""
 
-    def read(self, rows: I64, key: U64, sites: CallSites, branch_keys: U64, *, is_jump: bool) -> None:
-        """Match sites to branches by address; `branch_keys` ascend but for jumps of unlike sizes."""
-        if not len(branch_keys) or not len(rows):
-            return
-        order = np.argsort(branch_keys, kind="stable")
-        ordered = branch_keys[order]
-        at = np.minimum(np.searchsorted(ordered, key[rows]), len(ordered) - 1)
-        hit = ordered[at] == key[rows]
-        rows, branches = rows[hit], order[at[hit]]
-        ends = self.reach.jump_end if is_jump else self.reach.call_end
-        sources = self.reach.jump_from if is_jump else self.reach.call_from
-        targets = self.reach.jump_target if is_jump else self.reach.call_target
-        self._learn(distinct(sites.origin[rows]).tolist())
-        # a function makes many calls, and thousands of functions call the same: each pair is looked up once
-        callers = _look_up(self.linked.place_of_die, sources[branches], sites.caller[rows])
-        callees = _look_up(self._callees, targets[branches], sites.origin[rows])
-        dropped = self.statements.dropped
-        for end, caller, callee in zip(ends[branches].tolist(), callers, callees, strict=True):
-            if caller is None:
-                dropped["the call lies in another function"] += 1
-            elif len(callee) == 1:
-                self.statements.state((end, caller), callee, is_jump=is_jump)
-            else:
-                which = "several" if callee else "none"
-                dropped[f"callee is {which} of the functions that the code calls"] += 1
+    def __init__(self, linked: Linked) -> None:
+        self._linked = linked
+        self._described: dict[int, Described] = {}
+        self._indexes: dict[int, FoldIndex] = {}
 
-    def _learn(self, origins: list[int]) -> None:
-        identities = self.linked.finder.identities
+    def members_of(self, targets: U64, origins: U64) -> I64:
+        """Return the member of each body that a callee DIE means, _NONE or _SEVERAL.
+
+        Thousands of functions make the same calls: each pair is looked up once.
+        """
+        identities = self._linked.finder.identities
         assert identities is not None
-        self.callees.update(zip(origins, identities.of(origins), strict=True))
+        known = distinct(origins).tolist()
+        self._described = dict(zip(known, identities.of(known), strict=True))
+        found = np.zeros(len(targets), np.int64)
+        rows = np.flatnonzero(is_in(targets, self._linked.vaddrs))
+        targets, origins = targets[rows], origins[rows]
+        order = np.lexsort((origins, targets))
+        vaddr, die = targets[order], origins[order]
+        is_first = np.append(True, (vaddr[1:] != vaddr[:-1]) | (die[1:] != die[:-1]))[: len(order)]
+        members = map(self._member, vaddr[is_first].tolist(), die[is_first].tolist())
+        found[rows[order]] = np.array(list(members), np.int64)[np.cumsum(is_first) - 1]
+        return found
 
-    def _callees(self, target: int, origin: int) -> frozenset[Place]:
-        fold = self.linked.folds.get(target)
-        if fold is None:
-            return frozenset(self.linked.places(target))
-        key = (target, origin)
-        if key not in self.matches:
-            index = self.indexes.get(target)
-            if index is None:
-                index = self.indexes[target] = FoldIndex(fold)
-            places = self.linked.places(target)
-            self.matches[key] = frozenset(places[idx] for idx in index.members_of(origin, self.callees[origin]))
-        return self.matches[key]
-
-
-def _look_up(find: Callable[[int, int], Found], vaddrs: U64, dies: U64) -> list[Found]:
-    """Return what `find` returns for each pair, called once for each distinct one."""
-    order = np.lexsort((dies, vaddrs))
-    is_first = np.append(True, (vaddrs[order[1:]] != vaddrs[order[:-1]]) | (dies[order[1:]] != dies[order[:-1]]))
-    first = order[is_first[: len(order)]]
-    found = list(map(find, vaddrs[first].tolist(), dies[first].tolist()))
-    number = np.empty(len(order), np.int64)
-    number[order] = np.cumsum(is_first[: len(order)]) - 1
-    return [found[at] for at in number.tolist()]
+    def _member(self, target: int, origin: int) -> int:
+        index = self._indexes.get(target)
+        if index is None:
+            index = self._indexes[target] = FoldIndex(self._linked.folds[target])
+        members = index.members_of(origin, self._described[origin])
+        if len(members) == 1:
+            return members[0]
+        return _SEVERAL if members else _NONE

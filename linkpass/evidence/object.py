@@ -38,8 +38,9 @@ _OPERAND_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (280, 282,
 
 
 class _Branch(NamedTuple):
-    """A call or jump whose callee is wanted."""
+    """A call or jump whose callee in one caller is wanted."""
 
+    slot: int
     end: int
     target: int
     is_jump: bool
@@ -58,12 +59,13 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
             functions += [function] * len(branches)
     entries = _operands(linked, objects, np.array(functions, np.int64), pairs)
     callees = _Callees(linked, objects)
+    stated: list[tuple[int, int]] = []  # slot, callee
     types = _OPERAND_TYPES[linked.image.machine]
     relocations = iter(objects.code.entries(entries[entries >= 0]))
     for (caller, branch), function, has_entry in zip(pairs, functions, (entries >= 0).tolist(), strict=True):
         if not has_entry:
             if branch.is_jump and branch.target == caller.vaddr:
-                statements.not_calls.add((branch.end, caller))
+                statements.loops.append(branch.slot)
                 continue
             if not objects.has_operand(function, linked.image, branch.end, caller.vaddr):
                 continue
@@ -74,28 +76,25 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
                 continue
             found = callees.of(relocation, branch.target)
         if len(found) == 1:
-            callee = frozenset({Place(branch.target, found[0])})
-            statements.state((branch.end, caller), callee, is_jump=branch.is_jump)
+            stated.append((branch.slot, found[0]))
         else:
             which = "several" if found else "none"
             statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
+    statements.state([slot for slot, _ in stated], [callee for _, callee in stated])
     return statements
 
 
 def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Place, list[_Branch]]:
     """Return the branches into merged bodies, by caller, for which `records` has no callee."""
     unknown: dict[Place, list[_Branch]] = {}
-    for ends, sources, targets, known, is_jump in (
-        (reach.call_end, reach.call_from, reach.call_target, records.calls, False),
-        (reach.jump_end, reach.jump_from, reach.jump_target, records.jumps, True),
-    ):
-        matter = np.flatnonzero((sources != 0) & is_in(targets, linked.vaddrs))
-        columns = (ends[matter].tolist(), sources[matter].tolist(), targets[matter].tolist())
-        for end, source, target in zip(*columns, strict=True):
-            branch = _Branch(end, target, is_jump)
-            for caller in linked.places(source):
-                if (end, caller) not in known:
-                    unknown.setdefault(caller, []).append(branch)
+    slots = np.flatnonzero(~records.is_known)
+    branches = records.slots.branch[slots]
+    matter = (reach.source[branches] != 0) & is_in(reach.target[branches], linked.vaddrs)
+    slots, branches = slots[matter], branches[matter]
+    branch_columns = reach.source, reach.end, reach.target, reach.is_jump
+    columns = slots, records.slots.member[slots], *(column[branches] for column in branch_columns)
+    for slot, member, source, end, target, is_jump in zip(*(column.tolist() for column in columns), strict=True):
+        unknown.setdefault(Place(source, member), []).append(_Branch(slot, end, target, is_jump))
     return unknown
 
 

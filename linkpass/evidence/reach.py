@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.code.branch_kinds import JUMP
+from icf.code.branch_kinds import CONDITIONAL_JUMP
 from icf.code.branches import Branches, find_branches
 from icf.columns import U8, U64, Mask
 from icf.elf.types import Machine
@@ -37,15 +37,24 @@ class Reach(NamedTuple):
     wanted: frozenset[int]  # addresses of those bodies, and of bodies that may reach them through a pointer
     called: frozenset[int]  # those whose direct calls are all here
     pointers: PointerJumps
-    call_end: U64  # return addresses, ascending
-    call_from: U64  # the body that holds the call, 0 if none
-    call_target: U64  # the body called, stubs resolved
-    jump_end: U64
-    jump_size: U8  # bytes of the jump instruction
-    jump_from: U64
-    jump_target: U64
-    stub_symbol: dict[int, str]  # return address -> imported symbol, for calls through a stub
+    # a row for each branch: first the calls, then the jumps, both by address
+    end: U64  # after the instruction: of a call, its return address
+    size: U8  # bytes of the instruction
+    source: U64  # the body that holds it, 0 if none
+    target: U64  # the body that it leads to, stubs resolved
+    is_jump: Mask
+    stub_symbol: dict[int, str]  # calls through a stub: row of the branch -> imported symbol
     entered_from_nowhere: frozenset[int]  # bodies of `wanted` that code in no body may jump to
+
+    @property
+    def calls(self) -> slice:
+        """The rows of calls."""
+        return slice(0, len(self.end) - int(self.is_jump.sum()))
+
+    @property
+    def jumps(self) -> slice:
+        """The rows of jumps."""
+        return slice(self.calls.stop, len(self.end))
 
 
 def find_reach(linked: Linked) -> Reach:
@@ -70,28 +79,27 @@ def find_reach(linked: Linked) -> Reach:
     stub_symbol: dict[int, str] = {}
     if stubs:
         for row in np.flatnonzero(is_in(target, np.array(sorted(stubs), np.uint64))).tolist():
-            stub_symbol[int(calls.end[row])] = image.plt_stubs[int(target[row])]
+            stub_symbol[row] = image.plt_stubs[int(target[row])]
             target[row] = stubs[int(target[row])]
     return Reach(
         wanted=frozenset(wanted),
         called=frozenset(called),
         pointers=pointers,
-        call_end=calls.end,
-        call_from=linked.bodies.starts_at(calls.end - np.uint64(1)),
-        call_target=target,
-        jump_end=jumps.end,
-        jump_size=_jump_size(linked, jumps),
-        jump_from=source,
-        jump_target=jumps.target,
+        end=np.concatenate([calls.end, jumps.end]),
+        size=_size_bytes(linked, np.concatenate([calls.kind, jumps.kind])),
+        source=np.concatenate([linked.bodies.starts_at(calls.end - np.uint64(1)), source]),
+        target=np.concatenate([target, jumps.target]),
+        is_jump=np.arange(len(calls.end) + len(jumps.end)) >= len(calls.end),
         stub_symbol=stub_symbol,
         entered_from_nowhere=frozenset(from_nowhere.tolist()) & wanted,
     )
 
 
-def _jump_size(linked: Linked, jumps: Branches) -> U8:
+def _size_bytes(linked: Linked, kinds: U8) -> U8:
+    """Return the sizes of branch instructions."""
     if linked.image.machine is Machine.AARCH64:
-        return np.full(len(jumps.end), 4, np.uint8)
-    return np.where(jumps.kind == JUMP, 5, 6).astype(np.uint8)
+        return np.full(len(kinds), 4, np.uint8)
+    return np.where(kinds == CONDITIONAL_JUMP, 6, 5).astype(np.uint8)
 
 
 def _select(branches: Branches, keep: Mask) -> Branches:

@@ -1,67 +1,85 @@
 """Call-site records and jumps while they are collected from several kinds of evidence.
 
-A record states: at this return address, in this caller, this function is called. The kinds of evidence come
-best first, and the first that has a record determines it. Two statements of one kind that differ for one
-call site and caller cancel each other: neither is believed, and no weaker kind may fill the gap.
+A record states: at this branch, in this caller, this function is called. It has the slot of the branch and the caller
+(`linkpass.evidence.slots`). The kinds of evidence come best first, and the first that has a record determines it. Two
+statements of one kind that differ for one slot cancel each other: neither is believed, and no weaker kind may fill the
+gap.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from icf.columns import I32, I64, U8, Mask
 from icf.model import Evidence
-from linkpass.linked import Place
+from icf.sets import distinct
+from linkpass.evidence.slots import Slots
 
-Key = tuple[int, Place]  # return address, or address after the jump; and the caller
+UNKNOWN, DISPUTED = -1, -2  # as callee
 
 
-@dataclass(slots=True)
 class Records:
-    """The callees of the branches of a `Reach`, by key, as far as they are known."""
+    """The callees of the branches of a `Reach`, by slot, as far as they are known."""
 
-    calls: dict[Key, tuple[Place, Evidence]] = field(default_factory=dict)
-    jumps: dict[Key, tuple[Place, Evidence]] = field(default_factory=dict)
-    not_calls: set[Key] = field(default_factory=set)  # jumps that are known to stay inside their function
-    dropped: Counter[str] = field(default_factory=Counter)  # statements that did not hold, by reason
-    _disputed_calls: set[Key] = field(default_factory=set)
-    _disputed_jumps: set[Key] = field(default_factory=set)
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        self.callee: I32 = np.full(len(slots), UNKNOWN, np.int32)  # a member of the body that the branch leads to
+        self.evidence: U8 = np.zeros(len(slots), np.uint8)
+        self.is_loop: Mask = np.zeros(len(slots), np.bool_)  # a jump that is known to stay inside its function
+        self.dropped: Counter[str] = Counter()  # statements that did not hold, by reason
+
+    @property
+    def is_known(self) -> Mask:
+        """Which slots have a callee."""
+        return np.asarray(self.callee >= 0)
+
+    def record(self, slots: I64, callees: I64 | int, evidence: Evidence) -> None:
+        """Set the callees of some slots."""
+        self.callee[slots] = callees
+        self.evidence[slots] = evidence
 
     def merge(self, statements: Statements) -> None:
-        """Add the statements that are neither known yet nor disputed."""
-        for mine, disputed, theirs in (
-            (self.calls, self._disputed_calls, statements.calls),
-            (self.jumps, self._disputed_jumps, statements.jumps),
-        ):
-            known: dict[frozenset[Place], tuple[Place, Evidence]] = {}  # thousands of records name the same callee
-            for key, callees in theirs.items():
-                if key in mine or key in disputed:
-                    continue
-                if len(callees) == 1:
-                    if callees not in known:
-                        known[callees] = (next(iter(callees)), statements.evidence)
-                    mine[key] = known[callees]
-                else:
-                    disputed.add(key)
-                    statements.dropped["contradict each other"] += 1
-        self.not_calls |= statements.not_calls
+        """Add the statements about slots of which neither a callee nor a dispute is known."""
+        slot, callee = statements.columns()
+        fresh = self.callee[slot] == UNKNOWN
+        slot, callee = slot[fresh], callee[fresh]
+        self.record(slot, callee, statements.evidence)
+        disputed = distinct(slot[self.callee[slot] != callee])
+        self.callee[disputed] = DISPUTED
+        if len(disputed):
+            statements.dropped["contradict each other"] += len(disputed)
+        self.is_loop[statements.loops] = True
         for reason, count in statements.dropped.items():
             self.dropped[f"{statements.evidence.name.lower()}: {reason}"] += count
 
+    def make_room(self, slots: Slots) -> None:
+        """Go over to the slots of bodies with more members; the new ones are the last of each body."""
+        if len(slots) == len(self.slots):
+            return
+        moved = Records(slots)
+        at = slots.at(self.slots.branch, self.slots.member)
+        moved.callee[at], moved.evidence[at], moved.is_loop[at] = self.callee, self.evidence, self.is_loop
+        self.slots, self.callee, self.evidence, self.is_loop = slots, moved.callee, moved.evidence, moved.is_loop
 
-@dataclass(slots=True)
+
 class Statements:
-    """The statements of one kind of evidence; several callees for one key are a contradiction."""
+    """The statements of one kind of evidence; several callees for one slot are a contradiction."""
 
-    evidence: Evidence
-    calls: dict[Key, frozenset[Place]] = field(default_factory=dict)
-    jumps: dict[Key, frozenset[Place]] = field(default_factory=dict)
-    not_calls: set[Key] = field(default_factory=set)
-    dropped: Counter[str] = field(default_factory=Counter)
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.loops: list[int] = []  # slots of jumps that stay inside their function
+        self.dropped: Counter[str] = Counter()
+        self._slots: list[I64] = [np.empty(0, np.int64)]
+        self._callees: list[I64] = [np.empty(0, np.int64)]
 
-    def state(self, key: Key, callees: frozenset[Place], *, is_jump: bool) -> None:
-        """State that one of `callees` is called."""
-        out = self.jumps if is_jump else self.calls
-        known = out.setdefault(key, callees)
-        if known is not callees:
-            out[key] = known | callees
+    def state(self, slots: ArrayLike, callees: ArrayLike) -> None:
+        """State which member of its target each of these branches calls in its caller."""
+        self._slots.append(np.asarray(slots, np.int64))
+        self._callees.append(np.asarray(callees, np.int64))
+
+    def columns(self) -> tuple[I64, I64]:
+        """Return the slot and the callee of each statement."""
+        return np.concatenate(self._slots), np.concatenate(self._callees)

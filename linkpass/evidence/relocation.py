@@ -18,25 +18,31 @@ from icf.elf.relocations import Relocations
 from icf.elf.types import SHF_EXECINSTR, SHT_RELA, STT_SECTION, Machine
 from icf.folds.members import FoldMember
 from icf.model import Evidence
+from icf.sets import is_one_of
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
+from linkpass.evidence.slots import Slots
 from linkpass.linked import Linked, Place
 
 # relocation types of a call's or jump's operand; GOT loads because the linker may have relaxed them to calls
 _TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (282, 283, 280)}
 
 
-def from_relocations(linked: Linked, reach: Reach) -> Statements | None:
+def from_relocations(linked: Linked, reach: Reach, slots: Slots) -> Statements | None:
     """Return the statements of relocations in the code about the branches; None without relocations."""
     statements = Statements(Evidence.RELOCATION)
     found = False
-    relocated: set[int] = set()
+    is_relocated = np.zeros(len(reach.end), np.bool_)
     for relocations in _code_relocations(linked):
         found = True
-        relocated |= _read(linked, reach, relocations, statements)
+        operands = _operands(reach, relocations, linked.image.machine)
+        is_relocated[operands[0]] = True
+        _state(linked, reach, slots, relocations, operands, statements)
     if not found:
         return None
-    _mark_loops(linked, reach, statements, relocated)
+    # the assembler has resolved jumps to the start of their own function: they are loops
+    loops = np.flatnonzero(reach.is_jump & (reach.source == reach.target) & ~is_relocated)
+    statements.loops += slots.all_of(loops).tolist()
     return statements
 
 
@@ -52,84 +58,71 @@ def _code_relocations(linked: Linked) -> Iterator[Relocations]:
                     yield relocations
 
 
-def _read(linked: Linked, reach: Reach, relocations: Relocations, statements: Statements) -> set[int]:
-    """Make the statements; return the ends of the branches that have a relocation, in any caller."""
-    relocated: set[int] = set()
-    aarch64 = linked.image.machine is Machine.AARCH64
+def _operands(reach: Reach, relocations: Relocations, machine: Machine) -> tuple[I64, I64]:
+    """Return the branches whose operand has a relocation, and its row."""
     operand = np.ascontiguousarray(relocations.offset)
-    order = None
-    if not bool((operand[1:] >= operand[:-1]).all()):
-        order = np.argsort(operand, kind="stable")
-        operand = operand[order]
-    types = _TYPES[linked.image.machine]
-    for ends, sources, targets, is_jump in (
-        (reach.call_end, reach.call_from, reach.call_target, False),
-        (reach.jump_end, reach.jump_from, reach.jump_target, True),
-    ):
-        # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
-        for distance in (4,) if aarch64 or not is_jump else (4, 3):
-            at = np.searchsorted(operand, ends - np.uint64(distance))
-            hit = np.flatnonzero(operand[np.minimum(at, len(operand) - 1)] == ends - np.uint64(distance))
-            for branch, row in zip(hit.tolist(), at[hit].tolist(), strict=True):
-                if order is not None:
-                    row = int(order[row])
-                if int(relocations.type[row]) not in types:
-                    continue
-                end, source, target = int(ends[branch]), int(sources[branch]), int(targets[branch])
-                relocated.add(end)
-                caller = _kept(linked, source)
-                if caller is None:
-                    continue
-                callees = _callees(linked, relocations, row, caller, target)
-                if len(callees) == 1:
-                    statements.state((end, caller), frozenset(callees), is_jump=is_jump)
-                elif not callees:
-                    statements.dropped["the code calls another function"] += 1
-    return relocated
+    order = np.arange(len(operand)) if (operand[1:] >= operand[:-1]).all() else np.argsort(operand, kind="stable")
+    operand = operand[order]
+    branches, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
+    for distance in (4,) if machine is Machine.AARCH64 else (4, 3):
+        wanted = reach.end - np.uint64(distance)
+        at = np.minimum(np.searchsorted(operand, wanted), len(operand) - 1)
+        hit = np.flatnonzero((operand[at] == wanted) & (reach.is_jump | (distance == 4)))
+        hit = hit[is_one_of(relocations.type[order[at[hit]]], _TYPES[machine])]
+        branches.append(hit)
+        rows.append(order[at[hit]])
+    return np.concatenate(branches), np.concatenate(rows)
 
 
-def _kept(linked: Linked, source: int) -> Place | None:
+def _state(
+    linked: Linked, reach: Reach, slots: Slots, relocations: Relocations, operands: tuple[I64, I64], out: Statements
+) -> None:
+    """State what the relocations of operands, given by branches and rows, mean in the kept members."""
+    branches, rows = operands
+    stated: list[tuple[int, int]] = []
+    kept: dict[int, int | None] = {}
+    columns = rows, slots.first[branches], reach.source[branches], reach.target[branches]
+    for row, slot, source, target in zip(*(column.tolist() for column in columns), strict=True):
+        if source not in kept:
+            kept[source] = _kept(linked, source)
+        caller = kept[source]
+        if caller is None:
+            continue
+        callees = _callees(linked, relocations, row, Place(source, caller), target)
+        if len(callees) == 1:
+            stated.append((slot + caller, callees[0]))
+        elif not callees:
+            out.dropped["the code calls another function"] += 1
+    out.state([slot for slot, _ in stated], [callee for _, callee in stated])
+
+
+def _kept(linked: Linked, source: int) -> int | None:
     """Return the member whose code stands at a body."""
     fold = linked.folds.get(source)
     if fold is None:
-        return Place(source, 0)
-    for idx, member in enumerate(fold.members):
-        if member.kept is True:
-            return Place(source, idx)
-    return None
+        return 0
+    return next((idx for idx, member in enumerate(fold.members) if member.kept is True), None)
 
 
-def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, target: int) -> list[Place]:
+def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, target: int) -> list[int]:
     """Return the members of the called body that the relocation can mean."""
     fold = linked.folds.get(target)
     if fold is None:
-        return [Place(target, 0)]
+        return [0]
     symbol = int(relocations.symbol[row])
     symbols = relocations.symbols
     place = linked.place_of_symbol.get(symbol) if symbols is linked.image.symbols else None
     if place is not None:
-        return [place] if place.vaddr == target else []
+        return [place.member] if place.vaddr == target else []
     if int(symbols.type[symbol]) != STT_SECTION:
         name = symbols.name(symbol)
-        named = [idx for idx, member in enumerate(fold.members) if member.is_named(name)]
-    else:
-        own = linked.member(caller)
-        local = (idx for idx in linked.section_members(target) if _may_share_file(own, fold.members[idx]))
-        named = list(islice(local, 2))  # two are as good as several
-    return [Place(target, idx) for idx in named]
+        return [idx for idx, member in enumerate(fold.members) if member.is_named(name)]
+    own = linked.member(caller)
+    local = (idx for idx in linked.section_members(target) if _may_share_file(own, fold.members[idx]))
+    return list(islice(local, 2))  # two are as good as several
 
 
 def _may_share_file(own: FoldMember, member: FoldMember) -> bool:
     """Return whether a caller may stem from the object of a local function: only a known difference rules it out."""
     return not (own.files and member.files) or bool(own.files & member.files)
-
-
-def _mark_loops(linked: Linked, reach: Reach, statements: Statements, relocated: set[int]) -> None:
-    """Drop jumps to the start of their own function that have no relocation: the assembler resolved them, they are
-    loops.
-    """
-    own: I64 = np.flatnonzero(reach.jump_from == reach.jump_target)
-    for row in own.tolist():
-        end = int(reach.jump_end[row])
-        if end not in relocated:
-            statements.not_calls.update((end, caller) for caller in linked.places(int(reach.jump_from[row])))

@@ -196,10 +196,9 @@ def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Mar
         start = int(linked.bodies.starts_at(np.array([end - 1], np.uint64))[0])
         if start != target and not _are_thunks(linked, start, target):
             marks.unknown.add(target)
-    own = np.flatnonzero(reach.jump_from == reach.jump_target)
-    for end, vaddr in zip(reach.jump_end[own].tolist(), reach.jump_from[own].tolist(), strict=True):
-        keys = ((end, caller) for caller in linked.places(vaddr))
-        if vaddr in linked.folds and not all(key in records.jumps or key in records.not_calls for key in keys):
-            marks.unknown.add(vaddr)
-    referred = {*marks.taken, *marks.virtual, *reach.call_target.tolist(), *reach.jump_target.tolist()}
+    is_explained = records.is_known | records.is_loop
+    is_own = reach.is_jump & (reach.source == reach.target) & is_in(reach.source, linked.vaddrs)
+    own = np.flatnonzero(is_own[records.slots.branch] & ~is_explained)
+    marks.unknown.update(reach.source[records.slots.branch[own]].tolist())
+    referred = {*marks.taken, *marks.virtual, *reach.target.tolist()}
     marks.unknown.update(vaddr for vaddr in linked.folds if vaddr not in referred)

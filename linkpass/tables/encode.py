@@ -7,31 +7,28 @@ Everything is sorted by address before it is written, so the same input makes th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 
 from icf.aliases import is_cold_part
-from icf.columns import U8, U64
+from icf.columns import U8
 from icf.dwarf.columns import END, OFFSET
 from icf.folds.members import FoldMember
-from icf.model import ALL_MEMBERS, ClassFlag, Evidence, ImageFlag
+from icf.model import ClassFlag, Evidence, ImageFlag
 from icf.sets import distinct
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfColumns, IcfTable, encode_icf, place_names
 from icf.tables.vcall import VirtualCalls, encode_vcall
 from icf.vtables.layout import Vtables
 from linkpass.evidence.collect import Collected
-from linkpass.evidence.reach import Reach
-from linkpass.evidence.records import Key, Records
 from linkpass.linked import Linked, Place
 from linkpass.pointer_jumps import PointerJumps
 from linkpass.pointers.address_taken import Marks
 from linkpass.pointers.virtual_calls import Virtual
 from linkpass.rewrite.edits import SectionEdit, SectionGrowth
+from linkpass.tables.named_calls import TailCalls, call_slots, direct_calls, jump_slots, tail_calls
 from linkpass.tables.rows import Rows
 from linkpass.tables.synthetic import SyntheticUnit, make_synthetic_unit
 from linkpass.tables.vtable_dies import describe_vtables
@@ -96,16 +93,14 @@ def build_tables(
     names, those of .debug_str too, and all callers, which a stripped image has no symbols for.
     """
     records, reach = collected.records, collected.reach
-    open_jumps = {(key, Place(target, ALL_MEMBERS)) for key, target in collected.open_jumps}
-    jumps = {(key, callee) for key, (callee, _) in records.jumps.items()} | open_jumps
-    calls = _Calls.of(records)
-    callers = set(distinct(calls.caller[:, 0]).tolist())
+    calls, jumps = (records.slots.branch[slots] for slots in (call_slots(collected), jump_slots(collected)))
+    callers = set(distinct(reach.source[calls]).tolist())
     listed = set(linked.folds)
-    listed.update(distinct(calls.callee[:, 0]).tolist())
     listed.update(linked.undescribed)
     if apart:
         listed |= callers
-    listed |= {place.vaddr for (_, caller), callee in jumps for place in (caller, callee)}
+    for column in (reach.target[calls], reach.source[jumps], reach.target[jumps]):
+        listed.update(distinct(column).tolist())
     listed |= {*reach.pointers.body.tolist(), *(entry.body for entry in virtual.entries)}
     rows = Rows.of(linked, listed, callers)
 
@@ -125,13 +120,12 @@ def build_tables(
     declared = [row for _, row in missing]
     rows.die[declared] = [declaration[rows.members[row].die or place] for place, row in missing]
 
-    incomplete = {target for _, target in collected.open_jumps} | (listed & (reach.wanted - reach.called))
-    if collected.open_calls:
-        target_of = dict(zip(reach.call_end.tolist(), reach.call_target.tolist(), strict=True))
-        incomplete |= {target_of[end] for end, _ in collected.open_calls}
+    incomplete = listed & (reach.wanted - reach.called)
+    for still_open in (collected.open_calls, collected.open_jumps):
+        incomplete.update(distinct(reach.target[records.slots.branch[still_open]]).tolist())
     columns = _columns(
         linked, rows, _class_flags(linked, rows, marks, incomplete), rows.flags(marks, declared),
-        _tail_calls(linked, rows, reach, jumps), reach.pointers, virtual,
+        tail_calls(collected, rows), reach.pointers, virtual,
         dict(zip(points, synthetic.vtable_dies, strict=True)), {} if apart else linked.finder.str_offsets,
     )  # fmt: skip
 
@@ -142,7 +136,7 @@ def build_tables(
     if synthetic.info:
         starts = np.append(starts, np.uint64(synthetic.info_keep_bytes))
         ends = np.append(ends, np.uint64(synthetic.info_keep_bytes + len(synthetic.info)))
-    direct, evidence = calls.records(rows)
+    direct, evidence = direct_calls(collected, rows)
     dcall_bytes, order = encode_dcall(direct, starts, ends)
     vcalls = VirtualCalls.of([row[:2] for row in virtual.calls])
     vcall_bytes, vcall_order = encode_vcall(vcalls)
@@ -157,36 +151,6 @@ def build_tables(
     written = DirectCalls(direct.call_site[order], direct.callee_die[order], direct.caller_die[order])
     written_vcalls = VirtualCalls(vcalls.call_site[vcall_order], vcalls.vtable_slot[vcall_order])
     return Tables(table, written, written_vcalls, dcall_bytes, vcall_bytes, encode_icf(table), synthetic)
-
-
-class _Calls(NamedTuple):
-    """The records as columns; a place is a row of two: the address of the body, the index of the member."""
-
-    site: U64
-    caller: U64
-    callee: U64
-    evidence: U8
-
-    @classmethod
-    def of(cls, records: Records) -> _Calls:
-        count = len(records.calls)
-        callees = records.calls.values()
-        return cls(
-            np.fromiter((end for end, _ in records.calls), np.uint64, count),
-            _places(count, (caller for _, caller in records.calls)),
-            _places(count, (callee for callee, _ in callees)),
-            np.fromiter((kind for _, kind in callees), np.uint8, count),
-        )
-
-    def records(self, rows: Rows) -> tuple[DirectCalls, U8]:
-        """Return the records and the evidence of each, by call site, callee, caller."""
-        callee, caller = rows.die[rows.of_places(self.callee)], rows.die[rows.of_places(self.caller)]
-        order = np.lexsort((self.evidence, caller, callee, self.site))
-        return DirectCalls(self.site[order], callee[order], caller[order]), self.evidence[order]
-
-
-def _places(count: int, places: Iterable[Place]) -> U64:
-    return np.fromiter(chain.from_iterable(places), np.uint64, 2 * count).reshape(-1, 2)
 
 
 def _class_flags(linked: Linked, rows: Rows, marks: Marks, incomplete: set[int]) -> U8:
@@ -204,24 +168,12 @@ def _class_flags(linked: Linked, rows: Rows, marks: Marks, incomplete: set[int])
     return np.array(found, np.uint8)
 
 
-def _tail_calls(linked: Linked, rows: Rows, reach: Reach, jumps: Iterable[tuple[Key, Place]]) -> tuple[U64, U64, U64]:
-    """Return the jump, the caller and the callee of each tail call, as the table has them (`IcfColumns`)."""
-    jump_size = dict(zip(reach.jump_end.tolist(), reach.jump_size.tolist(), strict=True))
-    found = sorted((end - jump_size[end], caller, callee) for end, caller, callee in _unite_callers(linked, jumps))
-    callers = [0 if caller.member == ALL_MEMBERS else rows.row(caller) + 1 for _, caller, _ in found]
-    callees = [rows.function(callee) for _, _, callee in found]
-    jump, caller, callee = (
-        np.array(column, np.uint64) for column in ([jump for jump, _, _ in found], callers, callees)
-    )
-    return jump, caller, callee
-
-
 def _columns(
     linked: Linked,
     rows: Rows,
     class_flags: U8,
     member_flags: U8,
-    tail_calls: tuple[U64, U64, U64],
+    tails: TailCalls,
     pointers: PointerJumps,
     virtual: Virtual,
     die_of_vtable: dict[int, int],
@@ -234,6 +186,7 @@ def _columns(
     bodies = linked.bodies
     class_end = bodies.end[np.searchsorted(bodies.start, rows.class_vaddr)]
     entries = sorted(virtual.entries)
+    bodies_of_slots = np.array([entry.body for entry in entries], np.uint64)
     vtable, slot_start = np.unique(np.array([entry.vtable for entry in entries], np.uint64), return_index=True)
     return IcfColumns(
         class_vaddr=rows.class_vaddr,
@@ -245,9 +198,9 @@ def _columns(
         member_flags=member_flags,
         alias_member=np.array([row for row, _ in aliases], np.uint64),
         alias_name=name[len(members) :],
-        tail_jump=tail_calls[0],
-        tail_caller=tail_calls[1],
-        tail_callee=tail_calls[2],
+        tail_jump=tails.jump,
+        tail_caller=tails.caller,
+        tail_callee=tails.callee,
         pointer_jump=pointers.jump,
         pointer_slot=(pointers.slot + 1).astype(np.uint64),
         vtable_vaddr=vtable,
@@ -255,31 +208,10 @@ def _columns(
         vtable_die=np.array([die_of_vtable[vaddr] for vaddr in vtable.tolist()], np.uint64),
         slot_start=np.append(slot_start, len(entries)).astype(np.uint64),
         slot=np.array([entry.slot for entry in entries], np.uint64),
-        slot_function=np.array([rows.function(Place(entry.body, entry.member)) for entry in entries], np.uint64),
+        slot_function=rows.functions(bodies_of_slots, np.array([entry.member for entry in entries], np.int64)),
         pool=memoryview(pool),
         debug_str=linked.debug.str_,
     )
-
-
-def _unite_callers(linked: Linked, jumps: Iterable[tuple[Key, Place]]) -> Iterator[tuple[int, Place, Place]]:
-    """Yield jumps as (end, caller, callee), in order; one for all members of a body if it means the same in each.
-
-    If no evidence names the member, the callee has the index ALL_MEMBERS.
-    Bodies of visitors have thousands of members that tail-call the same few functions.
-    """
-    callees_of: dict[int, dict[Place, set[Place]]] = {}
-    for (end, caller), callee in jumps:
-        callees_of.setdefault(end, {}).setdefault(caller, set()).add(callee)
-    for end, by_caller in sorted(callees_of.items()):
-        callers = sorted(by_caller)
-        first = by_caller[callers[0]]
-        count = len(linked.members(callers[0].vaddr))
-        if count > 1 and len(callers) == count and all(by_caller[caller] == first for caller in callers):
-            callers = [Place(callers[0].vaddr, ALL_MEMBERS)]
-            by_caller = {callers[0]: first}
-        for caller in callers:
-            for callee in sorted(by_caller[caller]):
-                yield end, caller, callee
 
 
 def evidence_counts(table: IcfTable) -> dict[str, int]:

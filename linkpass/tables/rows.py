@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.columns import I64, U8, U64
+from icf.columns import I32, I64, U8, U64
 from icf.folds.members import FoldMember
 from icf.model import ALL_MEMBERS, MemberFlag
 from linkpass.linked import Linked, Place
@@ -23,60 +23,57 @@ from linkpass.pointers.address_taken import Marks
 class Rows(NamedTuple):
     """Columns of members; classes ascend, and their members are as in `Linked`."""
 
-    class_vaddr: U64
-    member_start: U64  # first row of each class; one more than there are classes
+    class_count: int  # of listed classes, which come first
+    vaddr: U64  # bodies: the classes, then the others, both ascending
+    start: I64  # first row of each body; one more than there are bodies
     members: list[FoldMember]
-    first: dict[int, int]  # first row of each body, listed or not
     die: U64  # that stands for the member in .debug_info of the image, 0 for none
 
     @classmethod
     def of(cls, linked: Linked, listed: Iterable[int], callers: Iterable[int]) -> Rows:
         """Return the members of the bodies `listed`, then those of the bodies of callers that are not among them."""
         classes = sorted(listed)
-        known = set(classes)
-        others = sorted({vaddr for vaddr in callers if vaddr not in known})
+        vaddrs = [*classes, *sorted(set(callers).difference(classes))]
         members: list[FoldMember] = []
-        first: dict[int, int] = {}
-        for vaddr in (*classes, *others):
-            first[vaddr] = len(members)
+        start = [0]
+        for vaddr in vaddrs:
             members += linked.members(vaddr)
-        starts = [first[vaddr] for vaddr in (*classes, *others[:1])]
-        if not others:
-            starts.append(len(members))
+            start.append(len(members))
         die = np.array([min(member.dies, default=0) for member in members], np.uint64)
         die[die >= len(linked.debug.info)] = 0  # of a split unit
-        return cls(np.array(classes, np.uint64), np.array(starts, np.uint64), members, first, die)
+        return cls(len(classes), np.array(vaddrs, np.uint64), np.array(start, np.int64), members, die)
 
-    def row(self, place: Place) -> int:
-        """Return the row of a member."""
-        return self.first[place.vaddr] + place.member
+    @property
+    def class_vaddr(self) -> U64:
+        """The listed classes."""
+        return self.vaddr[: self.class_count]
 
-    def of_places(self, places: U64) -> I64:
-        """Return the rows of members: u64[n, 2] of body and index of the member."""
-        bodies = np.fromiter(self.first, np.uint64, len(self.first))
-        starts = np.fromiter(self.first.values(), np.int64, len(self.first))
-        order = np.argsort(bodies)
-        at = order[np.searchsorted(bodies, places[:, 0], sorter=order)]
-        return np.asarray(starts[at] + places[:, 1].astype(np.int64))
-
-    def function(self, place: Place) -> int:
-        """Return a member of a listed class, or ALL_MEMBERS of one, as `IcfColumns.tail_callee` has it."""
-        if place.member == ALL_MEMBERS:
-            return 2 * int(np.searchsorted(self.class_vaddr, np.uint64(place.vaddr))) + 1
-        return 2 * self.row(place)
+    @property
+    def member_start(self) -> U64:
+        """The first row of each listed class; one more than there are classes."""
+        return self.start[: self.class_count + 1].astype(np.uint64)
 
     @property
     def listed_count(self) -> int:
-        """Return the number of members of listed classes."""
-        return int(self.member_start[-1])
+        """The number of members of listed classes."""
+        return int(self.start[self.class_count])
+
+    def of_members(self, vaddrs: U64, members: I64 | I32) -> I64:
+        """Return the rows of members: the body of each, and its index there."""
+        order = np.argsort(self.vaddr)
+        return np.asarray(self.start[order[np.searchsorted(self.vaddr, vaddrs, sorter=order)]] + members)
+
+    def functions(self, vaddrs: U64, members: I64) -> U64:
+        """Return members of listed classes, or ALL_MEMBERS of one, as `IcfColumns.tail_callee` has them."""
+        is_one = members != ALL_MEMBERS
+        of_one = 2 * self.of_members(vaddrs, np.where(is_one, members, 0))
+        return np.where(is_one, of_one, 2 * np.searchsorted(self.class_vaddr, vaddrs) + 1).astype(np.uint64)
 
     def without_die(self) -> list[tuple[Place, int]]:
         """Return the members without a DIE and their rows, by place."""
         missing = np.flatnonzero(self.die == 0)
-        starts = np.array(list(self.first.values()), np.int64)
-        vaddrs = np.array(list(self.first), np.uint64)
-        body: I64 = np.searchsorted(starts, missing, side="right") - 1
-        columns = vaddrs[body].tolist(), (missing - starts[body]).tolist()
+        body: I64 = np.searchsorted(self.start, missing, side="right") - 1
+        columns = self.vaddr[body].tolist(), (missing - self.start[body]).tolist()
         return sorted(zip(map(Place, *columns), missing.tolist(), strict=True))
 
     def flags(self, marks: Marks, declared: Iterable[int]) -> U8:
@@ -95,6 +92,5 @@ class Rows(NamedTuple):
         return flags[: self.listed_count]
 
     def _marked(self, marked: dict[int, set[int]]) -> list[int]:
-        classes = set(self.class_vaddr.tolist())
-        starts = ((self.first[vaddr], members) for vaddr, members in marked.items() if vaddr in classes)
-        return [start + member for start, members in starts for member in members]
+        start_of = dict(zip(self.class_vaddr.tolist(), self.start.tolist(), strict=False))
+        return [start_of[vaddr] + member for vaddr in marked.keys() & start_of.keys() for member in marked[vaddr]]

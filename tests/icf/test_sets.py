@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from itertools import groupby
 
 import numpy as np
 import pytest
 
-from icf.sets import difference, distinct, distinct_pairs, is_in, is_one_of, union
+from icf.sets import difference, distinct, distinct_pairs, is_in, is_one_of, runs, union
 
 U64_MAX = (1 << 64) - 1
 VALUES = [(), (5,), (5, 5), (3, 1, 2, 1), (U64_MAX, 0, U64_MAX - 1, 1 << 63, (1 << 63) - 1)]
@@ -34,3 +35,11 @@ def test_pairs_are_by_left_and_then_right() -> None:
     left, right = distinct_pairs(*(column(each) for each in zip(*pairs, strict=True)))
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == sorted(set(pairs))
     assert [len(each) for each in distinct_pairs(column(()), column(()))] == [0, 0]
+
+
+@pytest.mark.parametrize("values", [(), (5,), (5, 5, 3, 5, 3, 3)])
+def test_runs_are_of_equal_neighbours(values: tuple[int, ...]) -> None:
+    found = zip(*(each.tolist() for each in runs(column(values))), strict=True)
+    parts = [(value, values[first:end]) for value, first, end in found]
+    assert [part for _, part in parts] == [tuple(group) for _, group in groupby(values)]
+    assert all(value == part[0] for value, part in parts)

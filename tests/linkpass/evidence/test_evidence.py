@@ -12,10 +12,11 @@ from icf.model import ClassFlag, Evidence
 from icf.tables.load import Tables, load_tables
 from linkpass.evidence.collect import collect
 from linkpass.evidence.dwarf import from_call_sites
-from linkpass.evidence.reach import find_reach
-from linkpass.evidence.records import Key, Statements
+from linkpass.evidence.reach import Reach, find_reach
+from linkpass.evidence.records import Statements
 from linkpass.evidence.relocation import from_relocations
-from linkpass.linked import Linked, Place
+from linkpass.evidence.slots import Slots
+from linkpass.linked import Linked
 from linkpass.pipeline import Options, run_pass
 from tests.e2e.workshop import AARCH64, GOLD, LLD, Toolchain
 from tests.linkpass.programs import BASE, CLANG_GOLD, FOUR, GCC_LLD, MARKET, WITH_RELOCATIONS, build
@@ -23,18 +24,32 @@ from tests.support.paths import ROOT
 
 SHOP = ROOT / "testdata" / "shop"
 
+Branch = tuple[bool, int]  # whether it is a jump; the slot of the branch and its caller
 
-def both_witnesses(linked: Linked) -> tuple[Statements, Statements]:
+
+def both_witnesses(linked: Linked) -> tuple[dict[Branch, int], dict[Branch, int]]:
+    """The callees of relocations and of DWARF, after a check that neither contradicts itself."""
     reach = find_reach(linked)
-    linked.finder.prepare(np.concatenate([reach.call_from, reach.call_target, reach.jump_from, reach.jump_target]))
-    relocations = from_relocations(linked, reach)
+    linked.finder.prepare(np.concatenate([reach.source, reach.target]))
+    slots = Slots.of(linked.member_counts(reach.source))
+    relocations = from_relocations(linked, reach, slots)
     assert relocations is not None
-    return relocations, from_call_sites(linked, reach, linked.sites)
+    return callees(relocations, reach, slots), callees(
+        from_call_sites(linked, reach, slots, linked.sites), reach, slots
+    )
 
 
-def shared_keys(one: dict[Key, frozenset[Place]], other: dict[Key, frozenset[Place]]) -> int:
+def callees(statements: Statements, reach: Reach, slots: Slots) -> dict[Branch, int]:
+    """What each branch means in each caller, after a check that it has one meaning."""
+    found = set(zip(*(column.tolist() for column in statements.columns()), strict=True))
+    branches = {slot: int(slots.branch[slot]) for slot, _ in found}
+    assert len(branches) == len(found)
+    return {(bool(reach.is_jump[branches[slot]]), slot): callee for slot, callee in found}
+
+
+def shared_keys(one: dict[Branch, int], other: dict[Branch, int], *, are_jumps: bool) -> int:
     """How many branches both know, after a check that they agree on each."""
-    shared = one.keys() & other.keys()
+    shared = {key for key in one.keys() & other.keys() if key[0] == are_jumps}
     assert {key: one[key] for key in shared} == {key: other[key] for key in shared}
     return len(shared)
 
@@ -61,17 +76,15 @@ def test_relocations_and_dwarf_name_the_same_callees(
     with Image.open(program.image) as image:
         linked = Linked.read(image)
         relocations, dwarf = both_witnesses(linked)
-    assert shared_keys(relocations.calls, dwarf.calls) >= 12
-    shared_keys(relocations.jumps, dwarf.jumps)
-    for statements in (relocations, dwarf):  # nor does either contradict itself
-        assert all(len(callees) == 1 for callees in (*statements.calls.values(), *statements.jumps.values()))
+    assert shared_keys(relocations, dwarf, are_jumps=False) >= 12
+    shared_keys(relocations, dwarf, are_jumps=True)
 
 
 def test_relocations_and_dwarf_agree_on_the_shop() -> None:
     with Image.open(SHOP / "shop.lld") as image:
         relocations, dwarf = both_witnesses(Linked.read(image))
-    assert shared_keys(relocations.calls, dwarf.calls) == 2
-    assert shared_keys(relocations.jumps, dwarf.jumps) == 1
+    assert shared_keys(relocations, dwarf, are_jumps=False) == 2
+    assert shared_keys(relocations, dwarf, are_jumps=True) == 1
 
 
 @pytest.mark.parametrize("toolchain", FOUR, ids=str)
@@ -134,14 +147,16 @@ def test_a_weaker_witness_does_not_change_what_a_better_one_said(toolchain: Tool
         linked = Linked.read(image)
         collected = collect(linked)
         reach = find_reach(linked)
-        relocations = from_relocations(linked, reach)
-    kinds = {evidence for _, evidence in collected.records.calls.values()}
+        relocations = from_relocations(linked, reach, Slots.of(linked.member_counts(reach.source)))
+    found = collected.records
+    kinds = {Evidence(kind) for kind in found.evidence[found.is_known & ~reach.is_jump[found.slots.branch]]}
     if relocations is None:
         assert toolchain.linker == "gold" and kinds <= {Evidence.DWARF, Evidence.DECODED}
     else:
         assert kinds <= {Evidence.DWARF, Evidence.RELOCATION, Evidence.DECODED}
-        for key, callees in relocations.calls.items():
-            assert collected.records.calls[key] == (next(iter(callees)), Evidence.RELOCATION)
+        slots, callee = relocations.columns()
+        assert len(slots) and (found.callee[slots] == callee).all()
+        assert (found.evidence[slots] == Evidence.RELOCATION).all()
 
 
 @pytest.mark.parametrize("toolchain", FOUR, ids=str)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from icf.elf.image import Image
 from icf.folds.report import parse_icf_report
 from icf.model import Evidence
 from linkpass.evidence.collect import collect
-from linkpass.evidence.reach import Reach
 from linkpass.linked import Linked
 from tests.e2e.workshop import GCC_MOLD, LLD, LLD_ALONE, MOLD, Toolchain
 from tests.linkpass.programs import BASE, GCC_LLD, MARKET, Link, build
@@ -33,13 +33,15 @@ def callees(program: Link, toolchain: Toolchain) -> Named:
     with Image.open(program.image) as image:
         linked = Linked.read(image, report)
         collected = collect(linked)
-        assert isinstance(collected.reach, Reach)
-        records = collected.records
-        return {
-            (linked.member(caller).name, end - caller.vaddr): (linked.member(callee).name, evidence)
-            for (end, caller), (callee, evidence) in [*records.calls.items(), *records.jumps.items()]
-            if caller.vaddr in linked.folds and callee.vaddr in linked.folds
-        }
+        reach, records = collected.reach, collected.records
+        found = {}
+        for slot in np.flatnonzero(records.is_known).tolist():
+            branch, member = records.slots.branch[slot], int(records.slots.member[slot])
+            source, target = int(reach.source[branch]), int(reach.target[branch])
+            if source in linked.folds and target in linked.folds:
+                caller, callee = linked.members(source)[member], linked.members(target)[records.callee[slot]]
+                found[caller.name, int(reach.end[branch]) - source] = callee.name, Evidence(records.evidence[slot])
+        return found
 
 
 def aligned(found: Named) -> dict[Branch, str]:

@@ -44,9 +44,9 @@ def test_bodies_that_jump_into_a_merged_one_matter(toolchain: Toolchain, tmp_pat
     linked = read(tmp_path, toolchain, CHAIN)
     reach = find_reach(linked)
     assert names(linked, reach.wanted) == {"_Z6applesi", "_Z5pearsi", "_Z5firsti", "_Z6secondi"}
-    assert names(linked, reach.call_target.tolist()) == {"_Z6secondi", "_Z6applesi", "_Z5pearsi"}
-    assert names(linked, reach.call_from.tolist()) == {"main"}
-    jumps = zip(reach.jump_from.tolist(), reach.jump_target.tolist(), strict=True)
+    assert names(linked, reach.target[reach.calls].tolist()) == {"_Z6secondi", "_Z6applesi", "_Z5pearsi"}
+    assert names(linked, reach.source[reach.calls].tolist()) == {"main"}
+    jumps = zip(reach.source[reach.jumps].tolist(), reach.target[reach.jumps].tolist(), strict=True)
     assert [(names(linked, [source]), names(linked, [target])) for source, target in jumps if source != target] == [
         ({"_Z5firsti"}, {"_Z6applesi", "_Z5pearsi"}),
         ({"_Z6secondi"}, {"_Z5firsti"}),
@@ -57,20 +57,18 @@ def test_bodies_that_jump_into_a_merged_one_matter(toolchain: Toolchain, tmp_pat
 def test_addresses_of_branches_are_where_the_code_has_them(toolchain: Toolchain, tmp_path: Path) -> None:
     linked = read(tmp_path, toolchain, CHAIN)
     reach = find_reach(linked)
-    assert (reach.call_end[1:] > reach.call_end[:-1]).all()
-    for end, size, source in zip(
-        reach.jump_end.tolist(), reach.jump_size.tolist(), reach.jump_from.tolist(), strict=True
-    ):
-        row = int(linked.bodies.at(reach.jump_end[:1] * 0 + end - size)[0])
-        assert int(linked.bodies.start[row]) == source
+    for ends in (reach.end[reach.calls], reach.end[reach.jumps]):
+        assert len(ends) and (ends[1:] > ends[:-1]).all()
+    assert not reach.is_jump[reach.calls].any() and reach.is_jump[reach.jumps].all()
+    assert (linked.bodies.starts_at(reach.end - reach.size) == reach.source).all()
 
 
 def test_without_merged_bodies_nothing_matters(tmp_path: Path) -> None:
     linked = read(tmp_path, LLD, "int main() { count(1); return total; }")
     reach = find_reach(linked)
-    assert not reach.wanted and not len(reach.call_end) and not len(reach.jump_end)
+    assert not reach.wanted and not len(reach.end)
     collected = collect(linked)
-    assert not collected.records.calls and not collected.open_calls and not collected.open_jumps
+    assert not len(collected.records.slots) and not len(collected.open_calls) and not len(collected.open_jumps)
 
 
 @pytest.mark.parametrize("toolchain", FOUR, ids=str)
@@ -83,6 +81,7 @@ def test_a_loop_at_the_start_of_a_merged_body_is_no_call(toolchain: Toolchain, t
     linked = read(tmp_path, toolchain, source)
     collected = collect(linked)
     assert len(linked.folds) == 1
-    jumps = [(caller, callee) for (_, caller), (callee, _) in collected.records.jumps.items()]
-    assert not any(caller.vaddr == callee.vaddr for caller, callee in jumps)
-    assert not collected.open_calls
+    reach, records = collected.reach, collected.records
+    branches = records.slots.branch[records.is_known]
+    assert not (reach.is_jump & (reach.source == reach.target))[branches].any()
+    assert not len(collected.open_calls)

@@ -4,78 +4,89 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
+
 from icf.model import Evidence
 from linkpass.evidence.records import Records, Statements
-from linkpass.linked import Place
+from linkpass.evidence.slots import Slots
 
-MAIN, APPLES, PEARS = Place(0x1000, 0), Place(0x2000, 0), Place(0x2000, 1)
+# two branches in main, one in the body of apples and pears
+FIRST, SECOND, IN_APPLES, IN_PEARS = 0, 1, 2, 3
+SLOTS = Slots.of(np.array([1, 1, 2]))
+APPLES, PEARS = 0, 1  # the callees, which share a body
 
 
-def statements(evidence: Evidence, *calls: tuple[int, Place, Place]) -> Statements:
+def statements(evidence: Evidence, *calls: tuple[int, int]) -> Statements:
     made = Statements(evidence)
-    for site, caller, callee in calls:
-        made.state((site, caller), frozenset({callee}), is_jump=False)
+    for slot, callee in calls:
+        made.state([slot], [callee])
     return made
 
 
+def found(records: Records) -> dict[int, tuple[int, Evidence]]:
+    known = np.flatnonzero(records.is_known).tolist()
+    return {slot: (int(records.callee[slot]), Evidence(records.evidence[slot])) for slot in known}
+
+
 def test_the_first_witness_has_the_record() -> None:
-    records = Records()
-    records.merge(statements(Evidence.RELOCATION, (0x1005, MAIN, APPLES)))
-    records.merge(statements(Evidence.DWARF, (0x1005, MAIN, PEARS), (0x100A, MAIN, PEARS)))
-    assert records.calls == {
-        (0x1005, MAIN): (APPLES, Evidence.RELOCATION),
-        (0x100A, MAIN): (PEARS, Evidence.DWARF),
-    }
+    records = Records(SLOTS)
+    records.merge(statements(Evidence.RELOCATION, (FIRST, APPLES)))
+    records.merge(statements(Evidence.DWARF, (FIRST, PEARS), (SECOND, PEARS)))
+    assert found(records) == {FIRST: (APPLES, Evidence.RELOCATION), SECOND: (PEARS, Evidence.DWARF)}
     assert not records.dropped
 
 
 def test_callers_that_share_a_body_have_records_of_their_own() -> None:
-    records = Records()
-    records.merge(statements(Evidence.DWARF, (0x2005, APPLES, APPLES), (0x2005, PEARS, PEARS)))
-    assert records.calls == {
-        (0x2005, APPLES): (APPLES, Evidence.DWARF),
-        (0x2005, PEARS): (PEARS, Evidence.DWARF),
-    }
+    records = Records(SLOTS)
+    records.merge(statements(Evidence.DWARF, (IN_APPLES, APPLES), (IN_PEARS, PEARS)))
+    assert found(records) == {IN_APPLES: (APPLES, Evidence.DWARF), IN_PEARS: (PEARS, Evidence.DWARF)}
 
 
 def test_a_contradiction_cancels_a_record_and_is_counted() -> None:
-    records = Records()
-    records.merge(statements(Evidence.DWARF, (0x1005, MAIN, APPLES), (0x1005, MAIN, PEARS), (0x100A, MAIN, PEARS)))
-    assert records.calls == {(0x100A, MAIN): (PEARS, Evidence.DWARF)}
+    records = Records(SLOTS)
+    records.merge(statements(Evidence.DWARF, (FIRST, APPLES), (FIRST, PEARS), (FIRST, APPLES), (SECOND, PEARS)))
+    assert found(records) == {SECOND: (PEARS, Evidence.DWARF)}
     assert records.dropped == Counter({"dwarf: contradict each other": 1})
 
 
 def test_the_same_statement_twice_is_no_contradiction() -> None:
-    records = Records()
-    records.merge(statements(Evidence.DWARF, (0x1005, MAIN, APPLES), (0x1005, MAIN, APPLES)))
-    assert records.calls == {(0x1005, MAIN): (APPLES, Evidence.DWARF)}
+    records = Records(SLOTS)
+    records.merge(statements(Evidence.DWARF, (FIRST, APPLES), (FIRST, APPLES)))
+    assert found(records) == {FIRST: (APPLES, Evidence.DWARF)}
 
 
 def test_no_weaker_witness_fills_the_gap_that_a_contradiction_leaves() -> None:
-    records = Records()
-    records.merge(statements(Evidence.RELOCATION, (0x1005, MAIN, APPLES), (0x1005, MAIN, PEARS)))
-    records.merge(statements(Evidence.DWARF, (0x1005, MAIN, APPLES)))
-    assert records.calls == {}
+    records = Records(SLOTS)
+    records.merge(statements(Evidence.RELOCATION, (FIRST, APPLES), (FIRST, PEARS)))
+    records.merge(statements(Evidence.DWARF, (FIRST, APPLES)))
+    assert found(records) == {}
 
 
 def test_a_better_record_outlives_a_weaker_contradiction() -> None:
-    records = Records()
-    records.merge(statements(Evidence.RELOCATION, (0x1005, MAIN, APPLES)))
-    records.merge(statements(Evidence.DWARF, (0x1005, MAIN, APPLES), (0x1005, MAIN, PEARS)))
-    assert records.calls == {(0x1005, MAIN): (APPLES, Evidence.RELOCATION)}
+    records = Records(SLOTS)
+    records.merge(statements(Evidence.RELOCATION, (FIRST, APPLES)))
+    records.merge(statements(Evidence.DWARF, (FIRST, APPLES), (FIRST, PEARS)))
+    assert found(records) == {FIRST: (APPLES, Evidence.RELOCATION)}
 
 
-def test_jumps_are_kept_apart_from_calls_and_loops_add_up() -> None:
+def test_loops_and_reasons_add_up() -> None:
     first, second = Statements(Evidence.RELOCATION), Statements(Evidence.DWARF)
-    first.jumps[0x1005, MAIN] = frozenset({APPLES})
-    first.not_calls.add((0x2005, APPLES))
-    second.calls[0x1005, MAIN] = frozenset({PEARS})
-    second.not_calls.add((0x2005, PEARS))
+    first.loops.append(IN_APPLES)
+    second.loops.append(IN_PEARS)
     second.dropped["out of place"] = 2
-    records = Records()
+    records = Records(SLOTS)
     records.merge(first)
     records.merge(second)
-    assert records.jumps == {(0x1005, MAIN): (APPLES, Evidence.RELOCATION)}
-    assert records.calls == {(0x1005, MAIN): (PEARS, Evidence.DWARF)}
-    assert records.not_calls == {(0x2005, APPLES), (0x2005, PEARS)}
+    assert np.flatnonzero(records.is_loop).tolist() == [IN_APPLES, IN_PEARS]
     assert records.dropped == Counter({"dwarf: out of place": 2})
+
+
+def test_a_member_that_is_found_late_gets_slots_and_the_others_keep_theirs() -> None:
+    records = Records(SLOTS)
+    records.merge(statements(Evidence.OBJECT, (FIRST, APPLES), (IN_PEARS, PEARS)))
+    records.is_loop[IN_APPLES] = True
+    records.make_room(Slots.of(np.array([1, 2, 3])))
+    assert found(records) == {0: (APPLES, Evidence.OBJECT), 4: (PEARS, Evidence.OBJECT)}
+    assert np.flatnonzero(records.is_loop).tolist() == [3]
+    records.merge(statements(Evidence.DWARF, (5, PEARS)))
+    assert found(records)[5] == (PEARS, Evidence.DWARF)
