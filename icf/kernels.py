@@ -37,6 +37,7 @@ KERNELS = (
     "unwind.symcache.reader._look_up",
     "unwind.walk._expressions",
     "unwind.walk._walk",
+    "unwind.writers._lines",
 )
 
 

@@ -16,8 +16,10 @@ many stacks it is part of, and all sums are made of the tree (`unwind.report.tre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from icf.demangle import demangle
 from icf.errors import IcfError
@@ -28,15 +30,15 @@ from unwind.report.functions import functions_of
 from unwind.report.merged import kept_idx
 from unwind.report.rows import DEPTH_LIMIT, FrameNumbers, Shown, rows_of
 from unwind.report.tree import TreeSums
-from unwind.resolve.resolved import AnsweredTree, StackAnswers
 from unwind.samples.recording import RecordedFrame, RecordedProcess, Recording, Sample
 from unwind.symbolize.answer import Answer
 from unwind.target.recorded import RecordedResolver
+from unwind.writers.added_stacks import AddedStacks
 from unwind.writers.named import Namer
-from unwind.writers.stack_tree import ROOT, StackTree
+from unwind.writers.stack_tree import ROOT, NumberRows, StackTree
 
 _TOGETHER = 4096  # samples between two steps
-_WAITING = 1 << 17  # different stacks that are counted before they become part of the tree
+
 _KEPT = 1 << 18
 _OPEN = (Verdict.NARROWED, Verdict.AMBIGUOUS, Verdict.CONTRADICTED)
 
@@ -84,10 +86,7 @@ class ProfileCollector:
         self._frames: list[_Frame] = []
         self._frame_numbers: dict[_Frame, int] = {}
         self._known: dict[tuple[RecordedFrame, Answer], int] = {}
-        self._tree = StackTree()  # of numbers of `_frames`
-        self._waiting: dict[StackAnswers, int] = {}  # weights that are not in the tree yet
-        self._waiting_samples: dict[StackAnswers, Sample] = {}
-        self._nodes: dict[AnsweredTree, dict[int, int]] = {}  # by those of the recording, as long as these stacks wait
+        self._stacks = AddedStacks(self._frame)  # of numbers of `_frames`
 
     def collect(self, step: Callable[[int], None]) -> tuple[Profile, IcfError | None]:
         """Return the profile, and the error that ended the recording early, if one did."""
@@ -96,27 +95,19 @@ class ProfileCollector:
             self._read(step)
         except IcfError as error:
             problem = error
-        self._add_up()
-        self._sum_up(TreeSums(self._tree))
+        tree = self._stacks.tree()
+        self._sum_up(TreeSums(tree))
         profile, shown = self.profile, self._numbers.frames
-        before = self._shown([frame.before for frame in self._frames])
-        after = self._shown([frame.after for frame in self._frames])
+        before = _shown(tree, [frame.before for frame in self._frames])
+        after = _shown(tree, [frame.after for frame in self._frames])
         profile.before, profile.after = rows_of(before, shown), rows_of(after, shown)
         profile.functions, profile.functions_left_out = functions_of(shown, before, after)
         return profile, problem
 
-    # The tree of stacks
-
     def _read(self, step: Callable[[int], None]) -> None:
         for batch in self._resolver.batches(self._weighed(step)):
-            for sample, answers in batch:
-                known = self._waiting.get(answers)
-                if known is None:
-                    known = 0
-                    self._waiting_samples[answers] = sample
-                self._waiting[answers] = known + sample.weights[self._value_idx]
-            if len(self._waiting) >= _WAITING:
-                self._add_up()
+            for resolved in batch:
+                self._stacks.add(resolved, resolved.sample.weights[self._value_idx])
 
     def _weighed(self, step: Callable[[int], None]) -> Iterator[Sample]:
         """Yield the samples that count."""
@@ -126,26 +117,6 @@ class ProfileCollector:
                 step(_TOGETHER)
             if sample.weights[self._value_idx] > 0 and sample.frames:
                 yield sample
-
-    def _add_up(self) -> None:
-        for answers, weight in self._waiting.items():
-            self._tree.weights[self._node(self._waiting_samples[answers], answers)] += weight
-        self._waiting.clear()
-        self._waiting_samples.clear()
-        self._nodes.clear()
-
-    def _node(self, sample: Sample, answers: StackAnswers) -> int:
-        """Return the node of the innermost frame of a stack."""
-        process = sample.process
-        tree = answers.tree
-        if tree is None:
-            pairs = zip(reversed(sample.frames), reversed(answers), strict=True)
-            return self._tree.then(ROOT, [self._frame(frame, answer, process) for frame, answer in pairs])
-        known = self._nodes.setdefault(tree, {})
-        for node, caller, state in tree.unknown(answers.node, known):
-            frame = self._frame(tree.frames[state], tree.answers[state], process)
-            known[node] = self._tree.then(known.get(caller, ROOT), (frame,))
-        return known[answers.node]
 
     # What it adds up to
 
@@ -167,15 +138,6 @@ class ProfileCollector:
         for number, weight in sums.of_innermost(in_bodies).items():
             bodies[number].self_ = weight
 
-    def _shown(self, paths: Sequence[Sequence[int]]) -> TreeSums:
-        """Return the sums over the stacks with the frames of each frame in its place."""
-        tree, shown = self._tree, StackTree()
-        nodes = [ROOT] * len(tree.callers)
-        for node in range(1, len(nodes)):
-            nodes[node] = at = shown.then(nodes[tree.callers[node]], paths[tree.frames[node]])
-            shown.weights[at] += tree.weights[node]
-        return TreeSums(shown)
-
     def _count(self, frame: _Frame, weight: int) -> None:
         profile, body = self.profile, frame.body
         if frame.kind is Kind.OPEN:
@@ -192,7 +154,7 @@ class ProfileCollector:
 
     # Frames
 
-    def _frame(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> int:
+    def _frame(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> list[int]:
         """Return the number of what a frame is."""
         known = self._known.get((frame, answer))
         if known is None:
@@ -202,7 +164,7 @@ class ProfileCollector:
             known = self._known[frame, answer] = self._frame_numbers.setdefault(named, len(self._frames))
             if known == len(self._frames):
                 self._frames.append(named)
-        return known
+        return [known]
 
     def _name(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> _Frame:
         named = self._namer.frame(frame, answer)
@@ -231,6 +193,19 @@ class ProfileCollector:
         module = frame.module
         path, build_id = (module.path, module.build_id) if module is not None else ("", b"")
         return self.bodies.setdefault(BodyPlace(path, build_id, body.start), BodyWeights(body))
+
+
+def _shown(tree: StackTree, paths: Iterable[Sequence[int]]) -> TreeSums:
+    """Return the sums over the stacks with the frames of each frame in its place."""
+    shown, rows = StackTree(), NumberRows()
+    for path in paths:
+        rows.append(path)
+    nodes = np.fromiter(tree.weights, np.uint64, len(tree.weights))
+    frames = tree.frames.astype(np.uint32).data
+    added = shown.add_along(tree, nodes, frames, rows, ([ROOT], ROOT))
+    for node, weight in zip(added.tolist(), tree.weights.values(), strict=True):
+        shown.weights[node] += weight
+    return TreeSums(shown)
 
 
 def _kind(is_inlined: bool, is_settled: bool) -> Kind:

@@ -29,7 +29,7 @@ _Weights = NDArray[Any]  # int64, or integers of Python where a sum has more bit
 
 
 class TreeSums:
-    """What the stacks of a tree add up to, which takes no more stacks from then on.
+    """What the stacks of a tree add up to.
 
     Attributes:
         totals: the weight of the stacks that have each node.
@@ -37,12 +37,11 @@ class TreeSums:
     """
 
     def __init__(self, tree: StackTree) -> None:
-        tree.finish()
-        callers = tree.callers
-        self.weight = sum(tree.weights)
-        self.frames: I64 = np.array(tree.frames, np.int64)
-        self.callers: I64 = np.array(callers, np.int64)
-        self._own: _Weights = np.array(tree.weights, np.int64 if self.weight <= _LARGEST else object)
+        self.weight = sum(tree.weights.values())
+        self.frames, self.callers = tree.frames, tree.callers
+        self._own: _Weights = np.zeros(tree.node_count, np.int64 if self.weight <= _LARGEST else object)
+        self._own[list(tree.weights)] = list(tree.weights.values())
+        callers = self.callers.tolist()
         sizes = [1] * len(callers)
         for node in range(len(callers) - 1, 0, -1):
             sizes[callers[node]] += sizes[node]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import NamedTuple
 
 import numpy as np
 
 from unwind.samples.calls import CallTree
-from unwind.samples.columns import NUMBER_BITS, STATE_MASK
-from unwind.samples.recording import RecordedFrame, Sample
+from unwind.samples.recording import RecordedFrame, RecordedProcess, Sample
+from unwind.samples.sums import StackSums
 from unwind.symbolize.answer import Answer
 
-NO_FRAME, NO_ANSWER = RecordedFrame(), Answer(None)
+NO_FRAME, NO_ANSWER, NO_PROCESS = RecordedFrame(), Answer(None), RecordedProcess()
 
 
 class AnsweredTree:
@@ -25,6 +24,7 @@ class AnsweredTree:
         calls: the tree.
         states: u32[m]: of each node the number of its state, in the low 31 bits; 0: none yet.
         frames: by state; `NO_FRAME` for state 0 and those of roots.
+        processes: by state, the one that the frame is of.
         answers: by state, with the addresses of the recording.
     """
 
@@ -33,19 +33,7 @@ class AnsweredTree:
         self.states = np.zeros(len(calls.nodes), np.uint32).data
         self.frames = [NO_FRAME]
         self.answers = [NO_ANSWER]
-
-    def unknown(self, node: int, known: Container[int]) -> list[tuple[int, int, int]]:
-        """Return the nodes of a stack that are inwards of a known one, or of the root, from the outermost inwards.
-
-        Returns:
-            (node, node of the caller, state) of each; the caller of the first one is known, or a root.
-        """
-        nodes, states = self.calls.nodes, self.states
-        found = []
-        while node not in known and (caller := nodes[node] >> NUMBER_BITS):
-            found.append((node, caller, states[node] & STATE_MASK))
-            node = caller
-        return found[::-1]
+        self.processes = [NO_PROCESS]
 
 
 class StackAnswers(tuple[Answer, ...]):
@@ -77,3 +65,15 @@ class Resolved(NamedTuple):
 
     sample: Sample
     answers: StackAnswers
+
+
+class AnsweredSums(NamedTuple):
+    """Samples that are added up, with the answers for their frames.
+
+    Attributes:
+        sums: the answers for all stacks are those of their states.
+        tree: has these.
+    """
+
+    sums: StackSums
+    tree: AnsweredTree

@@ -51,12 +51,12 @@ def insert(table: u64[:, ::1], key: u64, value: u64) -> cython.int:
 
 
 @cython.ccall
-def add_path(numbers: cython.const[u64][::1], root: u64, tree: u64[:, ::1], nodes: u64[::1], state: u64[::1]) -> u64:
-    """Return the node of frames, given from the outermost inwards, below a root.
+def add_path(numbers: cython.const[u64][::1], first: u64, tree: u64[:, ::1], nodes: u64[::1], state: u64[::1]) -> u64:
+    """Return the node of the last of some numbers, which come one after the other after a node.
 
     The caller has left room for as many nodes.
     """
-    node: u64 = root
+    node: u64 = first
     key: u64
     at: cython.size_t = 0
     count: cython.size_t = numbers.shape[0]
@@ -73,6 +73,72 @@ def add_path(numbers: cython.const[u64][::1], root: u64, tree: u64[:, ::1], node
                 state[c.NODE_COUNT] += 1
             node = tree[place, 1]
     return node
+
+
+@cython.ccall
+def add_along(
+    wanted: cython.const[u64][::1],
+    nodes: cython.const[u64][::1],
+    rows: cython.const[cython.uint][::1],
+    starts: cython.const[u64][::1],
+    numbers: cython.const[u64][::1],
+    known: u64[::1],
+    path: u64[::1],
+    tree: u64[:, ::1],
+    added: u64[::1],
+    state: u64[::1],
+) -> cython.bint:
+    """Add paths of one tree to another, with some numbers for each node; return whether there was room for all.
+
+    rows     u32[m]: of each node the row of its numbers, in the low 31 bits
+    starts   u64[rows + 1]: row i is `numbers[starts[i]:starts[i + 1]]`
+    known    u64[m]: of each node its node in the other tree, + 1; 0: not known yet; the caller sets where paths begin
+    path     room for the nodes of a path
+    tree...  the other tree: AT of its state is the index of the node to begin with, moved to the first that is not done
+    """
+    at: cython.size_t = state[c.AT]
+    count: cython.size_t = wanted.shape[0]
+    limit: u64 = added.shape[0]
+    node: u64
+    depth: cython.size_t
+    own: u64
+    key: u64
+    number: cython.size_t
+    end: cython.size_t
+    place: cython.size_t
+    has_room: cython.bint = True
+    with cython.nogil:
+        while at < count and has_room:
+            node = wanted[at]
+            depth = 0
+            while known[node] == 0:
+                path[depth] = node
+                depth += 1
+                node = nodes[node] >> c.NUMBER_BITS
+            own = known[node] - 1
+            while depth > 0:
+                depth -= 1
+                node = path[depth]
+                number = starts[rows[node] & c.STATE_MASK]
+                end = starts[(rows[node] & c.STATE_MASK) + 1]
+                if state[c.NODE_COUNT] + end - number > limit:
+                    has_room = False
+                    break
+                while number < end:
+                    key = own << c.NUMBER_BITS | numbers[number]
+                    number += 1
+                    place = place_of(tree, key)
+                    if tree[place, 0] == 0:
+                        tree[place, 0] = key + 1
+                        tree[place, 1] = state[c.NODE_COUNT]
+                        added[state[c.NODE_COUNT]] = key
+                        state[c.NODE_COUNT] += 1
+                    own = tree[place, 1]
+                known[node] = own + 1
+            if has_room:
+                at += 1
+    state[c.AT] = at
+    return has_room
 
 
 @cython.ccall

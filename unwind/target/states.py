@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from unwind.resolve.chain import Step
-from unwind.resolve.resolved import NO_ANSWER, NO_FRAME, AnsweredTree, StackAnswers
+from unwind.resolve.resolved import NO_ANSWER, NO_FRAME, NO_PROCESS, AnsweredTree, StackAnswers
 from unwind.samples import columns as c
 from unwind.samples._tree import answers_along, follow, insert, refill
 from unwind.samples.calls import CallTree
@@ -113,8 +113,10 @@ class TreeStates(AnsweredTree):
             if state is None or state.frame is NO_FRAME:
                 self.frames.append(NO_FRAME)
                 self.answers.append(NO_ANSWER)
+                self.processes.append(NO_PROCESS)
             else:
                 self.frames.append(state.frame)
+                self.processes.append(state.process.recorded)
                 self.answers.append(state.process.answer(state.frame, state.step.answer))
 
     def _number(self, state: State) -> int:

@@ -19,7 +19,7 @@ MAIN, A, B, C, D = (NUMBERS.of(Shown(name)) for name in ("main", "a", "b", "c", 
 def tree_of(stacks: dict[Path, int], row_limit: int = 1000) -> Tree:
     tree = StackTree()
     for stack, weight in stacks.items():
-        tree.weights[tree.then(ROOT, stack)] += weight
+        tree.weights[tree.add(ROOT, stack)] += weight
     return rows_of(TreeSums(tree), NUMBERS.frames, row_limit)
 
 

@@ -16,7 +16,7 @@ A, B, C = range(3)
 def summed(stacks: dict[Path, int]) -> TreeSums:
     tree = StackTree()
     for stack, weight in stacks.items():
-        tree.weights[tree.then(ROOT, stack)] += weight
+        tree.weights[tree.add(ROOT, stack)] += weight
     return TreeSums(tree)
 
 
@@ -53,8 +53,8 @@ def test_a_frame_counts_once_for_a_stack_and_often_for_frames() -> None:
 
 def test_stacks_that_begin_alike_share_their_nodes() -> None:
     tree = StackTree()
-    assert tree.then(ROOT, (A, B)) == tree.then(tree.then(ROOT, (A,)), (B,)) != tree.then(ROOT, (B,))
-    assert tree.frames == [-1, A, B, B] and tree.callers == [ROOT, ROOT, 1, ROOT]
+    assert tree.add(ROOT, (A, B)) == tree.add(tree.add(ROOT, (A,)), (B,)) != tree.add(ROOT, (B,))
+    assert tree.frames.tolist() == [-1, A, B, B] and tree.callers.tolist() == [ROOT, ROOT, 1, ROOT]
 
 
 @pytest.mark.parametrize("stacks", [{}, {(): 3}])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.builds import uncompiled
-from unwind.samples import _tree, calls
+from unwind.samples import _tree, calls, path_tree
 from unwind.samples import columns as c
 from unwind.samples.calls import CallTree, stacks_at
 from unwind.samples.recording import RecordedFrame, RecordedProcess
@@ -19,9 +19,10 @@ BUILDS = [_tree, uncompiled(_tree)]
 
 @pytest.fixture(params=BUILDS, ids=["installed", "uncompiled"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    for name in ("add_path", "frames_along", "refill"):
-        monkeypatch.setattr(calls, name, getattr(request.param, name))
-    monkeypatch.setattr(calls, "_NODES", 2)  # so that the tree grows often
+    monkeypatch.setattr(calls, "frames_along", request.param.frames_along)
+    for name in ("add_path", "refill"):
+        monkeypatch.setattr(path_tree, name, getattr(request.param, name))
+    monkeypatch.setattr(path_tree, "_NODES", 2)  # so that the tree grows often
     return request.param
 
 
