@@ -16,13 +16,13 @@ from unwind.options import losses_of
 from unwind.output import open_output
 from unwind.progress import Progress
 from unwind.readers.source import Source
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import AnsweredSums, Resolved
 from unwind.samples.recording import Recording, Sample
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
-from unwind.writers.formats import ADDED_UP, open_writer
+from unwind.writers.formats import open_writer
 from unwind.writers.named import Ambiguous, Namer
-from unwind.writers.protocol import Writer
+from unwind.writers.protocol import SumsWriter, Writer
 
 
 def resolve_recording(args: Namespace, recording: Recording, source: Source, out_format: str) -> bool:
@@ -37,9 +37,8 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
         resolver = RecordedResolver(search, source.images, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
         out = opened.enter_context(open_output(args.output))
-        samples = recording.added_up() if recording.added_up and out_format in ADDED_UP else recording
         with Progress(source.stream) as progress:
-            is_any_known, problem = _resolve(samples, source, resolver, writer, out, progress)
+            is_any_known, problem = _resolve(recording.samples, source, resolver, writer, out, progress)
         resolver.report()
         if problem is not None:
             raise problem
@@ -57,14 +56,21 @@ def _resolve(
     """Return whether any frame is known, or there was none, and what ended the recording early."""
     problem: IcfError | None = None
     is_any_known, count = False, 0
+    add_up = isinstance(writer, SumsWriter)
     try:
-        for batch in resolver.batches(samples, source.has_more):
-            out.write(b"".join(map(writer.write, batch)))
-            is_any_known = is_any_known or any(map(_is_known, batch))
+        for part in (resolver.added_up if add_up else resolver.batches)(samples, source.has_more):
+            if isinstance(part, AnsweredSums):
+                assert isinstance(writer, SumsWriter)
+                writer.write_sums(part)
+                part_count = part.sums.sample_count
+            else:
+                out.write(b"".join(map(writer.write, part)))
+                part_count = len(part)
+            is_any_known = is_any_known or _is_any_known(part)
             if not source.has_more():
                 out.flush()
-            count += len(batch)
-            progress.step(len(batch))
+            count += part_count
+            progress.step(part_count)
     except IcfError as error:
         problem = error
     for piece in writer.end():
@@ -72,5 +78,7 @@ def _resolve(
     return is_any_known or not count, problem
 
 
-def _is_known(resolved: Resolved) -> bool:
-    return any(answer.verdict is not Verdict.UNKNOWN for answer in resolved.answers)
+def _is_any_known(part: AnsweredSums | list[Resolved]) -> bool:
+    if isinstance(part, AnsweredSums):
+        return any(answer.verdict is not Verdict.UNKNOWN for answer in part.tree.answers) or _is_any_known(part.whole)
+    return any(answer.verdict is not Verdict.UNKNOWN for resolved in part for answer in resolved.answers)

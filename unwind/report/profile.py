@@ -16,7 +16,7 @@ many stacks it is part of, and all sums are made of the tree (`unwind.report.tre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,14 +30,13 @@ from unwind.report.functions import functions_of
 from unwind.report.merged import kept_idx
 from unwind.report.rows import DEPTH_LIMIT, FrameNumbers, Shown, rows_of
 from unwind.report.tree import TreeSums
-from unwind.samples.recording import RecordedFrame, RecordedProcess, Recording, Sample
+from unwind.resolve.resolved import AnsweredSums
+from unwind.samples.recording import RecordedFrame, RecordedProcess, Recording
 from unwind.symbolize.answer import Answer
 from unwind.target.recorded import RecordedResolver
 from unwind.writers.added_stacks import AddedStacks
 from unwind.writers.named import Namer
 from unwind.writers.stack_tree import ROOT, NumberRows, StackTree
-
-_TOGETHER = 4096  # samples between two steps
 
 _KEPT = 1 << 18
 _OPEN = (Verdict.NARROWED, Verdict.AMBIGUOUS, Verdict.CONTRADICTED)
@@ -105,18 +104,17 @@ class ProfileCollector:
         return profile, problem
 
     def _read(self, step: Callable[[int], None]) -> None:
-        for batch in self._resolver.batches(self._weighed(step)):
-            for resolved in batch:
-                self._stacks.add(resolved, resolved.sample.weights[self._value_idx])
-
-    def _weighed(self, step: Callable[[int], None]) -> Iterator[Sample]:
-        """Yield the samples that count."""
-        for sample in self._recording:
-            self.profile.samples += 1
-            if self.profile.samples % _TOGETHER == 0:
-                step(_TOGETHER)
-            if sample.weights[self._value_idx] > 0 and sample.frames:
-                yield sample
+        for part in self._resolver.added_up(self._recording.samples):
+            if isinstance(part, AnsweredSums):
+                self._stacks.add_sums(part, self._value_idx)
+                count = part.sums.sample_count
+            else:
+                for resolved in part:
+                    if (weight := resolved.sample.weights[self._value_idx]) > 0:
+                        self._stacks.add(resolved, weight)
+                count = len(part)
+            self.profile.samples += count
+            step(count)
 
     # What it adds up to
 

@@ -71,9 +71,11 @@ class AnsweredSums(NamedTuple):
     """Samples that are added up, with the answers for their frames.
 
     Attributes:
-        sums: the answers for all stacks are those of their states.
+        sums: those of which the answers for all frames are the ones of their states; but `sample_count` is of all.
         tree: has these.
+        whole: those that are answered as a whole, each a sample.
     """
 
     sums: StackSums
     tree: AnsweredTree
+    whole: list[Resolved]

@@ -24,7 +24,7 @@ interrupted. `callee` marks calls that the processor noted, which have the addre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -126,18 +126,13 @@ class Value(NamedTuple):
 
 @dataclass(slots=True)
 class Recording:
-    """The result of a reader; `samples` can be read once.
-
-    `added_up`, where there is one, reads samples of one stack, process and event as one: for what shows neither times
-    nor threads.
-    """
+    """The result of a reader; `samples` can be read once."""
 
     format: str  # as `--format` names it
     samples: Iterable[Sample]
     values: tuple[Value, ...] = (Value(),)
     losses: Losses = Losses.NONE
     origin: object = None  # the reader's own form of the whole, for a writer of the same format
-    added_up: Callable[[], Iterable[Sample]] | None = None  # in place of `samples`
 
     def __iter__(self) -> Iterator[Sample]:
         return iter(self.samples)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
 
 from icf.columns import U64
 from unwind.samples.calls import CallTree
-from unwind.samples.recording import Label, RecordedProcess
+from unwind.samples.recording import Label, RecordedProcess, Sample
+
+Weights = NDArray[Any]
+"""int64[n], or integers of Python where these are too small for a sum."""
 
 
 class StackSums(NamedTuple):
@@ -24,5 +29,13 @@ class StackSums(NamedTuple):
     process: RecordedProcess
     labels: tuple[Label, ...]
     nodes: U64
-    weights: Sequence[Sequence[int]]
+    weights: Sequence[Weights]
     sample_count: int
+
+
+@runtime_checkable
+class AddsUp(Protocol):
+    """Samples that can also be read added up, instead of one by one."""
+
+    def added_up(self) -> Iterator[StackSums | list[Sample]]:
+        """Yield them; what is not added up, in lists. Raises what reading them one by one raises."""

@@ -17,6 +17,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Self
 
+import numpy as np
+
 from icf.errors import IcfError
 from icf.log import note
 from icf.model import RuntimeAddr, Verdict
@@ -24,10 +26,11 @@ from unwind.process.image_finder import ImageFinder
 from unwind.process.process import Module, Process
 from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
-from unwind.resolve.resolved import Resolved, StackAnswers
+from unwind.resolve.resolved import AnsweredSums, Resolved, StackAnswers
 from unwind.resolve.resolver import Resolver
-from unwind.samples.calls import CallStack, CallTree
+from unwind.samples.calls import CallStack, CallTree, stacks_at
 from unwind.samples.recording import Losses, RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.samples.sums import AddsUp, StackSums
 from unwind.symbolize.answer import Answer, read_frames
 from unwind.target.recorded_images import PlacedImage, RecordedImages
 from unwind.target.recorded_process import ProcessStacks
@@ -99,24 +102,44 @@ class RecordedResolver:
         whole = [(each, each.process.of_whole(each.sample, ())) for each in new if each.sample.vptrs]
         plain: list[tuple[TreeStates, _New, int]] = []  # their answers are those of their states
         for states, stacks in self._by_tree(new).items():
-            are_plain = states.look_up([node for _, node in stacks], [each.process for each, _ in stacks])
-            for is_plain, (each, node) in zip(are_plain, stacks, strict=True):
+            nodes = np.array([node for _, node in stacks], np.uint64)
+            are_plain = states.look_up(nodes, {each.process for each, _ in stacks})
+            for is_plain, (each, node) in zip(are_plain.tolist(), stacks, strict=True):
                 if is_plain:
                     plain.append((states, each, node))
                 else:
                     whole.append((each, each.process.of_whole(each.sample, states.along(node))))
         processes = {each.process for each in new}
-        if self._with_lines:
-            read_frames(process.fresh for process in processes)
-        for process in processes:
-            process.fresh.clear()
+        self._read_frames(processes)
         for states, of_one in groupby(plain, itemgetter(0)):
             stacks = [(each, node) for _, each, node in of_one]
             for (each, _), answers in zip(stacks, states.answers_of([node for _, node in stacks]), strict=True):
                 each.process.stacks[each.key] = answers
         for each, found in whole:
-            pairs = zip(each.sample.frames, found, strict=True)
-            each.process.stacks[each.key] = StackAnswers([each.process.answer(*pair) for pair in pairs])
+            each.process.stacks[each.key] = each.process.answered(each.sample, found)
+
+    def _sums(self, sums: StackSums) -> AnsweredSums:
+        if self._stack_count > _KEPT_STACKS:
+            self._forget()
+        self._stack_count += len(sums.nodes)
+        process, states = self._process(sums.process), self._states(sums.calls)
+        are_plain = states.look_up(sums.nodes, [process])
+        held, whole = np.flatnonzero(~are_plain), []
+        for idx, stack in zip(held.tolist(), stacks_at(sums.calls, sums.nodes[held].tolist()), strict=True):
+            sample = Sample(stack, sums.process, tuple([each[idx] for each in sums.weights]), sums.labels)
+            whole.append((sample, process.of_whole(sample, states.along(stack.node))))
+        self._read_frames([process])
+        states.fill()
+        answered = [Resolved(sample, process.answered(sample, found)) for sample, found in whole]
+        plain = sums._replace(nodes=sums.nodes[are_plain], weights=[each[are_plain] for each in sums.weights])
+        return AnsweredSums(plain, states, answered)
+
+    def _read_frames(self, processes: Collection[ProcessStacks]) -> None:
+        """Read the lines of answers that are new."""
+        if self._with_lines:
+            read_frames(process.fresh for process in processes)
+        for process in processes:
+            process.fresh.clear()
 
     def _by_tree(self, new: Iterable[_New]) -> dict[TreeStates, list[tuple[_New, int]]]:
         """Return the stacks without vtable pointers by the tree that has them, each with its node."""
@@ -154,6 +177,16 @@ class RecordedResolver:
                 return
             yield self.resolve(together)
         raise problem
+
+    def added_up(
+        self, samples: Iterable[Sample], has_more: Callable[[], bool] = lambda: True
+    ) -> Iterator[AnsweredSums | list[Resolved]]:
+        """Yield the samples resolved, added up if that is how they can be read; all else is as of `batches`."""
+        if not isinstance(samples, AddsUp):
+            yield from self.batches(samples, has_more)
+            return
+        for part in samples.added_up():
+            yield self._sums(part) if isinstance(part, StackSums) else self.resolve(part)
 
     def body_of(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> Body | None:
         """Return the body that the answer for a frame of a process is about; None if it is about none."""

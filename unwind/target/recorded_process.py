@@ -81,6 +81,10 @@ class ProcessStacks:
         self.fresh += answers
         return answers
 
+    def answered(self, sample: Sample, answers: Sequence[Answer]) -> StackAnswers:
+        """Return the answers for a stack with the addresses of the recording."""
+        return StackAnswers([self.answer(*pair) for pair in zip(sample.frames, answers, strict=True)])
+
     def address(self, frame: RecordedFrame) -> int | None:
         """Return where a frame lies in the address space of all images; None if it is in none of them."""
         return self._places.address(frame)

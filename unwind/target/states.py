@@ -7,16 +7,18 @@ A frame is looked up once after each state of a caller that it was met with; all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from icf.columns import U64, Mask
 from unwind.resolve.chain import Step
 from unwind.resolve.resolved import NO_ANSWER, NO_FRAME, NO_PROCESS, AnsweredTree, StackAnswers
 from unwind.samples import columns as c
 from unwind.samples._tree import answers_along, follow, insert, refill
 from unwind.samples.calls import CallTree
+from unwind.samples.path_tree import zeros
 from unwind.samples.recording import RecordedFrame, RecordedProcess
 from unwind.symbolize.answer import Answer
 
@@ -64,7 +66,7 @@ class TreeStates(AnsweredTree):
         super().__init__(calls)
         self._all: list[State | None] = [None]
         self._numbers: dict[State, int] = {}
-        self._turns = np.zeros((_TURNS, 2), np.uint64).data
+        self._turns = zeros(_TURNS, 2)
         self._turn_count = 0
 
     @property
@@ -72,26 +74,26 @@ class TreeStates(AnsweredTree):
         """How many steps from a state to a frame inwards of it there are, at least one for each state."""
         return self._turn_count
 
-    def look_up(self, nodes: Sequence[int], processes: Sequence[OneProcess]) -> list[bool]:
-        """Find the states of stacks, each of a process; return for each whether its answers are those of its states."""
+    def look_up(self, nodes: U64, processes: Iterable[OneProcess]) -> Mask:
+        """Find the states of stacks of some processes; return for each whether its answers are those of its states."""
         calls = self.calls
-        roots = {process: calls.root(process.recorded) for process in dict.fromkeys(processes)}
+        roots = {process: calls.root(process.recorded) for process in processes}
         if len(self.states) < len(calls.nodes):
             more = np.zeros(len(calls.nodes), np.uint32).data
             more[: len(self.states)] = self.states
             self.states = more
         for process, node in roots.items():
             self.states[node] = self._number(process.root)
-        wanted, path = np.array(nodes, np.uint64), np.zeros(calls.depth, np.uint64).data
+        path = zeros(calls.depth)
         calls.state[c.AT] = 0
-        while not follow(wanted.data, calls.nodes, self.states, self._turns, path, calls.state):
+        while not follow(nodes.data, calls.nodes, self.states, self._turns, path, calls.state):
             self._add_turn(calls.state[c.WANTED_CALLER], calls.state[c.WANTED_NUMBER])
-        are_held: list[int] = (np.asarray(self.states)[wanted] & c.HELD).tolist()
-        return [not is_held for is_held in are_held]
+        is_plain: Mask = (np.asarray(self.states)[nodes] & np.uint32(c.HELD)) == 0
+        return is_plain
 
     def answers_of(self, nodes: Sequence[int]) -> list[StackAnswers]:
         """Return the answers for stacks whose answers are those of their states."""
-        self._fill()
+        self.fill()
         found = []
         wanted = np.array(nodes, np.uint64).data
         for node, answers in zip(
@@ -107,7 +109,7 @@ class TreeStates(AnsweredTree):
         (states,) = answers_along(np.array([node], np.uint64).data, self.calls.nodes, self.states, self._all)
         return [state for state in states if state is not None]
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
         """Set the answers of states that are new."""
         for state in self._all[len(self.answers) :]:
             if state is None or state.frame is NO_FRAME:
@@ -133,7 +135,7 @@ class TreeStates(AnsweredTree):
         state = caller.process.after(caller, self.calls.frames[number], self.calls.is_first[number])
         self._turn_count += 1
         if 2 * self._turn_count > len(self._turns):
-            larger = np.zeros((2 * len(self._turns), 2), np.uint64).data
+            larger = zeros(2 * len(self._turns), 2)
             refill(self._turns, larger)
             self._turns = larger
         held = c.HELD if state.is_held else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -27,15 +28,15 @@ class AddedStacks:
 
     Args:
         numbers_of: returns what stands for a frame of a process, outermost first.
-        empty: what stands for a stack without frames.
+        empty: what stands for a stack without frames; None: these are left out.
     """
 
-    def __init__(self, numbers_of: NumbersOf, empty: Sequence[int] = ()) -> None:
+    def __init__(self, numbers_of: NumbersOf, empty: Sequence[int] | None = None) -> None:
         self._numbers_of, self._empty = numbers_of, empty
         self._tree = StackTree()
         self._waiting: dict[tuple[int, StackAnswers], Any] = {}
         self._resolved: dict[StackAnswers, Resolved] = {}  # of these
-        self._of_states: dict[AnsweredTree, NumberRows] = {}
+        self._of_states: WeakKeyDictionary[AnsweredTree, NumberRows] = WeakKeyDictionary()
 
     def below(self, number: int) -> int:
         """Return the node of a number that stands before the frames of stacks."""
@@ -53,9 +54,14 @@ class AddedStacks:
         else:
             self._waiting[key] = known + weight
 
-    def add_sums(self, answered: AnsweredSums, weights: Iterable[Any], root: int = ROOT) -> None:
-        """Add stacks inwards of a node, each with its weight."""
-        self._add_along(answered.tree, answered.sums.nodes, weights, root)
+    def add_sums(self, answered: AnsweredSums, value_idx: int, root: int = ROOT) -> None:
+        """Add stacks inwards of a node, each with its weight of one of the recording's values, if that is not 0."""
+        weights = answered.sums.weights[value_idx]
+        counts = weights != 0
+        self._add_along(answered.tree, answered.sums.nodes[counts], weights[counts].tolist(), root)
+        for resolved in answered.whole:
+            if weight := resolved.sample.weights[value_idx]:
+                self.add(resolved, weight, root)
 
     def tree(self) -> StackTree:
         """Return the tree of all stacks that were added."""
@@ -72,7 +78,7 @@ class AddedStacks:
             numbers: list[int] = []
             for frame, answer in zip(reversed(sample.frames), reversed(answers), strict=True):
                 numbers += self._numbers_of(frame, answer, sample.process)
-            self._tree.weights[self._tree.add(root, numbers or self._empty)] += weight
+            self._add_weight(self._tree.add(root, numbers), weight, root)
         for (root, tree), weights in together.items():
             self._add_along(tree, np.fromiter(weights, np.uint64, len(weights)), weights.values(), root)
         self._waiting.clear()
@@ -88,4 +94,11 @@ class AddedStacks:
         tree = self._tree
         added = tree.add_along(answered.calls, nodes, answered.states, rows, (answered.calls.roots, root))
         for node, weight in zip(added.tolist(), weights, strict=True):
-            tree.weights[node if node != root else tree.add(root, self._empty)] += weight
+            self._add_weight(node, weight, root)
+
+    def _add_weight(self, node: int, weight: Any, root: int) -> None:
+        """Add a weight to the node of a stack inwards of another."""
+        if node != root:
+            self._tree.weights[node] += weight
+        elif self._empty is not None:
+            self._tree.weights[self._tree.add(root, self._empty)] += weight

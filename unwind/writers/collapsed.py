@@ -52,7 +52,7 @@ class CollapsedWriter:
 
     def write_sums(self, answered: AnsweredSums) -> None:
         """Add samples that are added up; nothing is written yet."""
-        self._stacks.add_sums(answered, answered.sums.weights[-1], self._root(answered.sums.labels))
+        self._stacks.add_sums(answered, -1, self._root(answered.sums.labels))
 
     def end(self) -> Iterator[bytes]:
         """Yield the lines."""

@@ -27,7 +27,6 @@ WRITERS: dict[str, str] = {
 }
 """Name of each format -> module of its writer."""
 BINARY = frozenset({"pprof"})  # not for a terminal
-ADDED_UP = frozenset({"collapsed"})  # show no single sample
 _SAME: dict[str, str] = {}  # format of a recording -> that of its results; text, of all others
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import AnsweredSums, Resolved
 
 
 class Writer(Protocol):
@@ -16,3 +16,11 @@ class Writer(Protocol):
 
     def end(self) -> Iterator[bytes]:
         """Yield what is written after the last sample."""
+
+
+@runtime_checkable
+class SumsWriter(Writer, Protocol):
+    """A writer that shows no single sample: it also takes samples that are added up."""
+
+    def write_sums(self, answered: AnsweredSums) -> None:
+        """Take some; `end` yields what is written."""

@@ -6,7 +6,7 @@ is kept is bounded: a tree that grew too large is begun anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -51,8 +51,8 @@ class ChainTree:
             self._spaces.append(tables)
         return space
 
-    def stacks(self, buffer: bytes, rows: U64) -> list[CallStack | None]:
-        """Return the stack of each row; None where SPACE is NONE, or a later record completes the chain."""
+    def find(self, buffer: bytes, rows: U64) -> None:
+        """Store the NODE of the stack of each row; NONE where SPACE is NONE, or a later record completes the chain."""
         first, calls, state = 0, self.calls, self._state
         view = memoryview(buffer), rows.data
         while (
@@ -65,12 +65,14 @@ class ChainTree:
                 self._add_frame(state[r.WANTED_ADDRESS], state[r.WANTED_KEY])
             else:
                 calls.reserve(r.CHAIN_LIMIT)
-        is_there = (rows[:, r.SPACE] != r.NONE) & (rows[:, r.NODE] != r.NONE)
-        found = rows[:, r.NODE].tolist()
+        rows[rows[:, r.SPACE] == r.NONE, r.NODE] = r.NONE
+
+    def stacks(self, nodes: Sequence[int]) -> list[CallStack | None]:
+        """Return the stacks of nodes; None for NONE."""
         known = self._stacks
-        new = [node for node in dict.fromkeys(rows[is_there, r.NODE].tolist()) if node not in known]
-        known.update(zip(new, stacks_at(calls, new), strict=True))
-        return [known[node] if is_one else None for node, is_one in zip(found, is_there.tolist(), strict=True)]
+        new = [node for node in dict.fromkeys(nodes) if node not in known]
+        known.update(zip(new, stacks_at(self.calls, new), strict=True))
+        return list(map(known.__getitem__, nodes))
 
     def clear(self) -> None:
         """Begin anew: the numbers of spaces are other ones then."""
@@ -79,7 +81,7 @@ class ChainTree:
         self._spaces = list(self._others)
         self._space_of: dict[Tables, int] = {}
         self._address_count = 0
-        self._stacks: dict[int, CallStack] = {}
+        self._stacks: dict[int, CallStack | None] = {r.NONE: None}
         self._addresses = np.zeros((_ADDRESSES, 3), np.uint64).data
 
     def _add_frame(self, address: int, key: int) -> None:

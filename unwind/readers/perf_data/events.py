@@ -44,6 +44,7 @@ from unwind.readers.perf_data.layout import (
 )
 from unwind.readers.perf_data.records import Layouts
 from unwind.samples.recording import Value
+from unwind.samples.sums import Weights
 
 LEAST_BYTES, _MOST_BYTES = 64, 4096
 _FIELDS = Struct("<II5Q2I4QIi Q".replace(" ", ""))
@@ -180,12 +181,13 @@ class Event:
         """Return the weights of a sample, for the values that `Events.values` lists."""
         if len(self.known_weights) >= _KEPT_WEIGHTS:
             self.known_weights.clear()
-        weights = self.known_weights[period] = self.weights_of(1, period)
+        weights = self.known_weights[period] = (*self.zeros_before, 1, period, *self.zeros_after)
         return weights
 
-    def weights_of(self, count: int, period: int) -> tuple[int, ...]:
-        """Return the weights of so many samples with periods of this sum."""
-        return (*self.zeros_before, count, period, *self.zeros_after)
+    def weights_of(self, counts: Weights, periods: Weights) -> list[Weights]:
+        """Return the weights of so many samples with periods of this sum, for the values that `Events.values` lists."""
+        zeros = np.zeros_like(counts)
+        return [*(zeros for _ in self.zeros_before), counts, periods, *(zeros for _ in self.zeros_after)]
 
     def from_end(self, bit: int) -> int:
         """Return how many bytes before the end of a record other than a sample this field is; 0 if it is not there."""

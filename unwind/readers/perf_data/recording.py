@@ -64,7 +64,7 @@ def read_recording(source: Source) -> Recording:
     dumps = Dumps(header.arch, source.images, vdso)
     records = Records(content, *header.data, is_compressed=is_compressed)
     samples = Samples(header, records, views, processes, dumps)
-    return Recording("perf", samples, values, _losses(header), added_up=samples.added_up)
+    return Recording("perf", samples, values, _losses(header))
 
 
 def _first_pass(content: FileBytes, header: Header) -> tuple[Changes, bool]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
+from icf.columns import I64
 from icf.columns import U64 as Rows
 from icf.errors import FormatError
 from icf.log import note, warn
@@ -22,7 +22,7 @@ from unwind.readers.perf_data.chain_tree import ChainTree
 from unwind.readers.perf_data.changes import tid_of
 from unwind.readers.perf_data.copied import CopiedStacks
 from unwind.readers.perf_data.dumps import Dumps
-from unwind.readers.perf_data.events import NO_CPU, Attr, Event
+from unwind.readers.perf_data.events import Attr
 from unwind.readers.perf_data.frames import Frames, frames_of
 from unwind.readers.perf_data.header import Header
 from unwind.readers.perf_data.layout import (
@@ -43,10 +43,11 @@ from unwind.readers.perf_data.layout import (
 from unwind.readers.perf_data.processes import Processes
 from unwind.readers.perf_data.records import COMPRESSED, WITH_MORE, Batch, Record, Records
 from unwind.readers.perf_data.sample_fields import Fields, UserState
-from unwind.readers.perf_data.sums import Owner, Sums
+from unwind.readers.perf_data.sums import Sums
+from unwind.readers.perf_data.threads import NO_THREAD, Thread, Threads
 from unwind.readers.perf_data.views import View, Views
-from unwind.samples.calls import CallStack
-from unwind.samples.recording import Label, RecordedProcess, Sample
+from unwind.samples.recording import Sample
+from unwind.samples.sums import StackSums
 
 _MARKERS = {
     CPUMODE_KERNEL: CONTEXT_KERNEL,
@@ -57,7 +58,7 @@ _MARKERS = {
 _NONE: Frames = ()
 _NO_BRANCHES: tuple[int, ...] = ()
 _NEEDED = (PERF_RECORD_SAMPLE, PERF_RECORD_CALLCHAIN_DEFERRED, *COMPRESSED, *WITH_MORE)
-_KEPT_THREADS = 1 << 16
+_TOGETHER = 4096
 _NOT_NEEDED = [kind for kind in range(256) if kind not in _NEEDED]
 _WAITING = 1 << 14  # samples, and parts of chains whose sample is still to come
 _PC = {"x86_64": 8, "i386": 8, "i486": 8, "i586": 8, "i686": 8, "aarch64": 32, "arm64": 32}  # asm/perf_regs.h
@@ -72,59 +73,53 @@ class _Counts:
     unknown_event: int = 0
 
 
-class _Thread(NamedTuple):
-    """What holds for the samples of an event in a thread, on a CPU, for a while."""
-
-    since: int
-    until: int
-    event: Event
-    view: View
-    space: int  # of the view in the tree; NONE: its samples need more than their call chains
-    copied_space: int  # the same for samples with copied stacks; NONE: they have none, or need more than these
-    root: int  # of the process in the tree
-    labels: tuple[Label, ...]
-    owner: Owner
-
-
 class Samples:
     """Reads the samples of a recording."""
 
     def __init__(self, header: Header, records: Records, views: Views, processes: Processes, dumps: Dumps) -> None:
-        self._header, self._records, self._views, self._processes = header, records, views, processes
+        self._header, self._records, self._views = header, records, views
         self._dumps, self._branches = dumps, BranchStacks(views.others)
         self._copied = CopiedStacks(dumps)
         self._pc = _PC.get(header.arch, -1)
         self._waiting: OrderedDict[tuple[int, int], list[Sample]] = OrderedDict()
         self._early: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._threads: dict[tuple[int, int, int, int], _Thread] = {}  # by event, process, thread and CPU
-        self._owners: dict[tuple[RecordedProcess, tuple[Label, ...]], Owner] = {}
         self._tree = ChainTree(views.others)
+        self._threads = Threads(header.events, views, processes, self._tree)
         self._counts = _Counts()
         self._waiting_count = 0
 
     def __iter__(self) -> Iterator[Sample]:
-        return self._read(None)
-
-    def added_up(self) -> Iterator[Sample]:
-        """Yield samples with the same stack, process, name and event as one, without CPU, thread and time."""
-        return self._read(Sums())
-
-    def _read(self, sums: Sums | None) -> Iterator[Sample]:
-        problem: FormatError | None = None
-        try:
-            for batch in self._records.batches(_NOT_NEEDED, self._header.events.layouts()):
-                yield from self._samples(batch, sums)
-                if sums is not None and sums.is_full:
-                    yield from sums.take()
-        except FormatError as error:
-            problem = error
-        if sums is not None:
-            yield from sums.take()
-        if problem is not None:
-            raise problem
+        for batch in self._batches():
+            yield from self._samples(batch, None)
         for samples in self._waiting.values():
             yield from self._given_up(samples)
         self._report()
+
+    def added_up(self) -> Iterator[StackSums | list[Sample]]:
+        """Yield samples of the same stack, process, name and event added up; those that come in parts, in lists."""
+        sums, single = Sums(), list[Sample]()
+        problem: FormatError | None = None
+        try:
+            for batch in self._batches():
+                for sample in self._samples(batch, sums):
+                    single.append(sample)
+                if sums.is_full or self._tree.is_full:
+                    yield from sums.take(self._tree.calls)
+                if len(single) >= _TOGETHER:
+                    yield single
+                    single = []
+        except FormatError as error:
+            problem = error
+        yield from sums.take(self._tree.calls)
+        for samples in self._waiting.values() if problem is None else ():
+            single += self._given_up(samples)
+        yield single
+        if problem is not None:
+            raise problem
+        self._report()
+
+    def _batches(self) -> Iterator[Batch]:
+        return self._records.batches(_NOT_NEEDED, self._header.events.layouts())
 
     def _samples(self, batch: Batch, sums: Sums | None) -> Iterator[Sample]:
         """Yield the samples of some records, and those that deferred call chains among these complete.
@@ -132,27 +127,30 @@ class Samples:
         Those that need no more than their call chain go to the sums, if there are any.
         """
         buffer, rows = batch
-        threads, problem = self._threads_of(rows, buffer)
-        rows = rows[: len(threads)]
-        rows[:, r.SPACE] = np.array([r.NONE if thread is None else thread.space for thread in threads], np.uint64)
-        rows[:, r.NODE] = np.array([r.NONE if thread is None else thread.root for thread in threads], np.uint64)
-        stacks = self._tree.stacks(buffer, rows)
-        self._add_copied(stacks, buffer, rows, threads)
-        periods, times = rows[:, r.PERIOD].tolist(), rows[:, r.TIME].tolist()
+        if self._tree.is_full:
+            self._tree.clear()
+            self._threads.clear()
+        rows, problem = self._well_formed(buffer, rows)
+        threads, of_row = self._threads.of(rows)
+        self._find_stacks(buffer, rows, threads, of_row)
+        if sums is not None:
+            is_found = rows[:, r.NODE] != r.NONE
+            sums.add([thread.owner for thread in threads], of_row[is_found], rows[is_found])
+            rows, of_row = rows[~is_found], of_row[~is_found]
+        stacks = self._tree.stacks(rows[:, r.NODE].tolist())
+        columns = of_row.tolist(), stacks, rows[:, r.PERIOD].tolist(), rows[:, r.TIME].tolist()
         new = tuple.__new__
-        for idx, (thread, stack, period, time) in enumerate(zip(threads, stacks, periods, times, strict=True)):
-            if stack is not None and thread is not None:
-                if sums is not None:
-                    sums.add(stack, thread.owner, period)
-                    continue
+        for idx, (thread_idx, stack, period, time) in enumerate(zip(*columns, strict=True)):
+            if stack is not None:
+                thread = threads[thread_idx]
                 event = thread.event
                 weights = event.known_weights.get(period) or event.weights(period)
                 # as Sample(...), in half the time
                 yield new(Sample, (stack, thread.view.process, weights, thread.labels, time, False, (), None))
                 continue
             record = rows[idx].tolist()
-            if thread is not None:
-                yield from self._in_parts(record, buffer, thread)
+            if thread_idx != NO_THREAD:
+                yield from self._in_parts(record, buffer, threads[thread_idx])
             elif record[r.KIND] == PERF_RECORD_SAMPLE:
                 self._counts.unknown_event += 1
             else:
@@ -160,45 +158,29 @@ class Samples:
         if problem is not None:
             raise problem
 
-    def _add_copied(
-        self, stacks: list[CallStack | None], buffer: bytes, rows: Rows, threads: Sequence[_Thread | None]
-    ) -> None:
-        """Add the stacks of samples that hold a copy of the stack."""
-        owners = [
-            (idx, thread) for idx, thread in enumerate(threads) if thread is not None and thread.copied_space != r.NONE
-        ]
-        if owners:
-            own = rows[[idx for idx, _ in owners]]
-            places = [(thread.copied_space, thread.root) for _, thread in owners]
-            own[:, r.SPACE : r.NODE + 1] = np.array(places, np.uint64)
-            made = self._copied.chains(buffer, own, [(thread.event.attr, thread.view) for _, thread in owners])
-            for (idx, _), stack in zip(owners, self._tree.stacks(*made), strict=True):
-                stacks[idx] = stack
+    def _find_stacks(self, buffer: bytes, rows: Rows, threads: Sequence[Thread], of_row: I64) -> None:
+        """Store the node of the stack of each sample that needs no more than its call chain or its copied stack."""
+        places = [(thread.space, thread.root, thread.copied_space) for thread in threads]
+        of_threads = np.array([*places, (r.NONE, r.NONE, r.NONE)], np.uint64)[of_row]
+        rows[:, r.SPACE : r.NODE + 1] = of_threads[:, :2]
+        self._tree.find(buffer, rows)
+        copied = np.flatnonzero(of_threads[:, 2] != r.NONE)
+        if len(copied):
+            own = rows[copied]
+            own[:, r.SPACE], own[:, r.NODE] = of_threads[copied, 2], of_threads[copied, 1]
+            owners = [threads[idx] for idx in of_row[copied].tolist()]
+            chains, own = self._copied.chains(buffer, own, [(owner.event.attr, owner.view) for owner in owners])
+            self._tree.find(chains, own)
+            rows[copied, r.NODE] = own[:, r.NODE]
 
-    def _threads_of(self, rows: Rows, buffer: bytes) -> tuple[list[_Thread | None], FormatError | None]:
-        """Return the thread of each sample, None for other records; less than all if one breaks the format."""
-        if self._tree.is_full:
-            self._tree.clear()
-            self._threads.clear()
-        is_known = (rows[:, r.KIND] == PERF_RECORD_SAMPLE) & (rows[:, r.EVENT] != r.NONE)
-        too_short = np.flatnonzero(is_known & (rows[:, r.CHAIN_END] > rows[:, r.END]))
-        problem = None
-        if len(too_short):
-            _, _, start, end, *_, rest, _, _, _ = rows[too_short[0]].tolist()
-            problem = self._too_short(buffer, start, end, rest)
-            rows = rows[: too_short[0]]
-        known = self._threads
-        found: list[_Thread | None] = []
-        wanted = (rows[:, column].tolist() for column in (r.EVENT, r.PID, r.TID, r.CPU, r.TIME))
-        for is_one, event, pid, tid, cpu, time in zip(is_known.tolist(), *wanted, strict=False):
-            if not is_one:
-                found.append(None)
-                continue
-            thread = known.get((event, pid, tid, cpu))
-            if thread is None or not thread.since <= time < thread.until:
-                thread = self._thread(event, pid, tid, cpu, time)
-            found.append(thread)
-        return found, problem
+    def _well_formed(self, buffer: bytes, rows: Rows) -> tuple[Rows, FormatError | None]:
+        """Return the records before the first sample that is shorter than its fields, and what is wrong with that."""
+        is_short = (rows[:, r.KIND] == PERF_RECORD_SAMPLE) & (rows[:, r.EVENT] != r.NONE)
+        too_short = np.flatnonzero(is_short & (rows[:, r.CHAIN_END] > rows[:, r.END]))
+        if not len(too_short):
+            return rows, None
+        _, _, start, end, *_, rest, _, _, _ = rows[too_short[0]].tolist()
+        return rows[: too_short[0]], self._too_short(buffer, start, end, rest)
 
     def _too_short(self, buffer: bytes, start: int, end: int, rest: int) -> FormatError:
         if rest > end:
@@ -206,36 +188,9 @@ class Samples:
         count = U64.unpack_from(buffer, rest - U64.size)[0]
         return self._records.error(rest, f"sample: call chain of {count} entries, {end - rest} bytes")
 
-    def _thread(self, event_idx: int, pid: int, tid: int, cpu: int, time: int) -> _Thread:
-        """Return what holds for a thread's samples of an event on a CPU."""
-        event = self._header.events.all[event_idx]
-        comm, since, until = self._processes.comm_at(tid, time)
-        name = (Label("comm", comm),) if comm else ()
-        where = (Label("cpu", cpu),) if cpu != NO_CPU else ()
-        labels = Label("pid", pid), Label("tid", tid), *name, *where, Label("event", event.name)
-        view, view_since, view_until = self._views.at(pid, time)
-        space = self._tree.space_of(view.user)
-        spaces = space if event.is_plain else r.NONE, space if event.has_copied_stacks else r.NONE
-        if len(self._threads) >= _KEPT_THREADS:
-            self._threads.clear()
-            self._owners.clear()
-        root = self._tree.calls.root(view.process)
-        owner = self._owner(view.process, event, (Label("pid", pid), *name, Label("event", event.name)))
-        times = max(since, view_since), min(until, view_until)
-        thread = _Thread(*times, event, view, *spaces, root, labels, owner)
-        self._threads[event_idx, pid, tid, cpu] = thread
-        return thread
-
-    def _owner(self, process: RecordedProcess, event: Event, labels: tuple[Label, ...]) -> Owner:
-        key = process, labels
-        owner = self._owners.get(key)
-        if owner is None:
-            owner = self._owners[key] = Owner(process, event, labels)
-        return owner
-
     # Samples that need more than their call chain
 
-    def _in_parts(self, record: list[int], buffer: bytes, thread: _Thread) -> Iterator[Sample]:
+    def _in_parts(self, record: list[int], buffer: bytes, thread: Thread) -> Iterator[Sample]:
         event, view, misc = thread.event, thread.view, record[r.MISC]
         chain, state, branches = buffer[record[r.REST] : record[r.CHAIN_END]], None, _NO_BRANCHES
         if not event.has_plain_chain:

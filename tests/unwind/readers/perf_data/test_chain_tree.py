@@ -23,7 +23,7 @@ from unwind.readers.perf_data.layout import (
     CPUMODE_KERNEL,
     CPUMODE_USER,
 )
-from unwind.samples import calls
+from unwind.samples import path_tree
 from unwind.samples.calls import CallStack
 from unwind.samples.columns import NUMBER_BITS
 from unwind.samples.recording import RecordedFrame, RecordedProcess
@@ -54,13 +54,14 @@ def stacks_of(
         row[[r.MISC, r.IP, r.REST, r.CHAIN_END]] = mode, _IP, at, at + 8 * len(chain)
         row[[r.SPACE, r.NODE]] = tree.space_of(user), tree.calls.root(_PROCESS)
         at += 8 * len(chain)
-    return tree.stacks(b"".join(pack(f"<{len(chain)}Q", *chain) for chain in chains), rows)
+    tree.find(b"".join(pack(f"<{len(chain)}Q", *chain) for chain in chains), rows)
+    return tree.stacks(rows[:, r.NODE].tolist())
 
 
 @pytest.mark.parametrize("mode", [CPUMODE_USER, CPUMODE_KERNEL])
 def test_frames_are_those_of_each_chain_by_itself(monkeypatch: pytest.MonkeyPatch, mode: int) -> None:
     monkeypatch.setattr(chain_tree, "_ADDRESSES", 4)
-    monkeypatch.setattr(calls, "_NODES", 4)  # so that both tables grow often
+    monkeypatch.setattr(path_tree, "_NODES", 4)  # so that both tables grow often
     random_ = random.Random(mode)
     others = other_tables(lambda address, is_exact: RecordedFrame(address, name="k", is_exact=is_exact))
     users = [tables(), tables()]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from icf.errors import FormatError
@@ -15,8 +16,13 @@ from tests.support.paths import ROOT
 from tests.support.perf_oracle import FIELDS, of_perf, of_reader
 from tests.support.toolchain import run, tool
 from unwind.readers.formats import reader_of, recognize
+from unwind.readers.perf_data import rows as r
+from unwind.readers.perf_data.events import Attr, Event
+from unwind.readers.perf_data.sums import Owner, Sums
 from unwind.readers.source import Source
-from unwind.samples.recording import Losses, Recording, Sample, Value
+from unwind.samples.calls import CallTree, stacks_at
+from unwind.samples.recording import Losses, RecordedProcess, Recording, Sample, Value
+from unwind.samples.sums import AddsUp, StackSums
 
 DATA = ROOT / "testdata" / "perf"
 
@@ -51,6 +57,18 @@ def test_two_events_without_call_chains() -> None:
     assert all(sample.weights == (1, 5_000_000, 0, 0) for sample in read(DATA / "hot.events.data"))
 
 
+def read_added_up(path: Path) -> list[StackSums | list[Sample]]:
+    samples = read(path).samples
+    assert isinstance(samples, AddsUp)
+    return list(samples.added_up())
+
+
+def weights_of(sums: StackSums) -> Iterator[Sample]:
+    """Yield a sample for each stack."""
+    for idx, stack in enumerate(stacks_at(sums.calls, sums.nodes.tolist())):
+        yield Sample(stack, sums.process, tuple([int(each[idx]) for each in sums.weights]), sums.labels)
+
+
 @pytest.mark.parametrize("name", ["hot", "hot.pipe", "hot.events"])
 def test_samples_added_up_have_the_weights_of_all(name: str) -> None:
     def sums(samples: Iterable[Sample]) -> Counter[tuple[object, ...]]:
@@ -62,21 +80,36 @@ def test_samples_added_up_have_the_weights_of_all(name: str) -> None:
                 weights[stack, labels, idx] += weight
         return weights
 
-    one_by_one, recording = list(read(DATA / f"{name}.data")), read(DATA / f"{name}.data")
-    assert recording.added_up is not None
-    added_up = list(recording.added_up())
-    assert sums(added_up) == sums(one_by_one)
-    assert len(added_up) == len({(each.frames, *each.labels[:1]) for each in added_up}) < len(one_by_one)
+    one_by_one, parts = list(read(DATA / f"{name}.data")), read_added_up(DATA / f"{name}.data")
+    *added_up, single = parts
+    assert single == []
+    stacks = [each for part in added_up if isinstance(part, StackSums) for each in weights_of(part)]
+    assert sums(stacks) == sums(one_by_one)
+    assert len(stacks) == len({(each.frames, *each.labels[:1]) for each in stacks}) < len(one_by_one)
+    assert sum(part.sample_count for part in added_up if isinstance(part, StackSums)) == len(one_by_one)
 
 
 def test_a_damaged_recording_is_added_up_as_far_as_it_goes(tmp_path: Path) -> None:
     content = (DATA / "hot.pipe.data").read_bytes()
-    whole = read(DATA / "hot.pipe.data").added_up
     path = tmp_path / "cut"
     path.write_bytes(content[: len(content) * 3 // 4])
-    cut = read(path).added_up
-    assert whole is not None and cut is not None
-    assert 0 < sum(each.weights[0] for each in cut()) < sum(each.weights[0] for each in whole())
+
+    def count(path: Path) -> int:
+        return sum(part.sample_count for part in read_added_up(path) if isinstance(part, StackSums))
+
+    assert 0 < count(path) < count(DATA / "hot.pipe.data")
+
+
+def test_periods_that_no_sum_of_64_bits_holds_are_added_up() -> None:
+    rows = np.zeros((3, r.ROW_WIDTH), np.uint64)
+    rows[:, r.PERIOD], rows[:, r.NODE] = (1 << 64) - 1, (5, 9, 5)
+    event = Event(Attr(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 0)
+    owner, sums = Owner(RecordedProcess(1), event, ()), Sums()
+    sums.add([owner], np.zeros(3, np.int64), rows)
+    (part,) = sums.take(CallTree())
+    assert part.nodes.tolist() == [5, 9]
+    assert [each.tolist() for each in part.weights] == [[2, 1], [(1 << 65) - 2, (1 << 64) - 1]]
+    assert not list(sums.take(CallTree()))
 
 
 def test_build_ids_come_from_the_header_and_from_mappings() -> None:
