@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from icf.elf.archive import map_file
@@ -38,6 +37,7 @@ _PLACE = re.compile(r"(.+):\((.+)\)")  # greedy: the file may have :( in it, the
 _GOLD_WORDS = "ICF folding section "
 _SELECTED_WORDS = "selected section "
 _REMOVED_WORDS = "removing identical section "
+_REMOVED_LINE = f"  {_REMOVED_WORDS}"  # most lines are this one
 _LINE_WORDS = (_GOLD_WORDS, _SELECTED_WORDS, _REMOVED_WORDS)
 
 # what compilers put between ".text" and the function; a trailing dot is clang's for "no function named"
@@ -82,19 +82,83 @@ class FoldedSections(NamedTuple):
         return not self.has_function_name and not is_empty and not self.kept.section.startswith(_DATA_PREFIXES)
 
 
+class IcfReport:
+    """A report that is read while its linker still runs: text is added as it comes, in whole lines.
+
+    `path` is what errors name.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._offset = 0
+        self._selected = -1  # a number
+        self._classes = _Classes()
+
+    def add(self, text: str) -> None:
+        """Read some more lines. Raise FormatError if one of them begins in the right words and does not go on so."""
+        if (nul := text.find("\0")) >= 0:  # a section may not have one in its name
+            start = self._offset + text.rfind("\n", 0, nul) + 1
+            raise FormatError(self._path, _SECTION, start, "line has a NUL")
+        for line in text.split("\n"):
+            if line.startswith(_REMOVED_LINE):
+                self._remove(line, line[len(_REMOVED_LINE) :])
+            elif _GOLD_WORDS in line:
+                kept, removed = self._sections_of_gold(line.rstrip("\r"))
+                self._classes.unite(self._classes.number(kept), self._classes.number(removed))
+            elif (place := _after(line, _SELECTED_WORDS)) is not None:
+                self._selected = self._classes.number(self._section(line, place))
+            elif (place := _after(line, _REMOVED_WORDS)) is not None:
+                self._remove(line, place)
+            self._offset += len(line) + 1
+        self._offset -= 1  # after the last line there is no line feed
+
+    def classes(self) -> list[FoldedSections]:
+        """Return the classes of all lines, sorted by their kept section."""
+        return self._classes.sorted()
+
+    def _remove(self, line: str, place: str) -> None:
+        removed = self._section(line, place)
+        if self._selected < 0:
+            raise FormatError(self._path, _SECTION, self._offset, "section is removed before one is selected")
+        self._classes.unite(self._selected, self._classes.number(removed))
+
+    def _sections_of_gold(self, line: str) -> tuple[SectionRef, SectionRef]:
+        """Return the kept and the removed section of a line of gold's."""
+        match = _GOLD.fullmatch(line, line.index(_GOLD_WORDS))
+        if match is None:
+            raise FormatError(self._path, _SECTION, self._offset, f"line names no two sections: {line[:200]!r}")
+        section, file, kept_section, kept_file = match.groups()
+        return SectionRef(kept_file, kept_section), SectionRef(file, section)
+
+    def _section(self, line: str, place: str) -> SectionRef:
+        place = place.rstrip("\r")
+        file, _, section = place.rpartition(":(")  # the file may have :( in it, the section hardly
+        if file and len(section) > 1 and section[-1] == ")":
+            return SectionRef(file, section[:-1])
+        match = _PLACE.fullmatch(place)
+        if match is None:
+            text = line.rstrip("\r")[:200]
+            raise FormatError(self._path, _SECTION, self._offset, f"line names no section as file:(section): {text!r}")
+        return SectionRef(match[1], match[2])
+
+
 def parse_icf_report(report: str | bytes | os.PathLike[str], path: str = "") -> list[FoldedSections]:
     """Return the classes of a report, sorted by their kept section.
 
     `report` is a path, or the text itself: a `str` of one line that is not a line of a report is taken for a path.
     """
     if isinstance(report, os.PathLike):
-        report = os.fspath(report)
-        return _classes(_pairs(_read_text(report), path or report))
-    if isinstance(report, bytes):
-        report = report.decode("utf-8", "surrogateescape")
+        path = path or os.fspath(report)
+        text = _read_text(os.fspath(report))
+    elif isinstance(report, bytes):
+        path, text = path or "<report>", report.decode("utf-8", "surrogateescape")
     elif report and "\n" not in report and not any(word in report for word in _LINE_WORDS):
-        path, report = path or report, _read_text(report)
-    return _classes(_pairs(report, path or "<report>"))
+        path, text = path or report, _read_text(report)
+    else:
+        path, text = path or "<report>", report
+    whole = IcfReport(path)
+    whole.add(text)
+    return whole.classes()
 
 
 def _read_text(path: str) -> str:
@@ -118,65 +182,56 @@ def function_name(section: str) -> str:
     return ""
 
 
-def _pairs(text: str, path: str) -> Iterator[tuple[SectionRef, SectionRef]]:
-    """Yield (kept, removed) of each line that reports a folding."""
-    if (nul := text.find("\0")) >= 0:  # a section may not have one in its name
-        raise FormatError(path, _SECTION, text.rfind("\n", 0, nul) + 1, "line has a NUL")
-    selected: SectionRef | None = None
-    offset = 0
-    for raw in text.split("\n"):
-        start, offset = offset, offset + len(raw) + 1
-        line = raw.rstrip("\r")
-        if _GOLD_WORDS in line:
-            match = _GOLD.fullmatch(line, line.index(_GOLD_WORDS))
-            if match is None:
-                raise FormatError(path, _SECTION, start, f"line names no two sections: {line[:200]!r}")
-            section, file, kept_section, kept_file = match.groups()
-            yield SectionRef(kept_file, kept_section), SectionRef(file, section)
-        elif _begins(line, _SELECTED_WORDS):
-            selected = _place(line, _SELECTED_WORDS, path, start)
-        elif _begins(line, _REMOVED_WORDS):
-            removed = _place(line, _REMOVED_WORDS, path, start)
-            if selected is None:
-                raise FormatError(path, _SECTION, start, "section is removed before one is selected")
-            yield selected, removed
+def _after(line: str, words: str) -> str | None:
+    """Return what follows these words; None if more than blanks or the name of the linker is before them."""
+    head, found, place = line.partition(words)
+    return place if found and (not head.strip() or head.rstrip().endswith(":")) else None
 
 
-def _begins(line: str, words: str) -> bool:
-    """Return whether the line begins with one of these words, after only blanks or the name of the linker."""
-    head, found, _ = line.partition(words)
-    return bool(found) and (not head.strip() or head.rstrip().endswith(":"))
+class _Classes:
+    """Classes of sections that grow together, with sections as numbers in the order of their first use."""
 
+    def __init__(self) -> None:
+        self._numbers: dict[SectionRef, int] = {}
+        self._above: list[int] = []  # of a class the sections form a tree
+        self._removed: set[int] = set()
 
-def _place(line: str, words: str, path: str, offset: int) -> SectionRef:
-    match = _PLACE.fullmatch(line.partition(words)[2])
-    if match is None:
-        raise FormatError(path, _SECTION, offset, f"line names no section as file:(section): {line[:200]!r}")
-    return SectionRef(match[1], match[2])
+    def number(self, ref: SectionRef) -> int:
+        """Return the number of a section."""
+        number = self._numbers.setdefault(ref, len(self._above))
+        if number == len(self._above):
+            self._above.append(number)
+        return number
 
+    def unite(self, kept: int, removed: int) -> None:
+        """Put two sections into one class."""
+        if kept == removed:  # two sections of one name in one file
+            return
+        above = self._root(kept)
+        self._removed.add(removed)
+        self._above[self._root(removed)] = above
 
-def _classes(pairs: Iterable[tuple[SectionRef, SectionRef]]) -> list[FoldedSections]:
-    parent: dict[SectionRef, SectionRef] = {}
-    removed_refs: set[SectionRef] = set()
+    def _root(self, number: int) -> int:
+        above = self._above
+        while number != above[number]:
+            above[number] = number = above[above[number]]
+        return number
 
-    def root(ref: SectionRef) -> SectionRef:
-        above = parent.setdefault(ref, ref)
-        while above != parent[above]:
-            parent[above] = parent[parent[above]]
-            above = parent[above]
-        parent[ref] = above
-        return above
-
-    for kept, removed in pairs:
-        if kept != removed:  # two sections of one name in one file
-            removed_refs.add(removed)
-            parent[root(removed)] = root(kept)
-    members: dict[SectionRef, list[SectionRef]] = {}
-    for ref in parent:
-        members.setdefault(root(ref), []).append(ref)
-    classes = []
-    for refs in members.values():
-        # one section is never removed; several are when the text holds several links, none if these disagree
-        kept = min((ref for ref in refs if ref not in removed_refs), default=min(refs))
-        classes.append(FoldedSections(kept, tuple(sorted(ref for ref in refs if ref != kept))))
-    return sorted(classes, key=lambda folded: folded.kept)
+    def sorted(self) -> list[FoldedSections]:
+        """Return them all, sorted by their kept section."""
+        members: dict[int, list[SectionRef]] = {}
+        kept_of: dict[int, SectionRef] = {}
+        for ref, number in self._numbers.items():
+            root = self._root(number)
+            members.setdefault(root, []).append(ref)
+            # one section is never removed; several are when the text holds several links
+            if number not in self._removed and (root not in kept_of or ref < kept_of[root]):
+                kept_of[root] = ref
+        classes = []
+        for root, refs in members.items():
+            refs.sort()
+            kept = kept_of.get(root, refs[0])  # all are removed where several links disagree
+            refs.remove(kept)
+            if refs:
+                classes.append(FoldedSections(kept, tuple(refs)))
+        return sorted(classes, key=lambda folded: folded.kept)

@@ -7,9 +7,9 @@
     see `linkpass.link.lto_objects`        objects that are made during the link (LTO) are kept until the pass is done
     --color-diagnostics and the like       diagnostics have their usual colours, though they go through a pipe
 
-While the linker works, this module reads the objects that the linker names. It never touches a file that this link has
-not written: a build system may ask for `-Wl,--version`, or link nothing (`--thinlto-index-only`), beside an old
-program.
+While the linker works, this module reads the objects that the linker names, and its report. It never touches a file
+that this link has not written: a build system may ask for `-Wl,--version`, or link nothing (`--thinlto-index-only`),
+beside an old program.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from linkpass.link.run import RunningLink
 from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
 if TYPE_CHECKING:
+    from icf.folds.report import FoldedSections
     from linkpass.link.lto_objects import LtoObjects
     from linkpass.link.repeat import Done, Repeat
     from linkpass.objects.functions import LinkObjects
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 Report: TypeAlias = Callable[..., None]  # takes lines
 _REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
 _FILES_WITH_OUTPUT_NAME = ("-Map", "--Map", "--dependency-file", "--time-trace", "--why-extract")
+
+
+class Printed(NamedTuple):
+    """What the pass has of what the linker prints."""
+
+    objects: LinkObjects
+    folded: list[FoldedSections]
 
 
 class Wishes(NamedTuple):
@@ -84,7 +92,7 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
 
             repeat = Repeat(command, keeps_relocations=wishes.keep_relocations)
         is_likely_same = repeat is not None and repeat.is_likely()
-        objects = None if is_likely_same else _read_inputs(link)
+        printed = None if is_likely_same else _read(link)
         status = link.wait()
         has_written = Identity.of(command.output) not in (before, None)
         if hidden is not None and hidden.is_written():
@@ -95,7 +103,7 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
         else:
             hidden = None
             repeat = None
-        return status or _finish(command, wishes, hidden, link, objects, lto, repeat, report)
+        return status or _finish(command, wishes, hidden, link, printed, lto, repeat, report)
 
 
 def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str) -> RunningLink:
@@ -127,7 +135,7 @@ def _finish(
     wishes: Wishes,
     hidden: HiddenOutput | None,
     link: RunningLink,
-    objects: LinkObjects | Exception | None,
+    printed: Printed | Exception | None,
     lto: LtoObjects | None,
     repeat: Repeat | None,
     report: Report,
@@ -138,14 +146,14 @@ def _finish(
     shown = str if hidden is None else hidden.shown
     failed = False
     try:
-        done = repeat.again(link, path) if repeat is not None and objects is None else None
+        done = repeat.again(link, path) if repeat is not None and printed is None else None
         if done is None:
-            objects = _read_inputs(link) if objects is None else objects
-            if isinstance(objects, Exception):
-                raise objects
+            printed = _read(link) if printed is None else printed
+            if isinstance(printed, Exception):
+                raise printed
             if lto is not None:
-                lto.add_to(objects)
-            done = _pass(path, os.path.dirname(output), link, objects, shown, repeat, in_image=wishes.in_image)
+                lto.add_to(printed.objects)
+            done = _pass(path, os.path.dirname(output), link, printed, shown, repeat, in_image=wishes.in_image)
         report(*done.notes)
         if wishes.summary:
             report(*done.lines)
@@ -187,15 +195,19 @@ def _is_colourful() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and "NO_COLOR" not in os.environ
 
 
-def _read_inputs(link: RunningLink) -> LinkObjects | Exception:
-    """Read the objects as the linker names them, and prepare the pass; return an error: the link goes on."""
+def _read(link: RunningLink) -> Printed | Exception:
+    """Read the objects as the linker names them, and its report, and prepare the pass.
+
+    Return an error: the link goes on.
+    """
     try:
-        return _objects_of(link)
+        return _printed_by(link)
     except Exception as error:
         return error
 
 
-def _objects_of(link: RunningLink) -> LinkObjects:
+def _printed_by(link: RunningLink) -> Printed:
+    from icf.folds.report import IcfReport
     from icf.linkinputs.inputs import open_inputs
     from linkpass.objects.functions import LinkObjects
     from linkpass.pipeline import prepare
@@ -203,18 +215,22 @@ def _objects_of(link: RunningLink) -> LinkObjects:
     prepare()
     objects = LinkObjects()
     inputs = open_inputs([], missing_ok=True, opened=link.files)
-    for name in link.inputs():
-        for object_file in inputs.of(name):
+    folded = IcfReport("the linker's report")
+    for printed in link.lines():
+        if isinstance(printed, bytes):
+            folded.add(printed.decode("utf-8", "surrogateescape"))
+            continue
+        for object_file in inputs.of(printed):
             objects.add(object_file)
             objects.read_ahead()
-    return objects
+    return Printed(objects, folded.classes())
 
 
 def _pass(
     path: str,
     directory: str,
     link: RunningLink,
-    objects: LinkObjects,
+    printed: Printed,
     shown: Callable[[str], str],
     repeat: Repeat | None,
     *,
@@ -224,11 +240,10 @@ def _pass(
 
     `in_image` strips it, too.
     """
-    from icf.folds.report import parse_icf_report
     from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    folded = parse_icf_report(b"\n".join(link.report), "the linker's report")
+    objects, folded = printed
     options = Options(debug_roots=(directory or os.curdir,))  # .dwo files may lie beside the program
     if repeat is not None:
         return repeat.keep(link, path, lambda kept: _done(run_pass(path, options, folded, objects, kept), shown))

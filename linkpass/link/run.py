@@ -8,7 +8,7 @@ itself: the folding report, and the names of the input files.
     ld.gold: ICF folding section ...               gold, on stderr
     lib.a(member.o)                                an input; mold puts "trace: " before it
 
-Linkers name their inputs early and report before they write, so the caller may read the inputs meanwhile. Each is
+Linkers name their inputs early and report before they write, so the caller may read both meanwhile. Each input is
 mapped as soon as it is named: a compiler driver deletes the objects that it has made itself when the link is over.
 """
 
@@ -43,7 +43,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class RunningLink:
-    """A link that was started; `inputs` yields the files that it reads while it runs, `wait` waits for its end.
+    """A link that was started; `lines` yields what it prints for the pass while it runs, `wait` waits for its end.
 
     `show_report`, `show_inputs`: the user has asked for these lines, too. `corrected` turns what is printed into what
     the user's own command would print.
@@ -64,7 +64,7 @@ class RunningLink:
         self.was_interrupted = False  # by a signal that was passed on
         self._corrected = corrected
         self._show_report, self._show_inputs = show_report, show_inputs
-        self._names: SimpleQueue[str | None] = SimpleQueue()
+        self._lines: SimpleQueue[str | bytes | None] = SimpleQueue()
         self.start_ns = time.time_ns()
         out, err = _pipe(), _pipe()
         actions = [(os.POSIX_SPAWN_DUP2, out[1], _STDOUT), (os.POSIX_SPAWN_DUP2, err[1], _STDERR)]
@@ -87,10 +87,13 @@ class RunningLink:
         self._reader = threading.Thread(target=self._read, args=(streams,))
         self._reader.start()
 
-    def inputs(self) -> Iterator[str]:
-        """Yield the names of the inputs, archive members as `lib.a(member.o)`, until the linker names no more."""
-        while (name := self._names.get()) is not None:
-            yield name
+    def lines(self) -> Iterator[str | bytes]:
+        """Yield the name of each input, archive members as `lib.a(member.o)`, and pieces of the report, as bytes.
+
+        Ends when the linker prints no more.
+        """
+        while (printed := self._lines.get()) is not None:
+            yield printed
 
     def wait(self) -> int:
         """Return the exit status, in the shell's encoding."""
@@ -122,7 +125,7 @@ class RunningLink:
                         os.close(fd)
                         del streams[fd]
         finally:
-            self._names.put(None)
+            self._lines.put(None)
 
     def _read_some(self, fd: int, sink: IO[bytes], rest: bytearray) -> bool:
         """Take the bytes at hand.
@@ -133,7 +136,10 @@ class RunningLink:
         rest += chunk
         complete = rest.rfind(b"\n") + 1 if chunk else len(rest)
         lines = bytes(rest[:complete]).splitlines(keepends=True)
+        reported_before = len(self.report)
         shown = self._corrected(b"".join(line for line in lines if self._is_shown(line)))
+        if len(self.report) > reported_before:
+            self._lines.put(b"\n".join([*self.report[reported_before:], b""]))
         del rest[:complete]
         try:
             if shown:
@@ -152,7 +158,7 @@ class RunningLink:
         name = os.fsdecode(text.removeprefix(_TRACE_WORD))
         if self._hold(name) or (name.endswith(")") and self._hold(name[: name.rfind("(")])):
             self.names.append(name)
-            self._names.put(name)
+            self._lines.put(name)
             return self._show_inputs
         is_gone = name.startswith("/") and name.endswith(".o")  # made during the link (LTO), and deleted since
         return self._show_inputs or not is_gone

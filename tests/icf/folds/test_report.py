@@ -10,7 +10,7 @@ import pytest
 
 from icf.elf.archive import MissingFileError
 from icf.errors import FormatError
-from icf.folds.report import FoldedSections, SectionRef, function_name, parse_icf_report
+from icf.folds.report import FoldedSections, IcfReport, SectionRef, function_name, parse_icf_report
 from tests.support.toolchain import tool
 
 SAMPLES = Path(__file__).parents[3] / "testdata" / "icf-reports"
@@ -56,6 +56,17 @@ def test_text_bytes_and_path_are_the_same() -> None:
     assert parse_icf_report("") == []
     with pytest.raises(MissingFileError):
         parse_icf_report(str(path) + ".absent")
+
+
+@pytest.mark.parametrize("linker", ["gold", "lld", "mold"])
+def test_a_report_can_come_line_by_line(linker: str) -> None:
+    text = (SAMPLES / f"{linker}.txt").read_text()
+    report = IcfReport("ld")
+    for line in text.splitlines(keepends=True):
+        report.add(line)
+    assert report.classes() == parse_icf_report(text)
+    with pytest.raises(FormatError, match=rf"^ld: icf report\+{len(text.encode()) + 2:#x}: line names no section"):
+        report.add("x\nselected section a.o\n")
 
 
 def test_all_reports_in_one_build_log() -> None:
