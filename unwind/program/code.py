@@ -137,7 +137,9 @@ class DecodedCode:
     def returns_from_signal(self, vaddr: int) -> bool:
         """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
         first_bytes, code = _SIGNAL_RETURNS[self._facts.machine]
-        return any(self._facts.read(at, len(code)) == code for at in (vaddr, vaddr - first_bytes) if at >= 0)
+        at_second = self._facts.read(vaddr, len(code) - first_bytes) == code[first_bytes:]
+        at = vaddr - first_bytes if at_second else vaddr
+        return at >= 0 and self._facts.read(at, len(code)) == code
 
     def jumps(self, start: int, end: int) -> Jumps | None:
         """Return the jumps of the function in `start:end`; None when it cannot be decoded."""

@@ -55,6 +55,10 @@ class Step:
         """Whether it may be another step after another caller: its function is merged, or a tail call left some out."""
         return self.body is not None and (not self.body.settled or bool(self.answer.missing))
 
+    def enters(self, body: Body) -> bool:
+        """Return whether its call is known to lead straight to a body, as most calls do; not before it is decoded."""
+        return self.calls == body.start and self.body is not None and self.body.program is body.program
+
 
 class Chains:
     """Makes the steps of one process, each once."""
@@ -64,26 +68,29 @@ class Chains:
         self._relations = Relations()
         self._missing = MissingFrames()
         self._left_out: dict[tuple[int, int, Body, int], tuple[Answer, ...]] = {}
-        self._alone: tuple[dict[int, Step], dict[int, Step]] = {}, {}  # not changed by any caller; exact
+        self._alone: tuple[dict[int, Step], dict[int, Step]] = {}, {}  # not changed by any caller; of exact addresses
         self._steps: dict[tuple[int, int, bool, int | None, int], Step] = {}
         self._answers: dict[tuple[object, ...], Answer] = {}
         self.root = Step(None)
         self._outside = Step(None, possible=FOREIGN, is_outside=True)
 
     def __len__(self) -> int:
-        return len(self._steps) + sum(map(len, self._alone)) + len(self._answers)
+        return len(self._steps) + len(self._alone[0]) + len(self._alone[1]) + len(self._answers)
 
     def step(self, caller: Step, frame: Sampled, is_pc: bool) -> Step:
         """Return the step from `caller` to a frame that it called."""
         known = caller.innermost if is_pc else caller.inwards
         step = known.get(frame)
         if step is None:
-            mark = frame if isinstance(frame, Marked) else Marked(frame or 0)
             if caller.body is not None and not caller.return_address:
                 caller = self.root  # it has called nothing
-            is_exact = is_pc or mark.is_exact
-            made = self._outside if frame is None else self._intern(caller, mark.address, mark.vptr, is_exact)
-            step = known[frame] = made
+            if frame is None:
+                step = self._outside
+            elif isinstance(frame, Marked):
+                step = self._intern(caller, frame.address, frame.vptr, is_pc or frame.is_exact)
+            else:
+                step = self._intern(caller, frame, 0, is_pc)
+            known[frame] = step
         return step
 
     def _intern(self, caller: Step, address: int, vptr: int, is_exact: bool) -> Step:
@@ -166,7 +173,7 @@ class Chains:
         if caller.calls is None:
             site = program.code.call_site(caller.return_address)
             caller.calls = site.target if site.kind is SiteKind.DIRECT else -1
-        if caller.calls == body.start and program is body.program:  # most calls enter the function that is there
+        if caller.enters(body):
             return ()
         key = (caller.return_address + program.bias, callers, body, left)
         answers = self._left_out.get(key)

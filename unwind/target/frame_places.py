@@ -22,7 +22,7 @@ class FramePlaces:
         self._placed = [each.image for each in located]
         # start and end of each place, and what to add to an address there to get one of the process
         self._moves = [(each.image.start, each.image.end, -each.to_linked - each.image.bias) for each in located]
-        self._is_moved = any(move for _, _, move in self._moves)
+        self.are_moved = any(move for _, _, move in self._moves)
 
     def address(self, frame: RecordedFrame) -> int | None:
         """Return where a frame lies; None if it is in none of the images."""
@@ -50,7 +50,7 @@ class FramePlaces:
     def as_recorded(self, answer: Answer) -> Answer:
         """Return a copy of an answer, with the addresses of this process."""
         recorded = answer.copy()
-        if self._is_moved:
+        if self.are_moved:
             if answer.address is not None:
                 recorded.address = self._back(answer.address)
             if answer.size_bytes:

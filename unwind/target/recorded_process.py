@@ -49,10 +49,16 @@ class ProcessStacks:
         self._places = FramePlaces(resolver.process, images, located, recorded.root)
         self._lost = LostCallers(losses, resolver.places, self._places)
         self._states: dict[tuple[Step, RecordedFrame, bool, bool], State] = {}
+        self._entered: dict[
+            tuple[RecordedFrame, bool], State
+        ] = {}  # the same after each call that leads straight there
         self._recorded: dict[tuple[RecordedFrame, Answer], Answer] = {}
 
     def after(self, caller: State, frame: RecordedFrame, is_first: bool) -> State:
         """Return the state of a frame after that of its caller; `is_first`: no frame lies inwards of it."""
+        entered = self._entered.get((frame, is_first))
+        if entered is not None and entered.step.body is not None and caller.step.enters(entered.step.body):
+            return entered
         address, is_pc = self._places.address(frame), is_first or frame.is_exact
         sampled = Marked(address, 0, True) if is_pc and not is_first and address is not None else address
         step = self.resolver.step(caller.step, sampled, is_first)
@@ -64,9 +70,12 @@ class ProcessStacks:
         if state is None:
             if len(self._states) >= _KEPT:
                 self._states.clear()
+                self._entered.clear()
             is_trampoline = address in self.resolver.places.trampolines
             state = self._states[key] = State(self, step, frame, is_cut=is_cut, is_trampoline=is_trampoline)
             self.fresh.append(step.answer)
+            if step.body is not None and not step.depends_on_caller:
+                self._entered[frame, is_first] = state
         return state
 
     def of_whole(self, sample: Sample, states: Sequence[State]) -> list[Answer]:
@@ -144,6 +153,8 @@ class ProcessStacks:
                 return Answer(frame.address, Verdict.UNMERGED, frame.name or None, frames=frames)
             path = self._places.unknown_path(frame)
             recorded = Answer(frame.address, Verdict.UNKNOWN, reason=NO_MODULE, module=path)
+        elif answer.address == frame.address and answer.is_named and not self._places.are_moved:
+            return answer
         else:
             recorded = self._places.as_recorded(answer)
             recorded.address = frame.address

@@ -40,6 +40,7 @@ class CollapsedWriter:
         self._namer = namer
         self._names: list[bytes] = []
         self._numbers: dict[bytes, int] = {}
+        self._of_name: dict[str, int] = {}  # several can have one text
         self._stacks = AddedStacks(self._numbers_of, [self._number(_NO_FRAMES)])
         self._roots = {"": ROOT}  # by the process's name
 
@@ -77,10 +78,12 @@ class CollapsedWriter:
 
     def _number(self, name: str) -> int:
         """Return the number of a name."""
-        text = name.translate(_REPLACED).encode("utf-8", "surrogateescape")
-        number = self._numbers.setdefault(text, len(self._names))
-        if number == len(self._names):
-            self._names.append(text)
+        number = self._of_name.get(name)
+        if number is None:
+            text = name.translate(_REPLACED).encode("utf-8", "surrogateescape")
+            number = self._of_name[name] = self._numbers.setdefault(text, len(self._names))
+            if number == len(self._names):
+                self._names.append(text)
         return number
 
 
