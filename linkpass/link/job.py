@@ -30,6 +30,7 @@ from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
 if TYPE_CHECKING:
     from icf.folds.report import FoldedSections
+    from linkpass.link.kept_links import KeptLinks
     from linkpass.link.lto_objects import LtoObjects
     from linkpass.link.repeat import Done, Repeat
     from linkpass.objects.functions import LinkObjects
@@ -86,13 +87,17 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
             lto = LtoObjects(command, made, written)
         before = Identity.of(command.output)
         link = _start(command, wishes, hidden, made)
-        repeat = None
-        if lto is None and hidden is not None and not wishes.in_image:
-            from linkpass.link.repeat import Repeat  # the link runs by now: its start does not wait for imports
+        links, repeat = None, None
+        if lto is None:
+            from linkpass.link.kept_links import KeptLinks  # the link runs by now: its start does not wait for imports
 
-            repeat = Repeat(command, keeps_relocations=wishes.keep_relocations)
+            links = KeptLinks()
+        if links is not None and hidden is not None and not wishes.in_image:
+            from linkpass.link.repeat import Repeat
+
+            repeat = Repeat(command, links, keeps_relocations=wishes.keep_relocations)
         is_likely_same = repeat is not None and repeat.is_likely()
-        printed = None if is_likely_same else _read(link)
+        printed = None if is_likely_same else _read(link, command.output, links)
         status = link.wait()
         has_written = Identity.of(command.output) not in (before, None)
         if hidden is not None and hidden.is_written():
@@ -148,7 +153,7 @@ def _finish(
     try:
         done = repeat.again(link, path) if repeat is not None and printed is None else None
         if done is None:
-            printed = _read(link) if printed is None else printed
+            printed = _read(link, output, repeat.links if repeat else None) if printed is None else printed
             if isinstance(printed, Exception):
                 raise printed
             if lto is not None:
@@ -195,34 +200,36 @@ def _is_colourful() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and "NO_COLOR" not in os.environ
 
 
-def _read(link: RunningLink) -> Printed | Exception:
+def _read(link: RunningLink, output: str, links: KeptLinks | None) -> Printed | Exception:
     """Read the objects as the linker names them, and its report, and prepare the pass.
 
-    Return an error: the link goes on.
+    Objects that are kept in `links` are not read again. Return an error: the link goes on.
     """
     try:
-        return _printed_by(link)
+        return _printed_by(link, output, links)
     except Exception as error:
         return error
 
 
-def _printed_by(link: RunningLink) -> Printed:
+def _printed_by(link: RunningLink, output: str, links: KeptLinks | None) -> Printed:
     from icf.folds.report import IcfReport
     from icf.linkinputs.inputs import open_inputs
+    from linkpass.link.kept_objects import KeptObjects
     from linkpass.objects.functions import LinkObjects
     from linkpass.pipeline import prepare
 
     prepare()
-    objects = LinkObjects()
+    objects, kept = LinkObjects(), KeptObjects(links, link, output)
     inputs = open_inputs([], missing_ok=True, opened=link.files)
     folded = IcfReport("the linker's report")
     for printed in link.lines():
         if isinstance(printed, bytes):
+            kept.save(objects)  # by now all inputs are known, and the linker goes on for a while
             folded.add(printed.decode("utf-8", "surrogateescape"))
             continue
         for object_file in inputs.of(printed):
-            objects.add(object_file)
-            objects.read_ahead()
+            kept.add(objects, printed, object_file)
+    kept.save(objects)
     return Printed(objects, folded.classes())
 
 

@@ -1,10 +1,7 @@
 """A link that was done, and what the pass made of its output: enough to do the same again without the pass.
 
-    "icf link 1\\n"      the version
-    32 bytes            SHA-256 of all that follows
-    4 bytes             size of the JSON
-    JSON                inputs, digests, the places of the pieces of the output
-    new bytes           those of the output that the linker has not written, one piece after the other
+    JSON         inputs, digests, the places of the pieces of the output
+    new bytes    those of the output that the linker has not written, one piece after the other
 
 The pass is a function of the linked file, the linker's report and the objects, in their order. Where all three are the
 same, so is its output: the pieces of the linked file, shifted, and the new bytes between them.
@@ -12,15 +9,13 @@ same, so is its output: the pieces of the linked file, shifted, and the new byte
 
 from __future__ import annotations
 
-import json
-from hashlib import sha256
 from itertools import accumulate
 from typing import NamedTuple, Self
 
+from linkpass.link.sealed import count, seal, text, unseal
 from linkpass.rewrite.layout import Layout, Piece
 
 _MAGIC = b"icf link 1\n"
-_DIGEST_BYTES, _SIZE_BYTES = 32, 4
 _GAP_LIMIT_BYTES = 1 << 20  # between two pieces, for alignment
 
 
@@ -46,34 +41,26 @@ class KeptLink(NamedTuple):
     def to_bytes(self) -> bytes:
         """Return the contents of the file."""
         pieces = [(piece.offset, piece.size_bytes, _source(piece)) for piece in self.layout.pieces]
-        head = json.dumps([*self[:5], self.layout.size_bytes, pieces, *self[6:]]).encode()
         new = [piece.content for piece in self.layout.pieces if piece.content is not None]
-        rest = b"".join([len(head).to_bytes(_SIZE_BYTES, "little"), head, *new])
-        return _MAGIC + sha256(rest).digest() + rest
+        return seal(_MAGIC, [*self[:5], self.layout.size_bytes, pieces, *self[6:]], new)
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read the contents of a file. Raise ValueError if they are not whole, or of another version."""
-        start = len(_MAGIC) + _DIGEST_BYTES
-        rest = memoryview(data)[start:]
-        if data[: len(_MAGIC)] != _MAGIC or sha256(rest).digest() != data[len(_MAGIC) : start]:
-            raise ValueError("is not a link that was kept, or is damaged")
-        head_bytes = int.from_bytes(rest[:_SIZE_BYTES], "little")
-        new = rest[_SIZE_BYTES + head_bytes :]
+        head, new = unseal(_MAGIC, data)
         try:
-            head = json.loads(bytes(rest[_SIZE_BYTES : _SIZE_BYTES + head_bytes]))
             inputs, files, report_digest, image_digest, image_bytes, size_bytes, pieces, lines, notes = head
             return cls(
-                tuple(map(_text, inputs)),
-                {_text(path): Seen(_text(stamp), _text(digest)) for path, (stamp, digest) in files.items()},
-                _text(report_digest),
-                _text(image_digest),
-                _count(image_bytes),
-                _layout(_count(size_bytes), pieces, new, image_bytes),
-                tuple(map(_text, lines)),
-                tuple(map(_text, notes)),
+                tuple(map(text, inputs)),
+                {text(path): Seen(text(stamp), text(digest)) for path, (stamp, digest) in files.items()},
+                text(report_digest),
+                text(image_digest),
+                count(image_bytes),
+                _layout(count(size_bytes), pieces, new, image_bytes),
+                tuple(map(text, lines)),
+                tuple(map(text, notes)),
             )
-        except (AttributeError, TypeError, RecursionError) as error:
+        except (AttributeError, TypeError) as error:
             raise ValueError("has fields of other kinds") from error
 
 
@@ -84,28 +71,16 @@ def _source(piece: Piece) -> int | None:
 def _layout(size_bytes: int, places: list[tuple[int, int, int | None]], new: memoryview, image_bytes: int) -> Layout:
     """Return the pieces, which must lie inside of the linked file and of the output."""
     pieces = []
-    new_sizes = [_count(piece_bytes) if source is None else 0 for _, piece_bytes, source in places]
+    new_sizes = [count(piece_bytes) if source is None else 0 for _, piece_bytes, source in places]
     for (offset, piece_bytes, source), end in zip(places, accumulate(new_sizes), strict=True):
-        if _count(offset) + _count(piece_bytes) > size_bytes:
+        if count(offset) + count(piece_bytes) > size_bytes:
             raise ValueError("has a piece outside of the output")
         if source is None:
             pieces.append(Piece(offset, piece_bytes, new[end - piece_bytes : end]))
-        elif _count(source) + piece_bytes > image_bytes:
+        elif count(source) + piece_bytes > image_bytes:
             raise ValueError("has a piece outside of the linked file")
         else:
             pieces.append(Piece(offset, piece_bytes, None, source))
     if sum(new_sizes) != len(new) or size_bytes > image_bytes + len(new) + len(pieces) * _GAP_LIMIT_BYTES:
         raise ValueError("has pieces that do not make up the output")
     return Layout(tuple(pieces), size_bytes)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or value < 0:
-        raise TypeError
-    return value

@@ -1,4 +1,7 @@
-"""Keeps links between runs: a file for each link command, in the user's cache (`icf.cachefolder`).
+"""Keeps links between runs, in the user's cache (`icf.cachefolder`).
+
+    HASH.link       a link, by its command (`linkpass.link.kept_link`)
+    HASH.objects    what was read of its objects, by its output (`linkpass.link.kept_objects`)
 
 A file is replaced as a whole, so links that run at the same time do not disturb each other: the last one stays. A file
 that is damaged, or that another user could have written, counts as missing. Nothing here is ever an error: without a
@@ -22,8 +25,8 @@ from icf.cachefolder import LINKS, chosen_directory, is_own, problem_of_home, pr
 from icf.newfile import NewFile
 from linkpass.link.kept_link import KeptLink
 
-_SUFFIX = ".link"
-_LIMIT_BYTES, _FILE_LIMIT_BYTES = 256 << 20, 32 << 20
+_LINK, _OBJECTS = ".link", ".objects"
+_LIMIT_BYTES, _FILE_LIMIT_BYTES, _OBJECTS_LIMIT_BYTES = 256 << 20, 32 << 20, 128 << 20
 
 
 class KeptLinks:
@@ -32,29 +35,47 @@ class KeptLinks:
     def __init__(self) -> None:
         self._cache, self._home = chosen_directory()
         self._path = os.path.join(self._cache, LINKS)
+        self._program: list[str] = []
 
     def load(self, command: Sequence[str]) -> KeptLink | None:
         """Return what was kept of this command in this directory, by this very version of the program."""
-        if problem_of_owner(self._cache) or problem_of_owner(self._path):
-            return None
+        content = self._read(command, _LINK, _FILE_LIMIT_BYTES)
         try:
-            path = self._file(command)
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(fd, "rb") as file:
-                status = os.fstat(fd)
-                if not stat.S_ISREG(status.st_mode) or not is_own(status) or status.st_size > _FILE_LIMIT_BYTES:
-                    return None
-                kept = KeptLink.parse(file.read(_FILE_LIMIT_BYTES))
-            with suppress(OSError):  # a directory that can only be read
-                os.utime(path)
-        except (OSError, ValueError):
+            return KeptLink.parse(content) if content is not None else None
+        except ValueError:
             return None
-        return kept
 
     def save(self, command: Sequence[str], kept: KeptLink) -> None:
         """Keep a link in place of the last one of this command, and make room for it."""
-        content = kept.to_bytes()
-        if len(content) > _FILE_LIMIT_BYTES:
+        self._write(command, _LINK, kept.to_bytes(), _FILE_LIMIT_BYTES)
+
+    def load_objects(self, output: str) -> bytes | None:
+        """Return what was kept of the objects of the last link to this file, by this very version of the program."""
+        return self._read([output], _OBJECTS, _OBJECTS_LIMIT_BYTES)
+
+    def save_objects(self, output: str, content: bytes) -> None:
+        """Keep objects in place of those of the last link to this file, and make room for them."""
+        self._write([output], _OBJECTS, content, _OBJECTS_LIMIT_BYTES)
+
+    def _read(self, key: Sequence[str], suffix: str, limit_bytes: int) -> bytes | None:
+        if problem_of_owner(self._cache) or problem_of_owner(self._path):
+            return None
+        try:
+            path = self._file(key, suffix)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(fd, "rb") as file:
+                status = os.fstat(fd)
+                if not stat.S_ISREG(status.st_mode) or not is_own(status) or status.st_size > limit_bytes:
+                    return None
+                content = file.read(limit_bytes)
+            with suppress(OSError):  # a directory that can only be read
+                os.utime(path)
+        except OSError:
+            return None
+        return content
+
+    def _write(self, key: Sequence[str], suffix: str, content: bytes, limit_bytes: int) -> None:
+        if len(content) > limit_bytes:
             return
         with suppress(OSError):
             self._make()
@@ -62,12 +83,13 @@ class KeptLinks:
                 rest = memoryview(content)
                 while len(rest):
                     rest = rest[os.write(out.fd, rest) :]
-                os.replace(out.name(), self._file(command))
+                os.replace(out.name(), self._file(key, suffix))
             self._shrink()
 
-    def _file(self, command: Sequence[str]) -> str:
-        parts = [os.getcwd(), *command, *_program()]
-        return os.path.join(self._path, sha256(json.dumps(parts).encode()).hexdigest() + _SUFFIX)
+    def _file(self, key: Sequence[str], suffix: str) -> str:
+        if not self._program:
+            self._program = [os.getcwd(), *_program()]
+        return os.path.join(self._path, sha256(json.dumps([*key, *self._program]).encode()).hexdigest() + suffix)
 
     def _make(self) -> None:
         """Make the directory. Raise OSError if it is not, or would not be, this user's own."""
@@ -82,7 +104,8 @@ class KeptLinks:
 
     def _shrink(self) -> None:
         with os.scandir(self._path) as listed:
-            found = [(each.stat(follow_symlinks=False), each.path) for each in listed if each.name.endswith(_SUFFIX)]
+            kept = [each for each in listed if each.name.endswith((_LINK, _OBJECTS))]
+            found = [(each.stat(follow_symlinks=False), each.path) for each in kept]
         excess_bytes = sum(status.st_size for status, _ in found) - _LIMIT_BYTES
         for status, path in sorted(found, key=lambda each: each[0].st_mtime_ns):
             if excess_bytes <= 0:

@@ -23,11 +23,11 @@ from icf.elf.archive import is_thin
 from icf.filedigest import digest_of, is_settled, stamp_of
 from linkpass.background import Background
 from linkpass.link.kept_link import KeptLink, Seen
-from linkpass.link.kept_links import KeptLinks
 from linkpass.rewrite.file import replace_file
 
 if TYPE_CHECKING:
     from linkpass.link.command import LinkCommand
+    from linkpass.link.kept_links import KeptLinks
     from linkpass.link.run import RunningLink
     from linkpass.rewrite.layout import Layout
 
@@ -47,10 +47,10 @@ class _OtherOutputError(Exception):
 class Repeat:
     """What is known of a link command; made before the link starts."""
 
-    def __init__(self, command: LinkCommand, *, keeps_relocations: bool) -> None:
+    def __init__(self, command: LinkCommand, links: KeptLinks, *, keeps_relocations: bool) -> None:
         self._command = [str(keeps_relocations), *command.command]
-        self._links = KeptLinks()
-        self._last = self._links.load(self._command)
+        self.links = links
+        self._last = self.links.load(self._command)
 
     def is_likely(self) -> bool:
         """Return whether all inputs of the last link are as they were."""
@@ -102,7 +102,7 @@ class Repeat:
                 }
                 names, report, image_digest = tuple(link.names), _report_digest(link), digest().hex()
                 kept = KeptLink(names, files, report, image_digest, image_bytes, layouts[0], done.lines, done.notes)
-                self._links.save(self._command, kept)
+                self.links.save(self._command, kept)
         return done
 
 

@@ -46,59 +46,57 @@ def wanted_member(vaddr: int, member: FoldMember) -> Wanted:
     return Wanted(vaddr, () if member.nameless else (member.name, *member.aliases), member.files)
 
 
+class ObjectIndex(NamedTuple):
+    """What look-ups need of one object."""
+
+    functions: Functions
+    addresses: Addresses
+
+
 class LinkObjects:
     """The objects of a link, in its order."""
 
     def __init__(self, objects: Iterable[ObjectFile] = ()) -> None:
         self.objects: list[ObjectFile] = []
         self._parts: list[Functions] = []
-        self._addresses: list[Addresses] = []
+        self._addresses: list[Addresses | None] = []  # None: not read yet
         for object_file in objects:
             self.add(object_file)
 
-    def add(self, object_file: ObjectFile) -> None:
-        """Add one more object; not after the first look-up."""
-        symbols, sections, rows = object_file.symbols, object_file.sections, object_file.functions
+    def add(self, object_file: ObjectFile, index: ObjectIndex | None = None) -> None:
+        """Add one more object, with its index if that is known; not after the first look-up."""
         _ = object_file.relocation_section  # computed now, while the linker runs
-        section, offset, size_bytes = (
-            symbols.shndx[rows].astype(np.int64),
-            symbols.value[rows],
-            symbols.size_bytes[rows],
-        )
-        sections.check_stored(np.unique(section))
-        section_size = sections.size_bytes[section]
-        is_inside = (offset <= section_size) & (size_bytes <= section_size - np.minimum(offset, section_size))
-        self._parts.append(
-            Functions(
-                np.full(len(rows), len(self.objects), np.int64),
-                rows,
-                section,
-                offset,
-                np.where(is_inside, size_bytes, np.uint64(0)),  # a function without code is found nowhere
-                sections.offset[section] + offset,
-                symbols.bind[rows] == STB_LOCAL,
-                hash_table(symbols.strtab, symbols.name_offset[rows]),
-            )
-        )
+        if index is None:
+            self._parts.append(_read_functions(len(self.objects), object_file))
+            self._addresses.append(None)
+        else:
+            self._parts.append(index.functions)
+            self._addresses.append(index.addresses)
         self.objects.append(object_file)
 
-    def read_ahead(self) -> None:
-        """Read the columns that later look-ups need of each object added so far.
+    def indexes(self) -> list[ObjectIndex | None]:
+        """Return the index of each object; None for one whose addresses have not been read, or cannot be."""
+        return [
+            ObjectIndex(functions, addresses) if addresses is not None else None
+            for functions, addresses in zip(self._parts, self._addresses, strict=True)
+        ]
 
-        An error in one shows at its look-up.
+    def read_ahead(self) -> None:
+        """Read the columns that later look-ups need of the object added last.
+
+        An error in it shows at its look-up.
         """
         with suppress(IcfError):
-            self._read_addresses()
-
-    def _read_addresses(self) -> None:
-        for object_idx in range(len(self._addresses), len(self.objects)):
-            self._addresses.append(read_addresses(object_idx, self.objects[object_idx]))
+            self._addresses[-1] = read_addresses(len(self.objects) - 1, self.objects[-1])
 
     @cached_property
     def addresses(self) -> Addresses:
         """The addresses that objects take; at least one object was added."""
-        self._read_addresses()
-        return Addresses(*map(np.concatenate, zip(*self._addresses, strict=True)))
+        parts = [
+            known if known is not None else read_addresses(object_idx, self.objects[object_idx])
+            for object_idx, known in enumerate(self._addresses)
+        ]
+        return Addresses(*map(np.concatenate, zip(*parts, strict=True)))
 
     @cached_property
     def functions(self) -> Functions:
@@ -225,3 +223,22 @@ class LinkObjects:
     def _may_be_of(self, function: int, files: frozenset[str]) -> bool:
         source = self.object_of(function).source_file if files else ""
         return not source or source in files
+
+
+def _read_functions(object_idx: int, object_file: ObjectFile) -> Functions:
+    """Return the functions of an object, by (section, offset)."""
+    symbols, sections, rows = object_file.symbols, object_file.sections, object_file.functions
+    section, offset, size_bytes = symbols.shndx[rows].astype(np.int64), symbols.value[rows], symbols.size_bytes[rows]
+    sections.check_stored(np.unique(section))
+    section_size = sections.size_bytes[section]
+    is_inside = (offset <= section_size) & (size_bytes <= section_size - np.minimum(offset, section_size))
+    return Functions(
+        np.full(len(rows), object_idx, np.int64),
+        rows,
+        section,
+        offset,
+        np.where(is_inside, size_bytes, np.uint64(0)),  # a function without code is found nowhere
+        sections.offset[section] + offset,
+        symbols.bind[rows] == STB_LOCAL,
+        hash_table(symbols.strtab, symbols.name_offset[rows]),
+    )

@@ -68,7 +68,7 @@ def relink(link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Relin
 
 
 def kept(folder: Path) -> list[Path]:
-    return sorted((folder / "cache" / "links").glob("*"))
+    return sorted((folder / "cache" / "links").glob("*.link"))
 
 
 def compile_main(folder: Path, first_called: str, *options: str) -> None:
@@ -87,7 +87,7 @@ def test_a_link_with_the_same_result_needs_no_pass(relink: Relink, tmp_path: Pat
     assert (second.program, second.lines) == (first.program, first.lines)
     assert "all agree with the code" in icf("verify", tmp_path / "prog")
     if linker == "lld":
-        assert icf("cache", "clear").startswith("1 file, ") and not kept(tmp_path)
+        assert icf("cache", "clear").startswith("2 files, ") and not kept(tmp_path)
 
 
 def test_an_object_that_leaves_the_image_the_same(relink: Relink, tmp_path: Path) -> None:
@@ -147,6 +147,16 @@ def test_a_damaged_file_is_made_again(relink: Relink, tmp_path: Path) -> None:
     path.chmod(0o666)  # another user could have written it
     assert relink().how == "passed"
     assert relink().how == "repeated"
+
+
+def test_a_link_with_another_object_and_option(relink: Relink, tmp_path: Path) -> None:
+    """What is kept of basket.o is used; the tables are those of a link that knows nothing."""
+    relink("-fuse-ld=lld", "fruit.o", "basket.o")
+    compile_main(tmp_path, "pears")
+    words = ("-fuse-ld=lld", "-Wl,--gc-sections", "new.o", "basket.o")
+    changed = relink(*words)
+    shutil.rmtree(tmp_path / "cache")
+    assert (changed.how, relink(*words)) == ("passed", changed)
 
 
 def test_links_at_the_same_time(link: Link, relink: Relink, tmp_path: Path) -> None:
