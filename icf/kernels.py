@@ -35,6 +35,7 @@ KERNELS = (
     "unwind.symcache.reader._decode",
     "unwind.symcache.builder._encode",
     "unwind.symcache.reader._look_up",
+    "unwind.trace._records",
     "unwind.walk._expressions",
     "unwind.walk._walk",
     "unwind.writers._lines",

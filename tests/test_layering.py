@@ -77,6 +77,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "callgraph",
         "symbolize",
         "disasm",
+        "trace",
         "resolve",
         "second_reader",
         "readers",
@@ -98,6 +99,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "cmd_resolve",
         "cmd_stacks",
         "cmd_symbolize",
+        "cmd_trace",
     ),
 }
 

@@ -48,6 +48,8 @@ SHARED = (
     "unwind.symcache.format.records",
     "unwind.symcache.reader._records",
     "unwind.symcache.reader.columns",
+    "unwind.trace.columns",
+    "unwind.trace.layout",
     "unwind.walk._evaluate",
     "unwind.walk._operations",
     "unwind.walk.columns",

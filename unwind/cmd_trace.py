@@ -1,0 +1,118 @@
+"""`icf trace ACTION`: traces of drmemtrace: every instruction that a process ran.
+
+    icf trace view TRACE              print the instructions
+    icf trace view --count TRACE      count records, instructions, threads and chunks
+    icf trace seek -n 1000000 TRACE   print from an instruction on, without reading what is before its chunk
+
+TRACE is a file (.zip, .gz or plain) or the directory of a traced process. What is printed is a file's; of a directory
+that has several, each is printed after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from icf.errors import IcfError
+from unwind.trace import columns as c
+from unwind.trace.container import TraceFile, trace_files
+from unwind.trace.reader import NEVER, TraceReader
+
+if TYPE_CHECKING:
+    from unwind.trace.decode import DecodeCache
+
+_SHOWN = 20  # instructions that `seek` prints
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.description = __doc__
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def add(action: str, text: str) -> ArgumentParser:
+        added = actions.add_parser(action, help=text, description=text, allow_abbrev=False)
+        added.add_argument("trace", metavar="TRACE", help="a file, or the directory of a traced process")
+        added.add_argument("--json", action="store_true", help="JSON, one object a line")
+        return added
+
+    view = add("view", "print the instructions of a trace, or count them")
+    view.add_argument("--count", action="store_true", help="print only how much there is")
+    seek = add("seek", "print a trace from an instruction or a time on")
+    place = seek.add_mutually_exclusive_group(required=True)
+    place.add_argument("-n", "--instruction", metavar="N", type=_number, help="the number of an instruction, from 0")
+    place.add_argument("--time", metavar="T", type=_number, help="microseconds since 1601, as in the trace's markers")
+    for each, limit in ((view, None), (seek, _SHOWN)):
+        each.add_argument(
+            "--limit", metavar="N", type=_number, default=limit, help=f"print N instructions ({limit or 'all'})"
+        )
+        each.add_argument("--all", action="store_true", help="print data and markers, too")
+        each.add_argument("--no-kernel", action="store_true", help="leave out what the kernel executed")
+    view.set_defaults(instruction=None, time=None)
+    seek.set_defaults(count=False)
+
+
+def run(args: Namespace) -> int:
+    files = trace_files(args.trace)
+    if args.count:
+        _count(args, files)
+    else:
+        for path in files:
+            with TraceFile(path) as file:
+                _show(args, file)
+    return 0
+
+
+def _number(text: str) -> int:
+    number = int(text, 0)
+    if not 0 <= number < 1 << 64:
+        raise ValueError(text)
+    return number
+
+
+def _count(args: Namespace, files: list[str]) -> None:
+    records = instructions = chunks = 0
+    threads: set[int] = set()
+    for path in files:
+        with TraceFile(path) as file:
+            reader = TraceReader(file, c.KEEP_THREADS)
+            for rows in reader.rows():
+                threads.update(rows[row, c.ADDRESS] for row in range(len(rows)))
+            records += reader.state[c.RECORDS]
+            instructions += reader.state[c.INSTRUCTIONS]
+            chunks += file.chunk_count
+    counts = {"records": records, "instructions": instructions, "threads": len(threads), "chunks": chunks}
+    if args.json:
+        print(json.dumps(counts, separators=(",", ":")))
+    else:
+        print(", ".join(f"{count:,} {what}" for what, count in counts.items()))
+
+
+def _show(args: Namespace, file: TraceFile) -> None:
+    from unwind.trace.seek import seek_instruction, seek_time
+    from unwind.trace.show import as_json, as_text, objects
+
+    wanted = c.KEEP_INSTRUCTIONS | c.KEEP_THREADS
+    wanted |= c.KEEP_DATA | c.KEEP_MARKERS if args.all else 0
+    reader = TraceReader(file, wanted | (0 if args.no_kernel else c.KEEP_KERNEL))
+    if args.instruction is not None:
+        seek_instruction(reader, args.instruction)
+    elif args.time is not None:
+        seek_time(reader, args.time)
+    first = reader.state[c.INSTRUCTIONS]
+    if args.limit is not None:
+        reader.stop_at(instruction=min(first + args.limit, NEVER))
+    line = as_json if args.json else as_text
+    for made in objects(reader, _cache):
+        if args.all or "pc" in made:
+            sys.stdout.write(f"{line(made)}\n")
+
+
+def _cache(reader: TraceReader) -> DecodeCache:
+    from unwind.trace.decode import DecodeCache, machine_of
+    from unwind.trace.layout import HAS_ENCODINGS
+
+    filetype, path = reader.state[c.FILETYPE], reader.file.path
+    if not filetype & HAS_ENCODINGS:
+        raise IcfError(f"{path}: has no bytes of instructions")
+    return DecodeCache(machine_of(filetype, path))
