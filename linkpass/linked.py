@@ -17,9 +17,11 @@ from icf.dwarf.scan import CallSites, Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.elf.types import STB_GLOBAL
+from icf.folds.body_members import Members
 from icf.folds.classes import Fold, FoldFinder
 from icf.folds.functions import Bodies
-from icf.folds.members import FoldMember
+from icf.folds.member import FoldMember
+from icf.folds.member_columns import MemberColumns
 from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
 from icf.pairs import PairIndex
@@ -53,7 +55,8 @@ class Linked:
     undescribed: frozenset[int]  # bodies that local functions may share without a trace
     bare: U64  # DIEs of local functions without code (icf.dwarf.scan)
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
-    place_of_symbol: dict[int, Place] = field(default_factory=dict)  # rows of the symbol table -> merged members
+    _body_of_symbol: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # row of `vaddrs`, -1 for none
+    _member_of_symbol: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     _single: dict[int, FoldMember] = field(default_factory=dict)
     _by_die: tuple[PairIndex, I64] | None = None  # of bodies and DIEs, and the member of each row
     _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
@@ -98,27 +101,28 @@ class Linked:
         """
         self.folds = {vaddr: fold for vaddr, fold in self.folds.items() if len(fold.members) > 1}
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
-        self.place_of_symbol.clear()
         self._in_section.clear()
         self._single.clear()
-        for vaddr, fold in self.folds.items():
-            for idx, member in enumerate(fold.members):
-                place = Place(vaddr, idx)
-                for symbol in member.symbols:
-                    self.place_of_symbol[symbol] = place
-        rows = [
-            (vaddr, die, idx)
-            for vaddr, fold in self.folds.items()
-            for idx, member in enumerate(fold.members)
-            for die in member.dies
-        ]
-        columns = np.array(rows, np.uint64).reshape(-1, 3).T
-        self._by_die = PairIndex(columns[0], columns[1]), columns[2].astype(np.int64)
+        columns = MemberColumns([self.folds[vaddr].members for vaddr in self.vaddrs.tolist()])
+        body: I64 = np.repeat(np.arange(len(self.vaddrs)), np.diff(columns.start))
+        member: I64 = np.arange(len(columns)) - columns.start[body]
+        rows, symbols = columns.symbols
+        self._body_of_symbol = np.full(self.image.symbols.count, -1)
+        self._body_of_symbol[symbols] = body[rows]
+        self._member_of_symbol = np.zeros(self.image.symbols.count, np.int64)
+        self._member_of_symbol[symbols] = member[rows]
+        rows, dies = columns.dies
+        self._by_die = PairIndex(self.vaddrs[body[rows]], dies), member[rows]
 
-    def members(self, vaddr: int) -> list[FoldMember]:
+    def place_of_symbol(self, symbol: int) -> Place | None:
+        """Return the member of a merged body that has a row of the symbol table."""
+        body = int(self._body_of_symbol[symbol])
+        return None if body < 0 else Place(int(self.vaddrs[body]), int(self._member_of_symbol[symbol]))
+
+    def members(self, vaddr: int) -> Members:
         """Return the members of a body, merged or not."""
         fold = self.folds.get(vaddr)
-        return fold.members if fold is not None else [self.member(Place(vaddr, 0))]
+        return fold.members if fold is not None else Members([self.member(Place(vaddr, 0))])
 
     def member(self, place: Place) -> FoldMember:
         """Return the member at a place."""
@@ -137,12 +141,12 @@ class Linked:
         -fno-semantic-interposition clang adds a local alias to functions with external linkage, but not to weak ones.
         """
         if vaddr not in self._in_section:
-            symbols = self.image.symbols
-            self._in_section[vaddr] = frozenset(
-                idx
-                for idx, member in enumerate(self.folds[vaddr].members)
-                if member.local or not member.symbols or (symbols.bind[member.symbols] == STB_GLOBAL).any()
-            )
+            columns = MemberColumns([self.folds[vaddr].members])
+            rows, symbols = columns.symbols
+            is_meant = np.ones(len(columns), np.bool_)
+            is_meant[rows] = False
+            is_meant[rows[self.image.symbols.bind[symbols] == STB_GLOBAL]] = True
+            self._in_section[vaddr] = frozenset(np.flatnonzero(is_meant | columns.is_local).tolist())
         return self._in_section[vaddr]
 
     def members_of_dies(self, vaddrs: U64, dies: U64) -> I64:

@@ -142,7 +142,12 @@ class Symbols:
 
     def names(self, rows: Iterable[int]) -> list[str]:
         """Return the names of many symbols."""
-        return list(map(self.name_at, self.name_offset[np.fromiter(rows, np.int64)].tolist()))
+        offsets = self.name_offset[rows if isinstance(rows, np.ndarray) else np.fromiter(rows, np.int64)]
+        text = self._text
+        if text[:1] != b"\0" or text[-1:] != b"\0" or offsets.max(initial=0) >= len(text):
+            return list(map(self.name_at, offsets.tolist()))
+        find = text.find
+        return [str(text[at : find(b"\0", at)], "utf-8", "surrogateescape") for at in offsets.tolist()]
 
     def holds(self, part: bytes, rows: I64) -> Mask:
         """Return which of these symbols have `part` in their names; much faster than checking each name."""

@@ -14,7 +14,6 @@ usually one function that many units contain.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 
@@ -25,9 +24,11 @@ from icf.dwarf.scan import Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
+from icf.folds.body_members import NO_ROWS, Members
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
-from icf.folds.members import FoldMember, Named, group_dies, match
+from icf.folds.member import FoldMember
+from icf.folds.members import Named, group_dies, match
 from icf.folds.original import lost_addresses
 from icf.folds.plain import Plain, ResolvedDies, find_plain
 from icf.folds.reported import Reported
@@ -42,7 +43,7 @@ class Fold:
 
     vaddr: int
     end: int
-    members: list[FoldMember]
+    members: Members
     fragment: bool = False  # a cold part, entered by jumps from its function
     complete: bool = True  # no further function can share the body
 
@@ -78,14 +79,10 @@ class FoldFinder:
         """Return all merged bodies, by address."""
         folds = [self._fold_at(vaddr) for vaddr in self._shared_addresses().tolist()]
         folds = [fold for fold in folds if len(fold.members) > 1]
-        if self._tombstoned is not None:
-            lacking = [
-                (member, fold.end - fold.vaddr)
-                for fold in folds
-                for member in fold.members
-                if not member.nameless and len(member.dies) < max(len(member.files), 1)
-            ]
-            self._tombstoned.describe(lacking)
+        if self._tombstoned is not None and self._tombstoned.has_any:
+            self._tombstoned.describe(
+                [(member, fold.end - fold.vaddr) for fold in folds for member in fold.members.may_lack_dies()]
+            )
         return folds
 
     def prepare(self, vaddrs: U64) -> None:
@@ -164,9 +161,9 @@ class FoldFinder:
 
     def _fold_at(self, vaddr: int) -> Fold:
         symbol_rows, dwarf_rows = self.bodies.symbols_at(vaddr), self.bodies.dwarf_at(vaddr)
-        plain: list[FoldMember] = []
+        table, rows = NO_ROWS, range(0)  # of plain members
         if self._plain is not None:
-            plain = self._plain.members.get(vaddr, [])
+            table, rows = self._plain.rows, self._plain.runs.get(vaddr, rows)
             symbol_rows = symbol_rows[~self._plain.symbol_taken[symbol_rows]]
             dwarf_rows = dwarf_rows[~self._plain.function_taken[dwarf_rows]]
         named = self._named(symbol_rows)
@@ -175,12 +172,17 @@ class FoldFinder:
             dies = sorted(set(self.functions.die[dwarf_rows].tolist()))
             global_names = {entry.name for entry in named if not entry.local}
             groups = group_dies(self.identities, dies, self._lost, global_names)
+        names = [*table.name[rows.start : rows.stop], *(entry.name for entry in named)]
         reported = self.reported.at(vaddr)
+        plain: list[FoldMember] = []
+        if reported:  # it may name any of them
+            plain, rows = [table.member(row) for row in rows], range(0)
         drops_names = self.image.linker.kept_symbols.may_lack_some
-        members = match(self.identities, groups, named, reported, self._knows_kept, drops_names, plain)
-        self.reported.mark_kept(vaddr, members)
-        _sort(members)
-        names = [*(member.name for member in plain), *(entry.name for entry in named)]
+        kept_of_rows = table.kept[rows.start : rows.stop]
+        found = match(self.identities, groups, named, reported, self._knows_kept, drops_names, plain, kept_of_rows)
+        self.reported.mark_kept(vaddr, found)
+        members = Members([*rows, *found], table)
+        members.sort()
         fragment = bool(names) and all(map(is_cold_part, names))
         if not names and self.functions is not None:
             parts = self.functions.part[dwarf_rows]
@@ -203,11 +205,3 @@ class FoldFinder:
 def repeated(values: U64) -> U64:
     """Return values that occur more than once in a sorted column."""
     return distinct(values[1:][values[1:] == values[:-1]])
-
-
-def _sort(members: list[FoldMember]) -> None:
-    """Sort members by name; those of one name by source file and DIE."""
-    if len({member.name for member in members}) == len(members):
-        members.sort(key=attrgetter("name"))
-    else:
-        members.sort(key=lambda member: (member.name, sorted(member.files), member.die))

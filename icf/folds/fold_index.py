@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from icf.aliases import WRAP, kin, same_function
 from icf.folds.classes import Fold
 from icf.folds.identity import Described
+from icf.folds.member_columns import MemberColumns
 
 
 class FoldIndex:
@@ -12,17 +15,18 @@ class FoldIndex:
 
     def __init__(self, fold: Fold) -> None:
         self._by_root: dict[int, list[int]] = {}
-        self._by_kin: dict[str, list[tuple[str, int]]] = {}
-        self._wraps = False
-        for idx, member in enumerate(fold.members):
-            for root in member.roots:
-                self._by_root.setdefault(root, []).append(idx)
-            for name in {member.name, *member.aliases} if not member.nameless else ():
-                self._by_kin.setdefault(kin(name), []).append((name, idx))
-                if name.startswith(WRAP):
-                    self._wraps = True
-                    wrapped = name.removeprefix(WRAP)
-                    self._by_kin.setdefault(kin(wrapped), []).append((wrapped, idx))
+        for idx, root in zip(*(column.tolist() for column in MemberColumns([fold.members]).roots), strict=True):
+            self._by_root.setdefault(root, []).append(idx)
+        self._names = [(name, idx) for idx, names in enumerate(fold.members.names) for name in names]
+        self._wraps = any(name.startswith(WRAP) for name, _ in self._names)
+
+    @cached_property
+    def _by_kin(self) -> dict[str, list[tuple[str, int]]]:
+        by_kin: dict[str, list[tuple[str, int]]] = {}
+        for name, idx in self._names:
+            for spelled in {name, name.removeprefix(WRAP)}:
+                by_kin.setdefault(kin(spelled), []).append((spelled, idx))
+        return by_kin
 
     def members_of(self, die: int, callee: Described) -> list[int]:
         """Return the members that a callee DIE can mean.

@@ -6,8 +6,9 @@ Strings are decoded for the few DIEs that matter; all others are compared by has
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.units import DebugInfo
 from icf.elf.types import source_name
+from icf.string_kinds import IN_STR, STRING_KIND
 
 
 class Described(NamedTuple):
@@ -71,10 +73,11 @@ class Identities:
                 linkage = name
             self._known[die] = Described(linkage, name, external, root, line, from_abstract)
 
-    def place_names(self, names: Iterable[str], references: U64) -> None:
+    def place_names(self, names: Sequence[str], references: U64) -> None:
         """Remember where linkage names are in .debug_str: a reference for each, or 0."""
-        places = zip(names, references.tolist(), strict=True)
-        self.str_offsets.update((name, at & (1 << 60) - 1) for name, at in places if at >> 60 == 2)
+        offsets = (references & np.uint64((1 << STRING_KIND) - 1)).tolist()
+        are_there = references >> np.uint64(STRING_KIND) == IN_STR
+        self.str_offsets.update(compress(zip(names, offsets, strict=True), are_there.tolist()))
 
     def hashes(self, references: U64, *, of_kin: bool = False) -> U64:
         """Return a hash of each referenced string, or of its kin (see `aliases.kin`); 0 for none."""

@@ -18,35 +18,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from icf.aliases import base_name, is_abstract, is_clone, kin, same_function
+from icf.columns import I8
 from icf.demangle import demangle
+from icf.folds.body_members import KEPT, UNKNOWN
 from icf.folds.identity import Identities
+from icf.folds.member import FoldMember
 from icf.folds.nameless import assign
 
-
-@dataclass(slots=True)
-class FoldMember:
-    """One source function at a body, while classes are being made."""
-
-    name: str
-    aliases: list[str] = field(default_factory=list)
-    symbols: list[int] = field(default_factory=list)  # rows of the symbol table
-    dies: list[int] = field(default_factory=list)  # concrete DIEs at this body
-    roots: set[int] = field(default_factory=set)  # DIEs that declare it
-    linkage: str = ""  # DW_AT_linkage_name, empty if DWARF has none
-    local: bool = False
-    kept: bool | None = None  # None: not known
-    files: frozenset[str] = frozenset()  # source files of its local symbols
-    nameless: bool = False  # `name` is not a linkage name: the image has none
-
-    @property
-    def die(self) -> int:
-        """Return the DIE that stands for this member in the tables, 0 if it has none."""
-        return min(self.dies, default=0)
-
-    def is_named(self, name: str) -> bool:
-        """Return whether a symbol name is one of its own."""
-        return bool(name) and not self.nameless and name in (self.name, self.linkage, *self.aliases)
+_NO_ROWS = np.empty(0, np.int8)
 
 
 class Named(NamedTuple):
@@ -136,15 +118,17 @@ def match(
     knows_kept: bool,
     drops_names: bool,
     plain: Sequence[FoldMember] = (),
+    kept_of_rows: I8 = _NO_ROWS,
 ) -> list[FoldMember]:
     """Return members from groups of DIEs, the symbols at the same body, and functions of other evidence (`reported`).
 
-    `plain` are members that have been found already, see `icf.folds.plain`.
+    `plain` are members that have been found already, see `icf.folds.plain`; `kept_of_rows` is a column of those that
+    are rows, which `reported` does not concern.
     `drops_names`: the linker drops symbols of folded functions, so that the symbol of a group may be missing.
     """
     members: list[FoldMember] = []
     nameless: list[Group] = []
-    has_symbols = bool(named or plain)
+    has_symbols = bool(named or plain or len(kept_of_rows))
     rest = _ByKin(named)
     for group in sorted(groups, key=lambda group: not is_abstract(group.linkage)):  # clones first: fewer names fit them
         assert identities is not None
@@ -175,7 +159,7 @@ def match(
         assert identities is not None
         _attach_nameless(identities, members, nameless, knows_kept)
     if knows_kept:
-        _deduce_kept(members)
+        _deduce_kept(members, kept_of_rows)
     return members
 
 
@@ -336,16 +320,15 @@ def _attach_nameless(identities: Identities, members: list[FoldMember], groups: 
         members.append(member)
 
 
-def _deduce_kept(members: list[FoldMember]) -> None:
-    """Mark the one member that was kept; where DWARF does not single it out, mark none."""
+def _deduce_kept(members: list[FoldMember], of_rows: I8) -> None:
+    """Mark the one member that was kept, of these and of rows; where DWARF does not single it out, mark none."""
     kept = [member for member in members if member.kept]
-    if not kept:
+    kept_count = len(kept) + np.count_nonzero(of_rows == KEPT)
+    if not kept_count:  # nor is a row without an answer
         unsaid = [member for member in members if member.kept is None]
         if len(unsaid) == 1:
             unsaid[0].kept = True
-    elif len(kept) > 1:
+    elif kept_count > 1:
+        of_rows[of_rows == KEPT] = UNKNOWN
         for member in kept:
             member.kept = None
-    if sum(member.kept is True for member in members) == 1:
-        for member in members:
-            member.kept = member.kept is True

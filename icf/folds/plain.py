@@ -24,10 +24,10 @@ from icf.dwarf.dies import Identity
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
+from icf.folds.body_members import KEPT, REMOVED, UNKNOWN, PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
-from icf.folds.members import FoldMember
-from icf.sets import is_in
+from icf.sets import is_in, runs
 from icf.strings import hash_table
 
 
@@ -43,9 +43,10 @@ class ResolvedDies(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Plain members by address, and the symbols and DIEs they consist of."""
+    """Plain members, and the symbols and DIEs they consist of."""
 
-    members: dict[int, list[FoldMember]]
+    rows: PlainRows
+    runs: dict[int, range]  # address of a body -> its rows
     symbol_taken: Mask  # for each row of the symbol table
     function_taken: Mask  # for each row of `Functions`
 
@@ -100,7 +101,6 @@ def find_plain(
     function_taken = np.zeros(len(functions.die), np.bool_)
     symbol_taken[symbols.row[is_plain[symbol_kin]]] = True
     function_taken[dies.row[is_plain[die_kin]]] = True
-    members: dict[int, list[FoldMember]] = {}
 
     # by kin: one symbol, and a run of DIEs
     own_symbols, own_dies = _by_kin(symbol_kin, symbols.row, is_plain), _by_kin(die_kin, dies.die, is_plain)
@@ -108,24 +108,30 @@ def find_plain(
     # two ranges of a DIE may begin at one address
     fresh = np.append(True, (kin[1:] != kin[:-1]) | (die[1:] != die[:-1]))[: len(kin)]
     own_dies, kin, die = own_dies[fresh], kin[fresh], die[fresh]
-    start = np.flatnonzero(np.append(True, kin[1:] != kin[:-1])[: len(kin)])
-    end = np.append(start[1:], len(kin))[: len(start)]
-    names = image.symbols.names(symbols.row[own_symbols].tolist())
+    _, start, end = runs(kin)
+    names = image.symbols.names(symbols.row[own_symbols])
     identities.place_names(names, dies.linkage[own_dies[end - 1]])
-    kept: list[bool | None] = [None] * len(names)
+    kept = np.full(len(names), UNKNOWN, np.int8)
     if lost is not None and names:
-        kept = np.logical_or.reduceat(~is_in(die, np.array(sorted(lost), np.uint64)), start).tolist()
-    is_own_local = is_local[symbol_kin[own_symbols]]
-    columns = symbols.vaddr[own_symbols], symbols.row[own_symbols], is_own_local, start, end
-    offsets, roots = die.tolist(), dies.root[own_dies].tolist()
-    for name, is_kept, vaddr, row, local, first, last in zip(names, kept, *(c.tolist() for c in columns), strict=True):
-        own = offsets[first:last]
-        files = frozenset[str]()
-        if local:  # the symbols of its copies in other units may be dropped
-            files = identities.files_of(own) | ({image.symbols.file_name(row)} - {""})
-        member = FoldMember(name, [], [row], own, {*own, *roots[first:last]}, name, local, is_kept, files)
-        members.setdefault(vaddr, []).append(member)
-    return Plain(members, symbol_taken, function_taken)
+        is_kept = np.logical_or.reduceat(~is_in(die, np.array(list(lost), np.uint64)), start)
+        kept = np.where(is_kept, KEPT, REMOVED).astype(np.int8)
+
+    def files_of(symbol: int, own: list[int]) -> frozenset[str]:
+        # the symbols of its copies in other units may be dropped
+        return identities.files_of(own) | ({image.symbols.file_name(symbol)} - {""})
+
+    rows = PlainRows(
+        name=names,
+        symbol=symbols.row[own_symbols],
+        is_local=is_local[symbol_kin[own_symbols]],
+        kept=kept,
+        start=np.append(start, len(die)),
+        die=die,
+        root=dies.root[own_dies],
+        files_of=files_of,
+    )
+    bodies_of_rows = zip(*(column.tolist() for column in runs(symbols.vaddr[own_symbols])), strict=True)
+    return Plain(rows, {vaddr: range(a, b) for vaddr, a, b in bodies_of_rows}, symbol_taken, function_taken)
 
 
 def _symbols_at(image: Image, bodies: Bodies, shared: U64) -> _Symbols:

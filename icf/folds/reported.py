@@ -20,7 +20,8 @@ from icf.aliases import is_cold_part
 from icf.columns import U64
 from icf.elf.image import Image
 from icf.folds.functions import Bodies
-from icf.folds.members import FoldMember, ReportedFunction
+from icf.folds.member import FoldMember
+from icf.folds.members import ReportedFunction
 from icf.linkers import KeptSymbols
 from icf.strings import hash_names, hash_table
 from icf.tables.pointed import thunk_target

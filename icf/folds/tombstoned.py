@@ -18,7 +18,7 @@ from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
-from icf.folds.members import FoldMember
+from icf.folds.member import FoldMember
 from icf.sets import distinct, is_in
 from icf.strings import hash_names, hash_table
 
@@ -38,6 +38,11 @@ class Tombstoned:
         self._functions = functions
         self._bodies = bodies
 
+    @property
+    def has_any(self) -> bool:
+        """Whether an address of a function is tombstoned."""
+        return len(self._bodies.dwarf_rows) != len(self._functions.die)
+
     def describe(self, members: Sequence[tuple[FoldMember, int]]) -> None:
         """Add to members (each with the size of its body) the DIEs of their name whose addresses are tombstoned.
 
@@ -46,7 +51,7 @@ class Tombstoned:
         the name of its function, a local function by gcc under its plain name: each source file has one, which has to
         be the only one of the name and of the size of the body in its unit.
         """
-        if not members or len(self._bodies.dwarf_rows) == len(self._functions.die):
+        if not members:
             return
         found: list[tuple[FoldMember, str, list[int]]] = []
         names = [_described_names(member) for member, _ in members]

@@ -19,7 +19,7 @@ import numpy as np
 from icf.aliases import base_name, same_function
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
-from icf.folds.members import FoldMember
+from icf.folds.member import FoldMember
 from icf.sets import difference
 from linkpass.linked import Linked, Place
 

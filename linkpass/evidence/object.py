@@ -24,7 +24,7 @@ from icf.columns import I64
 from icf.demangle import demangle
 from icf.elf.types import STB_LOCAL, Machine
 from icf.folds.classes import Fold
-from icf.folds.members import FoldMember
+from icf.folds.member import FoldMember
 from icf.folds.nameless import identifiers, identifiers_of
 from icf.model import Evidence
 from icf.sets import is_in
@@ -198,10 +198,11 @@ def _learned(fold: Fold, names: list[str], file: str) -> list[int]:
         member = fold.members[fitting[0]]
         member.name, member.nameless = names[0], False
     else:
+        fitting = [len(fold.members)]
         member = FoldMember(names[0], local=bool(file), files=frozenset({file} - {""}))
         fold.members.append(member)
     member.aliases = sorted(set(names[1:]))
-    return [fold.members.index(member)]
+    return fitting
 
 
 def _may_be(member: FoldMember, symbol: str, file: str) -> bool:

@@ -16,7 +16,9 @@ import numpy as np
 from icf.columns import I64
 from icf.elf.relocations import Relocations
 from icf.elf.types import SHF_EXECINSTR, SHT_RELA, STT_SECTION, Machine
-from icf.folds.members import FoldMember
+from icf.folds.body_members import KEPT
+from icf.folds.member import FoldMember
+from icf.folds.member_columns import MemberColumns
 from icf.model import Evidence
 from icf.sets import is_one_of
 from linkpass.evidence.reach import Reach
@@ -102,7 +104,8 @@ def _kept(linked: Linked, source: int) -> int | None:
     fold = linked.folds.get(source)
     if fold is None:
         return 0
-    return next((idx for idx, member in enumerate(fold.members) if member.kept is True), None)
+    kept: list[int] = np.flatnonzero(MemberColumns([fold.members]).kept == KEPT).tolist()
+    return kept[0] if kept else None
 
 
 def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, target: int) -> list[int]:
@@ -112,7 +115,7 @@ def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, 
         return [0]
     symbol = int(relocations.symbol[row])
     symbols = relocations.symbols
-    place = linked.place_of_symbol.get(symbol) if symbols is linked.image.symbols else None
+    place = linked.place_of_symbol(symbol) if symbols is linked.image.symbols else None
     if place is not None:
         return [place.member] if place.vaddr == target else []
     if int(symbols.type[symbol]) != STT_SECTION:

@@ -85,8 +85,8 @@ class FinalOverriders:
             fold = self._linked.folds[vaddr]
             is_complete = fold.complete and vaddr not in self._linked.undescribed
             methods = None
-            if is_complete and not any(member.nameless for member in fold.members):
-                methods = Methods([[member.name, *member.aliases] for member in fold.members])
+            if is_complete and all(fold.members.names):
+                methods = Methods(fold.members.names)
             self._methods[vaddr] = None if methods is None or methods.has_any else methods
         return self._methods[vaddr]
 

@@ -109,7 +109,7 @@ class TakenByRelocation:
         if fold is None:
             return frozenset({0})
         if named:
-            place = self._linked.place_of_symbol.get(symbol)
+            place = self._linked.place_of_symbol(symbol)
             if place is not None and place.vaddr == target:
                 return frozenset({place.member})
             return None

@@ -114,7 +114,7 @@ def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, 
 
 def _meant(linked: Linked, vaddr: int, symbol: int, file: str) -> frozenset[int]:
     """Return the members that a symbol, or that of its section in the object of a source file, can mean."""
-    place = linked.place_of_symbol.get(symbol)
+    place = linked.place_of_symbol(symbol)
     if place is not None:
         return frozenset({place.member}) if place.vaddr == vaddr else frozenset()
     if not symbol or linked.image.symbols.type[symbol] != STT_SECTION:

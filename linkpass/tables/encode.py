@@ -15,7 +15,7 @@ import numpy as np
 from icf.aliases import is_cold_part
 from icf.columns import U8
 from icf.dwarf.columns import END, OFFSET
-from icf.folds.members import FoldMember
+from icf.folds.member import FoldMember
 from icf.model import ClassFlag, Evidence, ImageFlag
 from icf.sets import distinct
 from icf.tables.dcall import DirectCalls, encode_dcall
@@ -108,7 +108,7 @@ def build_tables(
     missing = rows.without_die()
     undeclared: dict[int | Place, FoldMember] = {}  # by their DIE in a split unit, which a cold part shares
     for place, row in missing:
-        member = rows.members[row]
+        member = rows.members.member(row)
         known = undeclared.setdefault(member.die or place, member)
         if is_cold_part(known.name):
             undeclared[member.die or place] = member
@@ -118,7 +118,7 @@ def build_tables(
     synthetic = make_synthetic_unit(linked.image.debug, linked.debug, names, described)
     declaration = dict(zip(undeclared, synthetic.dies, strict=True))
     declared = [row for _, row in missing]
-    rows.die[declared] = [declaration[rows.members[row].die or place] for place, row in missing]
+    rows.die[declared] = [declaration[rows.members.member(row).die or place] for place, row in missing]
 
     incomplete = listed & (reach.wanted - reach.called)
     for still_open in (collected.open_calls, collected.open_jumps):
@@ -180,9 +180,9 @@ def _columns(
     str_offsets: Mapping[str, int],
 ) -> IcfColumns:
     """Return the columns of the table; names at one of `str_offsets` are those of .debug_str."""
-    members = rows.members[: rows.listed_count]
-    aliases = [(row, alias) for row, member in enumerate(members) for alias in member.aliases]
-    name, pool = place_names([*(member.name for member in members), *(alias for _, alias in aliases)], str_offsets)
+    names = rows.members.names[: rows.listed_count]
+    aliases = [(row, alias) for row, alias in rows.members.aliases if row < rows.listed_count]
+    name, pool = place_names([*names, *(alias for _, alias in aliases)], str_offsets)
     bodies = linked.bodies
     class_end = bodies.end[np.searchsorted(bodies.start, rows.class_vaddr)]
     entries = sorted(virtual.entries)
@@ -194,10 +194,10 @@ def _columns(
         class_flags=class_flags,
         member_start=rows.member_start,
         member_die=rows.die[: rows.listed_count],
-        member_name=name[: len(members)],
+        member_name=name[: len(names)],
         member_flags=member_flags,
         alias_member=np.array([row for row, _ in aliases], np.uint64),
-        alias_name=name[len(members) :],
+        alias_name=name[len(names) :],
         tail_jump=tails.jump,
         tail_caller=tails.caller,
         tail_callee=tails.callee,

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.columns import I32, I64, U8, U64
-from icf.folds.members import FoldMember
+from icf.folds.body_members import KEPT
+from icf.folds.member_columns import MemberColumns
 from icf.model import ALL_MEMBERS, MemberFlag
 from linkpass.linked import Linked, Place
 from linkpass.pointers.address_taken import Marks
@@ -26,7 +27,7 @@ class Rows(NamedTuple):
     class_count: int  # of listed classes, which come first
     vaddr: U64  # bodies: the classes, then the others, both ascending
     start: I64  # first row of each body; one more than there are bodies
-    members: list[FoldMember]
+    members: MemberColumns
     die: U64  # that stands for the member in .debug_info of the image, 0 for none
 
     @classmethod
@@ -34,14 +35,10 @@ class Rows(NamedTuple):
         """Return the members of the bodies `listed`, then those of the bodies of callers that are not among them."""
         classes = sorted(listed)
         vaddrs = [*classes, *sorted(set(callers).difference(classes))]
-        members: list[FoldMember] = []
-        start = [0]
-        for vaddr in vaddrs:
-            members += linked.members(vaddr)
-            start.append(len(members))
-        die = np.array([min(member.dies, default=0) for member in members], np.uint64)
+        members = MemberColumns([linked.members(vaddr) for vaddr in vaddrs])
+        die = members.die
         die[die >= len(linked.debug.info)] = 0  # of a split unit
-        return cls(len(classes), np.array(vaddrs, np.uint64), np.array(start, np.int64), members, die)
+        return cls(len(classes), np.array(vaddrs, np.uint64), members.start, members, die)
 
     @property
     def class_vaddr(self) -> U64:
@@ -78,12 +75,11 @@ class Rows(NamedTuple):
 
     def flags(self, marks: Marks, declared: Iterable[int]) -> U8:
         """Return the MemberFlag of each member of a listed class; those in rows `declared` have a new DIE."""
-        listed = self.members[: self.listed_count]
         flags = np.zeros(len(self.members), np.uint8)
         for flag, rows in (
-            (MemberFlag.KEPT, [row for row, member in enumerate(listed) if member.kept]),
-            (MemberFlag.LOCAL, [row for row, member in enumerate(listed) if member.local]),
-            (MemberFlag.NAMELESS, [row for row, member in enumerate(listed) if member.nameless]),
+            (MemberFlag.KEPT, self.members.kept == KEPT),
+            (MemberFlag.LOCAL, self.members.is_local),
+            (MemberFlag.NAMELESS, self.members.is_nameless),
             (MemberFlag.SYNTHETIC, list(declared)),
             (MemberFlag.ADDRESS_TAKEN, self._marked(marks.taken)),
             (MemberFlag.VIRTUAL, self._marked(marks.virtual)),

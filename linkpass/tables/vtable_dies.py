@@ -55,7 +55,7 @@ def _types(linked: Linked, vtables: Vtables, class_of: dict[int, str]) -> dict[i
     for group, vaddr in zip(slots.group[rows].tolist(), slots.target[rows].tolist(), strict=True):
         members = linked.members(vaddr)
         if vaddr not in methods:
-            methods[vaddr] = Methods([[m.name, *m.aliases] if not m.nameless else [] for m in members])
+            methods[vaddr] = Methods(members.names)
         for method in methods[vaddr].of_class(class_of[group]):
             if not method.thunk:
                 declared.setdefault(group, set()).update(members[method.function].roots)

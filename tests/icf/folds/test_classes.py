@@ -11,7 +11,7 @@ import pytest
 from icf.aliases import base_name
 from icf.elf.image import Image
 from icf.folds.classes import Fold
-from icf.folds.members import FoldMember
+from icf.folds.member import FoldMember
 from icf.folds.report import FoldedSections, parse_icf_report
 from linkpass.linked import Linked
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain

@@ -1,0 +1,81 @@
+"""Members of bodies: columns are the same whether a member is a row or an object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from icf.folds.body_members import KEPT, REMOVED, UNKNOWN, Members, PlainRows
+from icf.folds.member import FoldMember
+from icf.folds.member_columns import MemberColumns
+
+ROWS = PlainRows(
+    name=["pears", "apples", "plums"],
+    symbol=np.array([7, 5, 9]),
+    is_local=np.array([False, True, False]),
+    kept=np.array([KEPT, REMOVED, UNKNOWN], np.int8),
+    start=np.array([0, 2, 3, 4]),
+    die=np.array([0x20, 0x30, 0x40, 0x50], np.uint64),
+    root=np.array([0x10, 0x30, 0x11, 0x50], np.uint64),
+    files_of=lambda symbol, dies: frozenset({f"{symbol}-{dies[0]:x}.c"}),
+)
+
+
+def bodies() -> list[Members]:
+    nameless = FoldMember("figs()", dies=[0x70, 0x60], roots={0x60, 0x70}, nameless=True, kept=True)
+    alias = FoldMember("bananas", aliases=["musa"], symbols=[3, 4], local=True)
+    return [Members([0, 1, alias], ROWS), Members([nameless, 2], ROWS)]
+
+
+def shown(columns: MemberColumns) -> dict[str, Any]:
+    pairs = {name: sorted(set(zip(*map(np.ndarray.tolist, getattr(columns, name)), strict=True))) for name in PAIRS}
+    plain = {name: getattr(columns, name).tolist() for name in ("start", "die", "kept", "is_local", "is_nameless")}
+    return {"names": columns.names, "aliases": columns.aliases} | pairs | plain
+
+
+PAIRS = ("symbols", "dies", "roots")
+
+
+def test_a_row_becomes_the_object_that_it_describes() -> None:
+    assert list(Members([0, 1], ROWS)) == [
+        FoldMember("pears", [], [7], [0x20, 0x30], {0x10, 0x20, 0x30}, "pears", False, True),
+        FoldMember("apples", [], [5], [0x40], {0x11, 0x40}, "apples", True, False, frozenset({"5-40.c"})),
+    ]
+
+
+def test_columns_are_the_same_of_rows_and_of_objects() -> None:
+    made, touched = bodies(), bodies()
+    of_rows = shown(MemberColumns(made))
+    for members in touched:
+        list(members)
+    assert of_rows == shown(MemberColumns(touched))
+    assert of_rows["names"] == ["pears", "apples", "bananas", "figs()", "plums"]
+    assert of_rows["die"] == [0x20, 0x40, 0, 0x60, 0x50]
+    assert of_rows["roots"][:3] == [(0, 0x10), (0, 0x20), (0, 0x30)]
+    assert [members.names for members in made] == [members.names for members in touched]
+
+
+def test_a_member_that_was_changed_is_changed_in_the_columns() -> None:
+    (members, _) = bodies()
+    members[0].aliases = ["pyrus"]
+    members[1].kept = True
+    columns = MemberColumns([members])
+    assert columns.aliases == [(0, "pyrus"), (2, "musa")]
+    assert columns.kept.tolist() == [KEPT, KEPT, UNKNOWN]
+
+
+def test_members_are_sorted_by_name_and_those_of_one_name_by_file() -> None:
+    for others in ([], [FoldMember("apples", files=frozenset({"5-3.c"}), local=True)]):
+        members = Members([0, 1, 2, *others], ROWS)
+        members.sort()
+        assert [(member.name, min(member.files, default="")) for member in members] == [
+            *(("apples", "5-3.c") for _ in others),
+            ("apples", "5-40.c"),
+            ("pears", ""),
+            ("plums", ""),
+        ]
+
+
+def test_no_members_have_empty_columns() -> None:
+    assert not any(len(value) for name, value in shown(MemberColumns([])).items() if name != "start")
