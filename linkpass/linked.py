@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from icf.columns import I64, U64
+from icf.columns import I64, U32, U64
 from icf.dwarf.scan import CallSites, Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -55,7 +55,7 @@ class Linked:
     undescribed: frozenset[int]  # bodies that local functions may share without a trace
     bare: U64  # DIEs of local functions without code (icf.dwarf.scan)
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
-    _body_of_symbol: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # row of `vaddrs`, -1 for none
+    _body_of_symbol: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # merged; 0 for none
     _member_of_symbol: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     _single: dict[int, FoldMember] = field(default_factory=dict)
     _by_die: tuple[PairIndex, I64] | None = None  # of bodies and DIEs, and the member of each row
@@ -107,8 +107,8 @@ class Linked:
         body: I64 = np.repeat(np.arange(len(self.vaddrs)), np.diff(columns.start))
         member: I64 = np.arange(len(columns)) - columns.start[body]
         rows, symbols = columns.symbols
-        self._body_of_symbol = np.full(self.image.symbols.count, -1)
-        self._body_of_symbol[symbols] = body[rows]
+        self._body_of_symbol = np.zeros(self.image.symbols.count, np.uint64)
+        self._body_of_symbol[symbols] = self.vaddrs[body[rows]]
         self._member_of_symbol = np.zeros(self.image.symbols.count, np.int64)
         self._member_of_symbol[symbols] = member[rows]
         rows, dies = columns.dies
@@ -116,8 +116,12 @@ class Linked:
 
     def place_of_symbol(self, symbol: int) -> Place | None:
         """Return the member of a merged body that has a row of the symbol table."""
-        body = int(self._body_of_symbol[symbol])
-        return None if body < 0 else Place(int(self.vaddrs[body]), int(self._member_of_symbol[symbol]))
+        (vaddr,), (member,) = self.places_of_symbols(np.array([symbol]))
+        return Place(int(vaddr), int(member)) if vaddr else None
+
+    def places_of_symbols(self, symbols: I64 | U32) -> tuple[U64, I64]:
+        """Return the merged body and the member that have each of these rows of the symbol table; 0 for none."""
+        return self._body_of_symbol[symbols], self._member_of_symbol[symbols]
 
     def members(self, vaddr: int) -> Members:
         """Return the members of a body, merged or not."""

@@ -31,6 +31,8 @@ from icf.columns import I64, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
 from icf.elf.types import STT_OBJECT
+from icf.sets import is_in
+from icf.vtables.rtti import Classes, TypeInfo
 from icf.vtables.words import CODE, DATA, IMPORT, NUMBER, LoadedData, Words
 
 _PREFIXES = (b"_ZTV", b"_ZTC")
@@ -118,14 +120,14 @@ class Vtables:
         inside &= (places - start) % np.uint64(_WORD_BYTES) == 0
         return np.where(inside, start, np.uint64(0)), inside & self.groups.is_placed[row]
 
-    def is_one(self, group: int) -> bool:
-        """Return whether the group that begins there is that of one class.
+    def are_one(self, starts: U64) -> Mask:
+        """Return which of the groups that begin there are those of one class; False where none begins.
 
         One symbol is there, and it has a typeinfo, so that equal functions do not make it equal to another group. gold
         folds no data.
         """
-        row = int(np.searchsorted(self._start, np.uint64(group)))
-        return bool(self.groups.is_alone[row] and (self.groups.typeinfo[row] or not self._image.linker.may_fold_data))
+        is_one = self.groups.is_alone & ((self.groups.typeinfo != 0) | (not self._image.linker.may_fold_data))
+        return is_in(starts, self._start[is_one])
 
     @cached_property
     def _laid_out(self) -> tuple[Groups, Slots]:
@@ -175,6 +177,16 @@ class Vtables:
             is_placed,
         )
         return groups, slots.rows(np.flatnonzero(is_placed[slots.group]))
+
+    def typeinfo_of(self, group: int) -> TypeInfo:
+        """Return the type_info of a row of `groups`."""
+        return int(self.groups.typeinfo[group]), bool(self.groups.imports_typeinfo[group])
+
+    @cached_property
+    def classes(self) -> Classes:
+        """The classes that have a vtable, and their bases."""
+        columns = self.groups.typeinfo.tolist(), self.groups.imports_typeinfo.tolist()
+        return Classes(self._image, self.data, (key for key in zip(*columns, strict=True) if key[0]))
 
     @cached_property
     def _is_sound(self) -> Mask:

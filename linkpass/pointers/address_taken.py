@@ -39,13 +39,14 @@ from icf.code.short_jumps import find_short_jumps
 from icf.columns import U64
 from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
-from icf.sets import distinct, is_in
+from icf.pairs import PairIndex
+from icf.sets import distinct, is_in, runs
 from icf.strings import hash_names, hash_table
 from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Vtables
 from linkpass.evidence.collect import Collected
 from linkpass.linked import Linked
-from linkpass.pointers.taken_by_relocation import TakenByRelocation
+from linkpass.pointers.taken_by_relocation import ANY, OF_SECTION, TakenByRelocation
 
 if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
@@ -91,18 +92,27 @@ def _mark_by_image(linked: Linked, vtables: Vtables, targets: U64) -> Marks:
     if relocations.knows_got:
         data = _outside_of_got(linked, data)
 
-    named = relocations.named
-    rows = dict.fromkeys([*_rows(code), *_rows(data), *named])
+    place, target = np.concatenate([code.place, data.place]), np.concatenate([code.target, data.target])
+    unnamed = PairIndex(relocations.place, relocations.target).find(place, target) < 0
+    place = np.concatenate([place[unnamed], relocations.place])
+    target = np.concatenate([target[unnamed], relocations.target])
+    meant = np.concatenate([np.full(int(unnamed.sum()), ANY), relocations.meant])
+    is_slot = vtables.at(place) != 0
     marks = Marks(frozenset(targets.tolist()))
-    tables = vtables.at(np.array([place for place, _ in rows], np.uint64))
-    # thousands of places refer to the same thousands of members: these are united once
-    meant: dict[tuple[int, bool], set[frozenset[int] | None]] = {}
-    for row, table in zip(rows, tables.tolist(), strict=True):
-        meant.setdefault((row[1], bool(table)), set()).add(named.get(row))
-    for (vaddr, is_virtual), kinds in meant.items():
-        members = (range(len(linked.members(vaddr))) if kind is None else kind for kind in kinds)
-        (marks.virtual if is_virtual else marks.taken)[vaddr] = set().union(*members)
+    # thousands of places refer to the same thousands of members
+    for members_of, rows in ((marks.virtual, np.flatnonzero(is_slot)), (marks.taken, np.flatnonzero(~is_slot))):
+        rows = rows[np.lexsort((meant[rows], target[rows]))]
+        for vaddr, first, end in zip(*(column.tolist() for column in runs(target[rows])), strict=True):
+            members_of[vaddr] = _meant(linked, vaddr, runs(meant[rows[first:end]])[0].tolist())
     return marks
+
+
+def _meant(linked: Linked, vaddr: int, meant: list[int]) -> set[int]:
+    """Return the members of a body that are meant somewhere; ANY and OF_SECTION stand for several."""
+    if ANY in meant:
+        return set(range(len(linked.members(vaddr))))
+    members = {member for member in meant if member >= 0}
+    return members | linked.section_members(vaddr) if OF_SECTION in meant else members
 
 
 def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: LinkObjects) -> Marks:
@@ -146,10 +156,6 @@ def _is_runtime(linked: Linked, body: int) -> bool:
     """Return whether no given object has the code."""
     rows = linked.bodies.symbols_at(body)[:1].tolist()
     return body not in linked.folds and any(is_unfolded(linked.image.symbols.name(row)) for row in rows)
-
-
-def _rows(mentions: Mentions) -> list[tuple[int, int]]:
-    return list(zip(mentions.place.tolist(), mentions.target.tolist(), strict=True))
 
 
 def _outside_of_got(linked: Linked, data: Mentions) -> Mentions:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from icf.columns import I64, U64, Mask
+from icf.columns import I64, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.relocations import Relocations
 from icf.elf.types import SHF_EXECINSTR, SHF_WRITE, SHT_RELA, STT_SECTION, Machine, Section
@@ -33,23 +33,27 @@ from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
 from linkpass.relocation_types import A64_BRANCHES, GOT_LOADS, RELATIVE, x86_64_branches
 
-Named = dict[tuple[int, int], frozenset[int] | None]  # (place, body) -> members that are meant; None: any
+ANY, OF_SECTION = -1, -2  # in place of a member: any; those that a relocation against the section can mean
 
 _UNWIND = (".eh_frame", ".gcc_except_table")
 _OPERAND_BYTES = 4
+_NO_PLACES, _NO_MEMBERS = np.empty(0, np.uint64), np.empty(0, np.int64)
 TAG_LIMIT = 16  # functions are aligned: an addend below this may be a tag of the pointer
 
 
 class TakenByRelocation:
-    """The members that the relocations name at each place; `knows_got`: the GOT's slots are covered."""
+    """The members that the relocations name: columns of places, bodies and what is meant there.
+
+    `meant` is a member, ANY or OF_SECTION. `knows_got`: the GOT's slots are covered.
+    """
 
     def __init__(self, linked: Linked, vtables: Vtables, targets: U64) -> None:
-        self.named: Named = {}
         self.knows_got = False
         lost_got = False
         self._linked, self._vtables, self._targets = linked, vtables, targets
         symbols = linked.image.symbols
         self._wanted_symbol = is_in(symbols.value, targets) & symbols.is_defined & (symbols.type != STT_SECTION)
+        found = [(_NO_PLACES, _NO_PLACES, _NO_MEMBERS)]
         for section in linked.image.sections if len(targets) else ():
             if section.type != SHT_RELA or section.is_alloc or not 0 < section.info < len(linked.image.sections):
                 continue
@@ -63,10 +67,12 @@ class TakenByRelocation:
                     (is_one_of(relocations.type, GOT_LOADS[linked.image.machine]) & (relocations.symbol == 0)).any()
                 )
             if where.name not in _UNWIND:
-                self._read(relocations, where)
+                found.append(self._read(relocations, where))
         self.knows_got &= not lost_got
+        self.place, self.target, self.meant = (np.concatenate(column) for column in zip(*found, strict=True))
 
-    def _read(self, relocations: Relocations, where: Section) -> None:
+    def _read(self, relocations: Relocations, where: Section) -> tuple[U64, U64, I64]:
+        """Return the places in a section that refer to a body, the bodies, and the members that are meant."""
         image = self._linked.image
         symbols, symbol = relocations.symbols, relocations.symbol
         is_code = bool(where.flags & SHF_EXECINSTR)
@@ -74,6 +80,7 @@ class TakenByRelocation:
         if image.machine is Machine.X86_64:
             value += np.where(is_one_of(relocations.type, RELATIVE), np.uint64(_OPERAND_BYTES), np.uint64(0))
         named = self._wanted_symbol[symbol]
+        value[named] = symbols.value[symbol[named]]
         at_body = np.zeros(len(value), np.bool_)
         rest = np.flatnonzero(~named)
         before = self._targets[np.maximum(np.searchsorted(self._targets, value[rest], side="right") - 1, 0)]
@@ -82,40 +89,30 @@ class TakenByRelocation:
         rows = np.flatnonzero(named | at_body)
         if is_code:
             rows = rows[~is_branch(image, relocations, rows, where)]
-        places = relocations.offset[rows]
-        tables = self._vtables.at(places)
-        bodies = self._linked.bodies.starts_at(places)
-        by_table: dict[int, bool] = {}
-        for row, place, table, body in zip(
-            rows.tolist(), places.tolist(), tables.tolist(), bodies.tolist(), strict=True
-        ):
-            target = int(symbols.value[symbol[row]]) if named[row] else int(value[row])
-            if table:
-                if table not in by_table:
-                    by_table[table] = self._vtables.is_one(table)
-                exact = by_table[table]
-            elif is_code:
-                exact = body not in self._linked.folds and body not in self._linked.undescribed and body != 0
-            else:
-                exact = not is_relro(where.name, where.flags)
-            members = self._members(target, int(symbol[row]), bool(named[row])) if exact else None
-            known = self.named.setdefault((place, target), members)
-            if known is not None and members is not None and known is not members:
-                self.named[place, target] = known | members
+        place, target = relocations.offset[rows], value[rows]
+        meant = np.where(self._are_exact(place, where), self._members(target, symbol[rows], named[rows]), ANY)
+        return place, target, meant
 
-    def _members(self, target: int, symbol: int, named: bool) -> frozenset[int] | None:
-        """Return the members of a body that a symbol, or its section, can mean."""
-        fold = self._linked.folds.get(target)
-        if fold is None:
-            return frozenset({0})
-        if named:
-            place = self._linked.place_of_symbol(symbol)
-            if place is not None and place.vaddr == target:
-                return frozenset({place.member})
-            return None
-        if int(self._linked.image.symbols.type[symbol]) != STT_SECTION or symbol == 0:
-            return None
-        return self._linked.section_members(target)
+    def _are_exact(self, places: U64, where: Section) -> Mask:
+        """Return whether what stands at each place was not folded with something that named another function."""
+        tables = self._vtables.at(places)
+        if where.flags & SHF_EXECINSTR:
+            linked = self._linked
+            body = linked.bodies.starts_at(places)
+            merged = is_in(body, linked.vaddrs) | is_in(body, np.array(list(linked.undescribed), np.uint64))
+            elsewhere = ~merged & (body != 0)
+        else:
+            elsewhere = np.full(len(places), not is_relro(where.name, where.flags))
+        return np.where(tables != 0, self._vtables.are_one(tables), elsewhere)
+
+    def _members(self, targets: U64, symbols: U32, named: Mask) -> I64:
+        """Return the members of bodies that symbols, or their sections, can mean."""
+        linked = self._linked
+        body, member = linked.places_of_symbols(symbols)
+        is_section = (linked.image.symbols.type[symbols] == STT_SECTION) & (symbols != 0)
+        found = np.where(~named & is_section, OF_SECTION, ANY)
+        found = np.where(named & (body == targets), member, found)
+        return np.where(is_in(targets, linked.vaddrs), found, 0)
 
 
 def is_branch(image: Image, relocations: Relocations, rows: I64, where: Section) -> Mask:

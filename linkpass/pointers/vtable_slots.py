@@ -21,7 +21,6 @@ from icf.elf.types import SHT_RELA, STT_SECTION
 from icf.model import ALL_MEMBERS
 from icf.sets import is_in
 from icf.vtables.layout import Slots, Vtables
-from icf.vtables.rtti import Classes
 from linkpass.linked import Linked
 from linkpass.pointers.final_overrider import FinalOverriders
 
@@ -58,10 +57,8 @@ def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObje
     """Return the members in slots that hold merged bodies."""
     groups = vtables.groups
     meant = _by_relocation(linked, slots, _files(linked, vtables))
-    typeinfos = list(zip(groups.typeinfo.tolist(), groups.imports_typeinfo.tolist(), strict=True))
-    classes = Classes(linked.image, vtables.data, {key for key in typeinfos if key[0]})
-    overriders = FinalOverriders(linked, classes, knows_aliases=by_object is not None)
-    is_one = [vtables.is_one(start) for start in groups.start.tolist()]
+    overriders = FinalOverriders(linked, vtables.classes, knows_aliases=by_object is not None)
+    is_one = vtables.are_one(groups.start).tolist()
     offset = (slots.place - groups.start[slots.group]).tolist()
     named = []
     columns = zip(slots.group.tolist(), slots.slot.tolist(), slots.target.tolist(), strict=True)
@@ -75,7 +72,7 @@ def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObje
         elif among is not None and len(among) == 1:
             named.append(next(iter(among)))
         else:
-            named.append(overriders.member_at(typeinfos[group], slot, vaddr, among))
+            named.append(overriders.member_at(vtables.typeinfo_of(group), slot, vaddr, among))
     return named
 
 

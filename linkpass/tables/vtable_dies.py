@@ -19,7 +19,6 @@ from icf.dwarf.dies import read_dies
 from icf.sets import difference, is_in
 from icf.vtables.layout import Vtables
 from icf.vtables.methods import Methods
-from icf.vtables.rtti import Classes
 from linkpass.linked import Linked
 from linkpass.tables.synthetic import VtableDie
 
@@ -32,9 +31,7 @@ def describe_vtables(linked: Linked, vtables: Vtables, points: Sequence[int]) ->
     groups, slots = vtables.groups, vtables.slots
     group_of = dict(zip(slots.vtable.tolist(), slots.group.tolist(), strict=True))
     wanted = sorted({group_of[point] for point in points})
-    typeinfos = list(zip(groups.typeinfo[wanted].tolist(), groups.imports_typeinfo[wanted].tolist(), strict=True))
-    classes = Classes(linked.image, vtables.data, (key for key in typeinfos if key[0]))
-    names = {group: classes[key].name for group, key in zip(wanted, typeinfos, strict=True)}
+    names = {group: vtables.classes[vtables.typeinfo_of(group)].name for group in wanted}
     types = _types(linked, vtables, {group: name for group, name in names.items() if name})
     described = []
     for point in points:

@@ -77,4 +77,4 @@ def test_whether_a_vtable_is_that_of_one_class(tmp_path: Path) -> None:
     tables = {"type": [0], "_ZTV1A": [0, TYPE, F], "_ZTV1B,_ZTV1C": [0, TYPE, G], "_ZTV1D": [0, 0, H]}
     with build_image(tmp_path, tables) as image:
         vtables = Vtables(image)
-        assert [vtables.is_one(start) for start in vtables.groups.start.tolist()] == [True, False, False]
+        assert vtables.are_one(vtables.groups.start).tolist() == [True, False, False]
