@@ -115,13 +115,13 @@ def _operands(
     kinds = _KINDS[object_file.machine]
     for offset, kind, symbol, addend in relocations:
         callee, is_local = "", False
-        if _is_branch(object_file.machine, code, offset, kind):
+        if is_branch(object_file.machine, code, offset, kind):
             bias = 0 if object_file.machine is Machine.AARCH64 else 4
             callee, is_local = _callee(object_file, symbols, symbol, addend + bias)
         yield Operand(offset - start, kinds.get(kind, FIELD), callee, is_local)
 
 
-def _is_branch(machine: Machine, code: memoryview, offset: int, kind: int) -> bool:
+def is_branch(machine: Machine, code: memoryview, offset: int, kind: int) -> bool:
     """Return whether the operand at `offset` is that of a call or jump."""
     if machine is Machine.AARCH64:
         return kind in _A64_BRANCHES

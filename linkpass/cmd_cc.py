@@ -1,4 +1,4 @@
-"""`icf cc -- COMPILE-COMMAND`: compile, and annotate the objects that the command writes.
+"""`icf cc -- COMPILE-COMMAND`: compile, and annotate the objects that the command writes; `--addrsig` lists addresses.
 
 It stands before a compile command, or is a launcher (CMAKE_CXX_COMPILER_LAUNCHER="icf;cc;--"). It passes the compiler's
 output and exit status through, and runs a command that makes no objects as it is. The objects are the files that exist
@@ -26,6 +26,12 @@ _CLOCK_STEP_NS = 20_000_000  # file times may be that much earlier than the cloc
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="fail when an object cannot be annotated")
     parser.add_argument(
+        "--addrsig",
+        action="store_true",
+        help="list in objects without .llvm_addrsig (gcc's) the symbols whose address is used other than by calls and"
+        " vtables, so that --icf=safe of lld and mold folds the others",
+    )
+    parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- COMPILE-COMMAND", help="the compile command, unchanged"
     )
 
@@ -45,6 +51,10 @@ def run(args: argparse.Namespace) -> int:
         from linkpass.annotate import annotate
 
         try:
+            if args.addrsig:
+                from linkpass.addrsig import add_address_significance
+
+                add_address_significance(path)
             annotate(path)
         except (IcfError, OSError) as error:
             say(f"icf cc: {'error' if args.strict else 'warning'}: {error}")

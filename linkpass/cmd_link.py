@@ -29,6 +29,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--in-image", action="store_true", help="strip the program, as -s does, and put the tables into it"
     )
+    parser.add_argument(
+        "--distinct",
+        metavar="PROFILE",
+        nargs="?",
+        const="",
+        help="link again so that functions which no stack tells apart are not folded; with a profile (any input of"
+        " icf resolve), given as --distinct=PROFILE, only those that occur in it",
+    )
     parser.add_argument("--summary", action="store_true", help="print what the pass found, on stderr")
     parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- LINK-COMMAND", help="the link command, unchanged"
@@ -64,7 +72,8 @@ def run(args: Namespace) -> int:
         _become(words)
     from linkpass.link.job import Wishes, link_and_pass
 
-    return link_and_pass(command, Wishes(args.strict, args.summary, args.keep_relocations, args.in_image), say)
+    wishes = Wishes(args.strict, args.summary, args.keep_relocations, args.in_image, args.distinct)
+    return link_and_pass(command, wishes, say)
 
 
 def _become(command: list[str]) -> None:

@@ -22,7 +22,7 @@ a name in an object give the linker options of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from icf.linkers import Linker
@@ -80,13 +80,13 @@ class _Planner:
         self._linker = linker
         self._is_late = linker.folds_before_keeping
         self._pointed = pointed_at(classes, tail_calls)
-        self._callees = _callees(classes, tail_calls, calls)
+        self._callees = known_callees(classes, tail_calls, calls)
         self._group: dict[_Node, int] = {}  # members of a class that have one group are identical
 
     def plan(self) -> KeepUnique:
         found = KeepUnique([], 0, [], self._linker, 0, [])
         caller_bytes = unlisted = 0
-        for class_idx in self._callees_first():
+        for class_idx in callees_first(self._classes, self._callees):
             fold = self._classes[class_idx]
             unlisted += not fold.flags & ClassFlag.MEMBERS_COMPLETE
             by_callees: dict[tuple[int, ...], list[int]] = {}
@@ -143,18 +143,6 @@ class _Planner:
             return ()
         return tuple(self._group.get(callees[idx], 0) for callees in self._callees.get(class_idx, ()))
 
-    def _callees_first(self) -> list[int]:
-        """Return the merged classes, each after those that it calls, apart from circles."""
-        import networkx as nx  # takes a fifth of a second, and most passes do not need it
-
-        merged = [idx for idx, fold in enumerate(self._classes) if fold.merged]
-        calls: nx.DiGraph[int] = nx.DiGraph()
-        calls.add_nodes_from(merged)
-        for class_idx in merged:
-            called = {callee for callees in self._callees.get(class_idx, ()) for callee, _ in callees.values()}
-            calls.add_edges_from((class_idx, idx) for idx in sorted(called) if self._classes[idx].merged)
-        return list(nx.dfs_postorder_nodes(calls))
-
 
 def _is_writable(symbol: str) -> bool:
     return bool(symbol) and not any(character < " " or character == "\x7f" for character in symbol)
@@ -165,7 +153,20 @@ def _kept(fold: FoldClass) -> list[int]:
     return [idx for idx, member in enumerate(fold.members) if member.flags & MemberFlag.KEPT][:1]
 
 
-def _callees(
+def callees_first(classes: Sequence[FoldClass], callees: Mapping[int, Sequence[Mapping[int, _Node]]]) -> list[int]:
+    """Return the merged classes, each after those that it calls, apart from circles; see `known_callees`."""
+    import networkx as nx  # takes a fifth of a second, and most passes do not need it
+
+    merged = [idx for idx, fold in enumerate(classes) if fold.merged]
+    calls: nx.DiGraph[int] = nx.DiGraph()
+    calls.add_nodes_from(merged)
+    for class_idx in merged:
+        called = {callee for each in callees.get(class_idx, ()) for callee, _ in each.values()}
+        calls.add_edges_from((class_idx, idx) for idx in sorted(called) if classes[idx].merged)
+    return list(nx.dfs_postorder_nodes(calls))
+
+
+def known_callees(
     classes: Sequence[FoldClass], tail_calls: Sequence[TailCall], calls: DirectCalls
 ) -> dict[int, list[dict[int, _Node]]]:
     """Return, for each merged class, the known calls and jumps of all its members: a dict of callees per member."""

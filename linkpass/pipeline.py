@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from icf.folds.report import FoldedSections
+    from icf.tables.dcall import DirectCalls
+    from icf.tables.foldtable import IcfTable
     from linkpass.evidence.annotated import Annotations
+    from linkpass.linked import Linked
     from linkpass.objects.functions import LinkObjects
     from linkpass.rewrite.layout import Layout
+
+    Inspect = Callable[[Linked, IcfTable, DirectCalls], None]
 
 __all__ = ["SWITCH_INTERVAL_S", "Options", "Summary", "prepare", "run_pass"]
 
@@ -47,6 +52,7 @@ def run_pass(
     report: list[FoldedSections] | None = None,
     objects: LinkObjects | None = None,
     laid_out: Callable[[Layout], None] | None = None,
+    inspect: Inspect | None = None,
 ) -> Summary:
     """Put the tables into the image at `path`, or its debug file. On failure the input stays as it is.
 
@@ -56,6 +62,7 @@ def run_pass(
         report: the report that `options.icf_report` names, if it has been parsed already.
         objects: the objects that `options.objects` names, if they have been read already.
         laid_out: is called with the layout of the image, if the tables went into it.
+        inspect: is called with what was found, if the image did not have its tables already.
 
     Returns:
         What the pass found and wrote.
@@ -81,7 +88,7 @@ def run_pass(
         from linkpass.steps import write_tables
 
         annotations = _annotations(image)
-        return write_tables(image, scanning, outputs, options, report, objects, annotations, laid_out)
+        return write_tables(image, scanning, outputs, options, report, objects, annotations, laid_out, inspect)
 
 
 def _annotations(image: Image) -> Annotations | None:

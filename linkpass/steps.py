@@ -54,10 +54,11 @@ def write_tables(
     objects: LinkObjects | None,
     annotations: Annotations | None,
     laid_out: Callable[[Layout], None] | None,
+    inspect: Callable[[Linked, IcfTable, DirectCalls], None] | None = None,
 ) -> Summary:
     """Put the tables of the image into the outputs; the sources of evidence are those that there are.
 
-    `laid_out` is called with the layout of the image, if the tables went into it.
+    `laid_out` is called with the layout of the image, if the tables went into it; `inspect` with what was found.
     """
     target = image if outputs.debug is None else image.debug
     reported = _reported(image, report, objects, annotations)
@@ -84,6 +85,8 @@ def write_tables(
     removals += [] if annotations is None else annotations.sections(removals)
     write_outputs(image, outputs, edits, growths, removals, is_durable=options.is_durable, laid_out=laid_out)
     keep_unique = _write_keep_unique(image, tables.icf, tables.calls, options)
+    if inspect is not None:
+        inspect(linked, tables.icf, tables.calls)
     folds = linked.folds.values()
     return Summary(
         image=image.path,

@@ -256,6 +256,14 @@ class ObjectFile:
     def group_symbol(self) -> U32:
         """For each section the row of its COMDAT group's signature symbol, 0 if it is in none."""
         result = np.zeros(self.sections.count, dtype=np.uint32)
+        in_group = np.flatnonzero(self.group)
+        result[in_group] = self.sections.info[self.group[in_group]]
+        return result
+
+    @cached_property
+    def group(self) -> I64:
+        """For each section its COMDAT group, which is a section, too; 0 if it is in none."""
+        result = np.zeros(self.sections.count, dtype=np.int64)
         groups = np.flatnonzero(self.sections.type == SHT_GROUP)
         if len(groups) == 0:
             return result
@@ -270,7 +278,7 @@ class ObjectFile:
             raise self.sections.error(
                 int(owners[at]), f"group has section {int(members[at])} as a member, there are {self.sections.count}"
             )
-        result[members] = self.sections.info[owners]
+        result[members] = owners
         return result
 
     def _check_groups(self, groups: I64) -> None:

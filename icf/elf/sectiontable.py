@@ -85,6 +85,15 @@ class SectionTable:
         """Return the error to raise for `problem` in a section's header."""
         return FormatError(self.path, SECTION_HEADERS, self._shoff + int(section) * SHDR.size, problem)
 
+    def headers(self) -> npt.NDArray[np.void]:
+        """Return a copy of the headers, a row of SECTION each."""
+        return self._raw.copy()
+
+    @property
+    def names_section(self) -> int:
+        """The section with the names of the sections; 0 if there is none."""
+        return self._names_section
+
     @cached_property
     def name_offset(self) -> U32:
         return np.ascontiguousarray(self._raw["name"])

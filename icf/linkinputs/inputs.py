@@ -156,7 +156,7 @@ class LinkInputs(Iterator[ObjectFile]):
 
     def _one_member(self, name: str, path: str, archive_name: str, member: str) -> Iterator[ObjectFile]:
         """Yield the members that `lib.a(member.o)` stands for; several may have the name."""
-        member, file = _canonical_member(archive_name, member), os.path.abspath(path)
+        member, file = canonical_member(archive_name, member), os.path.abspath(path)
         if file in self._seen or f"{file}({member})" in self._seen:
             return
         self._seen.add(f"{file}({member})")
@@ -168,7 +168,7 @@ class LinkInputs(Iterator[ObjectFile]):
                 return
             index: dict[str, list[Member]] = {}
             for entry in archive:
-                member_name = _canonical_member(archive_name, self._member_name(archive, entry))
+                member_name = canonical_member(archive_name, self._member_name(archive, entry))
                 index.setdefault(member_name, []).append(entry)
             self._archives[path] = archive, index
         archive, index = self._archives[path]
@@ -181,7 +181,7 @@ class LinkInputs(Iterator[ObjectFile]):
         file = os.path.abspath(archive.path)
         for entry in archive:
             member = self._member_name(archive, entry)
-            if f"{file}({_canonical_member(name, member)})" not in self._seen:
+            if f"{file}({canonical_member(name, member)})" not in self._seen:
                 yield from self._member(f"{name}({member})", archive, entry)
 
     def _member_name(self, archive: Archive, entry: Member) -> str:
@@ -228,7 +228,15 @@ def open_inputs(
     return LinkInputs(paths, directory=directory, missing_ok=missing_ok, opened=opened, pipes=pipes)
 
 
-def _canonical_member(archive: str, member: str) -> str:
+def split_member(name: str) -> tuple[str, str]:
+    """Return the file and the member that an input names; the latter is "" for an input that is not in an archive."""
+    match = _MEMBER.fullmatch(name)
+    if match is None or os.path.exists(name):
+        return name, ""
+    return match[1], canonical_member(match[1], match[2])
+
+
+def canonical_member(archive: str, member: str) -> str:
     """Return a member's name without the directory of the archive, as linkers print it."""
     directory, member = os.path.dirname(os.path.normpath(archive)), os.path.normpath(member)
     return member.removeprefix(os.path.join(directory, "")) if directory else member

@@ -111,8 +111,8 @@ def encode_annotation(source: str, functions: Sequence[Function]) -> bytes:
     callees = [(pool.add(o.callee) + 1) << 1 | o.is_local if o.callee else 0 for o in operands]
     columns[0].append(len(pool.text))
     checksums = b"".join(function.checksum.to_bytes(4, "little") for function in functions)
-    head = b"".join(map(_ulebs, columns))
-    rest = head + checksums + b"".join(map(_ulebs, (aliases, steps, callees))) + bytes(pool.text)
+    head = b"".join(map(ulebs, columns))
+    rest = head + checksums + b"".join(map(ulebs, (aliases, steps, callees))) + bytes(pool.text)
     packed = b"ZLIB" + len(rest).to_bytes(8, "big") + zlib.compress(rest, 6)
     body = bytes([VERSION]) + len(functions).to_bytes(4, "little") + bytes(8 * len(functions)) + packed
     return len(body).to_bytes(4, "little") + body
@@ -133,6 +133,7 @@ class _Pool:
         return offset
 
 
-def _ulebs(values: Sequence[int]) -> bytes:
+def ulebs(values: Sequence[int]) -> bytes:
+    """Return the values as ULEB128, one after the other."""
     out = bytearray(10 * len(values))
     return bytes(out[: _leb.uleb_write(memoryview(array("Q", values)), memoryview(out))]) if values else b""

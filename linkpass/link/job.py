@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from icf.errors import IcfError
@@ -30,11 +31,13 @@ from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
 if TYPE_CHECKING:
     from icf.folds.report import FoldedSections
+    from linkpass.link.distinct import Distinct
     from linkpass.link.kept_links import KeptLinks
     from linkpass.link.lto_objects import LtoObjects
     from linkpass.link.repeat import Done, Repeat
     from linkpass.objects.functions import LinkObjects
     from linkpass.options import Summary
+    from linkpass.pipeline import Inspect
 
 Report: TypeAlias = Callable[..., None]  # takes lines
 _REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
@@ -55,6 +58,7 @@ class Wishes(NamedTuple):
     summary: bool
     keep_relocations: bool
     in_image: bool
+    distinct: str | None = None  # a profile, "" for none; None: functions are not kept apart
 
 
 def link_and_pass(command: LinkCommand, wishes: Wishes, report: Report) -> int:
@@ -64,7 +68,13 @@ def link_and_pass(command: LinkCommand, wishes: Wishes, report: Report) -> int:
     if leaves_out_symbols(command):
         command, wishes = with_symbols(command) or command, wishes._replace(in_image=True)
     status = None
-    if passes_words_on(command) and not any(option.startswith("--incremental") for option in command.options):
+    hides = passes_words_on(command) and not any(option.startswith("--incremental") for option in command.options)
+    if hides and wishes.distinct is not None:
+        status = _link_apart(command, wishes, wishes.distinct, report)
+    elif wishes.distinct is not None:
+        what = f"what {command.command[0]} does is not known"
+        report(f"icf link: warning: {command.output}: functions are not kept apart: {what}")
+    if hides and status is None:
         with HiddenOutput(command.output) as hidden:
             status = _link_and_pass(command, wishes, hidden, report)
     if status is None:
@@ -72,7 +82,33 @@ def link_and_pass(command: LinkCommand, wishes: Wishes, report: Report) -> int:
     return _run(given) if status is None else status
 
 
-def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, report: Report) -> int | None:
+def _link_apart(command: LinkCommand, wishes: Wishes, profile: str, report: Report) -> int | None:
+    """Link until nothing is open; return the exit status, None if functions cannot be kept apart."""
+    from linkpass.link.distinct import Distinct
+
+    with Distinct(command, profile) as distinct:
+        while True:
+            link = distinct.begin()
+            with HiddenOutput(command.output) as hidden:
+                hidden.names = distinct.names
+                status = _link_and_pass(link, wishes, hidden, report, distinct)
+            if status == 0 and distinct.wants_another:
+                continue
+            if status == 0 or not distinct.names:
+                return status
+            report(
+                f"icf link: warning: {command.output}: the link of copies of its objects failed: nothing is kept apart"
+            )
+            return None
+
+
+def _link_and_pass(
+    command: LinkCommand,
+    wishes: Wishes,
+    hidden: HiddenOutput | None,
+    report: Report,
+    distinct: Distinct | None = None,
+) -> int | None:
     """Return the exit status; None if the command has to be run another way: in its own place, or as it was given."""
     with ExitStack() as folders:
         made, lto = "", None
@@ -86,9 +122,9 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
             written = command.output if hidden is None or not hidden.path else hidden.path
             lto = LtoObjects(command, made, written)
         before = Identity.of(command.output)
-        link = _start(command, wishes, hidden, made)
+        link = _start(command, wishes, hidden, made, is_shown=distinct is None or distinct.link_count == 1)
         links, repeat = None, None
-        if lto is None:
+        if lto is None and distinct is None:  # which has copies of the inputs, in another place each time
             from linkpass.link.kept_links import KeptLinks  # the link runs by now: its start does not wait for imports
 
             links = KeptLinks()
@@ -108,11 +144,16 @@ def _link_and_pass(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | 
         else:
             hidden = None
             repeat = None
-        return status or _finish(command, wishes, hidden, link, printed, lto, repeat, report)
+        return status or _finish(command, wishes, hidden, link, printed, lto, repeat, report, distinct)
 
 
-def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str) -> RunningLink:
-    """Start the link with the options that the pass needs; `made` is the directory for objects that the link makes."""
+def _start(
+    command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str, *, is_shown: bool
+) -> RunningLink:
+    """Start the link with the options that the pass needs; `made` is the directory for objects that the link makes.
+
+    `is_shown`: what the linker prints goes through.
+    """
     added = [] if command.has(_REPORT) else [_REPORT]
     added += [] if command.has(_TRACE, "-t") else [_TRACE]
     keeps_relocations = wishes.keep_relocations and not command.has(_RELOCATIONS, "-q")
@@ -131,7 +172,7 @@ def _start(command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, ma
         _environment(command),
         show_report=show_report,
         show_inputs=show_inputs,
-        corrected=bytes if hidden is None else hidden.shown_bytes,
+        corrected=_nothing if not is_shown else bytes if hidden is None else hidden.shown_bytes,
     )
 
 
@@ -144,6 +185,7 @@ def _finish(
     lto: LtoObjects | None,
     repeat: Repeat | None,
     report: Report,
+    distinct: Distinct | None,
 ) -> int | None:
     """Run the pass, and give the program its name; None if the output is not the requested program."""
     output = command.output
@@ -158,10 +200,15 @@ def _finish(
                 raise printed
             if lto is not None:
                 lto.add_to(printed.objects)
-            done = _pass(path, os.path.dirname(output), link, printed, shown, repeat, in_image=wishes.in_image)
+            inspect = None if distinct is None else partial(distinct.inspect, objects=printed.objects)
+            done = _pass(path, os.path.dirname(output), link, printed, shown, repeat, inspect, in_image=wishes.in_image)
+        if distinct is not None and distinct.wants_another:
+            return 0
         report(*done.notes)
         if wishes.summary:
             report(*done.lines)
+        if distinct is not None:
+            distinct.finish(report)
     except Exception as error:  # an error of the pass must not break a build
         failed = True
         kind = "error" if wishes.strict else "warning"
@@ -175,6 +222,10 @@ def _finish(
     if hidden is not None:
         hidden.publish(tuple(filter(None, map(command.value_of, _FILES_WITH_OUTPUT_NAME))))
     return 0
+
+
+def _nothing(_: bytes) -> bytes:
+    return b""
 
 
 def _environment(command: LinkCommand) -> dict[str, str]:
@@ -240,12 +291,13 @@ def _pass(
     printed: Printed,
     shown: Callable[[str], str],
     repeat: Repeat | None,
+    inspect: Inspect | None,
     *,
     in_image: bool,
 ) -> Done:
     """Run the pass over the file at `path`, whose place is in `directory`; return what it did, with texts as `shown`.
 
-    `in_image` strips it, too.
+    `in_image` strips it, too; `inspect` gets what the pass has found.
     """
     from linkpass.pipeline import SWITCH_INTERVAL_S, Options, run_pass
 
@@ -255,13 +307,13 @@ def _pass(
     if repeat is not None:
         return repeat.keep(link, path, lambda kept: _done(run_pass(path, options, folded, objects, kept), shown))
     if not in_image:
-        return _done(run_pass(path, options, folded, objects), shown)
+        return _done(run_pass(path, options, folded, objects, inspect=inspect), shown)
     whole = f"{path}.unstripped"
     os.rename(path, whole)
     try:
         strip(path, whole)
         options = options._replace(debug_file=whole, in_image=True)
-        return _done(run_pass(path, options, folded, objects), shown)
+        return _done(run_pass(path, options, folded, objects, inspect=inspect), shown)
     finally:
         os.unlink(whole)
 

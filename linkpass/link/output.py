@@ -26,6 +26,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple, Self
 
@@ -69,6 +70,7 @@ class HiddenOutput:
     def __init__(self, output: str) -> None:
         self.output = output
         self.path = ""
+        self.names: Mapping[str, str] = {}  # of files that the linker reads -> of the user's
         self._directory, self._name = os.path.split(output)
         self._hidden = ""
         self._lock = -1
@@ -94,12 +96,21 @@ class HiddenOutput:
         return bool(self.path) and os.path.isfile(self.path)
 
     def shown(self, text: str) -> str:
-        """Return a text as it would be if the linker had written to the user's name."""
-        return text.replace(self._component, "") if self.path else text
+        """Return a text as it would be if the linker had written to the user's name, and read the user's files."""
+        for own, users in self._replaced():
+            text = text.replace(own, users)
+        return text
 
     def shown_bytes(self, text: bytes) -> bytes:
         """Return the same for bytes."""
-        return text.replace(os.fsencode(self._component), b"") if self.path else text
+        for own, users in self._replaced():
+            text = text.replace(os.fsencode(own), os.fsencode(users))
+        return text
+
+    def _replaced(self) -> Iterator[tuple[str, str]]:
+        yield from self.names.items()
+        if self.path:
+            yield os.path.basename(self._hidden) + "/", ""
 
     def publish(self, texts: tuple[str, ...] = ()) -> None:
         """Rename all files to their own names, the program last; `texts` are files that the linker wrote elsewhere."""
@@ -114,10 +125,6 @@ class HiddenOutput:
         if self._lock >= 0:
             _remove(self._hidden, self._lock)
             os.close(self._lock)
-
-    @property
-    def _component(self) -> str:
-        return os.path.basename(self._hidden) + "/"
 
     def _correct(self, path: str) -> None:
         """Remove the directory from the names in a text file."""

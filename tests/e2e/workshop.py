@@ -113,13 +113,15 @@ class Workshop:
         return image, report
 
     def link_with_pass(
-        self, program: Program, objects: Sequence[Path], *options: str
+        self, program: Program, objects: Sequence[Path | str], *options: str, wishes: Sequence[str] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Link again over `program`, by `icf link` in front of the command; `options` are those of the linker."""
+        """Link again over `program`, by `icf link` in front of the command; `options` are those of the linker, `wishes`
+        those of `icf link`.
+        """
         compiler = self.toolchain.compiler
         command = [tool(_COMPILERS[compiler]), *_FLAGS[compiler], *self.toolchain.linker_options]
         command += ["-Wl,--build-id=sha1", *options, *map(str, objects), "-o", str(program.folded)]
-        launcher = [*icf_command(), "link"]
+        launcher = [*icf_command(), "link", *wishes]
         return subprocess.run([*launcher, "--", *command], cwd=self.folder, capture_output=True, text=True)
 
     def pass_options(self, program: Program) -> tuple[str | Path, ...]:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.truth.builds import COMPILERS, LINKERS, build
-from tests.truth.kinds import EVIDENCE, KINDS, Kind
+from tests.truth.kinds import EVIDENCE, KINDS, LINKED_TWICE, Kind
 from tests.truth.measure import Measurement, measure
 from tests.truth.programs import CACHE, PROGRAMS, Unavailable
 from tests.truth.reached import WAYS
@@ -35,7 +35,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--program", action="append", choices=sorted(PROGRAMS))
     parser.add_argument("--compiler", action="append", choices=sorted(COMPILERS))
     parser.add_argument("--linker", action="append", choices=sorted(LINKERS), help="lldr: lld --emit-relocs")
-    parser.add_argument("--evidence", action="append", choices=EVIDENCE, help="what the pass is given")
+    parser.add_argument("--evidence", action="append", choices=[*EVIDENCE, LINKED_TWICE], help="what the pass is given")
     parser.add_argument("--tool", help="command of the tool under test (default: icf beside this Python)")
     parser.add_argument("--peers-only", action="store_true", help="leave out the tool under test")
     parser.add_argument("--no-peers", action="store_true", help="the tool under test alone")

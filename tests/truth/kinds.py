@@ -4,6 +4,7 @@ image     `icf pass IMAGE`
 report    `icf pass --icf-report FILE`: the linker's report it folded
 objects   `icf pass --objects FILE...`: with LTO, those that --save-temps kept
 link      `icf link -- LINK-COMMAND`
+distinct  `icf link --distinct -- LINK-COMMAND`: which functions it keeps apart, its list beside the image says
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.truth.builds import Build
 from tests.truth.tool import run_link, run_pass
 
 EVIDENCE = ("image", "report", "objects", "link")
+LINKED_TWICE = "distinct"  # measured only where it is chosen
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Kind:
 
     def names_every_direct_call(self, evidence: str) -> bool:
         """Whether what the pass gets says which function each direct call means."""
-        return evidence in ("objects", "link") or (self.linker == "lldr" and self.has_call_sites)
+        return evidence in ("objects", "link", LINKED_TWICE) or (self.linker == "lldr" and self.has_call_sites)
 
     def names_every_call_site(self, evidence: str) -> bool:
         """Whether each direct call has its name that has a call site in DWARF: lld and mold overwrite some of it."""
@@ -43,10 +45,10 @@ class Kind:
 
 
 _USUAL = (
-    ("gold", ("image", "objects", "link")),
-    ("lld", ("image", "objects", "link")),
+    ("gold", ("image", "objects", "link", LINKED_TWICE)),
+    ("lld", ("image", "objects", "link", LINKED_TWICE)),
     ("lldr", ("image",)),
-    ("mold", ("report", "objects", "link")),
+    ("mold", ("report", "objects", "link", LINKED_TWICE)),
 )
 _ELSEWHERE = (("gold", ("image", "objects")), ("lld", ("image", "objects")))  # debug information in another form
 _LLD_LTO = (("lld", ("image", "objects", "link")), ("lldr", ("image",)))
@@ -68,6 +70,8 @@ def add_tables(command: Sequence[str], build: Build, evidence: str, out: Path) -
     """Make `out` from the folded image with the pass; wall time in seconds. Raises ToolError."""
     if evidence == "link":
         return run_link(command, build.link_command("all", out), build.folder)
+    if evidence == LINKED_TWICE:
+        return run_link(command, build.link_command("all", out), build.folder, ["--distinct"])
     options: list[str] = []
     if evidence == "report":
         options = ["--icf-report", str(build.report)]

@@ -17,7 +17,13 @@ from tests.truth.measure import Measurement, Result
 from tests.truth.reached import WAYS
 from tests.truth.score import OUTCOMES
 
-GIVEN = {"image": "nothing", "report": "nothing", "objects": "objects", "link": "`icf link`"}  # mold: always the report
+GIVEN = {  # mold: always the report
+    "image": "nothing",
+    "report": "nothing",
+    "objects": "objects",
+    "link": "`icf link`",
+    "distinct": "`icf link --distinct`",
+}
 SPELLED = {"lldr": "lld `--emit-relocs`"}
 BUILDS = {
     "": "`-O2 -g`",

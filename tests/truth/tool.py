@@ -51,10 +51,10 @@ def run_pass(command: Sequence[str], image: Path, out: Path, options: Sequence[s
     return time.perf_counter() - begin_s
 
 
-def run_link(command: Sequence[str], link_command: Sequence[str], folder: Path) -> float:
+def run_link(command: Sequence[str], link_command: Sequence[str], folder: Path, options: Sequence[str] = ()) -> float:
     """A link with the pass in it, in `folder`; returns the wall time in seconds."""
     begin_s = time.perf_counter()
-    run_command([*command, "link", "--strict", "--", *link_command], folder)
+    run_command([*command, "link", "--strict", *options, "--", *link_command], folder)
     return time.perf_counter() - begin_s
 
 

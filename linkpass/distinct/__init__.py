@@ -1,0 +1,1 @@
+"""Links in which no fold hides a function: begin with `linkpass.distinct.doubts`."""
