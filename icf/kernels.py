@@ -39,6 +39,7 @@ KERNELS = (
     "unwind.walk._expressions",
     "unwind.walk._walk",
     "unwind.writers._lines",
+    "unwind.writers._stacks",
 )
 
 

@@ -54,6 +54,7 @@ SHARED = (
     "unwind.walk._operations",
     "unwind.walk.columns",
     "unwind.writers.line_columns",
+    "unwind.writers.stack_columns",
 )
 _IN_C = {*SHARED, "icf._types"}
 _C_NAMES = {"uchar": "unsigned char", "ushort": "unsigned short", "uint": "unsigned int", "longlong": "long long"}

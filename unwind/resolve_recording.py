@@ -61,8 +61,8 @@ def _resolve(
         for part in (resolver.added_up if add_up else resolver.batches)(samples, source.has_more):
             if isinstance(part, AnsweredSums):
                 assert isinstance(writer, SumsWriter)
-                writer.write_sums(part)
-                part_count = part.sums.sample_count
+                out.writelines(writer.write_sums(part))
+                part_count = part.sample_count
             else:
                 out.write(b"".join(map(writer.write, part)))
                 part_count = len(part)
@@ -80,5 +80,7 @@ def _resolve(
 
 def _is_any_known(part: AnsweredSums | list[Resolved]) -> bool:
     if isinstance(part, AnsweredSums):
-        return any(answer.verdict is not Verdict.UNKNOWN for answer in part.tree.answers) or _is_any_known(part.whole)
+        return any(answer.verdict is not Verdict.UNKNOWN for answer in part.tree.answers) or _is_any_known(
+            [each.resolved for each in part.whole]
+        )
     return any(answer.verdict is not Verdict.UNKNOWN for resolved in part for answer in resolved.answers)

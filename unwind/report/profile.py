@@ -107,7 +107,7 @@ class ProfileCollector:
         for part in self._resolver.added_up(self._recording.samples):
             if isinstance(part, AnsweredSums):
                 self._stacks.add_sums(part, self._value_idx)
-                count = part.sums.sample_count
+                count = part.sample_count
             else:
                 for resolved in part:
                     if (weight := resolved.sample.weights[self._value_idx]) > 0:

@@ -67,15 +67,28 @@ class Resolved(NamedTuple):
     answers: StackAnswers
 
 
+class WholeStack(NamedTuple):
+    """A stack that is answered as a whole: its node, how many samples it has, and these as one."""
+
+    node: int
+    sample_count: int
+    resolved: Resolved
+
+
 class AnsweredSums(NamedTuple):
     """Samples that are added up, with the answers for their frames.
 
     Attributes:
-        sums: those of which the answers for all frames are the ones of their states; but `sample_count` is of all.
+        sums: those of which the answers for all frames are the ones of their states.
         tree: has these.
-        whole: those that are answered as a whole, each a sample.
+        whole: the other stacks.
     """
 
     sums: StackSums
     tree: AnsweredTree
-    whole: list[Resolved]
+    whole: list[WholeStack]
+
+    @property
+    def sample_count(self) -> int:
+        """How many samples they are."""
+        return int(self.sums.counts.sum()) + sum(each.sample_count for each in self.whole)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
-from icf.columns import U64
+from icf.columns import I64, U64, Mask
 from unwind.samples.calls import CallTree
 from unwind.samples.recording import Label, RecordedProcess, Sample
 
@@ -21,16 +21,21 @@ class StackSums(NamedTuple):
     Attributes:
         calls: has the stacks.
         nodes: of the stacks, each once.
+        counts: how many samples each stack has.
         weights: for each of the recording's values those of the stacks.
-        sample_count: how many samples they are of.
     """
 
     calls: CallTree
     process: RecordedProcess
     labels: tuple[Label, ...]
     nodes: U64
+    counts: I64
     weights: Sequence[Weights]
-    sample_count: int
+
+    def only(self, which: Mask) -> StackSums:
+        """Return the sums of some of the stacks."""
+        weights = [each[which] for each in self.weights]
+        return self._replace(nodes=self.nodes[which], counts=self.counts[which], weights=weights)
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ frame inwards of it. If that name is certain, as of a kernel function or one mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
@@ -26,7 +26,7 @@ from unwind.process.image_finder import ImageFinder
 from unwind.process.process import Module, Process
 from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
-from unwind.resolve.resolved import AnsweredSums, Resolved, StackAnswers
+from unwind.resolve.resolved import AnsweredSums, Resolved, StackAnswers, WholeStack
 from unwind.resolve.resolver import Resolver
 from unwind.samples.calls import CallStack, CallTree, stacks_at
 from unwind.samples.recording import Losses, RecordedFrame, RecordedModule, RecordedProcess, Sample
@@ -124,15 +124,18 @@ class RecordedResolver:
         self._stack_count += len(sums.nodes)
         process, states = self._process(sums.process), self._states(sums.calls)
         are_plain = states.look_up(sums.nodes, [process])
-        held, whole = np.flatnonzero(~are_plain), []
+        held = np.flatnonzero(~are_plain)
+        whole: list[tuple[int, Sample, Sequence[Answer]]] = []
         for idx, stack in zip(held.tolist(), stacks_at(sums.calls, sums.nodes[held].tolist()), strict=True):
             sample = Sample(stack, sums.process, tuple([each[idx] for each in sums.weights]), sums.labels)
-            whole.append((sample, process.of_whole(sample, states.along(stack.node))))
+            whole.append((int(sums.counts[idx]), sample, process.of_whole(sample, states.along(stack.node))))
         self._read_frames([process])
         states.fill()
-        answered = [Resolved(sample, process.answered(sample, found)) for sample, found in whole]
-        plain = sums._replace(nodes=sums.nodes[are_plain], weights=[each[are_plain] for each in sums.weights])
-        return AnsweredSums(plain, states, answered)
+        answered = [
+            WholeStack(node, count, Resolved(sample, process.answered(sample, found)))
+            for node, (count, sample, found) in zip(sums.nodes[held].tolist(), whole, strict=True)
+        ]
+        return AnsweredSums(sums.only(are_plain), states, answered)
 
     def _read_frames(self, processes: Collection[ProcessStacks]) -> None:
         """Read the lines of answers that are new."""

@@ -59,7 +59,7 @@ class AddedStacks:
         weights = answered.sums.weights[value_idx]
         counts = weights != 0
         self._add_along(answered.tree, answered.sums.nodes[counts], weights[counts].tolist(), root)
-        for resolved in answered.whole:
+        for _, _, resolved in answered.whole:
             if weight := resolved.sample.weights[value_idx]:
                 self.add(resolved, weight, root)
 

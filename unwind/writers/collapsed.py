@@ -51,9 +51,10 @@ class CollapsedWriter:
         self._stacks.add(resolved, count, self._root(sample.labels))
         return b""
 
-    def write_sums(self, answered: AnsweredSums) -> None:
+    def write_sums(self, answered: AnsweredSums) -> Iterator[bytes]:
         """Add samples that are added up; nothing is written yet."""
         self._stacks.add_sums(answered, -1, self._root(answered.sums.labels))
+        return iter(())
 
     def end(self) -> Iterator[bytes]:
         """Yield the lines."""

@@ -22,5 +22,5 @@ class Writer(Protocol):
 class SumsWriter(Writer, Protocol):
     """A writer that shows no single sample: it also takes samples that are added up."""
 
-    def write_sums(self, answered: AnsweredSums) -> None:
-        """Take some; `end` yields what is written."""
+    def write_sums(self, answered: AnsweredSums) -> Iterator[bytes]:
+        """Take some, and yield what can be written as soon as they are there; often nothing."""

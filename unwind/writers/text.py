@@ -1,5 +1,7 @@
 """Write resolved stacks for people: a block for each stack, an indented line for each candidate.
 
+Samples that a reader adds up are written at the end, each stack once, the most frequent first; others as they come.
+
     stack 1, seen 42 times
         0x0000000000401136  std::max(int, int) (bits/stl_algo.h:257)  [inlined]
     #0  0x0000000000401136  fir::taps(int) (src/fir.cc:12)  [unique, relocation]
@@ -23,16 +25,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import numpy as np
+
 from icf.demangle import demangle
 from icf.model import Verdict
 from icf.printable import printable
 from unwind.program.frame import Frame
 from unwind.resolve.answer import Facts
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import AnsweredSums, Resolved
 from unwind.samples.recording import Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.kept import KeptTexts
 from unwind.writers.named import Namer
+from unwind.writers.stack_counts import StackCounts
+from unwind.writers.stack_texts import StackTexts, number_width
 
 _SHOWN_CANDIDATES = 16
 _KEPT_FRAMES = 1 << 18
@@ -52,6 +58,7 @@ class TextWriter:
         self._frames: dict[int, dict[Answer, tuple[str, str]]] = {}
         self._stacks = KeptTexts()
         self._stack_count = 0
+        self._counts: StackCounts | None = None  # of samples that are added up, and not written yet
 
     def write(self, resolved: Resolved) -> bytes:
         """Return the lines of a sample."""
@@ -61,9 +68,32 @@ class TextWriter:
             frames = self._stacks.keep(answers, self._numbered(answers, None).encode("utf-8", "surrogateescape"))
         return b"%b%b" % (self._head(resolved.sample.weights[0]).encode(), frames)
 
+    def write_sums(self, answered: AnsweredSums) -> Iterator[bytes]:
+        """Take samples that are added up; yield those that were taken before, if these are of another tree."""
+        if self._counts is None or self._counts.tree is not answered.tree:
+            yield from self.end()
+            self._counts = StackCounts(answered.tree)
+        self._counts.add(answered)
+
     def end(self) -> Iterator[bytes]:
-        """Yield nothing: every sample is written by itself."""
-        yield from ()
+        """Yield the stacks that were added up, the most frequent first; samples by themselves were written."""
+        counts, self._counts = self._counts, None
+        if counts is None:
+            return
+        tree, stacks = counts.tree, counts.by_count()
+        nodes = np.array([node for node, _ in stacks], np.uint64)
+        heads = [self._head(count).encode() for _, count in stacks]
+        width = number_width(tree, nodes)
+        texts = StackTexts(tree, width, lambda state: self._texts(tree.answers[state], width))
+        start = 0
+        for end, (node, _) in enumerate(stacks):
+            if node in counts.whole:
+                yield from texts.write(nodes[start:end], heads[start:end])
+                yield heads[end] + self._numbered(counts.whole[node].answers, None, width).encode(
+                    "utf-8", "surrogateescape"
+                )
+                start = end + 1
+        yield from texts.write(nodes[start:], heads[start:])
 
     def block(self, count: int, answers: tuple[Answer, ...], facts: Facts | None = None) -> str:
         """Return the lines of a stack that was seen `count` times, and an empty one; `facts` explain its frames."""
@@ -74,9 +104,9 @@ class TextWriter:
         weight = f", seen {count:,} times" if count > 1 else ""
         return f"stack {self._stack_count}{weight}\n"
 
-    def _numbered(self, answers: tuple[Answer, ...], facts: Facts | None) -> str:
-        """Return the lines of the frames of a stack, and an empty one."""
-        width = len(str(len(answers) - 1)) + 1
+    def _numbered(self, answers: tuple[Answer, ...], facts: Facts | None, width: int = 0) -> str:
+        """Return the lines of the frames of a stack, and an empty one; `width`: of their numbers, if not as needed."""
+        width = width or len(str(len(answers) - 1)) + 1
         known = self._frames.setdefault(width, {})
         if len(known) > _KEPT_FRAMES:
             known.clear()
@@ -100,6 +130,10 @@ class TextWriter:
             after += [f"{indent}{text}\n" for text in self._frame(missing)]
             after += _facts(explained)
         return before, "".join(after)
+
+    def _texts(self, answer: Answer, width: int) -> tuple[bytes, bytes]:
+        before, after = self._lines(answer, width, iter(()))
+        return before.encode("utf-8", "surrogateescape"), after.encode("utf-8", "surrogateescape")
 
     def _frame(self, answer: Answer) -> list[str]:
         address = "?".rjust(18) if answer.address is None else f"{answer.address:#018x}"

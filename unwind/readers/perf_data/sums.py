@@ -64,8 +64,7 @@ class Sums:
                 if own.any():
                     nodes = keys[own] & np.uint64((1 << _NODE_BITS) - 1)
                     weights = owner.event.weights_of(counts[own], sums[own])
-                    sample_count = int(counts[own].sum())
-                    yield StackSums(calls, owner.process, owner.labels, nodes, weights, sample_count)
+                    yield StackSums(calls, owner.process, owner.labels, nodes, counts[own], weights)
         self._begin()
 
     def _begin(self) -> None:
