@@ -160,6 +160,10 @@ class Symbols:
         following = np.searchsorted(at, offsets)
         return np.append(starts, len(text) + 1)[following] <= offsets  # a name may be the end of another's string
 
+    def mentions(self, part: bytes) -> bool:
+        """Return whether any name has `part` in it; also true where two names, one after the other, look so."""
+        return part in self._text
+
     @cached_property
     def _text(self) -> bytes:
         return bytes(self.strtab)  # a view cannot be searched

@@ -21,10 +21,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.code.branches import executable_sections
 from icf.columns import I64, U64, Mask
+from icf.elf.image import Image
 from icf.elf.objectfile import RELOCATION, ObjectFile
 from icf.elf.types import Machine
-from icf.image import Image
 
 _SECTION_BITS = 32
 _OFFSET_BITS = np.uint64(40)  # of a key; no section is larger than a file, and no link has 2 ** 24 sections with code
@@ -108,11 +109,13 @@ class ObjectCode:
         fill.
         """
         sizes = self._functions.size_bytes[functions].astype(np.int64)
-        codes, bodies = [], []
-        columns = (self._functions.object_idx[functions], self._functions.file_offset[functions], sizes, vaddrs)
-        for object_idx, file_offset, size_bytes, vaddr in zip(*(c.tolist() for c in columns), strict=True):
-            codes.append(self._objects[object_idx].data[file_offset : file_offset + size_bytes])
-            bodies.append(image.read(vaddr, size_bytes))
+        data = [object_file.data for object_file in self._objects]
+        columns = (self._functions.object_idx[functions], self._functions.file_offset[functions], sizes)
+        codes = [
+            data[object_idx][file_offset : file_offset + size_bytes]
+            for object_idx, file_offset, size_bytes in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        bodies = _read_bodies(image, vaddrs, sizes)
         same: Mask = (sizes > 0) & (sizes == np.fromiter(map(len, bodies), np.int64, len(sizes)))
         rows = np.flatnonzero(same)
         code = np.frombuffer(b"".join([codes[row] for row in rows.tolist()]), np.uint8)
@@ -172,3 +175,17 @@ class ObjectCode:
         self._key = np.concatenate([self._key, key[order]])
         self._entries = np.concatenate([self._entries, np.concatenate(parts)[order]])
         self._object_idx = np.concatenate([self._object_idx, np.concatenate(owners)[order]])
+
+
+def _read_bodies(image: Image, vaddrs: U64, sizes: I64) -> list[memoryview]:
+    """Return the bytes at these addresses, fewer where the file has a gap."""
+    bodies: dict[int, memoryview] = {}
+    ends = vaddrs + sizes.astype(np.uint64)
+    for section in executable_sections(image):
+        code = image.contents(section)
+        inside = np.flatnonzero((vaddrs >= section.vaddr) & (ends <= section.vaddr + len(code)) & (ends >= vaddrs))
+        starts = (vaddrs[inside] - np.uint64(section.vaddr)).tolist()
+        stops = (ends[inside] - np.uint64(section.vaddr)).tolist()
+        bodies |= {row: code[start:stop] for row, start, stop in zip(inside.tolist(), starts, stops, strict=True)}
+    columns = enumerate(zip(vaddrs.tolist(), sizes.tolist(), strict=True))
+    return [bodies[row] if row in bodies else image.read(vaddr, size_bytes) for row, (vaddr, size_bytes) in columns]

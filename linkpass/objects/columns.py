@@ -35,6 +35,7 @@ from icf.elf.types import (
     STT_NOTYPE,
     STT_OBJECT,
 )
+from icf.sets import is_in
 from icf.strings import hash_table
 
 NOWHERE = -1  # in place of an address, or of a row
@@ -144,14 +145,6 @@ class LinkColumns:
         bases[found.section[rows]] = wanted
         bases[found.section[rows[bases[found.section[rows]] != wanted]]] = NOWHERE
         return bases
-
-
-def is_in(values: U64, ascending: U64) -> Mask:
-    """Return whether each value is in a sorted column."""
-    if not len(ascending):
-        return np.zeros(len(values), np.bool_)
-    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return np.asarray(ascending[at] == values)
 
 
 def _keys(object_file: ObjectFile) -> tuple[U64, U64]:

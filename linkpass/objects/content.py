@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from icf.columns import I64
+from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
-from icf.image import Image
-from linkpass.objects.columns import NOWHERE, is_in
+from icf.sets import is_in
+from linkpass.objects.columns import NOWHERE
 from linkpass.objects.placement import Placement
 
 

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.columns import I64, U64
+from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
 from icf.elf.types import STB_LOCAL
 from icf.errors import IcfError
 from icf.folds.member import FoldMember
-from icf.image import Image
 from icf.linkers import HiddenSymbols
 from icf.strings import hash_names, hash_table
 from linkpass.objects.addresses import Addresses, read_addresses

@@ -21,8 +21,9 @@ from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
 from icf.linkers import KeptSymbols
+from icf.sets import is_in
 from icf.strings import hash_table
-from linkpass.objects.columns import NOWHERE, LinkColumns, is_in
+from linkpass.objects.columns import NOWHERE, LinkColumns
 from linkpass.objects.content import possible_places
 from linkpass.objects.functions import LinkObjects
 from linkpass.objects.placement import Placement

@@ -27,8 +27,9 @@ from icf.columns import I64, U32, U64, Mask
 from icf.elf.fields import Fields
 from icf.elf.image import Image
 from icf.elf.types import SHF_GNU_RETAIN, STB_LOCAL
+from icf.sets import is_in
 from linkpass.objects.code import ObjectCode
-from linkpass.objects.columns import NOWHERE, LinkColumns, is_in
+from linkpass.objects.columns import NOWHERE, LinkColumns
 
 _ARRAY_TYPES = (14, 15, 16)  # SHT_INIT_ARRAY, SHT_FINI_ARRAY, SHT_PREINIT_ARRAY
 

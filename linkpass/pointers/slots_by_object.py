@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from icf.columns import U64
 from icf.elf.types import STB_LOCAL, STT_OBJECT, STT_SECTION
+from icf.sets import distinct, is_in
 from icf.strings import hash_names, hash_table
 from icf.vtables.layout import Vtables, are_vtable_names
 from linkpass.linked import Linked
 from linkpass.objects.functions import LinkObjects
 
+_OFFSET_BITS = np.uint64(40)  # no section is larger than a file
+_OFFSET_LIMIT = (np.uint64(1) << _OFFSET_BITS) - np.uint64(1)
 # a vtable in an object: offset in its symbol -> names of the function there, the source file of a local one
 _Table = dict[int, tuple[tuple[str, ...], str]]
 
@@ -68,26 +72,32 @@ class SlotsByObject:
             self._members[vaddr] = by_name
         return self._members[vaddr]
 
-    def _read(self, object_idx: int, wanted: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> None:
+    def _read(self, object_idx: int, wanted: U64) -> None:
+        """Read the vtables of an object that have one of these hashes of names."""
         object_file = self._objects.objects[object_idx]
         symbols = object_file.symbols
         rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
         rows = rows[are_vtable_names(symbols, rows)]
-        rows = rows[np.isin(hash_table(symbols.strtab, symbols.name_offset[rows]), wanted)]
+        rows = rows[is_in(hash_table(symbols.strtab, symbols.name_offset[rows]), wanted)]
         rows = rows[symbols.shndx[rows] < object_file.sections.count]
         if not len(rows):
             return
-        source, entries = object_file.relocations_in(np.unique(symbols.shndx[rows]).astype(np.int64))
-        for row in rows.tolist():
+        source, entries = object_file.relocations_in(distinct(symbols.shndx[rows]).astype(np.int64))
+        key = _keys(source.astype(np.uint64), entries["offset"])
+        order = np.argsort(key, kind="stable")
+        key, offsets = key[order], entries["offset"][order].tolist()
+        targets = list(zip(entries["symbol"][order].tolist(), entries["addend"][order].tolist(), strict=True))
+        section, start = symbols.shndx[rows].astype(np.uint64), np.minimum(symbols.value[rows], _OFFSET_LIMIT)
+        first = np.searchsorted(key, _keys(section, start)).tolist()
+        end = np.searchsorted(key, _keys(section, start + np.minimum(symbols.size_bytes[rows], _OFFSET_LIMIT))).tolist()
+        named = {target: self._named(object_idx, *target) for target in set(targets)}
+        for at, row in enumerate(rows.tolist()):
             is_local = symbols.bind[row] == STB_LOCAL
-            key = (symbols.name(row), object_file.source_file if is_local else "")
-            start, size_bytes = symbols.value[row], symbols.size_bytes[row]
-            inside = (source == symbols.shndx[row]) & (entries["offset"] >= start)
-            inside &= entries["offset"] - start < size_bytes
-            table: _Table = {}
-            for offset, _, symbol, addend in entries[inside].tolist():
-                table[offset - int(start)] = self._named(object_idx, symbol, addend)
-            self._tables.setdefault(key, []).append(table)
+            name = (symbols.name(row), object_file.source_file if is_local else "")
+            here = slice(first[at], end[at])
+            table = dict(zip(offsets[here], map(named.__getitem__, targets[here]), strict=True))
+            value = int(symbols.value[row])
+            self._tables.setdefault(name, []).append({offset - value: one for offset, one in table.items()})
 
     def _named(self, object_idx: int, symbol: int, addend: int) -> tuple[tuple[str, ...], str]:
         """Return the names of the function that a relocation refers to, and the source file if it is local."""
@@ -99,3 +109,8 @@ class SlotsByObject:
             section, offset = int(symbols.shndx[symbol]), int(symbols.value[symbol]) + addend
             return tuple(self._objects.names_at(object_idx, section, offset)), file
         return ((symbols.name(symbol),) if addend == 0 else ()), file
+
+
+def _keys(section: U64, offset: U64) -> U64:
+    """Return a number for each place, in the order of places; all offsets that no section has count as one."""
+    return section << _OFFSET_BITS | np.minimum(offset, _OFFSET_LIMIT)

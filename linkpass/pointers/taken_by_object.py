@@ -21,10 +21,10 @@ import numpy as np
 
 from icf.aliases import REAL, WRAP
 from icf.folds.tombstoned import is_unfolded
+from icf.sets import distinct, is_in, is_one_of
 from icf.strings import hash_names, hash_table
 from linkpass.linked import Linked, Place
 from linkpass.objects.addresses import Addresses
-from linkpass.objects.columns import is_in
 from linkpass.objects.functions import LinkObjects
 from linkpass.pointers.taken_by_relocation import TAG_LIMIT
 
@@ -43,8 +43,8 @@ def are_complete(linked: Linked, objects: LinkObjects) -> bool:
         return False
     symbols = linked.image.symbols
     stubs = [section.index for section in linked.image.sections if section.name.startswith((".plt", ".iplt"))]
-    rows = symbols.functions[~np.isin(symbols.shndx[symbols.functions], stubs)]
-    unknown = ~np.isin(hash_table(symbols.strtab, symbols.name_offset[rows]), objects.functions.name_hash)
+    rows = symbols.functions[~is_one_of(symbols.shndx[symbols.functions], stubs)]
+    unknown = ~is_in(hash_table(symbols.strtab, symbols.name_offset[rows]), objects.functions.name_hash)
     return all(is_unfolded(name) for name in symbols.names(rows[unknown].tolist()))
 
 
@@ -56,12 +56,17 @@ def taken_by_objects(linked: Linked, objects: LinkObjects, vaddrs: Iterable[int]
 class _Reader:
     def __init__(self, linked: Linked, objects: LinkObjects, vaddrs: Iterable[int]) -> None:
         self._linked, self._objects = linked, objects
+        has_real = any(object_file.symbols.mentions(REAL.encode()) for object_file in objects.objects)
         by_name: dict[str, set[Place]] = {}
         for vaddr in vaddrs:
             for idx, member in enumerate(linked.members(vaddr)):
+                place = Place(vaddr, idx)
                 for name in {member.name, member.linkage, *member.aliases} - {""} if not member.nameless else ():
-                    for used in (name, f"{REAL}{name}", name.removeprefix(WRAP)):
-                        by_name.setdefault(used, set()).add(Place(vaddr, idx))
+                    by_name.setdefault(name, set()).add(place)
+                    if has_real:  # --wrap: f is `__real_f` in the objects, and `__wrap_f` is f
+                        by_name.setdefault(f"{REAL}{name}", set()).add(place)
+                    if name.startswith(WRAP):
+                        by_name.setdefault(name.removeprefix(WRAP), set()).add(place)
         hashes = hash_names(list(by_name)).tolist()
         self._places: dict[int, set[Place]] = dict(zip(hashes, by_name.values(), strict=True))  # by hash of the name
         self._shared_sections = self._add_aliases()
@@ -71,7 +76,7 @@ class _Reader:
         """Add other symbols of the same functions; return the bodies of functions that share a section."""
         functions = self._objects.functions
         hashes, section = functions.name_hash, functions.object_idx << 32 | functions.section
-        is_named = np.isin(hashes, np.fromiter(self._places, np.uint64))
+        is_named = is_in(hashes, np.fromiter(self._places, np.uint64))
         beside = section[1:] == section[:-1]  # each function and the next one
         together = beside & (functions.offset[1:] == functions.offset[:-1])
         pairs: set[tuple[int, int]] = set()
@@ -91,8 +96,8 @@ class _Reader:
                     first |= second
                     second |= first
                     changed = True
-        several = np.unique(section[1:][beside & ~together])
-        shared = np.unique(hashes[np.isin(section, several)]).tolist()
+        several = distinct(section[1:][beside & ~together])
+        shared = distinct(hashes[is_in(section, several)]).tolist()
         return {place.vaddr for name in shared for place in self._places.get(name, ())}
 
     def read(self) -> TakenByObjects:
@@ -114,7 +119,7 @@ class _Reader:
         # a local symbol means one thing in each object, any other the same in all
         owner = np.where(rows.is_local[row], rows.object_idx[row], len(self._objects.objects))
         found = TakenByObjects(set(), set(), self._shared_sections)
-        for key in np.unique(rank << 32 | owner << 1 | rows.is_slot[row]).tolist():
+        for key in distinct(rank << 32 | owner << 1 | rows.is_slot[row]).tolist():
             members = found.virtual if key & 1 else found.taken
             members.update(self._meant(int(self._hashes[key >> 32]), (key & 0xFFFFFFFF) >> 1))
         return found
