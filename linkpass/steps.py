@@ -62,12 +62,12 @@ def write_tables(
     """
     target = image if outputs.debug is None else image.debug
     reported = _reported(image, report, objects, annotations)
+    vtables = Vtables(image)
+    complete_objects, by_object = _complete_objects(image, reported, objects), _slots_by_object(image, vtables, objects)
+    # waits for the scan, which began before this
     linked = Linked.read(image, reported, scanning)
     if not len(linked.bodies.start) and is_stripped(image):
         raise IcfError(f"{image.path}: is stripped: it has no symbols and no debug information", hint=STRIPPED_HINT)
-    vtables = Vtables(image)
-    complete_objects = _complete_objects(linked, reported, objects)
-    by_object = _slots_by_object(linked, vtables, objects)
     # waits for pointer jumps, which a thread may still be finding
     collected = collect(linked, objects, annotations)
     marks = find_marks(linked, collected, vtables, complete_objects)
@@ -138,25 +138,26 @@ def _reported(
 
 
 def _complete_objects(
-    linked: Linked, reported: Reported | list[FoldedSections] | None, objects: LinkObjects | None
+    image: Image, reported: Reported | list[FoldedSections] | None, objects: LinkObjects | None
 ) -> LinkObjects | None:
     """Return the objects, if no object of the link is missing."""
     if objects is None or (
-        linked.image.linker.kept_symbols.may_lack_some and (reported is None or isinstance(reported, list))
+        image.linker.kept_symbols.may_lack_some and (reported is None or isinstance(reported, list))
     ):
         return None
     from linkpass.pointers.taken_by_object import are_complete
 
-    return objects if are_complete(linked, objects) else None
+    return objects if are_complete(image, objects) else None
 
 
-def _slots_by_object(linked: Linked, vtables: Vtables, objects: LinkObjects | None) -> SlotsByObject | None:
+def _slots_by_object(image: Image, vtables: Vtables, objects: LinkObjects | None) -> SlotsByObject | None:
     """Return the functions that the objects put into the slots of vtables."""
     if objects is None or not objects.objects:
         return None
     from linkpass.pointers.slots_by_object import SlotsByObject
 
-    return SlotsByObject(linked, vtables, objects)
+    objects.index()
+    return SlotsByObject(image, vtables, objects)
 
 
 def _write_keep_unique(image: Image, table: IcfTable, calls: DirectCalls, options: Options) -> KeepUnique | None:

@@ -89,6 +89,10 @@ class LinkObjects:
         with suppress(IcfError):
             self._addresses[-1] = read_addresses(len(self.objects) - 1, self.objects[-1])
 
+    def index(self) -> None:
+        """Put the functions in the orders in which look-ups need them; no more objects are added."""
+        _ = self._by_hash, self._starts
+
     @cached_property
     def addresses(self) -> Addresses:
         """The addresses that objects take; at least one object was added."""

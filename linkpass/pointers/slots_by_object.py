@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from icf.columns import U64
+from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_OBJECT, STT_SECTION
 from icf.sets import distinct, is_in
 from icf.strings import hash_names, hash_table
@@ -28,9 +29,9 @@ _Table = dict[int, tuple[tuple[str, ...], str]]
 class SlotsByObject:
     """The functions in slots, looked up by group and offset."""
 
-    def __init__(self, linked: Linked, vtables: Vtables, objects: LinkObjects) -> None:
-        self._linked, self._vtables, self._objects = linked, vtables, objects
-        symbols, groups = linked.image.symbols, vtables.groups
+    def __init__(self, image: Image, vtables: Vtables, objects: LinkObjects) -> None:
+        self._objects = objects
+        symbols, groups = image.symbols, vtables.groups
         rows = groups.symbol.tolist()
         self._keys = [
             (name, symbols.file_name(row) if symbols.bind[row] == STB_LOCAL else "")
@@ -43,7 +44,7 @@ class SlotsByObject:
         for object_idx in range(len(objects.objects)):
             self._read(object_idx, wanted)
 
-    def members_in(self, group: int, offset: int, vaddr: int) -> frozenset[int] | None:
+    def members_in(self, linked: Linked, group: int, offset: int, vaddr: int) -> frozenset[int] | None:
         """Return the members of a body that the objects may put at an offset in a group.
 
         None if the objects lack it.
@@ -53,20 +54,20 @@ class SlotsByObject:
         found: set[int] = set()
         entries = [table[offset] for table in self._tables.get(key if is_local else (name, ""), []) if offset in table]
         for names, file in entries:
-            named = {idx for name in names for idx in self._members_at(vaddr).get(name, ())}
+            named = {idx for name in names for idx in self._members_at(linked, vaddr).get(name, ())}
             if file and len(named) > 1:
-                members = self._linked.members(vaddr)
+                members = linked.members(vaddr)
                 named = {idx for idx in named if file in members[idx].files}
             if not named:
                 return frozenset()  # the function is in another body, or the known members are not all
             found |= named
         return frozenset(found) if entries else None
 
-    def _members_at(self, vaddr: int) -> dict[str, list[int]]:
+    def _members_at(self, linked: Linked, vaddr: int) -> dict[str, list[int]]:
         """Return the members of a body by their names."""
         if vaddr not in self._members:
             by_name: dict[str, list[int]] = {}
-            for idx, member in enumerate(self._linked.members(vaddr)):
+            for idx, member in enumerate(linked.members(vaddr)):
                 for name in {member.name, member.linkage, *member.aliases} if not member.nameless else ():
                     by_name.setdefault(name, []).append(idx)
             self._members[vaddr] = by_name

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.aliases import REAL, WRAP
+from icf.elf.image import Image
 from icf.folds.tombstoned import is_unfolded
 from icf.sets import distinct, is_in, is_one_of
 from icf.strings import hash_names, hash_table
@@ -37,12 +38,12 @@ class TakenByObjects(NamedTuple):
     shared_sections: set[int]  # bodies of functions that stand in one section with others
 
 
-def are_complete(linked: Linked, objects: LinkObjects) -> bool:
+def are_complete(image: Image, objects: LinkObjects) -> bool:
     """Return whether all functions of the image that have a symbol are in the objects, as machine code."""
     if not objects.objects or any(object_file.has_lto_code for object_file in objects.objects):
         return False
-    symbols = linked.image.symbols
-    stubs = [section.index for section in linked.image.sections if section.name.startswith((".plt", ".iplt"))]
+    symbols = image.symbols
+    stubs = [section.index for section in image.sections if section.name.startswith((".plt", ".iplt"))]
     rows = symbols.functions[~is_one_of(symbols.shndx[symbols.functions], stubs)]
     unknown = ~is_in(hash_table(symbols.strtab, symbols.name_offset[rows]), objects.functions.name_hash)
     return all(is_unfolded(name) for name in symbols.names(rows[unknown].tolist()))

@@ -65,7 +65,7 @@ def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObje
     for row, (group, slot, vaddr) in enumerate(columns):
         among = meant.get(row)
         if by_object is not None and (among is None or len(among) > 1):
-            by_objects = by_object.members_in(group, offset[row], vaddr)
+            by_objects = by_object.members_in(linked, group, offset[row], vaddr)
             among = by_objects if among is None or by_objects is None else among & by_objects
         if not is_one[group] or (among is not None and not among):
             named.append(ALL_MEMBERS)

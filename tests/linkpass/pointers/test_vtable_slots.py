@@ -172,7 +172,7 @@ def compare(built: Built, *, with_objects: bool = False, with_report: bool = Fal
         )
         linked = Linked.read(image, told)
         vtables = Vtables(image)
-        found = find_slots(linked, vtables, None if objects is None else SlotsByObject(linked, vtables, objects))
+        found = find_slots(linked, vtables, None if objects is None else SlotsByObject(linked.image, vtables, objects))
         at = places(vtables, image)
         score: Counter[str] = Counter()
         for vtable, group, slot, body, idx in rows(found):
