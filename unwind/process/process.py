@@ -68,14 +68,6 @@ class Process:
         idx = bisect_right(self._starts, address) - 1
         return self._modules[idx] if idx >= 0 and address < self._modules[idx].end else None
 
-    def look_up(self, address: RuntimeAddr) -> tuple[Vaddr, Body | None]:
-        """Return where an address is, as linked, and the body that it lies in."""
-        module = self.module_at(address)
-        if module is None:
-            return Vaddr(address), None
-        vaddr = module.linked(address)
-        return vaddr, self.program(module).body_at(vaddr)
-
     def programs(self) -> Iterator[Program]:
         """Yield the programs of all modules."""
         return map(self.program, self._modules)

@@ -95,10 +95,11 @@ class Places:
     def _find(self, address: RuntimeAddr, is_exact: bool) -> Place:
         process = self._process
         if is_exact:
-            vaddr, body = process.look_up(address)
             module = process.module_at(address)
-            is_trampoline = module is not None and process.program(module).code.returns_from_signal(vaddr)
-            return Place(vaddr, body, is_trampoline=is_trampoline)
+            if module is None:
+                return Place(address, None)
+            program, vaddr = process.program(module), module.linked(address)
+            return Place(vaddr, program.body_at(vaddr), is_trampoline=program.code.returns_from_signal(vaddr))
         module = process.module_at(RuntimeAddr(address - 1)) or process.module_at(address)
         if module is None:
             return Place(address - 1, None)
