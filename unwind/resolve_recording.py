@@ -22,7 +22,7 @@ from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
 from unwind.writers.formats import open_writer
 from unwind.writers.named import Ambiguous, Namer
-from unwind.writers.protocol import SumsWriter, Writer
+from unwind.writers.protocol import BatchWriter, SumsWriter, Writer
 
 
 def resolve_recording(args: Namespace, recording: Recording, source: Source, out_format: str) -> bool:
@@ -64,7 +64,10 @@ def _resolve(
                 out.writelines(writer.write_sums(part))
                 part_count = part.sample_count
             else:
-                out.write(b"".join(map(writer.write, part)))
+                if isinstance(writer, BatchWriter):
+                    out.writelines(writer.write_batch(part))
+                else:
+                    out.write(b"".join(map(writer.write, part)))
                 part_count = len(part)
             is_any_known = is_any_known or _is_any_known(part)
             if not source.has_more():

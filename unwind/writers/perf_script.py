@@ -12,15 +12,20 @@ take the part in parentheses up to a space, so a path with spaces is written wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby
 
-from unwind.resolve.resolved import Resolved
+import numpy as np
+
+from unwind.resolve.resolved import AnsweredTree, Resolved
 from unwind.samples.recording import Label, RecordedFrame, RecordedProcess, Recording, Sample
 from unwind.symbolize.answer import Answer
-from unwind.writers.kept import KeptTexts
 from unwind.writers.named import NamedFrame, Namer
+from unwind.writers.stack_texts import StackTexts
 
 _KEPT = 1 << 18
+_KEPT_TREES = 4  # a reader has one at a time, the resolver one of its own
 _LINE = str.maketrans({"\n": " ", "\r": " "})
 _PATH = str.maketrans(dict.fromkeys(" \t\n\r()", "_"))
 
@@ -35,26 +40,43 @@ class PerfScriptWriter:
 
     def __init__(self, namer: Namer, event: str) -> None:
         self._namer, self._event = namer, event
-        self._stacks = KeptTexts()
         self._frames: dict[tuple[RecordedFrame, Answer], bytes] = {}
+        self._of_trees: dict[AnsweredTree, StackTexts] = {}
         self._heads: dict[tuple[RecordedProcess, tuple[Label, ...]], tuple[str, str]] = {}
 
     def write(self, resolved: Resolved) -> bytes:
         """Return the lines of a sample, with an empty one at the end."""
-        lines = self._stacks.get(resolved.answers) or self._stacks.keep(resolved.answers, self._stack(resolved))
-        return b"%b%b\n" % (self._head(resolved.sample), lines)
-
-    def _stack(self, resolved: Resolved) -> bytes:
         known = self._frames
         if len(known) >= _KEPT:
             known.clear()
-        pairs = list(zip(resolved.sample.frames, resolved.answers, strict=True))
-        return b"".join([known.get(pair) or self._lines(*pair) for pair in pairs])
+        lines = [self._head(resolved.sample)]
+        for pair in zip(resolved.sample.frames, resolved.answers, strict=True):
+            text = known.get(pair)
+            if text is None:
+                text = known[pair] = self._lines(*pair)
+            lines.append(text)
+        return b"".join([*lines, b"\n"])
+
+    def write_batch(self, batch: Sequence[Resolved]) -> Iterator[bytes]:
+        """Yield the lines of samples."""
+        for tree, of_tree in groupby(batch, lambda resolved: resolved.answers.tree):
+            if tree is None:
+                yield from map(self.write, of_tree)
+                continue
+            if tree not in self._of_trees:
+                if len(self._of_trees) >= _KEPT_TREES:
+                    self._of_trees.clear()
+                self._of_trees[tree] = StackTexts(tree, 0, partial(self._texts, tree.frames, tree.answers))
+            together = list(of_tree)
+            nodes = np.array([resolved.answers.node for resolved in together], np.uint64)
+            yield from self._of_trees[tree].write(nodes, [self._head(resolved.sample) for resolved in together])
+
+    def _texts(self, frames: Sequence[RecordedFrame], answers: Sequence[Answer], state: int) -> tuple[bytes, bytes]:
+        return b"", self._lines(frames[state], answers[state])
 
     def _lines(self, frame: RecordedFrame, answer: Answer) -> bytes:
         text = "".join([_line(shown, answer) for shown in self._namer.frame(frame, answer)])
-        lines = self._frames[frame, answer] = text.encode("utf-8", "surrogateescape")
-        return lines
+        return text.encode("utf-8", "surrogateescape")
 
     def end(self) -> Iterator[bytes]:
         """Yield nothing: each sample was written."""

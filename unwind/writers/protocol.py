@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from unwind.resolve.resolved import AnsweredSums, Resolved
@@ -16,6 +16,14 @@ class Writer(Protocol):
 
     def end(self) -> Iterator[bytes]:
         """Yield what is written after the last sample."""
+
+
+@runtime_checkable
+class BatchWriter(Writer, Protocol):
+    """A writer that writes many samples at once faster than one by one."""
+
+    def write_batch(self, batch: Sequence[Resolved]) -> Iterator[bytes]:
+        """Yield what `write` returns for each."""
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -32,15 +33,15 @@ class StackTexts:
     """
 
     def __init__(self, answered: AnsweredTree, width: int, texts_of: TextsOf) -> None:
-        self._answered, self._width = answered, width
-        both = [texts_of(state) for state in range(len(answered.answers))]
-        pieces = [text for each in both for text in each]
-        self._texts, self._ends = b"".join(pieces), _ends(pieces)
+        self._answered, self._width, self._texts_of = answered, width, texts_of
+        self._texts, self._ends = bytearray(), array("Q", [0])
         self._out = bytearray(_AT_ONCE_BYTES)
 
     def write(self, nodes: U64, heads: Sequence[bytes]) -> Iterator[bytes]:
         """Yield the text of stacks: each one's head, its frames from the innermost, and an empty line."""
-        head_ends, all_heads, state = _ends(heads), b"".join(heads), zeros(c.STATE_WIDTH)
+        head_ends = np.cumsum([0, *map(len, heads)], dtype=np.uint64).data
+        all_heads, state = b"".join(heads), zeros(c.STATE_WIDTH)
+        self._add_states()
         while state[c.AT] < len(nodes):
             written = write_stacks(
                 nodes.data,
@@ -49,7 +50,7 @@ class StackTexts:
                 memoryview(all_heads),
                 head_ends,
                 memoryview(self._texts),
-                self._ends,
+                memoryview(self._ends),
                 self._width,
                 memoryview(self._out),
                 state,
@@ -58,7 +59,9 @@ class StackTexts:
                 self._out = bytearray(state[c.OUT_BYTES])
             yield bytes(memoryview(self._out)[:written])
 
-
-def _ends(texts: Sequence[bytes]) -> memoryview:
-    """Return where each text starts, and where the last ends."""
-    return np.cumsum([0, *map(len, texts)], dtype=np.uint64).data
+    def _add_states(self) -> None:
+        """Make the texts of states that are new."""
+        for state in range(len(self._ends) // 2, len(self._answered.answers)):
+            for text in self._texts_of(state):
+                self._texts += text
+                self._ends.append(len(self._texts))

@@ -19,6 +19,7 @@ from unwind.samples.sums import StackSums
 from unwind.writers import _stacks, stack_texts
 from unwind.writers.collapsed import CollapsedWriter
 from unwind.writers.named import Namer
+from unwind.writers.perf_script import PerfScriptWriter
 from unwind.writers.text import TextWriter
 
 ANSWERS = (
@@ -125,3 +126,16 @@ def test_collapsed_stacks_are_the_same(whole: int) -> None:
     for stack, count in stacks.items():
         each.write(weighed(one(stack), count))
     assert b"".join(writer.end()) == b"".join(each.end())
+
+
+def test_perf_script_writes_many_samples_as_it_writes_each() -> None:
+    stacks = some_stacks(random.Random(6), 30)
+    sums = added_up(stacks, len(stacks))
+    of_tree = []
+    for node, _, resolved in sums.whole:
+        answers = StackAnswers(resolved.answers)
+        answers.tree, answers.node = sums.tree, node
+        of_tree.append(resolved._replace(answers=answers))
+    batch = [*of_tree[:9], one((0, 3)), *of_tree[9:], one(()), of_tree[0]]
+    many, each = PerfScriptWriter(Namer(), "cycles"), PerfScriptWriter(Namer(), "cycles")
+    assert b"".join(many.write_batch(batch)) == b"".join(map(each.write, batch))
