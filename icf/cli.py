@@ -54,7 +54,7 @@ VERBS: dict[str, Verb] = {
     "resolve": Verb("unwind.cmd_resolve", "name the function of each frame of a stack"),
     "stacks": Verb("unwind.cmd_stacks", "show the stacks of a core file, a minidump or a running process"),
     "report": Verb("unwind.cmd_report", "show what is merged, and a profile before and after, as one page"),
-    "trace": Verb("unwind.cmd_trace", "read a drmemtrace trace: its instructions, from any of them on"),
+    "trace": Verb("unwind.cmd_trace", "read a drmemtrace trace: its instructions, and which functions they are of"),
     "symbolize": Verb("unwind.cmd_symbolize", "print names, inlined functions and lines of addresses"),
     "gdb": Verb("unwind.cmd_gdb", "name merged functions in the backtraces of gdb"),
     "lldb": Verb("unwind.cmd_lldb", "name merged functions in lldb, with its command 'icf bt'"),

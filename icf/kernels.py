@@ -36,6 +36,7 @@ KERNELS = (
     "unwind.symcache.builder._encode",
     "unwind.symcache.reader._look_up",
     "unwind.trace._records",
+    "unwind.trace._stacks",
     "unwind.walk._expressions",
     "unwind.walk._walk",
     "unwind.writers._lines",

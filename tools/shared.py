@@ -50,6 +50,7 @@ SHARED = (
     "unwind.symcache.reader.columns",
     "unwind.trace.columns",
     "unwind.trace.layout",
+    "unwind.trace.stack_columns",
     "unwind.walk._evaluate",
     "unwind.walk._operations",
     "unwind.walk.columns",

@@ -3,6 +3,8 @@
     icf trace view TRACE              print the instructions
     icf trace view --count TRACE      count records, instructions, threads and chunks
     icf trace seek -n 1000000 TRACE   print from an instruction on, without reading what is before its chunk
+    icf trace profile -e IMAGE TRACE  count the instructions of each function, as named before and after
+    icf trace convert LOG -e IMAGE -o TRACE   make a trace of a log of valgrind's lackey
 
 TRACE is a file (.zip, .gz or plain) or the directory of a traced process. What is printed is a file's; of a directory
 that has several, each is printed after the other.
@@ -15,7 +17,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
+from icf.printable import say
+from unwind.options import add_cache_options
 from unwind.trace import columns as c
 from unwind.trace.container import TraceFile, trace_files
 from unwind.trace.reader import NEVER, TraceReader
@@ -48,13 +53,68 @@ def add_arguments(parser: ArgumentParser) -> None:
         )
         each.add_argument("--all", action="store_true", help="print data and markers, too")
         each.add_argument("--no-kernel", action="store_true", help="leave out what the kernel executed")
+    _add_profile(add("profile", "count the instructions of each function, with right names"))
+    text = "make a trace of a log of valgrind's lackey"
+    convert = actions.add_parser("convert", help=text, description=text, allow_abbrev=False)
+    convert.add_argument("-e", "--exe", metavar="IMAGE", required=True, help="the static program that the log is of")
+    convert.add_argument("log", metavar="LOG", help="what --tool=lackey --trace-mem=yes wrote")
+    convert.add_argument("-o", "--output", metavar="TRACE", required=True, help="the trace: .zip, .gz or plain")
+    convert.add_argument(
+        "--chunk-size", metavar="N", type=_number, default=10_000_000, help="instructions in a chunk (10,000,000)"
+    )
     view.set_defaults(instruction=None, time=None)
     seek.set_defaults(count=False)
 
 
+def _add_profile(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "-e",
+        "--exe",
+        metavar="IMAGE",
+        help="the image that the trace is of, at its addresses as linked if nothing says where modules lay; else the"
+        " image to take for the module of its name",
+    )
+    parser.add_argument("--modules", metavar="FILE", help="modules.log of the trace, if it is not beside it")
+    parser.add_argument(
+        "--module-root",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="another directory to search for modules by path; may be repeated",
+    )
+    add_debug_arguments(parser)
+    add_cache_options(parser)
+    parser.add_argument(
+        "--out",
+        choices=["table", "json", "text", "pprof", "collapsed", "firefox"],
+        default="table",
+        help="instructions of each function before and after (table); stacks with their counts, in a format of `icf"
+        " resolve`",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file, which replaces an older one")
+    parser.add_argument(
+        "--ambiguous",
+        choices=["joined", "first", "body"],
+        default="joined",
+        help="how one name for each frame shows one that can be several functions",
+    )
+
+
 def run(args: Namespace) -> int:
+    if args.action == "convert":
+        from unwind.trace.converted import convert_log
+
+        print(f"{convert_log(args.log, args.exe, args.output, max(args.chunk_size, 1)):,} instructions")
+        return 0
     files = trace_files(args.trace)
-    if args.count:
+    if args.action == "profile":
+        from unwind.trace_profile import check_options, profile
+
+        check_options(args)
+        if not profile(args, files):
+            say("icf: every instruction is unknown")
+            return 1
+    elif args.count:
         _count(args, files)
     else:
         for path in files:

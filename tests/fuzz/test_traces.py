@@ -7,16 +7,22 @@ import random
 import struct
 from pathlib import Path
 
+from icf.elf.types import Machine
 from icf.errors import IcfError
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
 from tests.support.mutations import mutated_text
 from tests.support.traces import ALL_ASM, write_loop
+from unwind.samples.recording import RecordedModule, RecordedProcess
 from unwind.trace import columns as c
 from unwind.trace.container import TraceFile
 from unwind.trace.decode import DecodeCache, machine_of
+from unwind.trace.lackey import convert
+from unwind.trace.modules import parse_modules
 from unwind.trace.reader import TraceReader
 from unwind.trace.seek import seek_instruction, seek_time
 from unwind.trace.show import as_json, as_text, objects
+from unwind.trace.stacks import TraceStacks
+from unwind.trace.writer import TraceWriter
 
 MUTATION_COUNT = 1000
 MEMORY_LIMIT_BYTES = 100 << 20
@@ -33,6 +39,11 @@ def read_anyhow(path: Path, chance: random.Random) -> int:
                 seek_instruction(reader, chance.randrange(150))
             elif kind == 2:
                 seek_time(reader, 13352268558646800 + chance.randrange(60))
+            if chance.randrange(2):
+                process = RecordedProcess(modules=[RecordedModule("shop")])
+                for sample in TraceStacks(reader, process, [(0x400000, 0x500000)]).samples():
+                    assert sample.weights[0] > 0 and sample.frames[0].address is not None
+                return 0
             for made in objects(reader, lambda reader: DecodeCache(machine_of(reader.state[c.FILETYPE], ""))):
                 assert "\n" not in as_json(made) + as_text(made)
     except IcfError as error:
@@ -58,3 +69,32 @@ def test_mutated_traces_are_read_or_refused(tmp_path: Path) -> None:
             assert read_anyhow(path, random.Random(3)) == 1
     assert min(outcomes) > MUTATION_COUNT // 50
     assert peak_memory() - before < MEMORY_LIMIT_BYTES
+
+
+MODULES = b"""Module Table: version 5, count 2
+Columns: id, containing_id, start, end, entry, offset, preferred_base, (custom fields), path
+  0,   0, 0x00007f0000000000, 0x00007f0000001000, 0x0, 0000000000000000, 0x0000000000000000, v#1,0, /bin/shop
+  1,   0, 0x00007f0000001000, 0x00007f0000004000, 0x0, 0000000000001000, 0x0000000000001000, v#1,3,\n,\n /bin/shop
+"""
+LOG = b"==1== Lackey\nI  00401000,5\n S 7ffe0000,8\nI  00401005,1\n L 7ffe0000,8\nI  00401000,5\n"
+TEXT_PIECES = (b"\n", b",", b"0x", b"v#1,9,", b"I  ", b"9" * 30, b"\0", b" L ")
+
+
+def test_mutated_lists_and_logs_are_read_or_refused(tmp_path: Path) -> None:
+    chance = random.Random(2)
+    outcomes = [0, 0, 0, 0]
+    with alarms():
+        soon(60)
+        for number in range(many(MUTATION_COUNT)):
+            try:
+                if number % 2:
+                    parse_modules(mutated_text(MODULES, TEXT_PIECES, chance), "m")
+                else:
+                    with TraceWriter(str(tmp_path / "a.trace")) as trace:
+                        lines = mutated_text(LOG, TEXT_PIECES, chance).splitlines(keepends=True)
+                        convert(lines, "log", lambda at, size: bytes(size), Machine.X86_64, trace)
+                outcomes[number % 2] += 1
+            except IcfError as error:
+                assert "\n" not in str(error)
+                outcomes[2 + number % 2] += 1
+    assert min(outcomes) > MUTATION_COUNT // 50

@@ -32,6 +32,8 @@ cdef enum:
     CPU_ID = 0x3
     FILETYPE = 0x9
     VERSION = 0xc
+    RSEQ_ABORT = 0xd
+    WINDOW_ID = 0xe
     CHUNK_INSTR_COUNT = 0x14
     CHUNK_FOOTER = 0x15
     RECORD_ORDINAL = 0x16

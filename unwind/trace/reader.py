@@ -39,12 +39,12 @@ class TraceReader:
     def __init__(self, file: TraceFile, wanted: int = c.KEEP_INSTRUCTIONS | c.KEEP_DATA | c.KEEP_MARKERS) -> None:
         self.file = file
         self.chunk = 0
-        self.state = _zeros(c.STATE_WIDTH)
+        self.state = zeros(c.STATE_WIDTH)
         self.state[c.WANTED] = wanted
         self.state[c.LIMIT] = self.state[c.TIME_LIMIT] = NEVER
-        self.codes = _zeros(_CODES, c.CODE_WIDTH)
-        self._places = _zeros(4 * _CODES, 2)
-        self._rows = _zeros(_ROWS, c.ROW_WIDTH)
+        self.codes = zeros(_CODES, c.CODE_WIDTH)
+        self._places = zeros(4 * _CODES, 2)
+        self._rows = zeros(_ROWS, c.ROW_WIDTH)
         self._waiting: tuple[bytes, int] | None = None  # a block that was not read to its end, and where it is
         self._blocks: Iterator[bytes] | None = None
         self._offset = 0  # in the chunk, of the block
@@ -155,7 +155,7 @@ class TraceReader:
         count = len(self.codes)
         if count >= c.CODE_LIMIT:
             raise IcfError(f"{self.file.path}: has more than {c.CODE_LIMIT:,} distinct instructions")
-        codes, places = _zeros(2 * count, c.CODE_WIDTH), _zeros(8 * count, 2)
+        codes, places = zeros(2 * count, c.CODE_WIDTH), zeros(8 * count, 2)
         codes.cast("B")[: self.codes.nbytes] = self.codes.cast("B")
         refill(self._places, places)
         self.codes, self._places = codes, places
@@ -179,7 +179,7 @@ class TraceReader:
         return FormatError(self.file.path, self.file.section(self.chunk), offset, problems[why])
 
 
-def _zeros(*shape: int) -> memoryview:
+def zeros(*shape: int) -> memoryview:
     """Return zeros, without numpy, of which the import takes longer than most files do."""
     count = 1
     for each in shape:

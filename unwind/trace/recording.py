@@ -1,0 +1,53 @@
+"""A trace as a recording: samples that are instructions with their callers, weights that count how often they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from icf.errors import IcfError, UnsupportedError
+from icf.image import open_image
+from unwind.samples.recording import RecordedModule, RecordedProcess, Recording, Sample, Value
+from unwind.trace import columns as c
+from unwind.trace import layout as k
+from unwind.trace.container import TraceFile
+from unwind.trace.modules import find_modules, read_modules
+from unwind.trace.reader import TraceReader
+from unwind.trace.seek import read_head
+from unwind.trace.stacks import TraceStacks
+
+FORMAT = "drmemtrace"
+_WANTED = c.KEEP_INSTRUCTIONS | c.KEEP_DATA | c.KEEP_MARKERS
+
+
+def recording_of(path: str, files: Sequence[str], image: str | None, modules: str | None = None) -> Recording:
+    """Return the recording of a trace.
+
+    Where its modules lay is in `modules`, or in the trace's own `modules.log`; without one all of it is in `image`, at
+    its addresses as linked.
+
+    Raises `IcfError` where neither is known.
+    """
+    listed = modules or find_modules(path)
+    if listed is not None:
+        process = read_modules(listed)
+        ranges = [(module.start, module.end) for module in process.modules]
+    elif image is not None:
+        opened = open_image(image)
+        try:
+            ranges = [opened.span]
+        finally:
+            opened.close()
+        process = RecordedProcess(modules=[RecordedModule(image)])
+    else:
+        raise IcfError(f"{path}: has no modules.log: nothing says what it is of", hint="-e IMAGE, or --modules FILE")
+    return Recording(FORMAT, _samples(files, process, ranges), (Value("instructions", "count"),))
+
+
+def _samples(files: Sequence[str], process: RecordedProcess, ranges: Sequence[tuple[int, int]]) -> Iterator[Sample]:
+    for path in files:
+        with TraceFile(path) as file:
+            head = TraceReader(file, 0)
+            read_head(head)
+            if head.state[c.FILETYPE] & (k.IS_FILTERED | k.IS_INSTRUCTION_FILTERED):
+                raise UnsupportedError(f"{path}: instructions were filtered out of it, so calls are missing")
+            yield from TraceStacks(TraceReader(file, _WANTED), process, ranges).samples()
