@@ -110,6 +110,16 @@ class FileBytes:
         self._read(start >> BLOCK_BITS, (end - 1 >> BLOCK_BITS) + 1)
         return self._bytes[start:end]
 
+    def read(self, start: int, end: int) -> bytes:
+        """Return these bytes, read from the file for this alone."""
+        pieces = []
+        while start < end:
+            pieces.append(os.pread(self.fileno(), min(end - start, _READ_BYTES), start))
+            if not pieces[-1]:
+                raise FormatError(self.path, "file", start, "was truncated while being read")
+            start += len(pieces[-1])
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
     def private_copy(self, start: int, end: int) -> memoryview:
         """Return a writable copy of these bytes, read from the file for this alone."""
         copy = memoryview(mmap.mmap(-1, max(end - start, 1), flags=_FLAGS))[: end - start]

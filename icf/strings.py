@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from icf._strings import hash_references
 from icf.columns import U32, U64
+from icf.contents import Contents
 from icf.string_kinds import IN_STR, STRING_KIND
 
+_GAP_BYTES = 1 << 12  # between strings that are read together
+_RUN_BYTES = 1 << 20
+_TAIL_BYTES = 256  # of the last of them
 _STR = np.uint64(IN_STR << STRING_KIND)  # the kind of a reference into the table that is passed second
 
 
@@ -19,6 +24,42 @@ def hash_names(names: Sequence[str]) -> U64:
     ends = np.cumsum([len(name) for name in encoded], dtype=np.uint64)
     starts = np.concatenate([np.zeros(1, np.uint64), ends[:-1]]) if len(names) else ends
     return hash_table(memoryview(b"".join(encoded)), starts)
+
+
+def string_parts(contents: Contents, offsets: U64) -> Iterator[tuple[slice, memoryview, U64]]:
+    """Yield parts of ascending offsets, bytes that hold the strings there, and where in these each begins.
+
+    Strings that are close are read together. A string after which the section ends, or that is not in it, ends with
+    the bytes.
+    """
+    whole = contents.in_memory
+    if whole is not None:
+        yield slice(0, len(offsets)), whole, offsets
+        return
+    inside = int(np.searchsorted(offsets, len(contents)))
+    cuts = np.flatnonzero((np.diff(offsets[:inside]) > _GAP_BYTES) | (np.diff(offsets[:inside] // _RUN_BYTES) != 0)) + 1
+    edges = [0, *cuts.tolist(), inside] if inside else [0]
+    begin, buffer, moved = 0, bytearray(), []
+    for first, last in pairwise(edges):
+        low = int(offsets[first])
+        moved.append(np.full(last - first, len(buffer) - low, np.int64))
+        buffer += _to_nul(contents, low, int(offsets[last - 1]))
+        if len(buffer) >= _RUN_BYTES or last == inside:
+            starts = offsets[begin:last] + np.concatenate(moved).view(np.uint64)
+            yield slice(begin, last), memoryview(buffer), starts
+            begin, buffer, moved = last, bytearray(), []
+    if inside < len(offsets):
+        yield slice(inside, len(offsets)), memoryview(b""), offsets[inside:]
+
+
+def _to_nul(contents: Contents, low: int, high: int) -> memoryview:
+    """Return the bytes from `low` to the end of the string at `high` or further."""
+    more_bytes = _TAIL_BYTES
+    while True:
+        found = contents[low : high + more_bytes]
+        if high + more_bytes >= len(contents) or bytes(found[high - low :]).find(0) >= 0:
+            return found
+        more_bytes *= 4
 
 
 def hash_table(table: memoryview, offsets: U64 | U32, *, of_kin: bool = False) -> U64:

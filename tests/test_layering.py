@@ -35,7 +35,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "sets",
         "pairs",
         "reader filebytes filedigest cachefolder log _bytes _sizes",
-        "_strings _mangled _mangled_rust",
+        "_strings _mangled _mangled_rust contents",
         "demangle",
         "aliases strings elf",
         "image",

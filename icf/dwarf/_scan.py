@@ -92,6 +92,7 @@ else:
 @cython.ccall
 def scan(
     info: Bytes,
+    info_start: cython.size_t,
     more: Bytes,
     addr: Bytes,
     str_offsets: Bytes,
@@ -112,6 +113,7 @@ def scan(
 ) -> cython.int:
     """Scan units first..last, or read the DIEs `picks`; see the module's text.
 
+    info       .debug_info from `info_start` on: all of the units that are read, but those in `more`
     units, tables, decls, ops, consts
                as `_unit_headers` and `_abbrev` fill them, TABLE replaced by the row in `tables`; on return all columns
                of `units` are filled
@@ -180,6 +182,8 @@ def scan(
                     info = more
                 else:
                     info = main
+            if before == 0:
+                before = info_start
             end = units[unit, col.END] - before
             pos = (picks[i, 0] if is_picked else units[unit, col.DIE]) - before
             table = units[unit, col.TABLE]

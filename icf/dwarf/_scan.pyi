@@ -7,6 +7,7 @@ U32 = NDArray[np.uint32] | memoryview
 
 def scan(
     info: Bytes,
+    info_start: int,
     more: Bytes,
     addr: Bytes,
     str_offsets: Bytes,

@@ -13,49 +13,62 @@ except ImportError:
     from icf import _nocython as cython
 
 if cython.compiled:
-    from cython.cimports.icf._bytes import word
-    from cython.cimports.icf._types import u64
+    from cython.cimports.icf._bytes import MASK, word
+    from cython.cimports.icf._types import Bytes, u64
 else:
-    from icf._bytes import word
-    from icf._types import u64
+    from icf._bytes import MASK, word
+    from icf._types import Bytes, u64
 
 
 @cython.ccall
-def patch_tombstones(
-    section: cython.uchar[::1],
+def find_tombstones(
+    section: Bytes,
+    first: u64,
     rela: cython.const[u64][:, ::1],
-    absolute64: u64,
     symbol_value: cython.const[u64][::1],
-    patched: u64[::1],
+    found: u64[:, ::1],
 ) -> cython.Py_ssize_t:
-    """Put true addresses over the tombstones in `section` (writable bytes).
+    """Find the tombstones in `section`, the bytes from `first` on, that relocations know better.
 
-    `rela` holds Elf64_Rela entries as u64[n, 3]; `absolute64` is the type of a 64-bit absolute relocation. Symbol 0
-    stands for a function that is not in the image. Return the number of words patched; `patched` gets their offsets, as
-    many as it has room for.
+    `rela` holds Elf64_Rela entries as u64[n, 3], all of them 64-bit absolute ones. Symbol 0 stands for a function that
+    is not in the image. Return how many there are; `found`, which has as many rows as `rela`, gets the offset and the
+    true value of each.
     """
     count: cython.size_t = 0
     size: cython.size_t = section.shape[0]
     n: cython.size_t = rela.shape[0]
     i: cython.size_t = 0
-    j: cython.size_t
     offset: u64
     symbol: u64
-    value: u64
     with cython.nogil:
         while i < n:
-            if rela[i, 1] & 0x7FFFFFFF == absolute64:
-                offset = rela[i, 0]
-                symbol = rela[i, 1] >> 32
-                if symbol != 0 and symbol < symbol_value.shape[0] and size >= 8 and offset <= size - 8:
-                    if word(section, offset, 8) <= 1:
-                        value = symbol_value[symbol] + rela[i, 2]
-                        j = 0
-                        while j < 8:
-                            section[offset + j] = (value >> (8 * j)) & 0xFF
-                            j += 1
-                        if count < patched.shape[0]:
-                            patched[count] = offset
-                        count += 1
+            offset = (rela[i, 0] - first) & MASK
+            symbol = rela[i, 1] >> 32
+            if symbol != 0 and symbol < symbol_value.shape[0] and size >= 8 and offset <= size - 8:
+                if word(section, offset, 8) <= 1:
+                    found[count, 0] = rela[i, 0]
+                    found[count, 1] = (symbol_value[symbol] + rela[i, 2]) & MASK
+                    count += 1
             i += 1
     return count
+
+
+@cython.ccall
+def put_words(
+    room: cython.uchar[::1], first: u64, offset: cython.const[u64][::1], value: cython.const[u64][::1]
+) -> cython.Py_ssize_t:
+    """Put words into `room`, the bytes from `first` on, as far as they are in it; return how many words there are."""
+    n: cython.size_t = offset.shape[0]
+    i: cython.size_t = 0
+    j: cython.size_t
+    at: u64
+    with cython.nogil:
+        while i < n:
+            j = 0
+            while j < 8:
+                at = (offset[i] + j - first) & MASK
+                if at < room.shape[0]:
+                    room[at] = (value[i] >> (8 * j)) & 0xFF
+                j += 1
+            i += 1
+    return n

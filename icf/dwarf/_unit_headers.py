@@ -19,18 +19,25 @@ else:
     from icf.dwarf import columns as col
     from icf.string_kinds import IN_STR, STRING_KIND
 
+LONGEST_HEADER = cython.declare(cython.size_t, 48)  # that of a type unit has 40 bytes
+
 
 @cython.ccall
-def unit_headers(info: Bytes, units: u64[:, ::1]) -> cython.Py_ssize_t:
-    """Fill `units` from the unit headers in `info`; return how many there are.
+def unit_headers(
+    info: Bytes, first: cython.size_t, size: cython.size_t, units: u64[:, ::1], state: u64[::1]
+) -> cython.int:
+    """Fill `units` from the unit headers in `info`, the bytes of a section of `size` bytes from `first` on.
+
+    state      u64[2]: where in the section to go on, and how many rows of `units` are filled; both are updated. Where
+               that is less than `size`, `info` ends before the next header does, or `units` is full
 
     TABLE is the offset of the abbreviations, ERROR_AT the start of the unit, DWO_ID the id of a skeleton or split unit,
-    REF_LIMIT the size of `info`. A length that does not fit ends the walk with an error in the last unit. Zero bytes
-    between units are padding. As many rows as fit means that there may be further units.
+    REF_LIMIT the size of the section. A length that does not fit ends the walk with an error in the last unit. Zero
+    bytes between units are padding.
     """
-    pos: cython.size_t = 0
-    count: cython.size_t = 0
-    size: cython.size_t = info.shape[0]
+    room: cython.size_t = info.shape[0]
+    pos: cython.size_t = state[0] - first  # all positions in here count from `first`
+    count: cython.size_t = state[1]
     start: cython.size_t
     end: cython.size_t
     offset_size: u64
@@ -43,8 +50,11 @@ def unit_headers(info: Bytes, units: u64[:, ::1]) -> cython.Py_ssize_t:
     extra: u64
     dwo_id: u64
     string_kind: u64 = IN_STR
+    size -= first
     with cython.nogil:
         while pos < size and count < units.shape[0]:
+            if room < size and (pos > room or room - pos < LONGEST_HEADER):
+                break
             start = pos
             while pos < size and size - pos < 4 and info[pos] == 0:
                 pos += 1
@@ -118,19 +128,21 @@ def unit_headers(info: Bytes, units: u64[:, ::1]) -> cython.Py_ssize_t:
                     err = col.ERR_VERSION
             if err == 0 and address_size != 8 and address_size != 4:
                 err = col.ERR_ADDRESS_SIZE
-            units[count, col.OFFSET] = start
-            units[count, col.END] = end
-            units[count, col.DIE] = pos
+            units[count, col.OFFSET] = start + first
+            units[count, col.END] = end + first
+            units[count, col.DIE] = pos + first
             units[count, col.VERSION] = version
             units[count, col.ADDRESS_SIZE] = address_size
             units[count, col.OFFSET_SIZE] = offset_size
             units[count, col.TABLE] = abbrev
             units[count, col.UNIT_TYPE] = unit_type
             units[count, col.ERROR] = err
-            units[count, col.ERROR_AT] = start
+            units[count, col.ERROR_AT] = start + first
             units[count, col.DWO_ID] = dwo_id
-            units[count, col.REF_LIMIT] = size
+            units[count, col.REF_LIMIT] = size + first
             units[count, col.STR_KIND] = string_kind << STRING_KIND
             count += 1
             pos = end
-    return count
+    state[0] = pos + first
+    state[1] = count
+    return 0

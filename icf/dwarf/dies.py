@@ -47,16 +47,23 @@ class Dies(NamedTuple):
 def read_dies(debug: DebugInfo, offsets: U64) -> Dies:
     """Read the DIEs at `offsets`; one that cannot be read has the flag FAILED."""
     count = len(offsets)
+    if (offsets[1:] < offsets[:-1]).any():  # units are read one after the other
+        order = np.argsort(offsets, kind="stable")
+        place = np.empty(count, np.intp)
+        place[order] = np.arange(count)
+        return Dies(*(column[place] for column in read_dies(debug, offsets[order])))
     units = debug.unit_of(offsets)
     picks = np.empty((count, 2), np.uint64)
     picks[:, 0] = np.where(units >= 0, offsets, 0)
     picks[:, 1] = np.maximum(units, 0)
     rows = np.zeros((count, col.S_COUNT_ALL), np.uint64)
-    if count and debug.unit_count:
-        no_sites, no_stack = np.empty((0, col.C_COUNT), np.uint64), np.empty(0, np.int32)
-        debug.run(0, count, picks, rows, no_sites, no_stack, np.zeros(col.R_SIZE, np.uint64), mode=col.READ_DIES)
-    elif count:
+    if not debug.unit_count:
         rows[:, col.S_FLAGS] = FAILED
+        return _columns(rows)
+    no_sites, no_stack = np.empty((0, col.C_COUNT), np.uint64), np.empty(0, np.int32)
+    result = np.zeros(col.R_SIZE, np.uint64)
+    while (first := int(result[col.R_NEXT])) < count:
+        debug.run(first, count, picks, rows[first:], no_sites, no_stack, result, mode=col.READ_DIES)
     return _columns(rows)
 
 

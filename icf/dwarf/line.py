@@ -21,10 +21,10 @@ from functools import cached_property
 import numpy as np
 
 from icf.columns import I64, U8, U32, U64, Mask
+from icf.contents import string_at
 from icf.dwarf import line_columns as col
-from icf.dwarf.line_scan import SECTION, LineColumns, LineSections, scan_columns
+from icf.dwarf.line_scan import LineColumns, LineSections, scan_columns
 from icf.errors import FormatError
-from icf.reader import Reader
 
 __all__ = [
     "LineProgram", "LineSections", "RowFlag", "SequenceMark", "Sequences", "scan_all",
@@ -106,7 +106,8 @@ class LineProgram:
         if kind == col.NO_PATH:
             return ""
         section = (self._sections.line, self._sections.line_str, self._sections.str_)[kind - col.IN_LINE]
-        name = Reader(section, self._sections.path, SECTION, offset).cstring()
+        name = string_at(section, offset)
+        assert name is not None  # the kernel has refused others
         return name.decode("utf-8", "surrogateescape")
 
     def file(self, file_idx: int) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.columns import U64
+from icf.contents import Contents
 from icf.dwarf import line_columns as col
 from icf.dwarf._line import run_programs
 from icf.dwarf._line_header import scan_headers
@@ -55,7 +56,7 @@ class LineSections:
 
     line: bytes | memoryview
     line_str: bytes | memoryview
-    str_: bytes | memoryview
+    str_: bytes | memoryview | Contents
     path: str
 
 
@@ -158,7 +159,7 @@ def _scan(sections: LineSections, offsets: list[int], size_bytes: int) -> dict[s
     return columns
 
 
-def _usable(section: bytes | memoryview) -> int:
+def _usable(section: bytes | memoryview | Contents) -> int:
     """Return the size up to the last NUL: a string that starts below it has an end."""
     end = len(section)
     while end > 0:

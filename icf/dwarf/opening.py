@@ -7,23 +7,21 @@
 
 Opening reads the unit headers and compiles the abbreviations; no DIE is touched. lld and mold overwrite
 the addresses of folded functions with a tombstone. Where the image still has the relocations of its
-debug sections (`lld --emit-relocs`) the true addresses are put back, on private pages.
+debug sections (`lld --emit-relocs`) the true addresses are put back into what is read (`icf.dwarf.restored`).
+
+`.debug_info` and `.debug_str`, the largest sections, stay in the file: units and strings are read when they are needed.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from icf.columns import U64
+from icf.contents import Contents
 from icf.dwarf import columns as col
-from icf.dwarf._tombstones import patch_tombstones
+from icf.dwarf.restored import find_restored
 from icf.dwarf.units import DebugInfo, compile_abbreviations, read_unit_headers
 from icf.elf.image import Image
-from icf.elf.types import Machine
 
-_ABSOLUTE64 = {Machine.X86_64: 1, Machine.AARCH64: 257}
-_RESTORE_ROWS = 1 << 19  # relocations read at a time, 12 MB
-_ADDRESS_SECTIONS = (".debug_info", ".debug_addr", ".debug_rnglists", ".debug_ranges")
+_ADDRESS_SECTIONS = (".debug_addr", ".debug_rnglists", ".debug_ranges")
 
 
 def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, locations: bool = False) -> DebugInfo:
@@ -35,10 +33,17 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     file = image.debug
     views: dict[str, memoryview] = {}
     restored: dict[str, U64] = {}
+    info = file.streamed(".debug_info") if not locations else Contents(file.contents(".debug_info"))
+    words = find_restored(file, ".debug_info", info) if restore else None
+    if words is not None:
+        info, restored[".debug_info"] = info.edited(words.put), words.offset
     for name in _ADDRESS_SECTIONS:
-        view = _restore_addresses(file, name, restored) if restore else None
-        views[name] = file.contents(name) if view is None else view
-    info = views[".debug_info"]
+        words = find_restored(file, name, file.streamed(name)) if restore else None
+        if words is None:
+            views[name] = file.contents(name)
+        else:
+            views[name], restored[name] = file.private_copy(name), words.offset
+            words.put(views[name], 0)
     units = read_unit_headers(info)
     abbrev_offsets = units[:, col.TABLE].copy()
     abbrev = file.contents(".debug_abbrev")
@@ -47,7 +52,7 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
         path=file.path,
         info=info,
         addr=views[".debug_addr"],
-        str_=file.contents(".debug_str"),
+        str_=file.streamed(".debug_str"),
         line_str=file.contents(".debug_line_str"),
         str_offsets=file.contents(".debug_str_offsets"),
         ranges=views[".debug_ranges"],
@@ -72,35 +77,3 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
 
         add_parts(debug, image, abbrev_offsets)
     return debug
-
-
-def _restore_addresses(image: Image, name: str, restored: dict[str, U64]) -> memoryview | None:
-    """Return one section patched by its relocations; None if there is nothing to patch.
-
-    Relocations are read a piece at a time: there may be more of them than of anything else.
-    """
-    relocations = image.relocations(".rela" + name)
-    section, rela = image.section(name), image.section(".rela" + name)
-    if relocations is None or section is None or rela is None or relocations.count == 0:
-        return None
-    if not image.contents_size_bytes(section):
-        return None
-    is_compressed = image.is_compressed(rela)
-    raw, base = (image.contents(rela), 0) if is_compressed else (image.data, image.extent(rela)[0])
-    view = image.private_copy(section)
-    values = np.ascontiguousarray(relocations.symbols.value, np.uint64)
-    room = np.empty(_RESTORE_ROWS, np.uint64)
-    found = []
-    for first in range(0, relocations.count, _RESTORE_ROWS):
-        start, end = base + first * 24, base + min(first + _RESTORE_ROWS, relocations.count) * 24
-        entries = np.frombuffer(raw[start:end], np.uint64).reshape(-1, 3)
-        count = patch_tombstones(view, entries.data, _ABSOLUTE64[image.machine], values.data, room.data)
-        found.append(room[:count].copy())
-        if not is_compressed:
-            del entries
-            image.release(start, end)
-    offsets = np.sort(np.concatenate(found))
-    if not len(offsets):
-        return None
-    restored[name] = offsets
-    return view

@@ -22,6 +22,7 @@ from dataclasses import replace
 import numpy as np
 
 from icf.columns import U64
+from icf.contents import Contents
 from icf.debugfiles.dwo import package_paths, split_paths
 from icf.debugfiles.supplementary import open_supplementary
 from icf.debugfiles.unit_index import CU_INDEX, UnitIndex, parse_unit_index
@@ -117,7 +118,7 @@ class _Joined:
             return
         with file:
             info = file.contents(".debug_info")
-            units = read_unit_headers(info)
+            units = read_unit_headers(Contents(info))
             units[:, TABLE] += np.uint64(self.add("abbrev", file.contents(".debug_abbrev")))
             units[:, STR_KIND] = _SUP_STR
             units[:, FLAGS] = BASES_GIVEN  # they are not the line tables of the image
@@ -199,7 +200,7 @@ class _Split:
 
     def _take_units(self, file: Image, info: memoryview) -> None:
         abbrev = file.contents(".debug_abbrev.dwo")
-        units = read_unit_headers(info)
+        units = read_unit_headers(Contents(info))
         index = parse_unit_index(file.contents(CU_INDEX), file.path) if file.section(CU_INDEX) is not None else None
         units[:, REF_LIMIT] = len(info)
         if index is not None:
@@ -266,6 +267,6 @@ def _ids_in_dies(debug: DebugInfo, info: memoryview, abbrev: memoryview, units: 
     units = units.copy()
     units[:, FLAGS] = BASES_GIVEN
     tables, decls, ops, consts = compile_abbreviations(abbrev, units)
-    alone = replace(debug, info=info, units=units, tables=tables, decls=decls, ops=ops, consts=consts)
+    alone = replace(debug, info=Contents(info), units=units, tables=tables, decls=decls, ops=ops, consts=consts)
     alone.read_unit_dies()
     return units[:, DWO_ID]

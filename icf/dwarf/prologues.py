@@ -23,9 +23,8 @@ class Prologues:
 
     def __init__(self, image: Image, debug: DebugInfo) -> None:
         self._debug = debug
-        contents = image.debug.contents
-        line, line_str, str_ = (contents(name) for name in (".debug_line", ".debug_line_str", ".debug_str"))
-        self._sections = LineSections(line, line_str, str_, image.debug.path)
+        line, line_str = map(image.debug.contents, (".debug_line", ".debug_line_str"))
+        self._sections = LineSections(line, line_str, debug.str_, image.debug.path)
         self._programs: dict[int, LineProgram | None] = {}
 
     def has(self, unit: int, low: int, vaddr: int) -> bool:

@@ -75,6 +75,7 @@ class Trees:
 
     def __init__(self, debug: DebugInfo) -> None:
         self.debug = debug
+        self._own_info = debug.info[:]
         self._starts: list[int] = debug.units[:, col.OFFSET].tolist()
         self._units: dict[int, _Unit] = {}
         self._tables: dict[tuple[int, int], dict[int, _Declaration]] = {}
@@ -223,7 +224,7 @@ class Trees:
         return unit
 
     def _info(self, unit: _Unit) -> memoryview:
-        return self.debug.more if unit.shift else self.debug.info
+        return self.debug.more if unit.shift else self._own_info
 
     def _abbreviations(self, offset: int, variant: int) -> dict[int, _Declaration]:
         known = self._tables.get((offset, variant))

@@ -7,12 +7,13 @@ Units in other files, split ones (.dwo) and those of a supplementary file (dwz),
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from icf._strings import hash_references
 from icf.columns import I32, I64, U32, U64
+from icf.contents import Contents, string_at
 from icf.dwarf import columns as col
 from icf.dwarf._abbrev import compile_tables
 from icf.dwarf._forms import operations, slots
@@ -20,6 +21,8 @@ from icf.dwarf._scan import scan
 from icf.dwarf._unit_headers import unit_headers
 from icf.elf.image import Image
 from icf.errors import FormatError
+from icf.string_kinds import IN_INFO, IN_LINE_STR, IN_SPLIT_STR, IN_STR, IN_SUP_STR, STRING_KIND
+from icf.strings import hash_table, string_parts
 
 PROBLEMS = {
     col.ERR_CUT: "runs past the end",
@@ -37,6 +40,10 @@ PROBLEMS = {
     col.ERR_DEPTH: "DIEs are nested too deep",
 }
 MAX_DEPTH = 1 << 15
+_OFFSET = (1 << STRING_KIND) - 1
+_HEADER_BYTES = 1 << 14  # of .debug_info, that are read for the headers in them
+_WINDOW_BYTES = 4 << 20  # of .debug_info, that are in memory at a time; a larger unit is so as a whole
+_WINDOW_UNITS = 1 << 14  # or DIEs
 
 
 @dataclass(slots=True)
@@ -44,9 +51,9 @@ class DebugInfo:
     """Sections, units (u64[n, COLUMN_COUNT], see `columns`) and abbreviation programs."""
 
     path: str
-    info: memoryview
+    info: Contents
     addr: memoryview
-    str_: memoryview
+    str_: Contents
     line_str: memoryview
     str_offsets: memoryview
     ranges: memoryview
@@ -68,6 +75,7 @@ class DebugInfo:
     split_lists: dict[int, int] = field(default_factory=dict)  # id of a split unit -> where its part of these begins
     has_locations: bool = False
     has_inlines: bool = False  # whether the abbreviations are compiled to read inlined calls
+    _window_at_hand: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: what was read last, and where it begins
     missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
 
     def read_unit_dies(self) -> None:
@@ -75,7 +83,9 @@ class DebugInfo:
         functions = np.empty((1, col.S_COUNT), np.uint64)
         nothing, no_stack = functions[:0], np.empty(0, np.int32)
         result = np.zeros(col.R_SIZE, np.uint64)
-        self.run(0, len(self.units), nothing, functions, nothing, no_stack, result, col.READ_UNIT_DIES)
+        while result[col.R_NEXT] < len(self.units):
+            first = int(result[col.R_NEXT])
+            self.run(first, len(self.units), nothing, functions, nothing, no_stack, result, col.READ_UNIT_DIES)
 
     @property
     def own_units(self) -> U64:
@@ -91,8 +101,16 @@ class DebugInfo:
         """Return the same, with the addresses that the linker left in the image."""
         own = image.debug.contents(".debug_rnglists")
         rnglists = memoryview(b"".join([own, self.rnglists[len(own) :]])) if len(self.rnglists) > len(own) else own
-        info, addr, ranges = map(image.debug.contents, (".debug_info", ".debug_addr", ".debug_ranges"))
-        return replace(self, info=info, addr=addr, ranges=ranges, rnglists=rnglists)
+        addr, ranges = map(image.debug.contents, (".debug_addr", ".debug_ranges"))
+        nothing = (0, memoryview(b""))
+        return replace(
+            self,
+            info=image.debug.streamed(".debug_info"),
+            _window_at_hand=nothing,
+            addr=addr,
+            ranges=ranges,
+            rnglists=rnglists,
+        )
 
     @property
     def unit_count(self) -> int:
@@ -118,9 +136,18 @@ class DebugInfo:
         result: U64,
         mode: int,
     ) -> None:
-        """Call the kernel once on these sections; see `icf.dwarf._scan.scan`."""
+        """Call the kernel once on these sections; see `icf.dwarf._scan.scan`.
+
+        It stops after some MB of `.debug_info`, as it does where an output is full.
+        """
+        start, info = 0, self.info.in_memory
+        if info is None:
+            picked = picks[first:last] if mode in (col.READ_DIES, col.READ_SITES_OF) else None
+            last, start, end = self._window(first, last, picked)
+            start, info = self._read_window(start, end)
         scan(
-            self.info,
+            info,
+            start,
             self.more,
             self.addr,
             self.str_offsets,
@@ -140,6 +167,30 @@ class DebugInfo:
             result.data,
         )
 
+    def _window(self, first: int, last: int, picks: U64 | None) -> tuple[int, int, int]:
+        """Return how far one call of the kernel goes, and where what it reads of `info` starts and ends."""
+        last = min(last, first + _WINDOW_UNITS)
+        rows = np.arange(first, last) if picks is None else picks[: last - first, 1].astype(np.intp)
+        offset, end = self.units[rows, col.OFFSET], self.units[rows, col.END]
+        is_read = (self.units[rows, col.SHIFT] == 0) & (self.units[rows, col.ERROR] == 0)
+        if picks is not None:
+            at = picks[: last - first, 0]
+            is_read &= (at >= offset) & (at < end)
+        starts = np.minimum.accumulate(np.where(is_read, offset, np.uint64(len(self.info))))
+        ends = np.maximum.accumulate(np.where(is_read, end, starts))
+        sizes = ends - np.minimum(starts, ends)  # ascending
+        first_read = min(int(np.searchsorted(sizes, np.uint64(1))), len(sizes) - 1)
+        least = int(sizes[first_read])
+        count = int(np.searchsorted(sizes, np.uint64(max(least, _WINDOW_BYTES)), side="right"))
+        return first + count, int(starts[count - 1]), int(ends[count - 1])
+
+    def _read_window(self, start: int, end: int) -> tuple[int, memoryview]:
+        """Return bytes of `info` that include those from `start` to `end`, and where they begin."""
+        first, found = self._window_at_hand
+        if start < first or end > first + len(found):
+            first, found = self._window_at_hand = start, self.info[start:end]
+        return first, found
+
     def errors(self) -> list[FormatError]:
         """Return the errors of the units that could not be read."""
         found = []
@@ -155,51 +206,64 @@ class DebugInfo:
 
     def string(self, reference: int) -> bytes:
         """Return the string of a reference of the kernels; empty for none or one that points nowhere."""
-        start = reference & ((1 << 60) - 1)
-        kind = reference >> 60
-        if kind == 1 and start >= len(self.info):
-            section, start = self.more, start - len(self.info)
-        elif 1 <= kind <= 5:
-            section = (self.info, self.str_, self.line_str, self.sup_str, self.split_str)[kind - 1]
-        else:
+        start = reference & _OFFSET
+        kind = reference >> STRING_KIND
+        if kind == IN_INFO and start >= len(self.info):
+            return string_at(self.more, start - len(self.info)) or b""
+        if not IN_INFO <= kind <= IN_SPLIT_STR:
             return b""
-        step = 256
-        while start < len(section):
-            chunk = bytes(section[start : start + step])
-            end = chunk.find(0)
-            if end >= 0:
-                return chunk[:end]
-            if start + step >= len(section):
-                break
-            step *= 4
-        return b""
+        return string_at((self.info, self.str_, self.line_str, self.sup_str, self.split_str)[kind - 1], start) or b""
+
+    def strings(self, references: U64) -> list[bytes]:
+        """Return the string of each reference, as `string` does."""
+        found = [b""] * len(references)
+        for rows, contents, offsets in self._by_section(references):
+            for part, buffer, starts in string_parts(contents, offsets):
+                for row, start in zip(rows[part].tolist(), starts.tolist(), strict=True):
+                    found[row] = string_at(buffer, start) or b""
+        return found
 
     def string_hashes(self, references: U64, *, of_kin: bool = False) -> U64:
         """Return a hash of each referenced string, or of its kin, as `icf.strings` makes them; 0 for none."""
-        references = np.ascontiguousarray(references)
-        out = np.empty(len(references), np.uint64)
-        hash_references(self.info, self.str_, self.line_str, references.data, of_kin, out.data)
-        if len(self.more):
-            kind, own_end = references >> np.uint64(60), np.uint64(1 << 60 | len(self.info))
-            elsewhere = np.flatnonzero((kind >= 4) | ((kind == 1) & (references >= own_end)))
-            # the kinds 1, 4, 5 in those sections take the places of 1, 2, 3
-            moved = references[elsewhere]
-            moved -= np.where(kind[elsewhere] == 1, np.uint64(len(self.info)), np.uint64(2 << 60))
-            hashes = np.empty(len(moved), np.uint64)
-            hash_references(self.more, self.sup_str, self.split_str, moved.data, of_kin, hashes.data)
-            out[elsewhere] = hashes
-        return out
+        hashes = np.zeros(len(references), np.uint64)
+        for rows, contents, offsets in self._by_section(references):
+            for part, buffer, starts in string_parts(contents, offsets):
+                hashes[rows[part]] = hash_table(buffer, starts, of_kin=of_kin)
+        return hashes
+
+    def _by_section(self, references: U64) -> Iterator[tuple[I64, Contents, U64]]:
+        """Yield references into each section: which they are, and their offsets in it, ascending."""
+        order = np.argsort(references, kind="stable")
+        ascending = references[order]
+        more_start = (IN_INFO << STRING_KIND) + len(self.info)
+        sections: list[tuple[int, Contents]] = [
+            (IN_INFO << STRING_KIND, self.info),
+            (more_start, Contents(self.more)),
+            (IN_STR << STRING_KIND, self.str_),
+            (IN_LINE_STR << STRING_KIND, Contents(self.line_str)),
+            (IN_SUP_STR << STRING_KIND, Contents(self.sup_str)),
+            (IN_SPLIT_STR << STRING_KIND, Contents(self.split_str)),
+            (IN_SPLIT_STR + 1 << STRING_KIND, Contents(memoryview(b""))),
+        ]
+        bases = np.array([base for base, _ in sections], np.uint64)
+        edges = np.searchsorted(ascending, bases).tolist()
+        for (base, contents), first, last in zip(sections[:-1], edges[:-1], edges[1:], strict=True):
+            if first < last:
+                yield order[first:last], contents, ascending[first:last] - np.uint64(base)
 
 
-def read_unit_headers(info: memoryview) -> U64:
+def read_unit_headers(info: Contents) -> U64:
     """Return the units of a section, as far as their headers describe them."""
-    capacity = 64 + len(info) // 16384  # most have more than 16 KB
-    while True:
-        units = np.zeros((capacity, col.COLUMN_COUNT), np.uint64)
-        count = unit_headers(info, units.data)
-        if count < capacity:
-            return units[:count].copy()
-        capacity *= 8
+    units = np.zeros((64 + len(info) // 16384, col.COLUMN_COUNT), np.uint64)  # most have more than 16 KB
+    state = np.zeros(2, np.uint64)  # where to go on, and how many there are
+    whole = info.in_memory
+    while state[0] < len(info):
+        if state[1] == len(units):
+            units = np.concatenate([units, np.zeros_like(units)])
+        start = int(state[0]) if whole is None else 0
+        piece = info[start : start + _HEADER_BYTES] if whole is None else whole
+        unit_headers(piece, start, len(info), units.data, state.data)
+    return units[: int(state[1])].copy()
 
 
 def compile_abbreviations(abbrev: memoryview, units: U64, inlines: bool = False) -> tuple[U64, U64, U32, U64]:

@@ -10,23 +10,27 @@ a location by chance do no harm, as the caller asks about few addresses.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from icf.code.addresses import find_words
 from icf.columns import U64
+from icf.contents import Contents
 from icf.dwarf.columns import ADDR_BASE, END, OFFSET
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 
 _DW_OP_ADDR, _DW_OP_ADDRX, _DW_OP_REG0, _DW_OP_REG31, _DW_OP_BREG7, _DW_OP_FBREG = 0x03, 0xA1, 0x50, 0x6F, 0x77, 0x91
 _ADDRESS_BYTES = 8
+_PIECE_BYTES = 1 << 20
 
 
 def find_defined(image: Image, debug: DebugInfo, vaddrs: U64) -> U64:
     """Return those of the ascending addresses at which a unit defines a variable."""
     if not len(vaddrs):
         return vaddrs
-    info, table = image.debug.contents(".debug_info"), image.debug.contents(".debug_addr")
+    info, table = image.debug.streamed(".debug_info"), image.debug.streamed(".debug_addr")
     found = set()
     for place, value in _words(info, vaddrs):
         head = bytes(info[max(place - 4, 0) : place])
@@ -38,11 +42,13 @@ def find_defined(image: Image, debug: DebugInfo, vaddrs: U64) -> U64:
     return np.array(sorted(found), np.uint64)
 
 
-def _words(contents: memoryview, vaddrs: U64) -> list[tuple[int, int]]:
-    """Return the places that hold one of the addresses in eight bytes, and which."""
-    places, values = find_words(contents, 0, vaddrs, 1)
-    rows = zip(places.tolist(), values.tolist(), strict=True)
-    return [row for row in rows if bytes(contents[row[0] : row[0] + _ADDRESS_BYTES]) == row[1].to_bytes(8, "little")]
+def _words(contents: Contents, vaddrs: U64) -> Iterator[tuple[int, int]]:
+    """Yield the places that hold one of the addresses in eight bytes, and which."""
+    for start, piece in contents.pieces(_PIECE_BYTES, _ADDRESS_BYTES - 1):
+        places, values = find_words(piece, 0, vaddrs, 1)
+        for place, value in zip(places.tolist(), values.tolist(), strict=True):
+            if piece[place : place + _ADDRESS_BYTES] == value.to_bytes(_ADDRESS_BYTES, "little"):
+                yield start + place, value
 
 
 def _is_argument(head: bytes) -> bool:
@@ -58,7 +64,7 @@ def _units_of_row(debug: DebugInfo, place: int) -> list[int]:
     return np.flatnonzero(bases == before.max()).tolist() if len(before) else []
 
 
-def _names_row(debug: DebugInfo, info: memoryview, unit: int, place: int) -> bool:
+def _names_row(debug: DebugInfo, info: Contents, unit: int, place: int) -> bool:
     """Return whether a variable of the unit is at its row of .debug_addr that stands at `place`."""
     start, end, base = (int(debug.units[unit, column]) for column in (OFFSET, END, ADDR_BASE))
     row, encoded = (place - base) // _ADDRESS_BYTES, bytearray()

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import Self
 
+from icf.contents import Contents
 from icf.elf import compression
 from icf.elf.headers import SECTION_HEADERS, parse_headers
 from icf.elf.types import (
@@ -34,6 +35,7 @@ from icf.elf.types import (
 from icf.errors import FormatError, IcfError
 from icf.filebytes import FileBytes
 
+STREAMED_BYTES = 64 << 20  # shorter sections are kept: reading them again takes time
 _DYNAMIC_ENTRY_SIZE_BYTES = 16
 
 
@@ -144,6 +146,16 @@ class ElfFile:
             inflated = compression.inflate(self.stored(section), self.path, section.name, gnu=gnu)
             view = self._inflated[section.index] = memoryview(inflated).toreadonly()
         return view
+
+    def streamed(self, section: Section | str) -> Contents:
+        """Return the (inflated) contents; large ones that can be read again are not kept in memory."""
+        found = self.section(section) if isinstance(section, str) else section
+        if found is None:
+            return Contents(self.data[:0])
+        start, end = self.extent(found)
+        if isinstance(self.data, FileBytes) and not self.is_compressed(found) and end - start > STREAMED_BYTES:
+            return Contents.of_file(self.data, start, end)
+        return Contents(self.contents(found))
 
     def contents_size_bytes(self, section: Section) -> int:
         """Return how many bytes `contents` has, without reading them if they are not compressed."""

@@ -19,6 +19,7 @@ from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.units import DebugInfo
 from icf.elf.types import source_name
+from icf.sets import distinct
 from icf.string_kinds import IN_STR, STRING_KIND
 
 
@@ -55,6 +56,7 @@ class Identities:
     def learn(self, dies: U64, identity: Identity) -> None:
         """Remember DIEs whose identities are already known as references."""
         languages = self.debug.units[self.debug.unit_of(dies), LANGUAGE].tolist()
+        self._read_texts(distinct(np.concatenate([identity.linkage_name, identity.name])))
         columns = (
             identity.linkage_name,
             identity.name,
@@ -105,6 +107,12 @@ class Identities:
             name = self.debug.string(int(self.debug.units[unit, NAME])).decode("utf-8", "replace")
             file = self._files[unit] = source_name(name.rsplit("/", 1)[-1])
         return file
+
+    def _read_texts(self, references: U64) -> None:
+        """Read strings together, which is faster than one by one."""
+        new = [reference for reference in references.tolist() if reference not in self._texts]
+        for reference, text in zip(new, self.debug.strings(np.array(new, np.uint64)), strict=True):
+            self._texts[reference] = text.decode("utf-8", "surrogateescape")
 
     def _text(self, reference: int) -> str:
         text = self._texts.get(reference)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.columns import U8, U64
+from icf.contents import Contents, string_at
 from icf.model import (
     ALL_MEMBERS,
     ANY_POINTER,
@@ -63,14 +64,14 @@ class IcfColumns(NamedTuple):
     slot: U64  # ascending within a vtable
     slot_function: U64  # as tail_callee
     pool: memoryview
-    debug_str: memoryview
+    debug_str: bytes | memoryview | Contents
 
     def name(self, name_offset: int) -> str:
         """Return the name at an offset of the name space."""
         pool_size_bytes = len(self.pool)
-        if name_offset < pool_size_bytes:
-            return _string_at(self.pool, name_offset)
-        return _string_at(self.debug_str, name_offset - pool_size_bytes)
+        is_own = name_offset < pool_size_bytes
+        name = string_at(self.pool, name_offset) if is_own else string_at(self.debug_str, name_offset - pool_size_bytes)
+        return (name or b"").decode("utf-8", "surrogateescape")
 
 
 class IcfTable:
@@ -323,18 +324,6 @@ class _Pool:
             offset = self._offset[name] = len(self.text)
             self.text += raw + b"\0"
         return offset
-
-
-def _string_at(buffer: memoryview, offset: int) -> str:
-    """Return the string at `offset`, up to its NUL."""
-    end = offset
-    step = 256
-    while True:
-        chunk = bytes(buffer[end : end + step])
-        nul = chunk.find(0)
-        if nul >= 0 or not chunk:
-            return bytes(buffer[offset : end + max(nul, 0)]).decode("utf-8", "surrogateescape")
-        end += step
 
 
 def _u64(values: Sequence[int]) -> U64:

@@ -78,6 +78,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.columns import I64, U8, U64, Mask
+from icf.contents import Contents
 from icf.elf.codedigest import DIGEST_BYTES
 from icf.model import ClassFlag, Evidence, ImageFlag, MemberFlag
 from icf.reader import Reader
@@ -106,13 +107,13 @@ class IcfHeader(NamedTuple):
 
 
 def parse_icf(
-    buffer: bytes | memoryview, path: str, debug_str: bytes | memoryview, section: str = ".debug_icf"
+    buffer: bytes | memoryview, path: str, debug_str: bytes | memoryview | Contents, section: str = ".debug_icf"
 ) -> IcfTable:
     """Return the table of a section; an empty or absent section is a table without classes."""
     view = memoryview(buffer).cast("B")
     if not len(view):
         return IcfTable()
-    return _Parser(Reader(view, path, section), view, memoryview(debug_str).cast("B")).table()
+    return _Parser(Reader(view, path, section), view, debug_str).table()
 
 
 def parse_icf_header(buffer: bytes | memoryview, path: str, section: str = ".debug_icf") -> IcfHeader | None:
@@ -187,7 +188,7 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int] | None = No
 class _Parser:
     """Reads the columns in file order, and checks each right after reading it."""
 
-    def __init__(self, reader: Reader, view: memoryview, debug_str: memoryview) -> None:
+    def __init__(self, reader: Reader, view: memoryview, debug_str: bytes | memoryview | Contents) -> None:
         self._reader = reader
         self._view = view
         self._debug_str = debug_str
@@ -318,7 +319,7 @@ class _Parser:
         offsets = self._signed(column, count)
         debug_str = self._debug_str
         self._check(offsets < pool_size_bytes + len(debug_str), f"{column} is beyond the pool and .debug_str")
-        if len(debug_str) and debug_str[-1] != 0:
+        if len(debug_str) and bytes(debug_str[-1:]) != b"\0":
             self._check(offsets < pool_size_bytes, f"{column} lies in .debug_str, whose last string has no NUL")
         return offsets
 

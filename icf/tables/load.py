@@ -100,7 +100,7 @@ def load_tables(image: Image) -> Tables:
         return Tables(image, IcfTable(), *nothing, ())
     return Tables(
         image,
-        parse_icf(file.contents(".debug_icf"), file.path, image.debug.contents(".debug_str")),
+        parse_icf(file.contents(".debug_icf"), file.path, image.debug.streamed(".debug_str")),
         parse_dcall(file.contents(".debug_dcall"), file.path),
         parse_vcall(file.contents(".debug_vcall"), file.path),
         tuple(name for name in SECTIONS if file.section(name) is not None),

@@ -22,7 +22,6 @@ from icf.dwarf.columns import NAME, OFFSET
 from icf.dwarf.constants import DW_TAG_GNU_vtable
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
-from icf.reader import Reader
 
 UNIT_NAME = "<functions without debug information>"
 _PRODUCER = "icf-toolchain"
@@ -99,6 +98,5 @@ def _image_ends(image: Image, debug: DebugInfo) -> tuple[int, int]:
     info, abbrev = len(debug.info), len(image.contents(".debug_abbrev"))
     if len(debug.own_units) and debug.string(int(debug.own_units[-1, NAME])) == UNIT_NAME.encode():
         info = int(debug.own_units[-1, OFFSET])
-        reader = Reader(debug.info, image.path, ".debug_info", info + 6)
-        abbrev = reader.u32()
+        abbrev = int.from_bytes(debug.info[info + 6 : info + 10], "little")
     return info, abbrev

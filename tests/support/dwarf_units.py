@@ -101,7 +101,8 @@ def uncompiled_kernels() -> Iterator[None]:
         "icf.dwarf.units.compile_tables": _PURE[_abbrev].compile_tables,
         "icf.dwarf.units.unit_headers": _PURE[_unit_headers].unit_headers,
         "icf.dwarf.units.scan": _PURE[_scan].scan,
-        "icf.dwarf.opening.patch_tombstones": _PURE[_tombstones].patch_tombstones,
+        "icf.dwarf.restored.find_tombstones": _PURE[_tombstones].find_tombstones,
+        "icf.dwarf.restored.put_words": _PURE[_tombstones].put_words,
         "icf.dwarf.scan._ranges": _PURE[_ranges],
     }
     patches = [patch(name, function) for name, function in replaced.items()]

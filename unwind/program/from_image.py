@@ -31,7 +31,7 @@ def read_tables(image: Image) -> Tables | None:
         return None
     file = file_with_tables(image)
     icf, dcall, vcall = (file.contents(name) for name in (ICF, DCALL, VCALL))
-    return parse_tables(icf, dcall, vcall, file.path, image.debug.contents(".debug_str"))
+    return parse_tables(icf, dcall, vcall, file.path, image.debug.streamed(".debug_str"))
 
 
 def load_program(image: Image, exports: Exports | None = None, linkage: Linkage | None = None) -> Program:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from icf.columns import U64
+from icf.contents import Contents
 from icf.model import Evidence
 from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
@@ -37,7 +38,7 @@ class Tables(NamedTuple):
     virtual: VirtualCalls
 
 
-def parse_tables(icf: Bytes, dcall: Bytes, vcall: Bytes, path: str, strings: Bytes = b"") -> Tables:
+def parse_tables(icf: Bytes, dcall: Bytes, vcall: Bytes, path: str, strings: Bytes | Contents = b"") -> Tables:
     """Return the tables in the bytes of three sections; names of members may be in the pool `strings`."""
     return Tables(parse_icf(icf, path, strings), parse_dcall(dcall, path), parse_vcall(vcall, path))
 

@@ -80,7 +80,7 @@ def _classes(image: Image) -> list[FoldClass] | None:
     if not has_tables(image):
         return None
     file = file_with_tables(image)
-    table = parse_icf(file.contents(ICF), file.path, image.debug.contents(".debug_str"))
+    table = parse_icf(file.contents(ICF), file.path, image.debug.streamed(".debug_str"))
     return [fold for fold in table.classes if fold.size_bytes and fold.members]
 
 

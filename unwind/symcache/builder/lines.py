@@ -55,8 +55,8 @@ class Lines:
 
     def __init__(self, image: Image, debug: DebugInfo, wanted: slice = slice(None), paths: Paths | None = None) -> None:
         file = image.debug
-        line, line_str, str_ = map(file.contents, (".debug_line", ".debug_line_str", ".debug_str"))
-        sections = LineSections(line, line_str, str_, file.path)
+        line, line_str = map(file.contents, (".debug_line", ".debug_line_str"))
+        sections = LineSections(line, line_str, debug.str_, file.path)
         units = debug.units
         described = np.flatnonzero((units[:, FLAGS] & np.uint64(HAS_STMT_LIST)) != 0)
         first, last, _ = wanted.indices(len(units))

@@ -14,6 +14,7 @@ from array import array
 import numpy as np
 
 from icf.columns import I64, U32, U64
+from icf.contents import string_at
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.string_kinds import STRING_KIND
@@ -76,18 +77,19 @@ class Names:
         used = np.bincount(of_hash, uses, len(hashes))[new]
         new = new[np.lexsort((first[new], -used))]
         numbers[new] = np.arange(self.count, self.count + len(new), dtype=np.uint32)
-        self._add([*map(self._name, distinct[first[new]].tolist())])
+        self._add(self._names(distinct[first[new]]))
         self._remember(hashes[is_new], numbers[is_new])
         return numbers[of_hash][back.reshape(-1)]
+
+    def _names(self, references: U64) -> list[bytes]:
+        if self._debug is not None and bool((references < _SYMBOL).all()):
+            return self._debug.strings(references)
+        return [*map(self._name, references.tolist())]
 
     def _name(self, reference: int) -> bytes:
         kind = reference & ~_OFFSET
         if kind == _SYMBOL:
-            strtab, start = self._symbols.strtab, reference & _OFFSET
-            step = 256
-            while (end := (piece := bytes(strtab[start : start + step])).find(0)) < 0 and start + step < len(strtab):
-                step *= 4
-            return piece[: max(end, 0)].partition(b"@")[0]
+            return (string_at(self._symbols.strtab, reference & _OFFSET) or b"").partition(b"@")[0]
         if kind == _TEXT:
             return self._texts[reference & _OFFSET].encode("utf-8", "surrogateescape")
         assert self._debug is not None
