@@ -29,7 +29,10 @@ from tests.support.toolchain import linker_options
 from tests.truth.programs import find
 from tests.truth.tool import default_command
 
-OTHER_FLAGS = (*FLAGS, "-O1")  # of the object that changes
+OTHER = """
+__attribute__((noinline)) unsigned long other(unsigned long n) { return n * sink + 17; }
+unsigned long (*volatile chosen)(unsigned long) = other;
+"""  # what the object that changes has besides
 MEGABYTES = (10.0, 40.0)
 
 
@@ -41,7 +44,8 @@ def bench_links(megabytes: float, folder: Path, command: Sequence[str], turn_cou
     """
     driver, chosen = find("clang++"), linker_options("lld", find("ld.lld"))
     objects = make_objects(driver, megabytes * 1e6, folder)
-    toolchain.run(driver, *OTHER_FLAGS, "-c", folder / "main.cc", "-o", folder / "other.o")
+    (folder / "other.cc").write_text((folder / "main.cc").read_text() + OTHER)
+    toolchain.run(driver, *FLAGS, "-c", folder / "other.cc", "-o", folder / "other.o")
     variants = [objects[0].read_bytes(), (folder / "other.o").read_bytes()]
     (folder / "objects").write_text("\n".join(map(str, objects)))
     link = [driver, *chosen, "-Wl,--icf=all", f"@{folder / 'objects'}", "-o"]
