@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from unwind.samples._tree import answers_along
 from unwind.samples.calls import CallTree
 from unwind.samples.recording import RecordedFrame, RecordedProcess, Sample
 from unwind.samples.sums import StackSums
 from unwind.symbolize.answer import Answer
+
+_Item = TypeVar("_Item")
 
 NO_FRAME, NO_ANSWER, NO_PROCESS = RecordedFrame(), Answer(None), RecordedProcess()
 
@@ -34,6 +37,11 @@ class AnsweredTree:
         self.frames = [NO_FRAME]
         self.answers = [NO_ANSWER]
         self.processes = [NO_PROCESS]
+
+    def along(self, node: int, of_states: list[_Item]) -> tuple[_Item, ...]:
+        """Return what `of_states` has for the states of a stack, innermost first."""
+        (found,) = answers_along(np.array([node], np.uint64).data, self.calls.nodes, self.states, of_states)
+        return tuple(found)
 
 
 class StackAnswers(tuple[Answer, ...]):

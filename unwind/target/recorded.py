@@ -108,7 +108,7 @@ class RecordedResolver:
                 if is_plain:
                     plain.append((states, each, node))
                 else:
-                    whole.append((each, each.process.of_whole(each.sample, states.along(node))))
+                    whole.append((each, each.process.of_whole(each.sample, states.states_of(node))))
         processes = {each.process for each in new}
         self._read_frames(processes)
         for states, of_one in groupby(plain, itemgetter(0)):
@@ -128,7 +128,7 @@ class RecordedResolver:
         whole: list[tuple[int, Sample, Sequence[Answer]]] = []
         for idx, stack in zip(held.tolist(), stacks_at(sums.calls, sums.nodes[held].tolist()), strict=True):
             sample = Sample(stack, sums.process, tuple([each[idx] for each in sums.weights]), sums.labels)
-            whole.append((int(sums.counts[idx]), sample, process.of_whole(sample, states.along(stack.node))))
+            whole.append((int(sums.counts[idx]), sample, process.of_whole(sample, states.states_of(stack.node))))
         self._read_frames([process])
         states.fill()
         answered = [

@@ -104,10 +104,9 @@ class TreeStates(AnsweredTree):
             found.append(stack)
         return found
 
-    def along(self, node: int) -> list[State]:
+    def states_of(self, node: int) -> list[State]:
         """Return the states of a stack, innermost first."""
-        (states,) = answers_along(np.array([node], np.uint64).data, self.calls.nodes, self.states, self._all)
-        return [state for state in states if state is not None]
+        return [state for state in self.along(node, self._all) if state is not None]
 
     def fill(self) -> None:
         """Set the answers of states that are new."""

@@ -24,12 +24,13 @@ import gzip
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from icf.errors import IcfError
 from icf.model import Verdict
 from unwind.readers.pprof import Origin
 from unwind.readers.profile_proto import Line, Location, Profile, Sample
-from unwind.resolve.resolved import Resolved
+from unwind.resolve.resolved import AnsweredTree, Resolved, StackAnswers
 from unwind.samples.recording import Label, RecordedFrame, RecordedModule, RecordedProcess, Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.named import NamedFrame, Namer
@@ -63,35 +64,57 @@ class PprofWriter:
         self._recording, self._namer = recording, namer
         self._origin = recording.origin.profile if isinstance(recording.origin, Origin) else None
         self._read: list[tuple[_Stack, Sample]] = []  # from pprof
-        self._sums: dict[tuple[_Stack, tuple[Label, ...]], list[int]] = {}  # from other formats
+        self._sums: dict[tuple[int, tuple[Label, ...]], list[int]] = {}  # from other formats; by number of the stack
         self._sample_counts: dict[RecordedProcess, int] = {}  # of such samples
         self._times_ns: tuple[int, int] | None = None
         self._frames: dict[_Frame, int] = {}  # numbered in the order in which they come
-        self._stacks: dict[tuple[tuple[RecordedFrame, ...], tuple[Answer, ...]], _Stack] = {}
+        self._of_states: WeakKeyDictionary[AnsweredTree, list[int]] = WeakKeyDictionary()  # frames, by state
+        self._stacks: list[_Stack] = []
+        self._stack_numbers: dict[_Stack, int] = {}
+        self._known: dict[StackAnswers, int] = {}  # stacks
 
     def write(self, resolved: Resolved) -> bytes:
         """Add a sample; nothing is written yet."""
         sample = resolved.sample
-        message = sample.origin if isinstance(sample.origin, Sample) else None
-        key = sample.frames, resolved.answers
-        stack = self._stacks.get(key)
-        if stack is None:
-            if len(self._stacks) >= _KEPT_STACKS:
-                self._stacks.clear()
-            ids: Sequence[int] = message.location_id if message is not None else (0,) * len(sample.frames)
-            frames = [_Frame(*each) for each in zip(*key, ids, strict=True)]
-            stack = self._stacks[key] = tuple([self._frames.setdefault(each, len(self._frames)) for each in frames])
-        if message is not None:
-            self._read.append((stack, message))
+        if isinstance(sample.origin, Sample):
+            self._read.append((self._stack_read(resolved, sample.origin), sample.origin))
             return b""
+        number = self._known.get(resolved.answers)
+        if number is None:
+            if len(self._known) >= _KEPT_STACKS:
+                self._known.clear()
+            stack = self._stack(resolved)
+            number = self._known[resolved.answers] = self._stack_numbers.setdefault(stack, len(self._stacks))
+            if number == len(self._stacks):
+                self._stacks.append(stack)
         self._sample_counts[sample.process] = self._sample_counts.get(sample.process, 0) + 1
-        sums = self._sums.setdefault((stack, sample.labels), [0] * len(sample.weights))
-        for idx, weight in enumerate(sample.weights):
-            sums[idx] += weight
+        known = self._sums.get((number, sample.labels))
+        if known is None:
+            self._sums[number, sample.labels] = list(sample.weights)
+        else:
+            for idx, weight in enumerate(sample.weights):
+                known[idx] += weight
         if sample.time_ns:
             low, high = self._times_ns or (sample.time_ns, sample.time_ns)
             self._times_ns = min(low, sample.time_ns), max(high, sample.time_ns)
         return b""
+
+    def _stack_read(self, resolved: Resolved, message: Sample) -> _Stack:
+        """Return a stack of the profile that was read."""
+        frames = zip(resolved.sample.frames, resolved.answers, message.location_id, strict=True)
+        return tuple([self._frame(*each) for each in frames])
+
+    def _stack(self, resolved: Resolved) -> _Stack:
+        tree = resolved.answers.tree
+        if tree is None:
+            frames = zip(resolved.sample.frames, resolved.answers, strict=True)
+            return tuple([self._frame(*each) for each in frames])
+        of_state = self._of_states.setdefault(tree, [])
+        of_state += map(self._frame, tree.frames[len(of_state) :], tree.answers[len(of_state) :])
+        return tree.along(resolved.answers.node, of_state)
+
+    def _frame(self, frame: RecordedFrame, answer: Answer, location_id: int = 0) -> int:
+        return self._frames.setdefault(_Frame(frame, answer, location_id), len(self._frames))
 
     def end(self) -> Iterator[bytes]:
         """Yield the file."""
@@ -103,9 +126,9 @@ class PprofWriter:
             added.CopyFrom(message)
             del added.location_id[:]
             added.location_id.extend(tables.locations(stack))
-        for (stack, labels), weights in self._sums.items():
+        for (number, labels), weights in self._sums.items():
             added = tables.profile.sample.add(
-                location_id=tables.locations(stack), value=[_checked(weight) for weight in weights]
+                location_id=tables.locations(self._stacks[number]), value=[_checked(weight) for weight in weights]
             )
             for key, value, unit in labels:
                 label = added.label.add(key=tables.string(key), num_unit=tables.string(unit))
