@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
-from icf.errors import IcfError
 from icf.printable import say
 from unwind.options import add_cache_options
 from unwind.trace import columns as c
@@ -52,6 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
             "--limit", metavar="N", type=_number, default=limit, help=f"print N instructions ({limit or 'all'})"
         )
         each.add_argument("--all", action="store_true", help="print data and markers, too")
+        _add_images(each)
         each.add_argument("--no-kernel", action="store_true", help="leave out what the kernel executed")
     _add_profile(add("profile", "count the instructions of each function, with right names"))
     text = "make a trace of a log of valgrind's lackey"
@@ -66,7 +68,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     seek.set_defaults(count=False)
 
 
-def _add_profile(parser: ArgumentParser) -> None:
+def _add_images(parser: ArgumentParser) -> None:
+    """Add the options that say which binaries a trace is of."""
     parser.add_argument(
         "-e",
         "--exe",
@@ -77,11 +80,16 @@ def _add_profile(parser: ArgumentParser) -> None:
     parser.add_argument("--modules", metavar="FILE", help="modules.log of the trace, if it is not beside it")
     parser.add_argument(
         "--module-root",
+        "--binary-dir",
         metavar="DIR",
         action="append",
         default=[],
-        help="another directory to search for modules by path; may be repeated",
+        help="another directory to search for binaries by their paths; may be repeated",
     )
+
+
+def _add_profile(parser: ArgumentParser) -> None:
+    _add_images(parser)
     add_debug_arguments(parser)
     add_cache_options(parser)
     parser.add_argument(
@@ -163,16 +171,23 @@ def _show(args: Namespace, file: TraceFile) -> None:
     if args.limit is not None:
         reader.stop_at(instruction=min(first + args.limit, NEVER))
     line = as_json if args.json else as_text
-    for made in objects(reader, _cache):
-        if args.all or "pc" in made:
-            sys.stdout.write(f"{line(made)}\n")
+    with ExitStack() as opened:
+        for made in objects(reader, partial(_cache, args, opened)):
+            if args.all or "pc" in made:
+                sys.stdout.write(f"{line(made)}\n")
 
 
-def _cache(reader: TraceReader) -> DecodeCache:
+def _cache(args: Namespace, opened: ExitStack, reader: TraceReader) -> DecodeCache:
     from unwind.trace.decode import DecodeCache, machine_of
     from unwind.trace.layout import HAS_ENCODINGS
 
     filetype, path = reader.state[c.FILETYPE], reader.file.path
-    if not filetype & HAS_ENCODINGS:
-        raise IcfError(f"{path}: has no bytes of instructions")
-    return DecodeCache(machine_of(filetype, path))
+    if filetype & HAS_ENCODINGS:
+        return DecodeCache(machine_of(filetype, path))
+    from unwind.process.image_finder import ImageFinder
+    from unwind.trace.image_bytes import ImageBytes
+    from unwind.trace.recording import process_of
+
+    finder = opened.enter_context(ImageFinder(args.module_root, (), args.exe))
+    code = ImageBytes(process_of(args.trace, args.exe, args.modules), finder)
+    return DecodeCache(machine_of(filetype, path), code.read)

@@ -4,7 +4,7 @@ A program executes millions of instructions, but a few thousand different ones. 
 (`unwind.trace.columns`: codes): an address with other bytes has another number, so what was decoded for the old bytes
 is not used for the new ones.
 
-A trace without bytes takes them from the images (`unwind.trace.modules`).
+A trace without bytes takes them from the images (`unwind.trace.image_bytes`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,18 @@ _WANTED = c.KEEP_INSTRUCTIONS | c.KEEP_DATA | c.KEEP_MARKERS
 
 
 def recording_of(path: str, files: Sequence[str], image: str | None, modules: str | None = None) -> Recording:
-    """Return the recording of a trace.
+    """Return the recording of a trace; `IcfError` where nothing says what it is of (`process_of`)."""
+    process = process_of(path, image, modules)
+    ranges = [(module.start, module.end) for module in process.modules]
+    if image is not None and process.modules[:1] == [RecordedModule(image)]:
+        opened = open_image(image)
+        ranges = [opened.span]
+        opened.close()
+    return Recording(FORMAT, _samples(files, process, ranges), (Value("instructions", "count"),))
+
+
+def process_of(path: str, image: str | None, modules: str | None = None) -> RecordedProcess:
+    """Return the process of a trace.
 
     Where its modules lay is in `modules`, or in the trace's own `modules.log`; without one all of it is in `image`, at
     its addresses as linked.
@@ -29,18 +40,10 @@ def recording_of(path: str, files: Sequence[str], image: str | None, modules: st
     """
     listed = modules or find_modules(path)
     if listed is not None:
-        process = read_modules(listed)
-        ranges = [(module.start, module.end) for module in process.modules]
-    elif image is not None:
-        opened = open_image(image)
-        try:
-            ranges = [opened.span]
-        finally:
-            opened.close()
-        process = RecordedProcess(modules=[RecordedModule(image)])
-    else:
-        raise IcfError(f"{path}: has no modules.log: nothing says what it is of", hint="-e IMAGE, or --modules FILE")
-    return Recording(FORMAT, _samples(files, process, ranges), (Value("instructions", "count"),))
+        return read_modules(listed)
+    if image is not None:
+        return RecordedProcess(modules=[RecordedModule(image)])
+    raise IcfError(f"{path}: has no modules.log: nothing says what it is of", hint="-e IMAGE, or --modules FILE")
 
 
 def _samples(files: Sequence[str], process: RecordedProcess, ranges: Sequence[tuple[int, int]]) -> Iterator[Sample]:
