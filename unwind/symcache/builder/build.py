@@ -9,11 +9,13 @@ records     the payloads of each body, one after the other, and the columns that
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
+from icf.columns import U32, U64
 from icf.dwarf.inlines import scan_functions
 from icf.dwarf.opening import open_debug
 from icf.dwarf.units import DebugInfo
@@ -107,7 +109,7 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, names: Names, no
     first_claim = np.searchsorted(claims.body, np.arange(len(bodies.start) + 1)).tolist()
     records = bytearray()
     infos = [0]
-    symbols: list[tuple[int, int]] = []
+    symbols = array("Q")  # name << 32 | entry
     entry_of: dict[int, int] = {}
     numbers, flags = names.number(claims.name).tolist(), claims.flags.tolist()
     alias_rows = list(claims.aliases)
@@ -141,15 +143,19 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, names: Names, no
                 put_uleb(records, len(aliases))
             for alias in aliases:
                 put_uleb(records, alias)
-            symbols += [(name, number) for name in (numbers[claim], *aliases)]
-            payload = encoded.payloads[claim]
+            symbols.extend(name << 32 | number for name in (numbers[claim], *aliases) if name)
+            payload, encoded.payloads[claim] = encoded.payloads[claim], b""  # it is in the records from here on
             if claim != last - 1:
                 put_uleb(records, len(payload))
             records += payload
         infos.append(len(records))
-    hashes = sorted((names.checksum(name), number) for name, number in set(symbols) if name)
+    hashes, holders = _by_hash(names, np.array(symbols, np.uint64))
+    del symbols, entry_of, numbers, flags
     files = _Files(encoded.files)
     blocks = names.blocks()
+    name_offsets = np.cumsum([0, *map(len, blocks)]).astype(np.uint32).tobytes()
+    all_names = b"".join(blocks)
+    blocks.clear()
     counts = width().itemsize, len(entries), names.count, len(encoded.files), encoded.column_bytes
     meta = META.pack(base, *counts, 0, 0, 0)
     return {
@@ -158,13 +164,21 @@ def _sections(bodies: Bodies, claims: Claims, encoded: Encoded, names: Names, no
         "sizes": np.array([entry.size_bytes for entry in entries], width).tobytes(),
         "infos": np.array(infos, np.uint32).tobytes(),
         "records": bytes(records),
-        "names": b"".join(blocks),
-        "nameoff": np.cumsum([0, *map(len, blocks)]).astype(np.uint32).tobytes(),
-        "hashes": np.array([value for value, _ in hashes], np.uint32).tobytes(),
-        "nameidx": np.array([number for _, number in hashes], np.uint32).tobytes(),
+        "names": all_names,
+        "nameoff": name_offsets,
+        "hashes": hashes.tobytes(),
+        "nameidx": holders.tobytes(),
         "files": files.text,
         "fileoff": files.offsets,
     }
+
+
+def _by_hash(names: Names, symbols: U64) -> tuple[U32, U32]:
+    """Return the CRC-32 of each name and the entry that it belongs to, ascending; `symbols` are name << 32 | entry."""
+    symbols = np.unique(symbols)
+    checksums = names.checksums()[(symbols >> np.uint64(32)).astype(np.intp)]
+    found = np.sort(checksums.astype(np.uint64) << np.uint64(32) | symbols & np.uint64(0xFFFFFFFF))
+    return (found >> np.uint64(32)).astype(np.uint32), found.astype(np.uint32)
 
 
 class _Files:

@@ -43,9 +43,9 @@ class Names:
     def count(self) -> int:
         return len(self._checksums)
 
-    def checksum(self, number: int) -> int:
-        """Return the CRC-32 of a name."""
-        return self._checksums[number]
+    def checksums(self) -> U32:
+        """Return the CRC-32 of each name."""
+        return np.array(self._checksums, np.uint32)
 
     def blocks(self) -> list[bytes]:
         """Return all names as `names` has them; none may be numbered afterwards."""
