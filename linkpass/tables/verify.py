@@ -15,12 +15,12 @@ import numpy as np
 
 from icf.code.calls import CallKind, call_ending_at, direct_targets
 from icf.code.jumps import jump_at
-from icf.columns import I64, U64, Mask
+from icf.columns import I64, Mask
 from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.model import ClassFlag, FoldClass
-from icf.sets import distinct, is_in
+from icf.pairs import PairIndex
 from icf.tables.dcall import DirectCalls
 from icf.tables.icftable import IcfTable
 from icf.tables.load import Tables, load_tables
@@ -113,18 +113,17 @@ class _Checker:
         table = self.table
         if not self.starts:
             return np.zeros(len(calls), np.bool_)
-        dies = distinct(table.member_die)
-        members = np.sort(_keys(dies, self.class_of_member, table.member_die))
+        members = PairIndex(self.class_of_member.astype(np.uint64), table.member_die)
         target = direct_targets(self.image, calls.call_site)
         called = np.minimum(np.searchsorted(table.class_vaddr, target), len(self.starts) - 1)
         ok = (table.class_vaddr[called] == target) & (table.class_flags[called] & ClassFlag.FRAGMENT == 0)
-        ok &= is_in(_keys(dies, called, calls.callee_die), members)
+        ok &= members.find(called.astype(np.uint64), calls.callee_die) >= 0
         place = calls.call_site - np.uint64(1)
         around = np.searchsorted(table.class_vaddr, place, side="right") - 1
         listed = around >= 0
         around = np.maximum(around, 0)
         listed &= place - table.class_vaddr[around] < table.class_size[around]
-        ok &= ~listed | (calls.caller_die == 0) | is_in(_keys(dies, around, calls.caller_die), members)
+        ok &= ~listed | (calls.caller_die == 0) | (members.find(around.astype(np.uint64), calls.caller_die) >= 0)
         return np.asarray(ok)
 
     def _class_at(self, vaddr: int) -> FoldClass | None:
@@ -153,9 +152,3 @@ class _Checker:
         if any(symbol in (member.name, *member.aliases) for member in members):
             return ""
         return f"the code calls {call.target:#x}"
-
-
-def _keys(dies: U64, class_idx: I64, die: U64) -> I64:
-    """Return a number for each pair of a class and one of the ascending `dies`, -1 for another DIE."""
-    at = np.searchsorted(dies, die)
-    return np.where(is_in(die, dies), class_idx * len(dies) + at, -1)
