@@ -226,6 +226,10 @@ def _lines(figures: Figures) -> Iterator[str]:
         )
     if "build_wall_s" in figures["symcache"]:
         yield from _symcache_lines(figures["symcache"])
+    if "debug_info_mb" in scan:
+        peaks = {"pass": passing.get("pass_peak_mb"), "symcache": figures["symcache"].get("build_peak_mb")}
+        ratios = [f"{name} {peak / scan['debug_info_mb']:.1f}" for name, peak in peaks.items() if peak is not None]
+        yield f"  memory   at most, in sizes of .debug_info: {', '.join(ratios)}"
     if "query_ms" in (asking := figures["query"]):
         yield (
             f"  query    one address, the whole process: {asking['query_ms']:.1f} ms; a Python that does nothing "
