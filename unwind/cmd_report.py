@@ -77,6 +77,7 @@ def _collect(args: Namespace, search: SearchPaths) -> Report:
     from unwind.readers.source import Source
     from unwind.report.collect import of_image, of_recording
     from unwind.target.recorded import RecordedResolver
+    from unwind.target.recorded_objects import RecordedObjects
 
     images = ImageFinder(args.module_root, args.debug_root, args.exe)
     with Source.open(args.file, images) as source:
@@ -86,6 +87,7 @@ def _collect(args: Namespace, search: SearchPaths) -> Report:
         chosen = value_idx(recording, args.value, source.path)
         losses = losses_of(args, recording.losses)
         with RecordedResolver(search, images, losses=losses) as resolver:
+            source.objects = RecordedObjects(resolver, search)
             with Progress(source.stream) as progress:
                 report = of_recording(source.path, recording, resolver, chosen, progress.step)
             resolver.report()

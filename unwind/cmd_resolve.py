@@ -36,7 +36,7 @@ _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 _EXIT_USAGE = 2
 LOG = "log"
 _NOT_LOG = ("out", "explain", "second_reader", "no_vptr")
-_ONLY_PCS = ("modules", "pid", "explain", "second_reader", "no_vptr")
+_ONLY_PCS = ("modules", "pid", "explain", "second_reader")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -105,7 +105,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="answer with the second resolver: plain recursion over the call graph, slow, to compare with the first",
     )
     parser.add_argument(
-        "--no-vptr", action="store_true", help="ignore the vtable pointers of objects (@vptr= in stacks)"
+        "--no-vptr",
+        action="store_true",
+        help="ignore the vtable pointers of objects: @vptr= in stacks, those in copied stacks",
     )
     parser.add_argument("--no-lines", action="store_true", help="do not look up files, lines and inlined functions")
     parser.add_argument(

@@ -19,6 +19,7 @@ from unwind.readers.source import Source
 from unwind.resolve.resolved import AnsweredSums, Resolved
 from unwind.samples.recording import Recording, Sample
 from unwind.target.recorded import RecordedResolver
+from unwind.target.recorded_objects import RecordedObjects
 from unwind.target.search import SearchPaths
 from unwind.writers.formats import open_writer
 from unwind.writers.named import Ambiguous, Namer
@@ -36,6 +37,7 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
         losses, with_lines = losses_of(args, recording.losses), not args.no_lines
         resolver = RecordedResolver(search, source.images, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
+        source.objects = None if args.no_vptr else RecordedObjects(resolver, search)
         out = opened.enter_context(open_output(args.output))
         with Progress(source.stream) as progress:
             is_any_known, problem = _resolve(recording.samples, source, resolver, writer, out, progress)

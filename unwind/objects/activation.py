@@ -11,7 +11,7 @@ import numpy as np
 from icf.dwarf.cfi import rules
 from icf.dwarf.cfi.frames import CallFrames
 from icf.dwarf.prologues import Prologues
-from icf.dwarf.scopes import Function, Scopes
+from icf.dwarf.scopes import Function, Parameter, Scopes
 from icf.dwarf.typenames import Types
 from icf.elf.image import Image
 from icf.errors import FormatError
@@ -32,6 +32,7 @@ class Described:
         self.prologues = Prologues(image, self.scopes.trees.debug)
         self._call_frames: CallFrames | None = None
         self._kept: dict[Function, Kept] = {}
+        self.objects: dict[int, list[tuple[Function, Parameter]]] = {}  # what `unwind.objects.this` keeps, by address
 
     def kept(self, function: Function) -> Kept:
         """Return where a function keeps its arguments."""

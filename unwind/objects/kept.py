@@ -69,12 +69,32 @@ class Kept:
             is_call: whether `vaddr` lies in a call.
             in_frame: what `place` is.
         """
-        row = self._code.row_of_call(vaddr) if is_call else self._code.row_at(vaddr)
-        if not self._is_known or row < 0 or not (in_frame or place < len(self._registers)):
+        if not (in_frame or place < len(self._registers)):
             return None
         key = in_frame, place if in_frame else self._registers[place]
-        origin, added = self._before(row).get(key, (_FRAME, 0))
+        origin, added = self._at_vaddr(vaddr, is_call).get(key, (_FRAME, 0))
         return None if origin == _FRAME or added else self._registers.index(origin)
+
+    def places_of(self, register: int, vaddr: int, *, is_call: bool) -> list[tuple[int, bool]]:
+        """Return the places that still hold the value of a register at the entry, each as `argument_at` takes it.
+
+        Args:
+            register: by DWARF's number.
+            vaddr: before the instruction there, or before the call in which this lies.
+            is_call: whether `vaddr` lies in a call.
+        """
+        wanted = self._registers[register], 0
+        state = self._at_vaddr(vaddr, is_call)
+        return [
+            (place if in_frame else self._registers.index(place), in_frame)
+            for (in_frame, place), value in state.items()
+            if value == wanted
+        ]
+
+    def _at_vaddr(self, vaddr: int, is_call: bool) -> _State:
+        """Return what holds before an instruction, or before the call in which an address lies."""
+        row = self._code.row_of_call(vaddr) if is_call else self._code.row_at(vaddr)
+        return self._before(row) if self._is_known and row >= 0 else {}
 
     def _follow(self) -> bool:
         """Find what holds at each label; return whether that is known."""

@@ -129,7 +129,8 @@ def read_contents(
             raise Unknown(Lack.OPTIMIZED_OUT)
         places = evaluator.places(expression, at, function)
         if places[0].form is Form.MEMORY:
-            _check_kept(places[0].number, at)
+            if not is_kept(places[0].number, at):
+                raise Unknown(Lack.NO_MEMORY)
             if not is_list(trees, parameter.die, DW_AT_location):
                 _check_stored(at, function)
         place = None if expression[0] in ENTRY_VALUE else places[0]
@@ -160,14 +161,14 @@ def _check_stored(at: Activation, function: Function) -> None:
         raise Unknown(Lack.IN_PROLOGUE)
 
 
-def _check_kept(address: int, at: Activation) -> None:
-    """Raise `Unknown` if an address is in a part of the stack that the frame has given up: a handler may use it."""
+def is_kept(address: int, at: Activation) -> bool:
+    """Return whether an address is not in a part of the stack that the frame has given up: a handler may use that."""
     assert at.described is not None
     sp = at.register(_STACK_POINTER[at.described.image.machine])
-    if not at.frame.is_call and sp is not None:
-        kept = sp - _RED_ZONE_BYTES[at.described.image.machine]
-        if kept - _STACK_BYTES <= address < kept:
-            raise Unknown(Lack.NO_MEMORY)
+    if at.frame.is_call or sp is None:
+        return True
+    kept = sp - _RED_ZONE_BYTES[at.described.image.machine]
+    return not kept - _STACK_BYTES <= address < kept
 
 
 def _first_argument(scope: Scope, at: Activation) -> int | None:

@@ -78,11 +78,28 @@ class Dispatch:
         # those of all modules of a process: each may tail-call functions of another
         self._everybody = everybody or (lambda: [self])
         self._entered: dict[int, Entered] = {}
+        self._vtables_for: dict[int, frozenset[int]] = {}
         self._directly: dict[int, Entered] = {}
 
     def knows(self, vptr: int) -> bool:
         """Return whether a vtable that matters is there."""
         return vptr in self._vtables
+
+    def vtables_for(self, class_idx: int) -> frozenset[int]:
+        """Return the vtables of each group in which one has a member of a class, or a thunk to one, in a slot."""
+        found = self._vtables_for.get(class_idx)
+        if found is None:
+            groups = [
+                group
+                for group in self._groups.values()
+                if any(
+                    each.function.class_idx == class_idx or self._by_thunk(each.function, class_idx)
+                    for vtable in group
+                    for each in vtable.slots
+                )
+            ]
+            found = self._vtables_for[class_idx] = frozenset(vtable.vaddr for group in groups for vtable in group)
+        return found
 
     def group_range(self, vptr: int) -> range:
         """Return the addresses from the start of the symbol that holds the vtable to the last address point in it."""

@@ -24,6 +24,7 @@ from icf.errors import FormatError, IcfError
 from icf.filebytes import FileBytes
 from unwind.process.image_finder import ImageFinder
 from unwind.readers.module_places import ModulePlace
+from unwind.readers.stack_objects import StackObjects
 
 HEAD_BYTES = 1 << 16
 LINE_LIMIT = 1 << 24  # bytes of a line to read before it is refused: a million frames
@@ -36,6 +37,7 @@ class Source:
         self.path = path  # for messages
         self.images = images if images is not None else ImageFinder()  # a reader that unwinds needs them, too
         self.places: Sequence[ModulePlace] = ()  # where modules lay, if the user says it
+        self.objects: StackObjects | None = None  # asked by readers that have registers and memory
         self.stream = stream
         self.head = _first_bytes(stream)
         self._opened = ExitStack()

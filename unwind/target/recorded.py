@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.log import note
 from icf.model import RuntimeAddr, Verdict
@@ -199,6 +200,18 @@ class RecordedResolver:
         modules = self._process(process).resolver.process
         module = modules.module_at(RuntimeAddr(address)) or modules.module_at(RuntimeAddr(address - 1))
         return None if module is None else modules.program(module).body_at(answer.vaddr)
+
+    def merged_body(self, frame: RecordedFrame, process: RecordedProcess) -> Body | None:
+        """Return the body that a frame of a process lies in, if several functions share it."""
+        stacks = self._process(process)
+        address = stacks.address(frame)
+        body = None if address is None else stacks.resolver.places.of(address, frame.is_exact).body
+        return None if body is None or body.settled else body
+
+    def image_of(self, module: RecordedModule, root: str) -> tuple[Image, int] | None:
+        """Return the image of a module, and its run-time less its link-time addresses; None if it is not there."""
+        found = self._images.locate(module, root)
+        return None if found is None or found.image.image is None else (found.image.image, -found.to_linked)
 
     def exported(self, module: RecordedModule, symbol: str) -> list[int]:
         """Return where, as linked, a module has a symbol that it exports; several if there are several versions."""

@@ -21,6 +21,7 @@ from unwind.readers.source import Source
 from unwind.resolve.resolved import Resolved
 from unwind.samples.recording import Losses
 from unwind.target.recorded import RecordedResolver
+from unwind.target.recorded_objects import RecordedObjects
 from unwind.target.search import SearchPaths
 
 
@@ -35,6 +36,7 @@ def open_recording(
     debug_roots: Sequence[str] = (),
     cache_dir: str | None = None,
     shared_caches: Sequence[str] = (),
+    use_vptrs: bool = True,
 ) -> Iterator[Iterator[Resolved]]:
     """Open a recording of a profiler or a crash tool, and resolve its samples as they are asked for.
 
@@ -47,6 +49,7 @@ def open_recording(
         debug_roots: further directories to search for debug files.
         cache_dir: the directory of symcaches; None: the user's.
         shared_caches: directories of symcaches that are only read.
+        use_vptrs: whether vtable pointers of objects in copied stacks count.
 
     Returns:
         A context manager for an iterator of (sample, answers), one answer for each frame, innermost first.
@@ -63,5 +66,6 @@ def open_recording(
         search = SearchPaths(None, debug_roots, cache_dir, shared_caches)
         losses = recording.losses if losses is None else losses
         with RecordedResolver(search, source.images, losses=losses) as resolver:
+            source.objects = RecordedObjects(resolver, search) if use_vptrs else None
             yield chain.from_iterable(resolver.batches(recording))
             resolver.report()

@@ -6,15 +6,14 @@ it is imported then: a third of the time that the stacks of a small core file ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from icf.elf.image import Image
-from icf.errors import IcfError
 from icf.model import Verdict
 from unwind.dumps.loaded import Images
 from unwind.resolve.vptrs import Vptrs, read_vptrs
 from unwind.symbolize.answer import Answer
+from unwind.target.described import DescribedImages
 from unwind.target.search import SearchPaths
 from unwind.walk.frame import WalkedFrame
 
@@ -24,16 +23,20 @@ if TYPE_CHECKING:
 _OPEN = (Verdict.AMBIGUOUS, Verdict.NARROWED)
 
 
+def open_frames(answers: Iterable[Answer]) -> tuple[int, ...]:
+    """Return the frames that stay open, by index."""
+    return tuple([idx for idx, answer in enumerate(answers) if answer.verdict in _OPEN])
+
+
 class ThreadObjects:
     """Reads them for the threads of one process."""
 
     def __init__(self, images: Images, search: SearchPaths) -> None:
-        self._images, self._search = images, search
-        self._described: dict[Image, Described | None] = {}
+        self._images, self._described = images, DescribedImages(search)
 
     def vptrs(self, frames: Sequence[WalkedFrame], answers: Sequence[Answer]) -> Vptrs:
         """Return the index and the run-time vtable pointer of each open frame whose object is known."""
-        is_open = [idx for idx, answer in enumerate(answers) if answer.verdict in _OPEN]
+        is_open = open_frames(answers)
         if not is_open:
             return ()
         from unwind.objects.activation import activations
@@ -44,32 +47,5 @@ class ThreadObjects:
 
     def _image_at(self, address: int) -> tuple[Described, int] | None:
         found = self._images.at(address)
-        if found is None:
-            return None
-        if found.image not in self._described:
-            self._described[found.image] = self._describe(found.image)
-        described = self._described[found.image]
-        return None if described is None else (described, found.bias)
-
-    def _describe(self, image: Image) -> Described | None:
-        from unwind.objects.activation import Described
-
-        try:
-            self._attach(image)
-            return Described(image)
-        except IcfError:  # the resolver has reported it
-            return None
-
-    def _attach(self, image: Image) -> None:
-        from icf.debugfiles.opening import attach_debug
-        from icf.debugfiles.search import open_debug_file
-
-        if image.debug is not image:
-            return
-        if self._search.debug_file is not None:
-            try:
-                image.attach_debug(open_debug_file(image, self._search.debug_file))
-                return
-            except IcfError:  # it is of another image
-                pass
-        attach_debug(image, self._search.debug_roots)
+        described = None if found is None else self._described.of(found.image)
+        return None if found is None or described is None else (described, found.bias)

@@ -63,6 +63,16 @@ def _kept(name: str, register: int, *, has_pads: bool = False, parts: tuple[str,
         return [kept.argument_at(end - 1, register, is_call=True, in_frame=in_frame) for end in ends]
 
 
+def _places(name: str, register: int) -> list[list[tuple[int, bool]]]:
+    """The places that hold an argument at each call of a function."""
+    low = _symbols()[name]
+    high = min(place for place in _symbols().values() if place > low)
+    with Image.open(str(_image())) as image:
+        kept = Kept(image, [(low, high)], low, has_pads=False)
+        ends = [low + at + 5 for at in _calls(bytes(image.read(low, high - low)))]
+        return [sorted(kept.places_of(register, end - 1, is_call=True)) for end in ends]
+
+
 def _calls(code: bytes) -> list[int]:
     return [at for at in range(len(code) - 4) if code[at] == 0xE8 and code[at + 3 : at + 5] in (b"\0\0", b"\xff\xff")]
 
@@ -140,3 +150,9 @@ def test_aarch64(tmp_path: Path) -> None:
             place, in_frame = (-40, True) if name == "spill" else (19, False)
             found[name] = [kept.argument_at(at + 3, place, is_call=True, in_frame=in_frame) for at in calls]
     assert found == {"plain": [0, 0], "chain": [None], "spill": [0]}
+
+
+def test_all_places_that_hold_an_argument() -> None:
+    assert _places("plain", RDI) == [[(RBX, False), (RDI, False)], [(RBX, False), (RDI, False)]]
+    assert _places("spill", RDI) == [[(-24, True), (RDI, False)], [(-24, True), (RBX, False)], []]
+    assert _places("chain", RDI) == [[]]

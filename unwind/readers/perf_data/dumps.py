@@ -67,6 +67,11 @@ class Dumps:
         self._orders: dict[int, _Order] = {}
         self._range = np.zeros((1, 3), np.uint64).data  # of the copy of the stack
 
+    @property
+    def stack_pointer(self) -> int:
+        """The stack pointer, by DWARF's number."""
+        return self._sp
+
     def frames(self, state: UserState, view: View) -> Frames:
         """Return the frames of the program's stack, innermost first; none if its registers are not understood."""
         walk = self.walk(state, view)

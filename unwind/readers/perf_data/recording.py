@@ -28,6 +28,7 @@ from unwind.readers.perf_data.layout import (
     U64,
 )
 from unwind.readers.perf_data.names import UserFrames
+from unwind.readers.perf_data.objects import CopiedObjects
 from unwind.readers.perf_data.processes import Processes
 from unwind.readers.perf_data.records import Record, Records
 from unwind.readers.perf_data.run_time_code import RunTimeCode
@@ -63,7 +64,8 @@ def read_recording(source: Source) -> Recording:
     views = Views(processes, frames, other_tables(kernel.frame))
     dumps = Dumps(header.arch, source.images, vdso)
     records = Records(content, *header.data, is_compressed=is_compressed)
-    samples = Samples(header, records, views, processes, dumps)
+    objects = CopiedObjects(source, dumps, records)
+    samples = Samples(header, records, views, processes, dumps, objects)
     return Recording("perf", samples, values, _losses(header))
 
 

@@ -40,12 +40,14 @@ from unwind.readers.perf_data.layout import (
     PERF_RECORD_SAMPLE,
     U64,
 )
+from unwind.readers.perf_data.objects import CopiedObjects
 from unwind.readers.perf_data.processes import Processes
 from unwind.readers.perf_data.records import COMPRESSED, WITH_MORE, Batch, Record, Records
 from unwind.readers.perf_data.sample_fields import Fields, UserState
 from unwind.readers.perf_data.sums import Sums
 from unwind.readers.perf_data.threads import NO_THREAD, Thread, Threads
 from unwind.readers.perf_data.views import View, Views
+from unwind.resolve.vptrs import Vptrs
 from unwind.samples.recording import Sample
 from unwind.samples.sums import StackSums
 
@@ -76,10 +78,18 @@ class _Counts:
 class Samples:
     """Reads the samples of a recording."""
 
-    def __init__(self, header: Header, records: Records, views: Views, processes: Processes, dumps: Dumps) -> None:
+    def __init__(
+        self,
+        header: Header,
+        records: Records,
+        views: Views,
+        processes: Processes,
+        dumps: Dumps,
+        objects: CopiedObjects,
+    ) -> None:
         self._header, self._records, self._views = header, records, views
         self._dumps, self._branches = dumps, BranchStacks(views.others)
-        self._copied = CopiedStacks(dumps)
+        self._copied, self._objects = CopiedStacks(dumps), objects
         self._pc = _PC.get(header.arch, -1)
         self._waiting: OrderedDict[tuple[int, int], list[Sample]] = OrderedDict()
         self._early: OrderedDict[tuple[int, int], bytes] = OrderedDict()
@@ -132,11 +142,13 @@ class Samples:
             self._threads.clear()
         rows, problem = self._well_formed(buffer, rows)
         threads, of_row = self._threads.of(rows)
-        self._find_stacks(buffer, rows, threads, of_row)
+        vptrs = self._find_stacks(buffer, rows, threads, of_row)
         if sums is not None:
-            is_found = rows[:, r.NODE] != r.NONE
-            sums.add([thread.owner for thread in threads], of_row[is_found], rows[is_found])
-            rows, of_row = rows[~is_found], of_row[~is_found]
+            is_plain = rows[:, r.NODE] != r.NONE
+            is_plain[list(vptrs)] = False
+            sums.add([thread.owner for thread in threads], of_row[is_plain], rows[is_plain])
+            vptrs = {at: vptrs.get(idx, ()) for at, idx in enumerate(np.flatnonzero(~is_plain).tolist())}
+            rows, of_row = rows[~is_plain], of_row[~is_plain]
         stacks = self._tree.stacks(rows[:, r.NODE].tolist())
         columns = of_row.tolist(), stacks, rows[:, r.PERIOD].tolist(), rows[:, r.TIME].tolist()
         new = tuple.__new__
@@ -146,7 +158,9 @@ class Samples:
                 event = thread.event
                 weights = event.known_weights.get(period) or event.weights(period)
                 # as Sample(...), in half the time
-                yield new(Sample, (stack, thread.view.process, weights, thread.labels, time, False, (), None))
+                yield new(
+                    Sample, (stack, thread.view.process, weights, thread.labels, time, False, vptrs.get(idx, ()), None)
+                )
                 continue
             record = rows[idx].tolist()
             if thread_idx != NO_THREAD:
@@ -158,20 +172,28 @@ class Samples:
         if problem is not None:
             raise problem
 
-    def _find_stacks(self, buffer: bytes, rows: Rows, threads: Sequence[Thread], of_row: I64) -> None:
-        """Store the node of the stack of each sample that needs no more than its call chain or its copied stack."""
+    def _find_stacks(self, buffer: bytes, rows: Rows, threads: Sequence[Thread], of_row: I64) -> dict[int, Vptrs]:
+        """Store the node of the stack of each sample that needs no more than its call chain or its copied stack.
+
+        Returns:
+            The vtable pointers of objects in copied stacks, by row.
+        """
         places = [(thread.space, thread.root, thread.copied_space) for thread in threads]
         of_threads = np.array([*places, (r.NONE, r.NONE, r.NONE)], np.uint64)[of_row]
         rows[:, r.SPACE : r.NODE + 1] = of_threads[:, :2]
         self._tree.find(buffer, rows)
         copied = np.flatnonzero(of_threads[:, 2] != r.NONE)
-        if len(copied):
-            own = rows[copied]
-            own[:, r.SPACE], own[:, r.NODE] = of_threads[copied, 2], of_threads[copied, 1]
-            owners = [threads[idx] for idx in of_row[copied].tolist()]
-            chains, own = self._copied.chains(buffer, own, [(owner.event.attr, owner.view) for owner in owners])
-            self._tree.find(chains, own)
-            rows[copied, r.NODE] = own[:, r.NODE]
+        if not len(copied):
+            return {}
+        own = rows[copied]
+        own[:, r.SPACE], own[:, r.NODE] = of_threads[copied, 2], of_threads[copied, 1]
+        owners = [(threads[idx].event.attr, threads[idx].view) for idx in of_row[copied].tolist()]
+        extents = own[:, (r.REST, r.END)]
+        chains, own = self._copied.chains(buffer, own, owners)
+        self._tree.find(chains, own)
+        rows[copied, r.NODE] = own[:, r.NODE]
+        found = self._objects.vptrs(self._tree.calls, own[:, r.NODE].tolist(), owners, extents, buffer)
+        return {int(copied[idx]): vptrs for idx, vptrs in found.items()}
 
     def _well_formed(self, buffer: bytes, rows: Rows) -> tuple[Rows, FormatError | None]:
         """Return the records before the first sample that is shorter than its fields, and what is wrong with that."""
