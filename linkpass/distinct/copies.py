@@ -21,7 +21,7 @@ from icf.elf.objectfile import ObjectFile
 from icf.errors import IcfError
 from icf.linkinputs.inputs import canonical_member, split_member
 from linkpass.distinct.archives import copied_archive, copied_thin_archive
-from linkpass.distinct.marking import Parts, marked
+from linkpass.distinct.marking import Mark, Parts, marked
 
 _MARK_BITS = 62
 
@@ -32,6 +32,7 @@ class ApartFunction(NamedTuple):
     input: str  # as the linker names it: main.o, lib.a(member.o)
     symbol: str
     size_bytes: int
+    twin: str = ""  # an input with the same local function, with which this one may fold; "" for none
 
 
 class Copies:
@@ -111,15 +112,15 @@ class Copies:
         """Return the object with its marks; nothing if it has none of the functions."""
         object_file = ObjectFile.parse(buffer, name)
         symbols = object_file.symbols
-        rows = object_file.functions.tolist()
-        sections: dict[str, list[int]] = {}
-        for row, symbol in zip(rows, symbols.names(rows), strict=True):
-            sections.setdefault(symbol, []).append(int(symbols.shndx[row]))
-        marks: dict[int, int] = {}
+        rows_of: dict[str, list[int]] = {}
+        for row, symbol in zip(rows := object_file.functions.tolist(), symbols.names(rows), strict=True):
+            rows_of.setdefault(symbol, []).append(row)
+        marks: dict[int, Mark] = {}
         for function in functions:
-            for number, section in enumerate(sections.get(function.symbol, ())):
-                marks.setdefault(section, _mark(function, number))
-            if function.symbol not in sections:
+            for number, row in enumerate(rows_of.get(function.symbol, ())):
+                mark = Mark(_number(function, number), row if function.twin else 0)
+                marks.setdefault(int(symbols.shndx[row]), mark)
+            if function.symbol not in rows_of:
                 self.missing.append(function)
         return marked(object_file, marks) if marks else []
 
@@ -133,7 +134,7 @@ class Copies:
         return copy
 
 
-def _mark(function: ApartFunction, number: int) -> int:
-    text = "\0".join((function.input, function.symbol, str(number)))
+def _number(function: ApartFunction, number: int) -> int:
+    text = "\0".join((function.twin or function.input, function.symbol, str(number)))
     digest = sha256(text.encode("utf-8", "surrogateescape")).digest()
     return int.from_bytes(digest[:8], "little") >> (64 - _MARK_BITS)

@@ -1,6 +1,6 @@
 """The list of the functions that a link keeps apart, beside its output: the next link begins with it.
 
-    shop.distinct    {"version": 1, "given_back_bytes": 416, "functions": [["lib.a(till.o)", "_Z4openv", 208], ...]}
+    shop.distinct    {"version": 1, "given_back_bytes": 416, "functions": [["lib.a(till.o)", "_Z4openv", 208, ""], ...]}
 
 The list is never taken for true: functions that the inputs no longer have are dropped from it, and each link is checked
 for what it leaves open. A list that cannot be read counts as empty. Functions that no longer need to be in it stay, as
@@ -37,7 +37,8 @@ class KeptList(NamedTuple):
                 with open(path, encoding="utf-8", errors="surrogateescape") as file:
                     content = json.load(file)
                 functions = [
-                    ApartFunction(str(name), str(symbol), int(size)) for name, symbol, size in content["functions"]
+                    ApartFunction(str(name), str(symbol), int(size), str(twin))
+                    for name, symbol, size, twin in content["functions"]
                 ]
                 if content["version"] == _VERSION and all("\0" not in each.input for each in functions):
                     return cls(tuple(functions), int(content["given_back_bytes"]))

@@ -7,6 +7,9 @@ A linker folds two sections only if their relocations are equal, addends include
 the program, keeps no section alive, and needs no option of the linker. A section without relocations gets a section
 for them, which joins the COMDAT group of the section, if there is one.
 
+Sections of several objects that are to fold with each other have equal marks, and name a symbol of their own: lld takes
+"no symbol" of two files for two symbols.
+
 The bytes of the object stay where they are; what is new follows them, and the section headers come last:
 
     the object | relocations, groups, names of sections | section headers
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import pack, pack_into
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,13 +38,22 @@ from icf.elf.types import (
 from icf.errors import UnsupportedError
 
 Parts = list[bytes | memoryview]
+
+
+class Mark(NamedTuple):
+    """A mark of a section, and the symbol that its relocation names: 0, or one in the section itself."""
+
+    number: int  # signed, 64 bits
+    symbol: int = 0
+
+
 _ALIGN_BYTES = 8
 _NONE = 0  # R_X86_64_NONE, R_AARCH64_NONE
 _SHOFF_AT, _SHNUM_AT = 40, 60  # in the ELF header
 
 
-def marked(object_file: ObjectFile, marks: Mapping[int, int]) -> Parts:
-    """Return an object in which each section of `marks` has its mark, a signed number of 64 bits, as parts of a file.
+def marked(object_file: ObjectFile, marks: Mapping[int, Mark]) -> Parts:
+    """Return an object in which each section of `marks` has its mark, as parts of a file.
 
     Raises:
         FormatError: the object is damaged.
@@ -59,10 +72,10 @@ class _Marking:
         self._new: list[bytes] = []
         self._end = len(object_file.data)
 
-    def parts(self, marks: Mapping[int, int]) -> Parts:
+    def parts(self, marks: Mapping[int, Mark]) -> Parts:
         group_of, members = self._object.group, dict[int, bytes]()
         for section, mark in sorted(marks.items()):
-            entry = np.array([(0, _NONE, 0, mark)], RELOCATION).tobytes()
+            entry = np.array([(0, _NONE, mark.symbol, mark.number)], RELOCATION).tobytes()
             holder = int(self._object.relocation_section[section])
             if holder:
                 self._move(self._headers[holder], entry + self._object.relocations_of(section).tobytes())

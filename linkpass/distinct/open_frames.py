@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from icf.model import FoldClass
 from linkpass.distinct.copies import ApartFunction
-from linkpass.distinct.evidence_sets import Node
+from linkpass.distinct.evidence_sets import Node, lacks_evidence
 from linkpass.distinct.plan import make_plan
 from linkpass.objects.functions import wanted_member
 
@@ -27,7 +27,7 @@ class OpenFrames(NamedTuple):
 
     apart: tuple[ApartFunction, ...]  # to keep apart in the next link
     remaining: tuple[tuple[str, tuple[str, ...]], ...]  # reason, and the linkage names of functions that stay together
-    unlisted: int  # bodies that may have members which no evidence names
+    lacking: int  # bodies with calls that no evidence names
     saved_bytes: int  # of code, by folding
 
 
@@ -62,7 +62,7 @@ def find_open_frames(
     saved_bytes = sum(
         fold.size_bytes * (definitions.copies(idx) - 1) for idx, fold in enumerate(classes) if fold.merged
     )
-    return OpenFrames(apart, remaining, plan.unlisted, saved_bytes)
+    return OpenFrames(apart, remaining, sum(map(lacks_evidence, classes)), saved_bytes)
 
 
 def _wanted(names: Collection[frozenset[str]]) -> Callable[[FoldClass], Sequence[int]]:
@@ -102,12 +102,10 @@ class _Definitions:
     def place_of(self, node: Node) -> Hashable | None:
         """Return what a member is kept apart by; None if it cannot be.
 
-        A local function may have several definitions by its name: then each of them is marked.
+        A local function may be in several objects, as a clone of an inline one: then each of them is marked, alike.
         """
-        places = {self._place(row) for row in self._rows[node]}
-        if not places or not all(map(self._can_mark, self.functions(node))):
-            return None
-        return places.pop() if len(places) == 1 else node
+        places = frozenset(map(self._place, self._rows[node]))
+        return places if places and all(map(self._can_mark, self.functions(node))) else None
 
     def why(self, nodes: Sequence[Node]) -> str:
         """Return the reason why these members cannot be kept apart."""
@@ -126,11 +124,13 @@ class _Definitions:
 
     def functions(self, node: Node) -> list[ApartFunction]:
         """Return what names a member in the objects."""
-        objects, found = self._objects, []
-        for row in self._rows[node]:
-            size_bytes = int(objects.functions.size_bytes[row])
-            found.append(ApartFunction(self._original(objects.object_of(row).name), objects.name(row), size_bytes))
-        return found
+        objects, rows = self._objects, self._rows[node]
+        inputs = [self._original(objects.object_of(row).name) for row in rows]
+        twin = min(inputs) if len({*inputs}) > 1 else ""
+        return [
+            ApartFunction(name, objects.name(row), int(objects.functions.size_bytes[row]), twin)
+            for name, row in zip(inputs, rows, strict=True)
+        ]
 
     def _place(self, row: int) -> tuple[int, int]:
         functions = self._objects.functions

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from icf.model import FoldClass
 from icf.tables.dcall import DirectCalls
 from icf.tables.foldtable import IcfTable
-from linkpass.distinct.evidence_sets import EvidenceSets, Node
+from linkpass.distinct.evidence_sets import Node, evidence_sets
 from linkpass.keep_unique import callees_first, known_callees
 
 
@@ -28,7 +28,6 @@ class Plan(NamedTuple):
 
     apart: list[Node]
     remaining: list[tuple[Node, ...]]  # members of a body that stay together
-    unlisted: int  # bodies that may have members which no evidence names
 
 
 def make_plan(
@@ -47,16 +46,14 @@ def make_plan(
     """
     classes = table.classes
     if wanted is None:
-        sets = EvidenceSets(table).by_class()
+        sets = evidence_sets(table)
     else:
         sets = {idx: set(masks) for idx, fold in enumerate(classes) if fold.merged and (masks := wanted(fold))}
     callees = known_callees(classes, table.tail_calls, calls)
     group: dict[Node, int] = {}  # members of a class that have one group are identical
-    plan = Plan([], [], 0)
-    unlisted = 0
+    plan = Plan([], [])
     for class_idx in callees_first(classes, callees):
         members = range(len(classes[class_idx].members))
-        unlisted += any(mask >> len(members) for mask in sets.get(class_idx, ()))
         alike: dict[tuple[int, ...], list[Node]] = {}
         for idx in members:
             signature = tuple(group.get(each[idx], 0) for each in callees.get(class_idx, ()))
@@ -67,7 +64,7 @@ def make_plan(
             for unit in _to_part(units, plan.remaining):
                 plan.apart.append(unit[0])
                 group.update((node, -1 - node[1]) for node in unit)
-    return plan._replace(unlisted=unlisted)
+    return plan
 
 
 class _Units(NamedTuple):

@@ -130,8 +130,9 @@ class Distinct:
                 yield f"  and {len(sets) - _LISTED_COUNT} more"
         if found.apart:
             yield f"icf link: {output}: {len(found.apart)} functions are still open after {links}"
-        if found.unlisted:
-            yield f"icf link: {output}: {found.unlisted} bodies may have functions that no evidence names"
+        if found.lacking:
+            bodies = "1 body is" if found.lacking == 1 else f"{found.lacking} bodies are"
+            yield f"icf link: {output}: {bodies} left as folded: no evidence names some of their calls, which stay open"
 
     def _can_mark(self, function: ApartFunction) -> bool:
         """Return whether a function can still be marked."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from icf.elf.objectfile import ObjectFile
-from linkpass.distinct.marking import marked
+from linkpass.distinct.marking import Mark, marked
 from tests.support.toolchain import run, tool
 
 SOURCE = """
@@ -28,12 +28,13 @@ def test_each_section_gets_its_mark_and_the_rest_stays(tmp_path: Path, compiler:
     run(tool(compiler), "-O1", "-g", "-ffunction-sections", "-c", "a.cpp", folder=tmp_path)
     given = ObjectFile.parse(memoryview(path.read_bytes()), "a.o")
     sections = {given.symbols.name(row): int(given.symbols.shndx[row]) for row in given.functions.tolist()}
-    marks = {sections[name]: 5 - idx for idx, name in enumerate(FUNCTIONS)} | {sections[FUNCTIONS[0]]: (1 << 62) - 1}
+    marks = {sections[name]: Mark(5 - idx) for idx, name in enumerate(FUNCTIONS)}
+    marks[sections[FUNCTIONS[0]]] = Mark((1 << 62) - 1, 3)
     copy.write_bytes(b"".join(marked(given, marks)))
     found = ObjectFile.parse(memoryview(copy.read_bytes()), "copy.o")
     for section, mark in marks.items():
         first, *others = found.relocations_of(section).tolist()
-        assert first == (0, 0, 0, mark) and others == given.relocations_of(section).tolist()
+        assert first == (0, 0, mark.symbol, mark.number) and others == given.relocations_of(section).tolist()
         holder = int(found.relocation_section[section])
         assert found.group[holder] == found.group[section] == given.group[section]
         assert found.section_name(holder) == f".rela{given.section_name(section)}"
@@ -60,7 +61,7 @@ def test_an_object_with_more_sections_than_its_header_counts(tmp_path: Path) -> 
     given = ObjectFile.parse(memoryview((tmp_path / "a.o").read_bytes()), "a.o")
     row = int(given.functions[-1])
     section = int(given.symbols.shndx[row])
-    (tmp_path / "copy.o").write_bytes(b"".join(marked(given, {section: 7})))
+    (tmp_path / "copy.o").write_bytes(b"".join(marked(given, {section: Mark(7)})))
     found = ObjectFile.parse(memoryview((tmp_path / "copy.o").read_bytes()), "copy.o")
     assert found.sections.count == given.sections.count + 1 > 0xFF00
     assert found.relocations_of(section).tolist() == [(0, 0, 0, 7)]

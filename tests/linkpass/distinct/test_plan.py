@@ -12,7 +12,6 @@ from icf.model import (
     Member,
     MemberFlag,
     MemberRef,
-    PointerJump,
     TailCall,
     Vaddr,
     Vtable,
@@ -20,7 +19,7 @@ from icf.model import (
 )
 from icf.tables.dcall import DirectCalls
 from icf.tables.foldtable import IcfTable
-from linkpass.distinct.evidence_sets import EvidenceSets
+from linkpass.distinct.evidence_sets import evidence_sets, lacks_evidence
 from linkpass.distinct.plan import Plan, make_plan
 
 KNOWN = ClassFlag.MEMBERS_COMPLETE | ClassFlag.CALLS_COMPLETE | ClassFlag.ADDRESS_TAKEN_KNOWN
@@ -48,16 +47,18 @@ def jump(source: Node, target: Node) -> TailCall:
     return TailCall(Vaddr(0x1000 * (source[0] + 1) + 4), MemberRef(*source), MemberRef(*target))
 
 
-def test_all_but_one_of_those_that_a_pointer_leads_to() -> None:
-    table = IcfTable([fold(0, TAKEN, NONE, VIRTUAL, NONE, TAKEN | VIRTUAL), fold(1, TAKEN, NONE), fold(2, NONE, NONE)])
-    assert plan(table) == ([(0, 2), (0, 4)], [], 0)
+def test_all_but_one_where_a_pointer_leads_to_one() -> None:
+    table = IcfTable([fold(0, TAKEN, NONE, VIRTUAL), fold(1, NONE, VIRTUAL), fold(2, NONE, NONE)])
+    assert plan(table) == ([(0, 1), (0, 2), (1, 1)], [])
 
 
-def test_where_calls_are_not_all_known_every_member_counts() -> None:
-    flags = KNOWN & ~ClassFlag.CALLS_COMPLETE
-    assert plan(IcfTable([fold(0, NONE, NONE, NONE, flags=flags)])).apart == [(0, 1), (0, 2)]
-    flags &= ~ClassFlag.MEMBERS_COMPLETE
-    assert plan(IcfTable([fold(0, NONE, NONE, flags=flags)])) == ([(0, 1)], [], 1)
+def test_bodies_that_lack_evidence_are_left_and_counted() -> None:
+    for missing in (ClassFlag.CALLS_COMPLETE, ClassFlag.ADDRESS_TAKEN_KNOWN, ClassFlag.MEMBERS_COMPLETE):
+        lacking = fold(0, NONE, NONE, NONE, flags=KNOWN & ~missing)
+        assert plan(IcfTable([lacking])) == ([], []) and lacks_evidence(lacking)
+        pointed = fold(0, NONE, TAKEN, NONE, flags=KNOWN & ~missing)
+        assert len(plan(IcfTable([pointed])).apart) == 2 and not lacks_evidence(pointed)
+    assert not lacks_evidence(fold(0, NONE, NONE)) and not lacks_evidence(fold(0, NONE, flags=ClassFlag.NONE))
 
 
 def test_two_that_one_function_jumps_to() -> None:
@@ -65,20 +66,15 @@ def test_two_that_one_function_jumps_to() -> None:
         [fold(0, NONE, NONE, NONE), fold(1, NONE)],
         [jump((1, 0), (0, 0)), jump((1, 0), (0, 2))._replace(jump=Vaddr(0x2020))],
     )
-    assert EvidenceSets(table).by_class() == {0: {0b101}}
+    assert evidence_sets(table) == {0: {0b101}}
     assert plan(table).apart == [(0, 2)]
     table = IcfTable([fold(0, NONE, NONE), fold(1, NONE)], [jump((1, 0), (0, ALL_MEMBERS))])
     assert plan(table).apart == [(0, 1)]
 
 
-def test_a_jump_through_a_slot_that_comes_back() -> None:
-    """Both members end in a jump through slot 3; the second one is in it, so it may follow the first."""
-    slots = (VtableSlot(3, MemberRef(0, 1)),)
-    vtables = [Vtable(Vaddr(0x9000), Vaddr(0x9000), slots)]
-    table = IcfTable([fold(0, NONE, VIRTUAL)], pointer_jumps=[PointerJump(Vaddr(0x1008), 3)], vtables=vtables)
-    assert EvidenceSets(table).by_class() == {0: {0b11}}
-    other = IcfTable([fold(0, NONE, VIRTUAL)], pointer_jumps=[PointerJump(Vaddr(0x1008), 2)], vtables=vtables)
-    assert EvidenceSets(other).by_class() == {}
+def test_a_function_in_a_vtable_is_pointed_at() -> None:
+    vtables = [Vtable(Vaddr(0x9000), Vaddr(0x9000), (VtableSlot(3, MemberRef(0, ALL_MEMBERS)),))]
+    assert evidence_sets(IcfTable([fold(0, NONE, NONE), fold(1, NONE, NONE)], vtables=vtables)) == {0: {0b11}}
 
 
 def test_callers_differ_by_their_callees() -> None:
@@ -95,7 +91,7 @@ def test_members_in_one_place_stay_together() -> None:
 
 def test_members_without_a_place_stay_and_the_others_leave() -> None:
     table = IcfTable([fold(0, TAKEN, TAKEN, TAKEN)])
-    assert plan(table, places={(0, 1): None}) == ([(0, 0), (0, 2)], [], 0)
+    assert plan(table, places={(0, 1): None}) == ([(0, 0), (0, 2)], [])
     found = plan(table, places={(0, 1): None, (0, 2): None})
     assert found.apart == [(0, 0)] and found.remaining == [((0, 1), (0, 2))]
 
