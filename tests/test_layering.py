@@ -88,7 +88,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "debugger.inside",
         "debugger",
         "options output progress",
-        "resolve_stacks resolve_recording resolve_log trace_profile",
+        "resolve_stacks resolve_recording resolve_log trace_names trace_profile",
         "cmd_cache",
         "cmd_disasm",
         "cmd_gdb cmd_lldb",

@@ -27,6 +27,8 @@ from unwind.trace.container import TraceFile, trace_files
 from unwind.trace.reader import NEVER, TraceReader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from unwind.trace.decode import DecodeCache
 
 _SHOWN = 20  # instructions that `seek` prints
@@ -54,6 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         )
         each.add_argument("--all", action="store_true", help="print data and markers, too")
         _add_images(each)
+        add_cache_options(each)
         each.add_argument("--no-kernel", action="store_true", help="leave out what the kernel executed")
     _add_profile(add("profile", "count the instructions of each function, with right names"))
     text = "make a trace of a log of valgrind's lackey"
@@ -172,9 +175,21 @@ def _show(args: Namespace, file: TraceFile) -> None:
         reader.stop_at(instruction=min(first + args.limit, NEVER))
     line = as_json if args.json else as_text
     with ExitStack() as opened:
-        for made in objects(reader, partial(_cache, args, opened)):
+        for made in objects(reader, partial(_cache, args, opened), _names(args, opened)):
             if args.all or "pc" in made:
                 sys.stdout.write(f"{line(made)}\n")
+
+
+def _names(args: Namespace, opened: ExitStack) -> Callable[[int], str] | None:
+    """Return what names an address; None if nothing says which binaries the trace is of."""
+    from unwind.trace.modules import find_modules
+
+    if args.exe is None and args.modules is None and find_modules(args.trace) is None:
+        return None
+    from unwind.trace.recording import process_of
+    from unwind.trace_names import InstructionNames
+
+    return InstructionNames(args, process_of(args.trace, args.exe, args.modules), opened).name
 
 
 def _cache(args: Namespace, opened: ExitStack, reader: TraceReader) -> DecodeCache:
