@@ -3,8 +3,8 @@
 It stands before a link command, or is a launcher (CMAKE_CXX_LINKER_LAUNCHER). It runs the command with the options that
 the pass needs, passes the output and exit status of compiler and linker through, and puts the tables into
 the program (`linkpass.link.job`). A command that does not link, or links without folding, replaces this process and
-runs
-as it is. As a compiler (`CXX="icf link -- g++"`) most commands are such, so little is imported before that is known.
+runs as it is. As a compiler (`CXX="icf link -- g++"`) most commands are such, so little is imported before that is
+known.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@
     see `linkpass.link.lto_objects`        objects that are made during the link (LTO) are kept until the pass is done
     --color-diagnostics and the like       diagnostics have their usual colours, though they go through a pipe
 
-While the linker works, this module reads the objects that the linker names, and its report. It never touches a file
-that this link has not written: a build system may ask for `-Wl,--version`, or link nothing (`--thinlto-index-only`),
-beside an old program.
+While the linker works, the objects that it names are read, and its report (`linkpass.link.printed`). A file that this
+link has not written is never touched: a build system may ask for `-Wl,--version`, or link nothing
+(`--thinlto-index-only`), beside an old program.
 """
 
 from __future__ import annotations
@@ -26,29 +26,20 @@ from icf.errors import IcfError
 from linkpass.link.command import LinkCommand
 from linkpass.link.driver import passes_words_on
 from linkpass.link.output import HiddenOutput, Identity
+from linkpass.link.printed import Printed, read_printed
 from linkpass.link.run import RunningLink
+from linkpass.link.start import start_link
 from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
 if TYPE_CHECKING:
-    from icf.folds.report import FoldedSections
     from linkpass.link.distinct import Distinct
-    from linkpass.link.kept_links import KeptLinks
     from linkpass.link.lto_objects import LtoObjects
     from linkpass.link.repeat import Done, Repeat
-    from linkpass.objects.functions import LinkObjects
     from linkpass.options import Summary
     from linkpass.pipeline import Inspect
 
 Report: TypeAlias = Callable[..., None]  # takes lines
-_REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
 _FILES_WITH_OUTPUT_NAME = ("-Map", "--Map", "--dependency-file", "--time-trace", "--why-extract")
-
-
-class Printed(NamedTuple):
-    """What the pass has of what the linker prints."""
-
-    objects: LinkObjects
-    folded: list[FoldedSections]
 
 
 class Wishes(NamedTuple):
@@ -122,7 +113,13 @@ def _link_and_pass(
             written = command.output if hidden is None or not hidden.path else hidden.path
             lto = LtoObjects(command, made, written)
         before = Identity.of(command.output)
-        link = _start(command, wishes, hidden, made, is_shown=distinct is None or distinct.link_count == 1)
+        link = start_link(
+            command,
+            hidden,
+            made,
+            keep_relocations=wishes.keep_relocations,
+            is_shown=distinct is None or distinct.link_count == 1,
+        )
         links, repeat = None, None
         if lto is None and distinct is None:  # which has copies of the inputs, in another place each time
             from linkpass.link.kept_links import KeptLinks  # the link runs by now: its start does not wait for imports
@@ -133,7 +130,7 @@ def _link_and_pass(
 
             repeat = Repeat(command, links, keeps_relocations=wishes.keep_relocations)
         is_likely_same = repeat is not None and repeat.is_likely()
-        printed = None if is_likely_same else _read(link, command.output, links)
+        printed = None if is_likely_same else read_printed(link, command.output, links)
         status = link.wait()
         has_written = Identity.of(command.output) not in (before, None)
         if hidden is not None and hidden.is_written():
@@ -145,35 +142,6 @@ def _link_and_pass(
             hidden = None
             repeat = None
         return status or _finish(command, wishes, hidden, link, printed, lto, repeat, report, distinct)
-
-
-def _start(
-    command: LinkCommand, wishes: Wishes, hidden: HiddenOutput | None, made: str, *, is_shown: bool
-) -> RunningLink:
-    """Start the link with the options that the pass needs; `made` is the directory for objects that the link makes.
-
-    `is_shown`: what the linker prints goes through.
-    """
-    added = [] if command.has(_REPORT) else [_REPORT]
-    added += [] if command.has(_TRACE, "-t") else [_TRACE]
-    keeps_relocations = wishes.keep_relocations and not command.has(_RELOCATIONS, "-q")
-    added += [_RELOCATIONS] if keeps_relocations and command.linker.relocations_restore else []
-    show_report, show_inputs = _REPORT not in added, _TRACE not in added
-    added += _linker_colours(command)
-    added += ["-o", hidden.path] if hidden is not None and hidden.path else []
-    if made:
-        from linkpass.link.lto_objects import with_kept_objects
-
-        words = with_kept_objects(command, added, made)
-    else:
-        words = command.with_options(added)
-    return RunningLink(
-        words + _driver_colours(command),
-        _environment(command),
-        show_report=show_report,
-        show_inputs=show_inputs,
-        corrected=_nothing if not is_shown else bytes if hidden is None else hidden.shown_bytes,
-    )
 
 
 def _finish(
@@ -195,7 +163,7 @@ def _finish(
     try:
         done = repeat.again(link, path) if repeat is not None and printed is None else None
         if done is None:
-            printed = _read(link, output, repeat.links if repeat else None) if printed is None else printed
+            printed = read_printed(link, output, repeat.links if repeat else None) if printed is None else printed
             if isinstance(printed, Exception):
                 raise printed
             if lto is not None:
@@ -222,66 +190,6 @@ def _finish(
     if hidden is not None:
         hidden.publish(tuple(filter(None, map(command.value_of, _FILES_WITH_OUTPUT_NAME))))
     return 0
-
-
-def _nothing(_: bytes) -> bytes:
-    return b""
-
-
-def _environment(command: LinkCommand) -> dict[str, str]:
-    """Return the environment of the link: gold words its report in the user's language, so this sets it to C."""
-    return {**os.environ, "LC_ALL": "C"} if command.linker.is_translated else dict(os.environ)
-
-
-def _linker_colours(command: LinkCommand) -> list[str]:
-    """Return the options with which a linker colours its diagnostics as it does on a terminal."""
-    option = "--color-diagnostics"
-    return [option] if command.linker.colours and _is_colourful() and not command.has(option) else []
-
-
-def _driver_colours(command: LinkCommand) -> list[str]:
-    """Return the same for a compiler."""
-    if command.direct or not _is_colourful():
-        return []
-    is_set = any("color-diagnostics" in word or "diagnostics-color" in word for word in command.arguments)
-    return [] if is_set else ["-fdiagnostics-color=always"]
-
-
-def _is_colourful() -> bool:
-    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and "NO_COLOR" not in os.environ
-
-
-def _read(link: RunningLink, output: str, links: KeptLinks | None) -> Printed | Exception:
-    """Read the objects as the linker names them, and its report, and prepare the pass.
-
-    Objects that are kept in `links` are not read again. Return an error: the link goes on.
-    """
-    try:
-        return _printed_by(link, output, links)
-    except Exception as error:
-        return error
-
-
-def _printed_by(link: RunningLink, output: str, links: KeptLinks | None) -> Printed:
-    from icf.folds.report import IcfReport
-    from icf.linkinputs.inputs import open_inputs
-    from linkpass.link.kept_objects import KeptObjects
-    from linkpass.objects.functions import LinkObjects
-    from linkpass.pipeline import prepare
-
-    prepare()
-    objects, kept = LinkObjects(), KeptObjects(links, link, output)
-    inputs = open_inputs([], missing_ok=True, opened=link.files)
-    folded = IcfReport("the linker's report")
-    for printed in link.lines():
-        if isinstance(printed, bytes):
-            kept.save(objects)  # by now all inputs are known, and the linker goes on for a while
-            folded.add(printed.decode("utf-8", "surrogateescape"))
-            continue
-        for object_file in inputs.of(printed):
-            kept.add(objects, printed, object_file)
-    kept.save(objects)
-    return Printed(objects, folded.classes())
 
 
 def _pass(
