@@ -95,6 +95,8 @@ def measure(kind: Kind, command: Sequence[str], cache: Path) -> Result:
     merged = _Merged()
     unfolded = Shares.of(_true(profiles[0], built.unfolded, folding.originals, functions))
     folded = Shares.of(_said(profiles[1], passed, folding, functions, merged))
+    if not (unfolded.samples and folded.samples):
+        raise ToolError(f"{kind}: no sample of the program: --repeat runs it more often")
     found = differences(unfolded, folded)
     unknown = [name for name in folded.total if not unfolded.total[name]]
     called = calls(built.unfolded, runs, functions, unknown)
