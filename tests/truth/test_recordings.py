@@ -57,7 +57,8 @@ def test_no_function_has_a_share_that_is_not_its(tmp_path: Path) -> None:
         pytest.skip(str(reason))
     assert not result.is_wrong, result
     assert result.functions >= 7 and min(result.samples) > 200
-    assert result.merged["settled"] > 3 * min(result.samples) and not result.merged["open"]
+    assert result.merged["settled"] > 3 * min(result.samples)
+    assert result.merged["open"] < 0.02 * result.merged["settled"]  # a sample before a function has its frame
     built = build(HOT, "clang-fp", "lld", tmp_path)
     functions = Functions(read_functions(built.unfolded))
     asked = ["orders(unsigned long)", "users(unsigned long)", "void spin<User>(unsigned long)"]

@@ -61,7 +61,7 @@ def test_stacks_without_modules_need_an_image(shop: Path, capsys: pytest.Capture
     assert capsys.readouterr().err == "icf: error: s.txt: is empty\n"
 
 
-@pytest.mark.parametrize("option", [["--modules", "m"], ["--pid", "1"], ["--explain"], ["--no-vptr"]])
+@pytest.mark.parametrize("option", [["--modules", "m"], ["--pid", "1"], ["--explain"]])
 def test_options_that_are_not_for_recordings(shop: Path, option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("c.folded").write_text(folded())
     assert main(["resolve", "c.folded", *option]) == 1

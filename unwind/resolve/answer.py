@@ -39,7 +39,7 @@ def one(
 ) -> Answer:
     """Return the answer for a frame that is one member of its body."""
     program, member = body.program, body.members[member_idx]
-    is_nameless = member.flags & MemberFlag.NAMELESS and verdict is Verdict.UNIQUE
+    is_nameless = verdict is Verdict.UNIQUE and member.flags & MemberFlag.NAMELESS
     return Answer(
         address,
         verdict,

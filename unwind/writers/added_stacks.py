@@ -78,7 +78,7 @@ class AddedStacks:
             numbers: list[int] = []
             for frame, answer in zip(reversed(sample.frames), reversed(answers), strict=True):
                 numbers += self._numbers_of(frame, answer, sample.process)
-            self._add_weight(self._tree.add(root, numbers), weight, root)
+            self._add_weights([self._tree.add(root, numbers)], [weight], root)
         for (root, tree), weights in together.items():
             self._add_along(tree, np.fromiter(weights, np.uint64, len(weights)), weights.values(), root)
         self._waiting.clear()
@@ -93,12 +93,13 @@ class AddedStacks:
             rows.append(() if is_root else self._numbers_of(frame, answered.answers[state], answered.processes[state]))
         tree = self._tree
         added = tree.add_along(answered.calls, nodes, answered.states, rows, (answered.calls.roots, root))
-        for node, weight in zip(added.tolist(), weights, strict=True):
-            self._add_weight(node, weight, root)
+        self._add_weights(added.tolist(), weights, root)
 
-    def _add_weight(self, node: int, weight: Any, root: int) -> None:
-        """Add a weight to the node of a stack inwards of another."""
-        if node != root:
-            self._tree.weights[node] += weight
-        elif self._empty is not None:
-            self._tree.weights[self._tree.add(root, self._empty)] += weight
+    def _add_weights(self, nodes: Sequence[int], weights: Iterable[Any], root: int) -> None:
+        """Add weights to the nodes of stacks inwards of another."""
+        of_nodes = self._tree.weights
+        for node, weight in zip(nodes, weights, strict=True):
+            if node != root:
+                of_nodes[node] += weight
+            elif self._empty is not None:
+                of_nodes[self._tree.add(root, self._empty)] += weight

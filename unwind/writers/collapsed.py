@@ -62,7 +62,7 @@ class CollapsedWriter:
         lowest = min(tree.weights.values(), default=0)
         if lowest < 0:
             raise IcfError(f"collapsed stacks: a stack counts {lowest}", hint=_HINT)
-        texts = {node: f" {_text(count)}\n".encode() for node, count in tree.weights.items() if count}
+        texts = {node: _text(count) for node, count in tree.weights.items() if count}
         yield from lines(tree, self._names, texts)
 
     def _root(self, labels: Iterable[Label]) -> int:
@@ -88,5 +88,8 @@ class CollapsedWriter:
         return number
 
 
-def _text(count: int | Decimal) -> str:
-    return f"{count:f}" if count % 1 else f"{count:.0f}" if isinstance(count, Decimal) else str(count)
+def _text(count: int | Decimal) -> bytes:
+    """Return the end of a line."""
+    if isinstance(count, int):
+        return b" %d\n" % count
+    return (f" {count:f}\n" if count % 1 else f" {count:.0f}\n").encode()

@@ -12,7 +12,7 @@ from unwind.writers import line_columns as c
 from unwind.writers._lines import write_lines
 from unwind.writers.stack_tree import ROOT, StackTree
 
-_AT_ONCE_BYTES = 1 << 20
+_AT_ONCE_BYTES = 1 << 17
 
 
 def lines(tree: StackTree, names: Sequence[bytes], texts: Mapping[int, bytes]) -> Iterator[bytes]:

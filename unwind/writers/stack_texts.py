@@ -13,7 +13,7 @@ from unwind.samples.path_tree import zeros
 from unwind.writers import stack_columns as c
 from unwind.writers._stacks import deepest, write_stacks
 
-_AT_ONCE_BYTES = 1 << 20
+_AT_ONCE_BYTES = 1 << 17
 
 TextsOf = Callable[[int], tuple[bytes, bytes]]
 
