@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 BLOCK_BITS = 14
-_BLOCK_BYTES = 1 << BLOCK_BITS
 _READ_BYTES = 1 << 30
 _HOLE_BYTES = 1 << 24  # files longer than this are searched for holes
 _LIMIT_BYTES = 1 << 42

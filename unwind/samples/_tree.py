@@ -18,11 +18,11 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.icf._types import u64
     from cython.cimports.unwind.samples import columns as c
-    from cython.cimports.unwind.samples._table import place_of
+    from cython.cimports.unwind.samples._table import node_after, place_of
 else:
     from icf._types import u64
     from unwind.samples import columns as c
-    from unwind.samples._table import place_of
+    from unwind.samples._table import node_after, place_of
 
 
 @cython.ccall
@@ -57,21 +57,12 @@ def add_path(numbers: cython.const[u64][::1], first: u64, tree: u64[:, ::1], nod
     The caller has left room for as many nodes.
     """
     node: u64 = first
-    key: u64
     at: cython.size_t = 0
     count: cython.size_t = numbers.shape[0]
-    place: cython.size_t
     with cython.nogil:
         while at < count:
-            key = node << c.NUMBER_BITS | numbers[at]
+            node = node_after(node, numbers[at], tree, nodes, state)
             at += 1
-            place = place_of(tree, key)
-            if tree[place, 0] == 0:
-                tree[place, 0] = key + 1
-                tree[place, 1] = state[c.NODE_COUNT]
-                nodes[state[c.NODE_COUNT]] = key
-                state[c.NODE_COUNT] += 1
-            node = tree[place, 1]
     return node
 
 
@@ -102,10 +93,8 @@ def add_along(
     node: u64
     depth: cython.size_t
     own: u64
-    key: u64
     number: cython.size_t
     end: cython.size_t
-    place: cython.size_t
     has_room: cython.bint = True
     with cython.nogil:
         while at < count and has_room:
@@ -125,15 +114,8 @@ def add_along(
                     has_room = False
                     break
                 while number < end:
-                    key = own << c.NUMBER_BITS | numbers[number]
+                    own = node_after(own, numbers[number], tree, added, state)
                     number += 1
-                    place = place_of(tree, key)
-                    if tree[place, 0] == 0:
-                        tree[place, 0] = key + 1
-                        tree[place, 1] = state[c.NODE_COUNT]
-                        added[state[c.NODE_COUNT]] = key
-                        state[c.NODE_COUNT] += 1
-                    own = tree[place, 1]
                 known[node] = own + 1
             if has_room:
                 at += 1

@@ -24,14 +24,14 @@ if cython.compiled:
     from cython.cimports.unwind.readers.perf_data import layout as k
     from cython.cimports.unwind.readers.perf_data import rows as r
     from cython.cimports.unwind.samples import columns as c
-    from cython.cimports.unwind.samples._table import hashed, place_of
+    from cython.cimports.unwind.samples._table import hashed, node_after
 else:
     from icf._bytes import word
     from icf._types import Bytes, u64
     from unwind.readers.perf_data import layout as k
     from unwind.readers.perf_data import rows as r
     from unwind.samples import columns as c
-    from unwind.samples._table import hashed, place_of
+    from unwind.samples._table import hashed, node_after
 
 
 @cython.ccall
@@ -213,8 +213,6 @@ def _find_node(
     value: u64
     number: u64
     node: u64 = rows[row, r.NODE]
-    key: u64
-    place: cython.size_t
     limit: u64 = nodes.shape[0]
     while at < end:
         value = word(buffer, at, 8)
@@ -242,14 +240,7 @@ def _find_node(
         return r.NEEDS_NODES
     while count > 0:
         count -= 1
-        key = node << c.NUMBER_BITS | numbers[count]
-        place = place_of(tree, key)
-        if tree[place, 0] == 0:
-            tree[place, 0] = key + 1
-            tree[place, 1] = tree_state[c.NODE_COUNT]
-            nodes[tree_state[c.NODE_COUNT]] = key
-            tree_state[c.NODE_COUNT] += 1
-        node = tree[place, 1]
+        node = node_after(node, numbers[count], tree, nodes, tree_state)
     rows[row, r.NODE] = node
     return r.DONE
 
