@@ -87,7 +87,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "logs",
         "debugger.inside",
         "debugger",
-        "options output progress",
+        "options output progress write_samples",
         "resolve_stacks resolve_recording resolve_log trace_names trace_profile",
         "cmd_cache",
         "cmd_disasm",

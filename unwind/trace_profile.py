@@ -16,6 +16,7 @@ from unwind.samples.recording import Recording
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
 from unwind.trace.recording import recording_of
+from unwind.write_samples import write_samples
 from unwind.writers.formats import open_writer
 from unwind.writers.named import Ambiguous, Namer
 
@@ -37,18 +38,11 @@ def profile(args: Namespace, files: list[str]) -> bool:
 
 
 def _write(args: Namespace, recording: Recording, resolver: RecordedResolver) -> bool:
-    from icf.model import Verdict
-
     writer = open_writer(args.out, recording, Namer(Ambiguous(args.ambiguous)))
-    is_any_known = False
     with open_output(args.output) as out:
-        for batch in resolver.batches(recording):
-            out.write(b"".join(map(writer.write, batch)))
-            is_any_known = is_any_known or any(
-                answer.verdict is not Verdict.UNKNOWN for resolved in batch for answer in resolved.answers
-            )
-        for piece in writer.end():
-            out.write(piece)
+        is_any_known, problem = write_samples(recording.samples, resolver, writer, out)
+    if problem is not None:
+        raise problem
     return is_any_known
 
 

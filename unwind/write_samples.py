@@ -1,0 +1,70 @@
+"""Resolves samples and writes them, some thousands at a time, or added up where a format shows no single sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import BinaryIO
+
+from icf.errors import IcfError
+from icf.model import Verdict
+from unwind.resolve.resolved import AnsweredSums, Resolved
+from unwind.samples.recording import Sample
+from unwind.target.recorded import RecordedResolver
+from unwind.writers.protocol import BatchWriter, SumsWriter, Writer
+
+
+def write_samples(
+    samples: Iterable[Sample],
+    resolver: RecordedResolver,
+    writer: Writer,
+    out: BinaryIO,
+    *,
+    has_more: Callable[[], bool] = lambda: True,
+    step: Callable[[int], None] = lambda _: None,
+) -> tuple[bool, IcfError | None]:
+    """Write what samples are.
+
+    Args:
+        samples: of one recording.
+        resolver: of its processes.
+        writer: of the format that is wanted.
+        out: where it goes.
+        has_more: whether more samples can be read at once; if not, what was read is answered and written.
+        step: called with the number of samples that were written.
+
+    Returns:
+        Whether any frame is known, or there was none; what ended the recording early: what was read before is written.
+    """
+    problem: IcfError | None = None
+    is_any_known, count = False, 0
+    add_up = isinstance(writer, SumsWriter)
+    try:
+        for part in (resolver.added_up if add_up else resolver.batches)(samples, has_more):
+            if isinstance(part, AnsweredSums):
+                assert isinstance(writer, SumsWriter)
+                out.writelines(writer.write_sums(part))
+                part_count = part.sample_count
+            else:
+                if isinstance(writer, BatchWriter):
+                    out.writelines(writer.write_batch(part))
+                else:
+                    out.write(b"".join(map(writer.write, part)))
+                part_count = len(part)
+            is_any_known = is_any_known or _is_any_known(part)
+            if not has_more():
+                out.flush()
+            count += part_count
+            step(part_count)
+    except IcfError as error:
+        problem = error
+    for piece in writer.end():
+        out.write(piece)
+    return is_any_known or not count, problem
+
+
+def _is_any_known(part: AnsweredSums | list[Resolved]) -> bool:
+    if isinstance(part, AnsweredSums):
+        return any(answer.verdict is not Verdict.UNKNOWN for answer in part.tree.answers) or _is_any_known(
+            [each.resolved for each in part.whole]
+        )
+    return any(answer.verdict is not Verdict.UNKNOWN for resolved in part for answer in resolved.answers)
