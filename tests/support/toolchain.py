@@ -20,7 +20,7 @@ LINKERS = ("bfd", "gold", "lld", "mold")
 TIMEOUT_S = 300
 _LLVM_VERSION = 19
 _OF_LLVM = re.compile(
-    r"clang(\+\+)?|ld\.lld|lldb|llvm-[a-z0-9]+"
+    r"clang(\+\+)?|ld\.lld|lld-link|lldb|llvm-[a-z0-9]+"
 )  # Debian installs these with a version in their names
 _COMPILERS = {"x86_64": "clang++", "aarch64": "aarch64-linux-gnu-g++"}
 

@@ -1,0 +1,1 @@
+"""PE images: what identifies one and its debug information."""
