@@ -73,9 +73,46 @@ _GOES_ON_TO = {
         pthread_rwlock_wrlock
         pthread_rwlock_unlock
         pthread_cond_signal
-        pthread_cond_broadcast""".splitlines()
+        pthread_cond_broadcast
+        __cxa_allocate_exception malloc
+        __cxa_begin_catch
+        __cxa_get_exception_ptr
+        __dynamic_cast
+        _ZNSt9exceptionD1Ev
+        _ZNSt9exceptionD2Ev
+        _ZNSt9exceptionD0Ev _ZdlPv _ZdlPvm
+        _ZNSt11logic_errorD1Ev _ZdlPv _ZdlPvm
+        _ZNSt11logic_errorD2Ev _ZdlPv _ZdlPvm
+        _ZNSt11logic_errorD0Ev _ZdlPv _ZdlPvm
+        _ZNSt13runtime_errorD1Ev _ZdlPv _ZdlPvm
+        _ZNSt13runtime_errorD2Ev _ZdlPv _ZdlPvm
+        _ZNSt13runtime_errorD0Ev _ZdlPv _ZdlPvm
+        _ZSt11_Hash_bytesPKvmm
+        _ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base
+        _ZSt18_Rb_tree_incrementPKSt18_Rb_tree_node_base
+        _ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base
+        _ZSt18_Rb_tree_decrementPKSt18_Rb_tree_node_base
+        _ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_
+        _ZSt28_Rb_tree_rebalance_for_erasePSt18_Rb_tree_node_baseRS_
+        _ZNSt8__detail15_List_node_base7_M_hookEPS0_
+        _ZNSt8__detail15_List_node_base9_M_unhookEv
+        _ZNSt8__detail15_List_node_base11_M_transferEPS0_S1_
+        _ZNKSt8__detail20_Prime_rehash_policy11_M_next_bktEm
+        _ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm
+        _ZNSt6chrono3_V212steady_clock3nowEv
+        _ZNSt6chrono3_V212system_clock3nowEv""".splitlines()
     )
 }
+# They compute a result from their arguments
+_COMPUTE = """strcat strncat strstr strspn strcspn strpbrk strcasecmp strncasecmp strnlen stpcpy memrchr strtol strtoll
+    strtoul strtoull strtod strtof strtold atoi atol atoll atof abs labs toupper tolower isalpha isdigit isalnum
+    isspace isupper islower isxdigit isprint ispunct __errno_location __ctype_b_loc
+    __ctype_tolower_loc __ctype_toupper_loc wcslen wmemcpy wmemset wmemcmp clock time clock_gettime getpid""".split()
+# Functions of <math.h> on double; those on float and long double have an f or l more
+_MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor
+    fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nearbyint
+    nextafter pow remainder remquo rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma trunc""".split()
+_GOES_ON_TO |= dict.fromkeys([*_COMPUTE, *(name + kind for name in _MATH for kind in ("", "f", "l"))], ())
 # std::string of the library, with its own allocator: its members tail-call others of them, and these
 _STRING = tuple(f"_ZN{const}St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE" for const in ("", "K"))
 _STRING_GOES_ON_TO = (*(f"{prefix}*" for prefix in _STRING), "_Znwm", "_ZdlPv", "_ZdlPvm", "memcpy", "memmove")

@@ -141,18 +141,21 @@ class _Section:
         """Return jumps through tables in some of the functions, as rows of the kernel."""
         targets_of: dict[int, I64] = {}
         edges, rows, changed = _NO_EDGES, np.empty((0, op.FOUND_COLUMN_COUNT), np.uint64), doubtful
-        for _ in range(_ROUNDS):
-            found, _ = self._flow.follow(self._functions[changed], _NO_LANDINGS, edges, everything=False)
-            rows = rows[~is_in(self._owner_of_rows(rows), changed)]
-            rows = np.concatenate([rows, found[found[:, op.FOUND] == op.JUMPS_BY_TABLE]])
-            tables.meet(rows[:, op.FOUND_SLOT])
-            before = targets_of
-            targets_of = _targets_of(rows, tables)
-            jumps = [jump for jump in before.keys() | targets_of if before.get(jump) is not targets_of.get(jump)]
-            if not jumps:
-                break
-            changed = distinct(self._owner(np.array(jumps, np.int64)))
-            edges = _edges(targets_of)
+        # handlers of exceptions come last: the tables tell which other code has a path that leads to it
+        for everything in (False, True):
+            for _ in range(_ROUNDS):
+                found, _ = self._flow.follow(self._functions[changed], _NO_LANDINGS, edges, everything=everything)
+                rows = rows[~is_in(self._owner_of_rows(rows), changed)]
+                rows = np.concatenate([rows, found[found[:, op.FOUND] == op.JUMPS_BY_TABLE]])
+                tables.meet(rows[:, op.FOUND_SLOT])
+                before = targets_of
+                targets_of = _targets_of(rows, tables)
+                jumps = [jump for jump in before.keys() | targets_of if before.get(jump) is not targets_of.get(jump)]
+                if not jumps:
+                    break
+                changed = distinct(self._owner(np.array(jumps, np.int64)))
+                edges = _edges(targets_of)
+            changed = doubtful
         return rows
 
     def _owner(self, vaddrs: I64) -> I64:

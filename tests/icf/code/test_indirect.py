@@ -37,6 +37,12 @@ X86_64: dict[str, tuple[str, Expected]] = {
     "tail": ("sub $8, %rsp; call other; mov (%rbx), %rax; mov %rbx, %rdi; add $8, %rsp; jmp *40(%rax)", ([], [5])),
     "other_object": ("mov (%rdi), %rax; mov %rbx, %rdi; call *16(%rax); ret", ([N], [])),
     "third_argument": ("mov (%rdx), %rax; call *16(%rax); ret", ([N], [])),
+    "switch_in_handler": (
+        "ret; mov %eax, %edx; cmp $1, %edx; ja 3f; lea 9f(%rip), %rcx; movslq (%rcx,%rdx,4), %rax; add %rcx, %rax;"
+        "jmp *%rax; 1: ret; 2: nop; 3: ret;"
+        ".pushsection .rodata; .balign 4; 9: .long 1b-9b, 2b-9b; .balign 8; .popsection",
+        ([], []),
+    ),
     "stored_pointer": ("mov 8(%rdi), %rax; jmp *%rax", ([], [STORED_POINTER])),
     "stored_second": ("mov %rdi, %rax; mov %rsi, %rdi; jmp *(%rax)", ([], [STORED_POINTER])),
     "stored_further": ("mov (%rdi), %rax; mov 8(%rax), %rax; mov 8(%rax), %rax; jmp *%rax", ([], [N])),
