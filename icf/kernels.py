@@ -28,6 +28,8 @@ KERNELS = (
     "icf.dwarf._tombstones",
     "icf.dwarf._unit_headers",
     "icf.dwarf.cfi._rows",
+    "icf.pdb._lines",
+    "icf.pdb._symbols",
     "icf.tables._leb",
     "unwind.readers.perf_data._samples",
     "unwind.samples._tree",

@@ -37,7 +37,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "reader filebytes filedigest cachefolder log _bytes _sizes",
         "_strings _mangled _mangled_rust contents",
         "demangle",
-        "aliases strings elf pe",
+        "aliases strings elf pe pdb",
         "image",
         "code vtables debugfiles linkinputs",
         "dwarf",

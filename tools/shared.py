@@ -38,6 +38,7 @@ SHARED = (
     "icf.dwarf.columns",
     "icf.dwarf.line_columns",
     "icf.dwarf.line_opcodes",
+    "icf.pdb.columns",
     "icf.string_kinds",
     "unwind.readers.perf_data.layout",
     "unwind.readers.perf_data.rows",
