@@ -72,11 +72,12 @@ class RecordedObjects:
         for frame in set(stack.frames) - self._met:
             self._met.add(frame)
             body = self._resolver.merged_body(frame, stack.process)
-            image = None if frame.module is None else self._resolver.image_of(frame.module, stack.process.root)
-            if body is not None and image is not None:
-                vtables = body.program.dispatch.vtables_for(body.class_idx)
-                if vtables:
-                    self._vtables[frame] = frozenset(vptr + image[1] for vptr in vtables)
+            if body is None or frame.module is None:
+                continue
+            vtables = body.program.dispatch.vtables_for(body.class_idx)
+            image = self._resolver.image_of(frame.module, stack.process.root) if vtables else None
+            if image is not None:
+                self._vtables[frame] = frozenset(vptr + image[1] for vptr in vtables)
         return not self._vtables.keys().isdisjoint(stack.frames)
 
     def _image_at(

@@ -57,6 +57,7 @@ def walk(
     sp: cython.size_t = 31 if is_aarch64 else 7
     fp: cython.size_t = 29 if is_aarch64 else 6
     pc_register: cython.size_t = 32 if is_aarch64 else 16
+    registers: cython.size_t = pc_register + 1  # the others of x86-64 are those of vectors, which hold no addresses
     one: u64 = 1
     pc: u64
     key: u64
@@ -108,7 +109,7 @@ def walk(
             frames[count, c.CFA] = 0
             frames[count, c.KNOWN] = known
             register = 0
-            while register < r.REGISTER_COUNT:
+            while register < registers:
                 frames[count, c.REGISTERS + register] = state[c.STATE_REGISTERS + register]
                 register += 1
             state[c.COUNT] = count + 1
@@ -144,7 +145,7 @@ def walk(
             # -- the caller's registers
             caller_known = 0
             register = 0
-            while register < r.REGISTER_COUNT:
+            while register < registers:
                 kind = steps[step, r.FIRST + 2 * register]
                 value = steps[step, r.FIRST + 2 * register + 1]
                 is_good = False
@@ -218,7 +219,7 @@ def walk(
             room[pc_register] = pc
             caller_known |= one << pc_register
             register = 0
-            while register < r.REGISTER_COUNT:
+            while register < registers:
                 state[c.STATE_REGISTERS + register] = room[register]
                 register += 1
             state[c.STATE_KNOWN] = caller_known

@@ -57,18 +57,33 @@ class _Section:
 
     def __init__(self, section: FrameSection, index: FdeIndex) -> None:
         self.section, self.index = section, index
-        self._row, self._initial = np.zeros(rules.WIDTH, np.uint64), np.zeros(rules.WIDTH, np.uint64)
-        self._saved = np.zeros((rules.SAVED_LIMIT, rules.WIDTH), np.uint64)
+        self._programs: dict[int, memoryview] = {}  # of FDEs in which an address was looked up, by offset
+        self._row = np.zeros(rules.WIDTH, np.uint64)
+        self._initial = np.zeros(rules.WIDTH, np.uint64).data
+        self._saved = np.zeros((rules.SAVED_LIMIT, rules.WIDTH), np.uint64).data
         self._out = np.zeros((_FIRST_CAPACITY, rules.WIDTH), np.uint64)
 
-    def rows(self, fde: Fde, target: int | None = None) -> NDArray[np.uint64]:
-        """Return the rows of an FDE, or the one of an address: u64[n, WIDTH]."""
-        program = self._program(fde)
+    def row_at(self, vaddr: int) -> NDArray[np.uint64] | None:
+        """Return the row of an address: u64[WIDTH]; None if no FDE covers it."""
+        fde = self.index.find(vaddr)
+        if fde is None:
+            return None
+        program = self._programs.get(fde.offset)
+        if program is None:
+            program = self._programs[fde.offset] = self._program(fde)
+        rows = self._run(program, vaddr)
+        return rows[0] if len(rows) else None
+
+    def rows(self, fde: Fde) -> NDArray[np.uint64]:
+        """Return the rows of an FDE: u64[n, WIDTH]."""
+        return self._run(self._program(fde), None)
+
+    def _run(self, program: memoryview, target: int | None) -> NDArray[np.uint64]:
         while True:
             self._row.fill(0)
             count, problem, at = _rows.run(
-                self.section.data, program.data, target or 0, target is not None, self._row.data, self._initial.data,
-                self._saved.data, self._out.data,
+                self.section.data, program, target or 0, target is not None, self._row.data, self._initial,
+                self._saved, self._out.data,
             )  # fmt: skip
             if problem != rules.OUT_OF_ROWS:
                 break
@@ -77,7 +92,7 @@ class _Section:
             raise self.section.error(at, _PROBLEMS[problem])
         return self._out[:count].copy()
 
-    def _program(self, fde: Fde) -> NDArray[np.uint64]:
+    def _program(self, fde: Fde) -> memoryview:
         cie = self.index.cie(fde.cie_offset)
         section = self.section
         for start, end in ((cie.start, cie.end), (fde.start, fde.end)):
@@ -97,7 +112,7 @@ class _Section:
                 section.machine is Machine.AARCH64, flags,
             ],
             np.uint64,
-        )  # fmt: skip
+        ).data  # fmt: skip
 
 
 class CallFrames:
@@ -109,10 +124,9 @@ class CallFrames:
     def row_at(self, vaddr: int) -> Row | None:
         """Return the row of an address; None if no FDE covers it. Raises `FormatError` where that is malformed."""
         for each in self._sections:
-            fde = each.index.find(vaddr)
-            if fde is not None:
-                rows = each.rows(fde, vaddr)
-                return Row(rows[0], each.section) if len(rows) else None
+            row = each.row_at(vaddr)
+            if row is not None:
+                return Row(row, each.section)
         return None
 
     def part_at(self, vaddr: int) -> tuple[int, int, bool] | None:

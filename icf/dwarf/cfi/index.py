@@ -31,6 +31,7 @@ class FdeIndex:
     def __init__(self, section: FrameSection, table: tuple[memoryview, int] | None = None) -> None:
         self._section = section
         self._cies: dict[int, Cie] = {}
+        self._fdes: dict[int, Fde] = {}  # by offset
         self._starts, self._offsets = self._of_table(table) if table is not None else (None, None)
         self._scanned: tuple[list[int], list[Fde]] | None = None
 
@@ -48,11 +49,14 @@ class FdeIndex:
         return found if found is not None and found.low <= vaddr < found.high else None
 
     def read(self, offset: int) -> Fde:
-        """Return the FDE at an offset."""
-        entry = read_entry(self._section, offset) if 0 <= offset < len(self._section.data) else None
-        if entry is None or entry.cie_offset is None:
-            raise self._section.error(max(offset, 0), "is not an FDE")
-        return self._fde(entry)
+        """Return the FDE at an offset; kept, as the addresses of a program lie in few of them."""
+        fde = self._fdes.get(offset)
+        if fde is None:
+            entry = read_entry(self._section, offset) if 0 <= offset < len(self._section.data) else None
+            if entry is None or entry.cie_offset is None:
+                raise self._section.error(max(offset, 0), "is not an FDE")
+            fde = self._fdes[offset] = self._fde(entry)
+        return fde
 
     def cie(self, offset: int) -> Cie:
         """Return the CIE at an offset."""

@@ -50,6 +50,11 @@ class _Image(NamedTuple):
     steps: ImageSteps
 
 
+class _Placed(NamedTuple):
+    steps: ImageSteps
+    bias: int
+
+
 class Dumps:
     """Unwinds the samples of a recording."""
 
@@ -62,7 +67,7 @@ class Dumps:
         self._steps = Steps(machine) if machine is not None else None
         self._images, self._vdso = finder, vdso
         self._steps_of: dict[Sought, _Image | None] = {}
-        self._biases: dict[RecordedModule, int | None] = {}
+        self._placed: dict[tuple[RecordedModule, str], _Placed | None] = {}  # by the root of the process, too
         self._walkers: dict[View, Walker] = {}
         self._orders: dict[int, _Order] = {}
         self._range = np.zeros((1, 3), np.uint64).data  # of the copy of the stack
@@ -139,16 +144,19 @@ class Dumps:
         return row_at
 
     def _row(self, module: RecordedModule, root: str, address: int) -> Row | None:
+        key = module, root
+        if key not in self._placed:
+            self._placed[key] = self._place(module, root)
+        placed = self._placed[key]
+        return None if placed is None or address < placed.bias else placed.steps.row_at(address - placed.bias)
+
+    def _place(self, module: RecordedModule, root: str) -> _Placed | None:
         sought = Sought.of(module, root)
         if sought not in self._steps_of:
             self._steps_of[sought] = self._open(sought)
         known = self._steps_of[sought]
-        if known is None:
-            return None
-        if module not in self._biases:
-            self._biases[module] = bias_of_listed(((module.start, module.offset),), known.image.segments)
-        bias = self._biases[module]
-        return None if bias is None or address < bias else known.steps.row_at(address - bias)
+        bias = None if known is None else bias_of_listed(((module.start, module.offset),), known.image.segments)
+        return None if known is None or bias is None else _Placed(known.steps, bias)
 
     def _open(self, sought: Sought) -> _Image | None:
         image = self._images.find(sought)

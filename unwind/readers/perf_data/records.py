@@ -103,6 +103,8 @@ class Records:
                 for part in self._unpacked((kind, misc, batch.buffer, start, end)):
                     yield from self._inner.split(part, is_skipped, layouts)
                 self._current = self._outer
+            if offset < self._end and self._outer.left_bytes < len(piece):
+                offset -= self._outer.give_back()
 
     @property
     def has_compressed(self) -> bool:
@@ -166,6 +168,14 @@ class _Splitter:
 
     def error(self, at: int, problem: str) -> FormatError:
         return FormatError(self.path, self.section, self.base + at, problem)
+
+    def give_back(self) -> int:
+        """Forget the part of a record at the end of the last piece, which will be read again; return its size.
+
+        To read it again costs less than to copy a piece behind it.
+        """
+        size_bytes, self._rest = len(self._rest), b""
+        return size_bytes
 
     def split(self, piece: bytes, is_skipped: bytes, layouts: Layouts) -> Iterator[Batch]:
         buffer = self._rest + piece if self._rest else piece
