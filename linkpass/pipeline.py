@@ -75,7 +75,7 @@ def run_pass(
     report = _read_report(options) if report is None else report
     objects = _open_objects(options) if objects is None else objects
     with (
-        open_with_debug(path, options.debug_file, options.debug_roots, strict=True, needs_code=True) as image,
+        open_with_debug(path, options.debug_file, options.debug_roots, in_build=True, needs_code=True) as image,
         Background() as background,
     ):
         outputs = plan_outputs(image, options.out, options.debug_out, in_image=options.in_image)

@@ -45,6 +45,10 @@ if "TMPDIR" not in os.environ and (memory := room_in_memory("/dev/shm")):
 # symcaches of test programs are nobody's business afterwards
 os.environ["ICF_CACHE_DIR"] = tempfile.mkdtemp(prefix="icf-tests-")
 atexit.register(shutil.rmtree, os.environ["ICF_CACHE_DIR"], ignore_errors=True)
+# no test asks a server but its own
+for variable in ("DEBUGINFOD_URLS", "_NT_SYMBOL_PATH", "http_proxy", "HTTP_PROXY"):
+    os.environ.pop(variable, None)
+os.environ["DEBUGINFOD_CACHE_PATH"] = os.path.join(os.environ["ICF_CACHE_DIR"], "none")
 
 
 @pytest.fixture(autouse=True)

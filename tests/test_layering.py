@@ -38,7 +38,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "_strings _mangled _mangled_rust contents",
         "demangle",
         "aliases strings elf pe pdb",
-        "image",
+        "image remote",
         "code vtables debugfiles linkinputs",
         "dwarf",
         "tables",

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 def open_with_debug(
-    path: str, debug_file: str | None, roots: Sequence[str], *, strict: bool = False, needs_code: bool = False
+    path: str, debug_file: str | None, roots: Sequence[str], *, in_build: bool = False, needs_code: bool = False
 ) -> Image:
     """Open an image with its debug file, if it needs one and has one.
 
-    A file that was found in its place and does not belong is refused with a line on stderr; with `strict`, by an
-    `IcfError`. With `needs_code` the image may not be a debug file itself.
+    A file that was found in its place and does not belong is refused with a line on stderr. With `in_build` that is an
+    `IcfError`, and no server is asked: the file is changed together with the image. With `needs_code` the image may not
+    be a debug file itself.
     """
     from icf.image import open_image
 
@@ -33,19 +34,19 @@ def open_with_debug(
         if debug_file is not None:
             from icf.debugfiles.search import open_debug_file
 
-            image.debug_roots = tuple(roots)
+            image.debug_roots, image.asks_servers = tuple(roots), not in_build
             image.attach_debug(open_debug_file(image, debug_file))
         else:
-            attach_debug(image, roots, strict=strict)
+            attach_debug(image, roots, in_build=in_build)
     except BaseException:
         image.close()
         raise
     return image
 
 
-def attach_debug(image: Image, roots: Sequence[str], *, strict: bool = False) -> None:
+def attach_debug(image: Image, roots: Sequence[str], *, in_build: bool = False) -> None:
     """Find the debug file of an image and attach it, if the image needs one; errors are those of `open_with_debug`."""
-    image.debug_roots = tuple(roots)
+    image.debug_roots, image.asks_servers = tuple(roots), not in_build
     if image.section(".debug_info") is not None or image.is_debug_file:
         return
     from icf.debugfiles.search import SYSTEM_ROOT, find_debug_file
@@ -53,7 +54,7 @@ def attach_debug(image: Image, roots: Sequence[str], *, strict: bool = False) ->
     debug, refused = find_debug_file(image, (*roots, SYSTEM_ROOT))
     if debug is not None:
         image.attach_debug(debug)
-    elif refused and strict:
+    elif refused and in_build:
         raise IcfError(refused[0], hint="name the right file with --debug-file, or remove this one")
     for line in refused:
         warn(f"{line}: not used")

@@ -9,6 +9,7 @@ The search goes in this order, R being each of the roots (default: /usr/lib/debu
     D/shop.debug                     D is the directory of the image, shop.debug the name in its .gnu_debuglink
     D/.debug/shop.debug
     R/D/shop.debug, R/shop.debug
+    debuginfod servers, by build id (`icf.remote.debuginfod`)
 
 A file belongs to the image if its code lies at the same addresses and the same link made it. Equal build ids show that.
 The CRC of the debug link shows that the file has not changed since. The link pass does change the file, and renews the
@@ -51,7 +52,7 @@ def find_debug_file(image: Image, roots: Sequence[str]) -> tuple[Image | None, l
     link = parse_debuglink(image)
     for path, is_linked in _candidates(image, link, roots):
         image.looked_for.append(path)
-        if not os.path.isfile(path) or os.path.samefile(path, image.path):
+        if not has_content(path) or os.path.samefile(path, image.path):
             continue
         try:
             debug = Image.open(path)
@@ -83,6 +84,21 @@ def _candidates(image: Image, link: DebugLink | None, roots: Sequence[str]) -> I
         for root in roots:
             yield os.path.join(root, folder.lstrip("/"), link.name), True
             yield os.path.join(root, link.name), True
+    if image.asks_servers and (fetched := path_from_servers(image.build_id)):
+        yield fetched, False
+
+
+def path_from_servers(build_id: bytes) -> str:
+    """Return where debug information of a build is or would be, once servers were asked; empty if none can have it."""
+    from icf.remote.debuginfod import Kind, find, kept_path
+
+    find(build_id, Kind.DEBUG_INFO)
+    return kept_path(build_id, Kind.DEBUG_INFO)
+
+
+def has_content(path: str) -> bool:
+    """Return whether a file is there; an empty one in the folder of fetched files says that no server has it."""
+    return os.path.isfile(path) and os.path.getsize(path) > 0
 
 
 def _mismatch(image: Image, debug: Image, link: DebugLink | None) -> str:

@@ -1,7 +1,7 @@
 """The supplementary file: debug information that `dwz -m` found in several files and moved to one.
 
 `.gnu_debugaltlink` or `.debug_sup` names it, relative to the file that has the section; else it is in a tree of
-build ids. Its build id, or in DWARF 5 its checksum, has to match the link.
+build ids, or on a debuginfod server. Its build id, or in DWARF 5 its checksum, has to match the link.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 from icf.debugfiles.links import SupplementaryLink, checksum_of, parse_supplementary
-from icf.debugfiles.search import SYSTEM_ROOT, build_id_path
+from icf.debugfiles.search import SYSTEM_ROOT, build_id_path, has_content, path_from_servers
 from icf.elf.image import Image
 from icf.errors import IcfError
 
@@ -26,7 +26,7 @@ def open_supplementary(image: Image) -> Image | None:
     problem = f"{link.path}: supplementary file not found"
     for path in _candidates(image, link):
         image.looked_for.append(path)
-        if not os.path.isfile(path):
+        if not has_content(path):
             continue
         try:
             file = Image.open(path, allow_rel=True)
@@ -50,3 +50,5 @@ def _candidates(image: Image, link: SupplementaryLink) -> Iterator[str]:
         if len(link.checksum) > 1:
             yield build_id_path(root, link.checksum)
         yield os.path.join(root, os.path.basename(link.path))
+    if image.debug.asks_servers and image.asks_servers and (fetched := path_from_servers(link.checksum)):
+        yield fetched

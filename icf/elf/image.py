@@ -36,6 +36,7 @@ class Image(ElfFile):
         self._relocations: dict[int, Relocations] = {}
         self._debug: Image | None = None
         self.debug_roots: tuple[str, ...] = ()  # directories that are searched for files of debug information
+        self.asks_servers = True  # for these files, too
         self.looked_for: list[str] = []  # the paths that were searched, whether or not there was a file
 
     def close(self) -> None:

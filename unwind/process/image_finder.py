@@ -11,6 +11,7 @@ A recording is read where its modules may be elsewhere, or where other files hav
     R/libx.so
     /usr/bin/libx.so, /usr/lib/...   of a module without a directory, as Crashpad names libraries: beside the program,
                                      and where this machine has its libraries
+    debuginfod servers               by build id (`icf.remote.debuginfod`)
 
 A file is the module's if its build id is the recorded one; of a file without a build id, what a minidump has in its
 place must fit, too (`unwind.process.build_ids`). If none was recorded, the file at the path must have the device and
@@ -156,7 +157,8 @@ class ImageFinder:
                 return self._opened.enter_context(image)
             problem = f"{candidate}: {wrong}"
             image.close()
-        return problem
+        fetched = _fetched(sought.build_id)
+        return problem if fetched is None else self._opened.enter_context(fetched)
 
     def _candidates(self, sought: Sought) -> Iterator[tuple[str, bool]]:
         """Yield paths, and whether the file there must be the one that was mapped."""
@@ -174,12 +176,28 @@ class ImageFinder:
 
 def paths_below(roots: Sequence[str], build_id: bytes, names: Sequence[str]) -> Iterator[str]:
     """Yield where files of a build may be below directories; "" among the names is the file of the build itself."""
-    sizes = (len(build_id), *(size for size in _PADDED_BYTES if not any(build_id[size:])))
-    ids = dict.fromkeys(build_id[:size].hex() for size in sizes if build_id[:size])
     for root in roots:
-        for digits in ids:
+        for digits in map(bytes.hex, _possible_ids(build_id)):
             for name in names:
                 yield os.path.join(root, ".build-id", digits[:2], digits[2:], name).rstrip("/")
+
+
+def _possible_ids(build_id: bytes) -> list[bytes]:
+    """Return the build ids that a recorded one may be."""
+    sizes = (len(build_id), *(size for size in _PADDED_BYTES if not any(build_id[size:])))
+    return list(dict.fromkeys(build_id[:size] for size in sizes if build_id[:size]))
+
+
+def _fetched(build_id: bytes) -> Image | None:
+    """Return the image of a build from a server; None if none has it."""
+    from icf.elf.image import Image
+    from icf.remote.debuginfod import Kind, find
+
+    for each in _possible_ids(build_id):
+        path = find(each, Kind.EXECUTABLE)
+        if path is not None:
+            return Image.open(path)
+    return None
 
 
 def _wrong_image(image: Image, build_id: bytes) -> str:

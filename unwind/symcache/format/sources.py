@@ -8,7 +8,8 @@ for such a file; its size is -1 if there was none. Those in the directory of the
 image that moves together with its debug file stays the same.
 
 The symcache is valid as long as no file changed and none has appeared. A file that was removed since does not count:
-builders remove their .dwo files all the time, and the facts read from them are still true of this image.
+builders remove their .dwo files all the time, and the facts read from them are still true of this image. An empty file
+is as good as none, and stands for one that no debuginfod server had: it is asked for again from time to time.
 """
 
 from __future__ import annotations
@@ -107,9 +108,12 @@ class Sources(NamedTuple):
         for each in self.files:
             path = os.path.join(folder, each.path)
             size_bytes, mtime_ns = _stat(path)
-            if size_bytes == _ABSENT:
-                lacks = lacks or each.size_bytes == _ABSENT
-            elif each.size_bytes == _ABSENT:
+            was_absent = each.size_bytes <= 0
+            if size_bytes == _ABSENT or (was_absent and not size_bytes):
+                if was_absent and _appears(path):
+                    return f"{path} was not there"
+                lacks = lacks or was_absent
+            elif was_absent:
                 return f"{path} was not there"
             elif (size_bytes, mtime_ns) != (each.size_bytes, each.mtime_ns):
                 return f"{path} has changed"
@@ -127,8 +131,8 @@ class Sources(NamedTuple):
         for each in self.files:
             path = os.path.join(folder, each.path)
             size_bytes, _ = _stat(path)
-            if size_bytes != _ABSENT and size_bytes != each.size_bytes:
-                return f"{path} was not there" if each.size_bytes == _ABSENT else f"{path} has another size"
+            if size_bytes > 0 and size_bytes != each.size_bytes or (not size_bytes and each.size_bytes > 0):
+                return f"{path} was not there" if each.size_bytes <= 0 else f"{path} has another size"
         if debug_file is not None:
             size_bytes, _ = _stat(debug_file)
             if all(each.size_bytes != size_bytes for each in self.files):
@@ -141,6 +145,15 @@ class Sources(NamedTuple):
 
 def _folder_of(path: str) -> str:
     return os.path.dirname(os.path.realpath(path))
+
+
+def _appears(path: str) -> bool:
+    """Return whether a server has a file that was missing."""
+    if not os.environ.get("DEBUGINFOD_URLS"):  # most users: nothing to import
+        return False
+    from icf.remote.debuginfod import appears
+
+    return appears(path)
 
 
 def _stat(path: str) -> tuple[int, int]:

@@ -1,0 +1,1 @@
+"""Files from servers, found by what identifies them: debuginfod, symbol servers, published symcaches."""
