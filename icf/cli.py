@@ -52,6 +52,7 @@ VERBS: dict[str, Verb] = {
     "cache": Verb("unwind.cmd_cache", "build, list, verify and prune the symbol cache"),
     "record": Verb("unwind.cmd_record", "record a profile with perf, ready for 'icf resolve'"),
     "resolve": Verb("unwind.cmd_resolve", "name the function of each frame of a stack"),
+    "snapshot": Verb("unwind.cmd_snapshot", "save which modules a process had loaded, to find their symbols elsewhere"),
     "stacks": Verb("unwind.cmd_stacks", "show the stacks of a core file, a minidump or a running process"),
     "report": Verb("unwind.cmd_report", "show what is merged, and a profile before and after, as one page"),
     "trace": Verb("unwind.cmd_trace", "read a drmemtrace trace: its instructions, and which functions they are of"),

@@ -42,6 +42,12 @@ def build_id_of_notes(reader: Reader, align: int = 4) -> bytes:
     return b""
 
 
+def build_id_note(build_id: bytes) -> bytes:
+    """Return the note that has a build id: sizes of name and id, NT_GNU_BUILD_ID, the name `GNU`, the id."""
+    head = b"".join(number.to_bytes(4, "little") for number in (4, len(build_id), NT_GNU_BUILD_ID))
+    return head + b"GNU\0" + build_id + bytes(-len(build_id) % 4)
+
+
 def _note_areas(image: ElfFile) -> Iterator[tuple[str, memoryview, int]]:
     own = image.section(".note.gnu.build-id")
     sections = [s for s in image.sections if s.type == SHT_NOTE and s is not own]

@@ -6,15 +6,22 @@ import json
 import random
 from pathlib import Path
 
+from icf.elf.notes import build_id_note
 from icf.errors import IcfError
+from icf.pe.debugdirectory import CODEVIEW, DebugEntry
+from icf.pe.identity import PeIdentity
+from unwind.process.module_identity import ListedLink, ModuleIdentity, fields_of
 from unwind.process.module_list import LoadedModule, read_modules
 
+ENTRY = DebugEntry(0, 1, 0, 0, CODEVIEW, b"RSDS" + bytes(20) + b"a.pdb\0")
 MUTATION_COUNT = 5_000
 SEED = json.dumps(
     [
         {"path": "/usr/bin/shop", "build_id": "5d0c91e7", "load_address": "0x555500000000"},
         {"path": "libx.so", "bias": -4096, "build_id": ""},
-        {"path": "liby.so", "load_address": 140737348354048},
+        {"path": "liby.so", "load_address": 140737348354048}
+        | fields_of(ModuleIdentity(b"\1\2\3", build_id_note(b"\1\2\3"), ListedLink("liby.debug", 7))),
+        {"path": "a.exe", "bias": 0} | fields_of(ModuleIdentity(pe=PeIdentity(1, 4096, (ENTRY,)))),
     ]
 ).encode()
 

@@ -35,6 +35,7 @@ class MadeMinidump:
     maps: bytes = b""
     status: bytes = b""
     signature: bytes = b"LEpB"  # begins the CodeView records
+    timestamp: int = 0  # of the modules
     pid: int = 0
     padding: bytes = b""  # between the count of a list and its entries: 4 bytes, or none
 
@@ -53,7 +54,7 @@ class MadeMinidump:
         ]
         streams[3] = pack("<I", len(threads)) + self.padding + b"".join(threads)  # ThreadListStream
         modules = [
-            pack("<Q3I", start, size_bytes, 0, 0)  # BaseOfImage, SizeOfImage, CheckSum, TimeDateStamp
+            pack("<Q3I", start, size_bytes, 0, self.timestamp)  # BaseOfImage, SizeOfImage, CheckSum, TimeDateStamp
             + pack("<I52x", self._put_string(path))  # ModuleNameRva, VersionInfo
             + (
                 pack("<2I", 4 + len(build_id), self._put(self.signature + build_id)) if build_id else bytes(8)

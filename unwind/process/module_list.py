@@ -10,6 +10,8 @@ be a mapping, as perf.data and others have it: the one that holds the code, or a
 
     {"path": "/usr/bin/shop", "start": "0x555500001000", "end": "0x555500003000", "offset": "0x0"}
 
+`icf snapshot` writes such a list, with what else identifies each module (`unwind.process.module_identity`).
+
 The program headers then say where the image was loaded. (A mapping's start less its offset is not a load address:
 linkers place code at addresses other than its offset.) Numbers may be strings in hexadecimal (`0x...`). Unknown keys
 are passed over. Instead of the list the file may be the text of /proc/PID/maps as it is.
@@ -31,14 +33,13 @@ from icf.errors import IcfError
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed, biases_of
 from unwind.process.maps import Mapping, parse_maps
+from unwind.process.module_identity import number_of, parse_identity
 from unwind.program.exports import Exports
 from unwind.program.image_exports import ImageExports
 from unwind.symcache.reader.program import KeptFacts, has_program
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.store import open_by_build_id
 
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
-_BUILD_ID = re.compile(r"(?:[0-9a-fA-F]{2}){2,64}")
 _MAPS = re.compile(rb"[0-9a-f]+-[0-9a-f]+ [r-][w-][x-][ps] ")
 _PAGE_BYTES = 4096
 
@@ -84,6 +85,9 @@ def read_modules(path: str) -> list[LoadedModule]:
     if not isinstance(listed, list):
         raise IcfError(f"{path}: must be a list of modules")
     modules = [_entry(entry, f"{path}: module {number}") for number, entry in enumerate(listed, 1)]
+    pids = {entry.get("pid") if isinstance(entry.get("pid"), int) else None for entry in listed}
+    if len(pids) > 1:
+        raise IcfError(f"{path}: has the modules of {len(pids)} processes", hint="icf snapshot --process PID")
     # the mappings of one file make one module
     places: dict[tuple[str, bytes], tuple[tuple[int, int], ...]] = {}
     for module in modules:
@@ -110,18 +114,17 @@ def _of_maps(mappings: Sequence[Mapping]) -> list[LoadedModule]:
 def _entry(entry: Any, place: str) -> LoadedModule:
     if not isinstance(entry, dict):
         raise IcfError(f"{place}: must be an object with path and load_address")
-    path, build_id = entry.get("path"), entry.get("build_id")
+    path = entry.get("path")
     if not isinstance(path, str) or not path or "\0" in path:
         raise IcfError(f"{place}: path must be a string")
-    if build_id is not None and not (isinstance(build_id, str) and (_BUILD_ID.fullmatch(build_id) or not build_id)):
-        raise IcfError(f"{place}: build_id must be a string of hexadecimal digits")
+    identity = parse_identity(entry, place)
     if [entry.get(key) is None for key in ("load_address", "bias", "start")].count(False) != 1:
         raise IcfError(f"{place}: needs one of load_address, bias, and start with offset")
-    start = _number(entry.get("start"), f"{place}: start", 0)
+    start = number_of(entry.get("start"), f"{place}: start", 0)
     if start is None:
         places: tuple[tuple[int, int], ...] = ()
     else:
-        offset, end = (_number(entry.get(key), f"{place}: {key}", 0) for key in ("offset", "end"))
+        offset, end = (number_of(entry.get(key), f"{place}: {key}", 0) for key in ("offset", "end"))
         if offset is None:
             raise IcfError(f"{place}: start needs the mapping's offset in the file")
         if end is not None and end <= start:
@@ -129,21 +132,11 @@ def _entry(entry: Any, place: str) -> LoadedModule:
         places = ((start, offset),)
     return LoadedModule(
         path,
-        bytes.fromhex(build_id or ""),
-        _number(entry.get("load_address"), f"{place}: load_address", 0),
-        _number(entry.get("bias"), f"{place}: bias", -1 << 63),
+        identity.build_id,
+        number_of(entry.get("load_address"), f"{place}: load_address", 0),
+        number_of(entry.get("bias"), f"{place}: bias", -1 << 63),
         places=places,
     )
-
-
-def _number(value: Any, place: str, least: int) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        return int(value, 16)
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 64:
-        return value
-    raise IcfError(f"{place} must be a number of 64 bits, or one in hexadecimal as a string")
 
 
 def find_images(
