@@ -43,6 +43,7 @@ accuracy: setup ## how right: frames of real programs against their links withou
 	@$(RUN) -m tests.truth.modules
 	@$(RUN) -m tests.truth.recordings
 	@$(RUN) -m tests.truth.stepped
+	@$(RUN) -m tests.truth.damaged
 
 docs: setup ## the documentation as a site in build/docs; offline once its packages are installed
 	@$(RUN) -c 'import material, mkdocs, mkdocstrings' 2>/dev/null || $(RUN) -m pip install --quiet --editable '.[docs]'

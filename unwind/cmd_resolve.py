@@ -23,6 +23,7 @@ from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
 from unwind.readers.formats import IN_TEXT, PCS, READERS, reader_of, recognize
 from unwind.readers.source import Source
+from unwind.samples.recording import Losses
 from unwind.writers.formats import BINARY, WRITERS, default_format
 from unwind.writers.named import Ambiguous
 
@@ -117,6 +118,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    if args.second_reader and args.lossy not in (None, Losses.NONE.value):
+        raise IcfError("the second resolver knows whole stacks alone", hint="leave out --lossy, or --second-reader")
     if args.second_reader and args.explain:
         raise IcfError("--explain explains the answers of the first resolver", hint="leave out --second-reader")
     images = ImageFinder(args.module_root, args.debug_root, args.exe)

@@ -25,7 +25,8 @@ def add_lossy_option(parser: ArgumentParser) -> None:
         "--lossy",
         choices=[each.value for each in Losses],
         help="frames that the stacks may lack: none, if the unwinder has read .eh_frame; fp, those that a walk along"
-        " frame pointers leaves out; any (by default what the format says, and fp where it does not)",
+        " frame pointers leaves out; any, one between each two (by default what the format says, and fp where it does"
+        " not; none for addresses alone)",
     )
 
 

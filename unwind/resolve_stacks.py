@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from icf.errors import IcfError
 from icf.model import Verdict
+from unwind.options import losses_of
 from unwind.progress import Progress
 from unwind.readers.pcs import read_pcs
 from unwind.readers.source import Source
 from unwind.resolve.answer import Facts
 from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolver import Answers, Resolver
+from unwind.samples.recording import Losses
 from unwind.samples.stack import Stack
 from unwind.symbolize.answer import read_frames
 from unwind.target.opening import open_alone, open_modules, open_process
@@ -92,11 +94,12 @@ def _open(args: Namespace) -> AbstractContextManager[Resolver | LiveResolver]:
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
     if args.exe is None and args.debug_file is not None:
         raise IcfError("--debug-file is about one image", hint="without -e, name folders with --debug-root")
+    losses = losses_of(args, Losses.NONE)
     if args.pid is not None:
-        return open_process(args.pid, search)
+        return open_process(args.pid, search, losses)
     if args.modules is not None:
-        return open_modules(args.modules, args.module_root, search)
-    return open_alone(args.exe, search)
+        return open_modules(args.modules, args.module_root, search, losses)
+    return open_alone(args.exe, search, losses)
 
 
 def _second(first: Resolver | LiveResolver) -> SecondResolver:

@@ -1,9 +1,10 @@
-"""Stacks of a walk along frame pointers: a caller that it leaves out must not decide."""
+"""Stacks that lack frames: what is missing must not make a name wrong, and what is there still decides."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import Workshop
@@ -98,3 +99,52 @@ def test_a_function_that_may_return_before_it_has_a_frame(workshop: Workshop, tm
         (tmp_path / "folded").write_text(f"{';'.join(reversed(frames))} 1\n")
         out = json.loads(icf("resolve", tmp_path / "folded", "--lossy", "fp", "--out", "json"))
         assert out["frames"][1]["name"] == f"long grow<{function}>(long)"
+
+
+# first and last are one body: with its own frame lost, both() looks as if it had left by its tail call
+BOTH = """
+    long sink;
+    NOINLINE long first(long n) { sink += n * 3; return sink ^ 77; }
+    NOINLINE long last(long n) { sink += n * 3; return sink ^ 77; }
+    NOINLINE long both(long n) { long r = first(n); sink += r; return last(n + 1); }
+    NOINLINE long once(long n) { long r = first(n + 1); asm volatile(""); return r + 1; }
+    NOINLINE long deep(long n) { long r = last(n + 2); asm volatile(""); return r + 3; }
+    NOINLINE long twice(long n) { long r = first(n) * deep(n); asm volatile(""); return r + 2; }
+    NOINLINE long calls_both(long n) { long r = both(n); asm volatile(""); return r + 4; }
+    NOINLINE long calls_once(long n) { long r = once(n); asm volatile(""); return r + 5; }
+    NOINLINE long calls_twice(long n) { long r = twice(n); asm volatile(""); return r + 6; }
+    int main(int argc, char **) { return calls_both(argc) + calls_once(argc) + calls_twice(argc) == 5; }
+"""
+
+
+def innermost(program: Program, caller: str, lossy: str) -> dict[str, Any]:
+    """Return the frame at the entry of `first` and `last` in a stack that lacks what `caller` has called."""
+    entry = int(code_of(program, "first")[0]["address"], 16)
+    stack = program.folded.with_name("stack")
+    stack.write_text(f"{entry:#x} {after_call(program, caller):#x}\n")
+    found = json.loads(icf("resolve", "-e", program.folded, "--lossy", lossy, "--out", "json", stack))
+    frame: dict[str, Any] = found["frames"][0]
+    return frame
+
+
+def test_what_a_missing_frame_may_have_called(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(BOTH, KEEPS_FRAMES)
+    named = innermost(program, "calls_both", "none")  # as if nothing were missing
+    assert (named["name"], [each["name"] for each in named["missing"]]) == ("last(long)", ["both(long)"])
+    for lossy in ("fp", "any"):
+        frame = innermost(program, "calls_both", lossy)
+        assert (frame["verdict"], frame["reason"]) == ("ambiguous", "caller-may-be-missing")
+        assert innermost(program, "calls_once", lossy)["name"] == "first(long)"
+    frame = innermost(program, "calls_once", "none")  # the stack shows that a frame is missing
+    assert (frame["verdict"], frame["candidate_names"]) == ("narrowed", ["first(long)"])
+    assert (frame["reason"], frame["reason_text"]) == (
+        "frame-missing",
+        "a frame of once(long) is missing between it and its caller",
+    )
+
+
+def test_more_frames_than_one_may_be_missing_where_functions_have_none(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(BOTH, ["-fomit-frame-pointer"])
+    # if twice() and deep() are missing it is last(); one frame, that of twice(), leaves first()
+    assert innermost(program, "calls_twice", "fp")["verdict"] == "ambiguous"
+    assert innermost(program, "calls_twice", "any")["name"] == "first(long)"

@@ -117,15 +117,15 @@ def measure(
             if _functions(passed) != _functions(build.folded):  # --emit-relocs moves things a little
                 stacks = sample_both(build, passed, work, cache)[0].stacks
             answers, result.resolve_s = resolve(command, passed, stacks, work)
-            result.score = score_answers(stacks, answers, known)
+            result.score = score_answers(stacks.items(), answers, known)
             result.disagreements = disagreements(command, passed, stacks, work, answers)
             entries = {stack: weight for stack, weight in stacks.items() if stack.has_objects}
             if with_vptr and entries:
                 same = [answer for stack, answer in zip(stacks, answers, strict=True) if stack.has_objects]
-                result.without_vptr = score_answers(entries, same, known)
+                result.without_vptr = score_answers(entries.items(), same, known)
                 answers, _ = resolve(command, passed, entries, work, with_vptr=True)
                 result.disagreements += disagreements(command, passed, entries, work, answers, with_vptr=True)
-                result.with_vptr = score_answers(entries, answers, known)
+                result.with_vptr = score_answers(entries.items(), answers, known)
         except ToolError as error:
             result.problem = str(error)
     return measurement

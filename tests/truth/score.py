@@ -13,7 +13,7 @@ whose callees are on record, too: in a call site in DWARF where there is nothing
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.truth.align import Frame, Stack
@@ -84,12 +84,12 @@ def _direct_frames(frames: Sequence[Frame | None], known_sites: frozenset[int] |
 
 
 def score_answers(
-    stacks: Mapping[Stack, int], answers: Sequence[Sequence[Answer]], known_sites: frozenset[int] | None
+    stacks: Iterable[tuple[Stack, int]], answers: Sequence[Sequence[Answer]], known_sites: frozenset[int] | None
 ) -> Score:
     """`known_sites`: return addresses, in the unfolded image, of calls whose callee is on record; None for all."""
     score = Score()
     direct_of: dict[tuple[Frame | None, ...], tuple[list[bool], list[bool]]] = {}
-    for (stack, weight), answer in zip(stacks.items(), answers, strict=True):
+    for (stack, weight), answer in zip(stacks, answers, strict=True):
         if len(answer) != len(stack.frames):
             raise ValueError(f"{len(answer)} answers for {len(stack.frames)} frames")
         if stack.frames not in direct_of:

@@ -73,13 +73,14 @@ def resolve(
     with_vptr: bool = False,
     *,
     second_reader: bool = False,
+    options: Sequence[str] = (),
 ) -> tuple[list[list[Answer]], float]:
     """Answers in the order of the stacks, and the wall time in seconds."""
     lines = [stack_line(stack, with_vptr=with_vptr) for stack in stacks]
     text = work / f"{image.name}.stacks"
     text.write_text("".join(line + "\n" for line in lines))
     begin_s = time.perf_counter()
-    options = ["--format", "pcs", "--out", "json", *(["--second-reader"] if second_reader else [])]
+    options = ["--format", "pcs", "--out", "json", *options, *(["--second-reader"] if second_reader else [])]
     output = run_command([*command, "resolve", "-e", str(image), *options, str(text)])
     wall_s = time.perf_counter() - begin_s
     answers = [

@@ -1,4 +1,4 @@
-"""What a test in this folder asks the resolver, the second resolver is asked, too: the two must agree."""
+"""What a test here asks the resolver, the second resolver is asked, too: the two must agree on whole stacks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.unwind.support import assert_same
 from unwind.resolve.resolver import Answers, Resolver
+from unwind.samples.recording import Losses
 from unwind.second_reader.resolver import SecondResolver
 
 
@@ -25,6 +26,8 @@ def second_resolver_agrees(request: pytest.FixtureRequest, monkeypatch: pytest.M
         exact: Collection[int] = (),
     ) -> Answers:
         answers = resolve(first, addresses, vptrs, exact)
+        if first.losses is not Losses.NONE:
+            return answers
         second = SecondResolver(first.process, use_vptrs=first.use_vptrs)
         assert_same(answers, second.resolve(addresses, vptrs, exact))
         return answers

@@ -115,12 +115,21 @@ class DecodedCode:
         """Return whether a call of the function in `start:end` ends at `vaddr`; None: not known."""
         if self._facts.machine is Machine.AARCH64:
             return vaddr % 4 == 0
+        ends = self._ends_of_calls(start, end)
+        return None if ends is None else vaddr - start in ends
+
+    def calls(self, start: int, end: int) -> list[int] | None:
+        """Return the return addresses of the calls in `start:end`; None if they are not known."""
+        ends = self._ends_of_calls(start, end)
+        return None if ends is None else [start + each for each in sorted(ends)]
+
+    def _ends_of_calls(self, start: int, end: int) -> frozenset[int] | None:
+        """Return where calls end, as offsets in the function."""
         if start not in self._call_ends:
             size_bytes = end - start
             code = self._facts.read(start, size_bytes) if 0 < size_bytes <= _LONGEST_BODY_BYTES else memoryview(b"")
-            self._call_ends[start] = find_call_ends(code) if len(code) == size_bytes else None
-        ends = self._call_ends[start]
-        return None if ends is None else vaddr - start in ends
+            self._call_ends[start] = find_call_ends(code, self._facts.machine) if len(code) == size_bytes else None
+        return self._call_ends[start]
 
     def has_frame(self, start: int, vaddr: int, *, is_called: bool) -> bool:
         """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known.

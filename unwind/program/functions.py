@@ -22,7 +22,7 @@ ranges nest, the innermost counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -92,6 +92,18 @@ class SymbolFunctions:
                 return self._function(idx)
             idx -= 1
         return None
+
+    def named(self, name: str) -> Sequence[int]:
+        """Return where the functions with a symbol of that name start."""
+        return self._by_name.get(name, ())
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        symbols = self._image.symbols
+        found: dict[str, list[int]] = {}
+        for row, name in zip(rows := self.rows.tolist(), symbols.names(rows), strict=True):
+            found.setdefault(_unversioned(name), []).append(int(symbols.value[row]))
+        return found
 
     def vtable_name(self, vptr: int) -> str:
         """Return the symbol of the vtable that a vtable pointer points into; "" if there is none."""

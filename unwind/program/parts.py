@@ -67,6 +67,9 @@ class Code(Protocol):
     def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
         """Return whether a call of the function in `start:end` ends at `vaddr`; None: not known."""
 
+    def calls(self, start: int, end: int) -> Collection[int] | None:
+        """Return the return addresses of the calls in `start:end`; None if they are not known."""
+
     def has_frame(self, start: int, vaddr: int, *, is_called: bool) -> bool:
         """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known.
 
@@ -120,6 +123,9 @@ class Functions(Protocol):
 
     def find(self, vaddr: int) -> FoldClass | None: ...
 
+    def named(self, name: str) -> Sequence[int]:
+        """Return where the functions with a symbol of that name start."""
+
     def vtable_name(self, vptr: int) -> str: ...
 
 
@@ -127,8 +133,7 @@ class ListedCode:
     """Code given as data: sites by return address (else unknown), jumps and addresses by start of body (else none).
 
     `boundaries` are the ends of call instructions, if they are not just those that a site is listed for;
-    `signal_returns`
-    are the return addresses of signal handlers.
+    `signal_returns` are the return addresses of signal handlers, `frameless` addresses where a function has no frame.
     """
 
     def __init__(
@@ -138,9 +143,11 @@ class ListedCode:
         addresses: Mapping[int, Sequence[int]] | None = None,
         boundaries: Collection[int] | None = None,
         signal_returns: Collection[int] = (),
+        frameless: Collection[int] = (),
         *,
         signs_pointers: bool = False,
     ) -> None:
+        self._frameless = frameless
         self._boundaries, self._signal_returns = boundaries, signal_returns
         self.signs_pointers = signs_pointers
         self._sites = dict(sites or {})
@@ -156,8 +163,11 @@ class ListedCode:
     def ends_call(self, start: int, end: int, vaddr: int) -> bool | None:
         return None if self._boundaries is None else vaddr in self._boundaries
 
+    def calls(self, start: int, end: int) -> Collection[int] | None:
+        return [site for site in self._sites if start < site <= end]
+
     def has_frame(self, start: int, vaddr: int, *, is_called: bool) -> bool:
-        return True
+        return vaddr not in self._frameless
 
     def returns_from_signal(self, vaddr: int) -> bool:
         return vaddr in self._signal_returns

@@ -41,6 +41,8 @@ from unwind.program.dispatch import Dispatch, bits
 from unwind.program.exports import Export, Exports, ListedExports
 from unwind.program.parts import CallRecord, Code, Functions, Lines, ListedCode, ListedRecords, Records, SlotCalls
 
+_COLD = ".cold"  # after the name of a function: what a compiler has moved out of it
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
@@ -216,6 +218,10 @@ class Program:
         """Return the return addresses of the calls in a body that have a record."""
         return self._records.sites(body.start, body.end)
 
+    def all_call_sites(self) -> Sequence[int]:
+        """Return the return addresses of all calls that have a record."""
+        return self._records.sites(0, (1 << 64) - 1)
+
     def _idx_of_die(self, die: int, body: Body) -> int:
         """Return the member of a body that `die` describes; -1: none."""
         for node in reversed(self._nodes_of_die.get(die, ())):
@@ -233,6 +239,16 @@ class Program:
         body, idx = self.candidates[node]
         die = body.members[idx].die if idx < len(body.members) else 0
         return [other for other in self._nodes_of_die.get(die, ()) if other != node]
+
+    def cold_parts(self, body: Body, idx: int) -> list[int]:
+        """Return the nodes of outlined parts of a candidate, those among them to which only an exception leads."""
+        parts = self.parts(body.first_node + idx)
+        found = [node for node in parts if self.candidates[node][0].is_fragment]
+        if self._functions is None:
+            return found
+        names = [name + _COLD for member in body.members[idx : idx + 1] for name in (member.name, *member.aliases)]
+        starts = [start for name in names for start in self._functions.named(name)]
+        return found + [node for part in map(self.body_at, starts) if part is not None for node in part.nodes]
 
     def by_slots(self, body: Body, slots: Iterable[int] = (ANY_POINTER,), vptr: int = 0) -> int:
         """Return the candidates of a body that a call through one of `slots` can reach; `vptr` is the frame's, or 0."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from icf.aliases import function_name, same_function
+from icf.demangle import demangle
 from icf.model import Member, MemberFlag, RuntimeAddr, Verdict
 from unwind.process.process import Process
 from unwind.program.dispatch import bits
@@ -22,11 +23,14 @@ from unwind.program.parts import SiteKind
 from unwind.program.program import Body
 from unwind.resolve import reasons
 from unwind.resolve.answer import BY_VPTR, OUTSIDE, one, several, unknown
+from unwind.resolve.callee import Callee
+from unwind.resolve.lost_frames import Function
 from unwind.resolve.missing_frames import MissingFrame, MissingFrames
 from unwind.resolve.places import Marked, Place, Places, Sampled
-from unwind.resolve.relations import FOREIGN, Callee, Relation, Relations
+from unwind.resolve.relations import FOREIGN, Relation, Relations
+from unwind.samples.recording import Losses
 from unwind.symbolize.answer import Answer
-from unwind.symbolize.reasons import Reason
+from unwind.symbolize.reasons import Reason, ReasonCode
 
 
 @dataclass(slots=True, eq=False)
@@ -40,11 +44,13 @@ class Step:
     return_address: int = 0  # of the call that it waits for, as linked; 0: it has made none
     is_outside: bool = False  # in no known module
     vptr: int = 0  # of its object, as linked, if it counts
+    losses: Losses = Losses.NONE  # frames that may be missing between it and its caller
     calls: int | None = None  # the direct target of that call, as linked; -1: it has none; None: not decoded
     caller: Step | None = None  # None: the frame is the same with any caller
     relation: Relation | None = None  # to the caller; None: there is nothing to know
     by_vptr: bool = False  # without the vtable pointer of its object more candidates would be possible
     broken: bool = False  # no possible caller allows anything, so the pair was cut
+    repaired: int = 0  # then: the candidates that are possible if one frame is missing in between
     plain: bool = True  # it does not restrict its caller
     answer: Answer = OUTSIDE
     inwards: dict[Sampled, Step] = field(default_factory=dict)  # by return address
@@ -69,7 +75,7 @@ class Chains:
         self._missing = MissingFrames()
         self._left_out: dict[tuple[int, int, Body, int], tuple[Answer, ...]] = {}
         self._alone: tuple[dict[int, Step], dict[int, Step]] = {}, {}  # not changed by any caller; of exact addresses
-        self._steps: dict[tuple[int, int, bool, int | None, int], Step] = {}
+        self._steps: dict[tuple[int | None | Losses, ...], Step] = {}
         self._answers: dict[tuple[object, ...], Answer] = {}
         self.root = Step(None)
         self._outside = Step(None, possible=FOREIGN, is_outside=True)
@@ -87,21 +93,22 @@ class Chains:
             if frame is None:
                 step = self._outside
             elif isinstance(frame, Marked):
-                step = self._intern(caller, frame.address, frame.vptr, is_pc or frame.is_exact)
+                step = self._intern(caller, Marked(frame.address, frame.vptr, is_pc or frame.is_exact, frame.losses))
             else:
-                step = self._intern(caller, frame, 0, is_pc)
+                step = self._intern(caller, Marked(frame, is_exact=is_pc))
             known[frame] = step
         return step
 
-    def _intern(self, caller: Step, address: int, vptr: int, is_exact: bool) -> Step:
+    def _intern(self, caller: Step, frame: Marked) -> Step:
+        address, vptr, is_exact, losses = frame
         alone = self._alone[is_exact].get(address)
         if alone is None:
             place = self._places.of(address, is_exact)
             if place.body is not None and not place.body.settled:
-                return self._merged(caller, address, vptr, is_exact, place, place.body)
+                return self._merged(caller, frame, place, place.body)
             alone = self._unknown(address, place) if place.body is None else _settled(address, place, place.body, ())
             self._alone[is_exact][address] = alone
-        if alone.body is None:
+        if alone.body is None or losses is not Losses.NONE:
             return alone
         missing = self._missing_frames(caller, caller.possible, alone.body, alone.body.domain)
         if not missing:
@@ -113,34 +120,43 @@ class Chains:
             step = self._steps[key] = _settled(address, place, alone.body, missing)
         return step
 
-    def _merged(self, caller: Step, address: int, vptr: int, is_exact: bool, place: Place, body: Body) -> Step:
-        depends = caller.body is not None or (caller.is_outside and not is_exact)
-        key = (address, vptr, is_exact, caller.address, caller.possible) if depends else (address, 0, is_exact, None, 0)
+    def _merged(self, caller: Step, frame: Marked, place: Place, body: Body) -> Step:
+        address, vptr, is_exact, losses = frame
+        depends = caller.body is not None or (
+            caller.is_outside and not is_exact and losses is Losses.NONE  # what it called may be missing
+        )
+        key: tuple[int | None | Losses, ...] = (address, 0, is_exact, None, 0)
+        if depends:
+            key = (address, vptr, is_exact, caller.address, caller.possible, losses)
         step = self._steps.get(key)
         if step is None:
-            frame = Callee(body, vptr, not place.return_address and place.vaddr == body.start)
-            step = self._steps[key] = self._make(caller if depends else None, address, place, frame)
+            callee = Callee(body, vptr, not place.return_address and place.vaddr == body.start)
+            step = self._steps[key] = self._make(caller if depends else None, address, place, callee, losses)
         return step
 
-    def _make(self, caller: Step | None, address: int, place: Place, frame: Callee) -> Step:
+    def _make(self, caller: Step | None, address: int, place: Place, frame: Callee, losses: Losses) -> Step:
         body = frame.body
         step = Step(address, place.vaddr, body, body.domain, place.return_address, caller=caller, vptr=frame.vptr)
-        step.relation = self._relate(caller, frame)
+        step.losses = losses
+        step.relation = self._relate(caller, frame, losses)
         if caller is not None and step.relation is not None:
             allowed = step.relation.forward(caller.possible)
             if frame.vptr:
-                plain = self._relate(caller, frame._replace(vptr=0))
+                plain = self._relate(caller, frame._replace(vptr=0), losses)
                 step.by_vptr = allowed != (body.domain if plain is None else plain.forward(caller.possible))
             step.broken = not allowed
+            if step.broken and losses is Losses.NONE and caller.body is not None:
+                lost = self._relations.between(caller.return_address, caller.body, frame, Losses.ANY, only_lost=True)
+                step.repaired = lost.forward(caller.possible)
             step.possible = allowed or body.domain
             step.plain = allowed != 0 and step.relation.backward(caller.possible, allowed) == caller.possible
         step.answer = self.answer(step, step.possible, caller.possible if caller else 0, None)
         return step
 
-    def _relate(self, caller: Step | None, frame: Callee) -> Relation | None:
+    def _relate(self, caller: Step | None, frame: Callee, losses: Losses) -> Relation | None:
         """Return the relation of a frame to its caller; None: there is nothing to know."""
         if caller is not None and caller.body is not None:
-            return self._relations.between(caller.return_address, caller.body, frame)
+            return self._relations.between(caller.return_address, caller.body, frame, losses)
         return self._relations.from_outside(frame) if caller is not None and caller.is_outside else None
 
     def answer(self, step: Step, left: int, callers: int, inner: tuple[Step, int] | None) -> Answer:
@@ -149,7 +165,7 @@ class Chains:
         `inner` is the frame that it called, with what is left of it, if that frame made the difference.
         """
         missing: tuple[Answer, ...] = ()
-        if step.caller is not None and step.body is not None and not step.broken:
+        if step.caller is not None and step.body is not None and not step.broken and step.losses is Losses.NONE:
             missing = self._missing_frames(step.caller, callers, step.body, left)
         inner_key = inner and (id(inner[0].relation), inner[1])
         key = (step.address, step.vaddr, left, id(step.relation), callers, inner_key, missing)
@@ -182,17 +198,54 @@ class Chains:
             answers = self._left_out[key] = tuple([_missing_answer(frame) for frame in frames])
         return answers
 
-    def contradiction(self, step: Step, callee: Step) -> Answer:
-        """Return the answer for `step`, which is `callee` or the frame that called it: this pair fits nothing."""
+    def contradiction(self, step: Step, callee: Step, left: int, beyond: Step | None) -> Answer:
+        """Return the answer for `step`, which is `callee` or the frame that called it: this pair fits nothing.
+
+        If it fits with a frame in between, those of the candidates `left` remain that fit so, and no name is certain. But
+        not if the callee fits the frame `beyond` its caller: then that caller may be what does not belong there.
+        """
         caller = callee.caller
-        key = ("contradicted", step.address, step.vaddr, callee.address, caller and caller.address)
+        reason = None if not callee.repaired or self._fits(callee, beyond) else self._missing_between(callee)
+        if reason is None:
+            left = 0
+        elif step is callee:
+            left &= callee.repaired
+        key = ("contradicted", step.address, step.vaddr, callee.address, caller and caller.address, left)
         answer = self._answers.get(key)
         if answer is None:
-            where = f"{caller.address:#x}" if caller is not None and caller.address is not None else "?"
-            assert callee.address is not None
-            reason = reasons.nothing_fits(where, callee.address)
-            answer = self._answers[key] = _answer(step, 0, "", reason)
+            if reason is None or not left:
+                where = f"{caller.address:#x}" if caller is not None and caller.address is not None else "?"
+                assert callee.address is not None
+                reason = reasons.nothing_fits(where, callee.address)
+            elif step is not callee:
+                reason = reasons.MISSING_CALLEE
+            answer = self._answers[key] = _answer(step, left, "", reason, is_certain=False)
         return answer
+
+    def _fits(self, step: Step, caller: Step | None) -> bool:
+        """Return whether another caller than that in the stack may have called a frame."""
+        if caller is None or caller.body is None or not caller.return_address or step.body is None:
+            return False
+        relation = self._relations.between(caller.return_address, caller.body, _callee(step, step.body))
+        return relation.forward(caller.possible) != 0
+
+    def _missing_between(self, callee: Step) -> Reason | None:
+        """Return the reason for a frame that fits its caller with one in between, whose name it has if one fits.
+
+        None if any function could be that frame.
+        """
+        caller, body = callee.caller, callee.body
+        assert caller is not None and caller.body is not None and body is not None
+        functions: set[Function] = set()
+        for idx in bits(caller.possible):
+            found = self._relations.lost_frames.fitting(caller.return_address, caller.body, idx, _callee(callee, body))
+            if found is None:
+                return None
+            functions |= found
+        names = {lost.members[idx].name for lost, idx in functions if idx < len(lost.members)}
+        return (
+            reasons.missing_frame(demangle(names.pop())) if len(functions) == len(names) == 1 else reasons.MISSING_FRAME
+        )
 
     def _unknown(self, address: int, place: Place) -> Step:
         """Return a frame in no function: its module is known, or it is outside of all that is."""
@@ -202,6 +255,10 @@ class Chains:
         return Step(address, place.vaddr, is_outside=is_outside, possible=possible, answer=answer)
 
 
+def _callee(step: Step, body: Body) -> Callee:
+    return Callee(body, step.vptr, not step.return_address and step.vaddr == body.start)
+
+
 def _settled(address: int, place: Place, body: Body, missing: tuple[Answer, ...]) -> Step:
     """Return a frame whose body is that of one function."""
     answer = one(address, place.vaddr, body, 0, Verdict.UNMERGED, missing=missing)
@@ -209,16 +266,23 @@ def _settled(address: int, place: Place, body: Body, missing: tuple[Answer, ...]
 
 
 def _answer(
-    step: Step, left: int, evidence: str, reason: Reason, missing: tuple[Answer, ...] = (), tail_call: bool = False
+    step: Step,
+    left: int,
+    evidence: str,
+    reason: Reason,
+    missing: tuple[Answer, ...] = (),
+    tail_call: bool = False,
+    *,
+    is_certain: bool = True,
 ) -> Answer:
     """Return the verdict for the candidates `left` of a merged frame, which rest on `evidence`.
 
-    None left: contradicted.
+    None left: contradicted. One left, and not `is_certain`: narrowed.
     """
     body = step.body
     assert body is not None
     listed = left & body.listed
-    if left == listed and left and not left & (left - 1):
+    if is_certain and left == listed and left and not left & (left - 1):
         idx = left.bit_length() - 1
         return one(step.address, step.vaddr, body, idx, Verdict.UNIQUE, evidence, missing, tail_call)
     verdict = Verdict.AMBIGUOUS if listed == body.listed else Verdict.NARROWED
@@ -226,12 +290,16 @@ def _answer(
         verdict, left, listed = Verdict.CONTRADICTED, body.domain, body.listed
     word = evidence if verdict is Verdict.NARROWED else ""
     members = [body.members[idx] for idx in bits(listed)]
-    is_certain = left == listed and verdict is not Verdict.CONTRADICTED
+    is_certain &= left == listed and verdict is not Verdict.CONTRADICTED
     common = _common_name(members) if is_certain else ""
     if common:
         return several(step.address, step.vaddr, body, left, Verdict.UNIQUE, common, word, None, missing, tail_call)
     names = tuple(dict.fromkeys([member.name for member in members]))
-    if verdict is not Verdict.CONTRADICTED and (not listed or (left != listed and len(names) == 1)):
+    if (
+        verdict is not Verdict.CONTRADICTED
+        and reason.code is not ReasonCode.MISSING_FRAME
+        and (not listed or (left != listed and len(names) == 1))
+    ):
         reason = reasons.unnamed(body.start + body.program.bias)
     return several(step.address, step.vaddr, body, left, verdict, names, word, reason, missing, tail_call)
 

@@ -31,6 +31,7 @@ from unwind.process.process import Module, Process
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
 from unwind.resolve.reasons import no_call_before
+from unwind.samples.recording import Losses
 from unwind.symbolize.reasons import Reason
 
 _NO_CALL = (SiteKind.NONE, SiteKind.UNKNOWN)
@@ -45,6 +46,7 @@ class Marked(NamedTuple):
     address: int
     vptr: int = 0  # the vtable pointer of its object, if that counts
     is_exact: bool = False
+    losses: Losses = Losses.NONE  # frames that may be missing between it and its caller in the stack
 
 
 Sampled = int | None | Marked  # a frame as it was sampled; None: outside of all images
@@ -130,6 +132,14 @@ class Places:
         plain = RuntimeAddr(address & (1 << _ADDRESS_BITS) - 1)
         module = self._process.module_at(plain)
         return plain if module is not None and self._process.program(module).code.signs_pointers else address
+
+
+def has_frame(place: Place) -> bool:
+    """Return whether the code of a function shows that its frame pointer leads to its caller; False: not known."""
+    body = place.body
+    if body is None:
+        return False
+    return body.program.code.has_frame(body.start, place.vaddr, is_called=place.return_address != 0)
 
 
 def _returned_to(program: Program, at: Vaddr) -> Place:

@@ -6,7 +6,9 @@ from unwind.program.parts import SiteKind
 from unwind.symbolize.reasons import Reason, ReasonCode
 
 NO_CALLER = Reason(ReasonCode.NO_CALLER, "its caller is not known")
-LOST_CALLER = Reason(ReasonCode.LOST_CALLER, "a walk along frame pointers may have left out its caller")
+LOST_CALLER = Reason(ReasonCode.LOST_CALLER, "frames may be missing between it and its caller")
+MISSING_FRAME = Reason(ReasonCode.MISSING_FRAME, "a frame is missing between it and its caller")
+MISSING_CALLEE = Reason(ReasonCode.MISSING_FRAME, "a frame is missing between it and the one that it called")
 SEVERAL_CALLERS = Reason(ReasonCode.SEVERAL_CALLERS, "its caller is one of several")
 SEVERAL_CALLEES = Reason(ReasonCode.SEVERAL_CALLEES, "its caller may call several of them there")
 SEVERAL_JUMPS = Reason(ReasonCode.SEVERAL_JUMPS, "what its caller calls there may jump to several of them")
@@ -32,6 +34,11 @@ def nothing_fits(caller: str, callee: int) -> Reason:
     """Return the reason when no candidate of the caller calls any candidate of the callee."""
     text = f"nothing possible at {caller} calls a function at {{address}}"
     return Reason(ReasonCode.CONTRADICTED, text, callee)
+
+
+def missing_frame(name: str) -> Reason:
+    """Return the reason for a frame that fits its caller only if a frame of one function is missing between them."""
+    return MISSING_FRAME._replace(text=f"a frame of {name} is missing between it and its caller")
 
 
 def unnamed(start: int) -> Reason:

@@ -17,9 +17,9 @@ caller's candidates by what they allow. The first rule that applies to a candida
 A frame in an unknown module, too, can only have had a pointer, or a name that is exported: rule 4. An innermost
 frame is exempt, as a profiler may have missed its caller.
 
-If no candidate is compatible with the vtable pointer, the pointer is ignored: it was not this object's. Once a
-destructor runs it may have moved the pointer to the vtable of a base: members that are destructors then stay where
-their call is possible at all.
+If no candidate is compatible with the vtable pointer, the pointer is ignored: it was not this object's.
+
+If frames may be missing between the two, what is possible then is allowed, too (`unwind.resolve.lost_frames`).
 
 A call by a name may be bound to any definition of it, also where a record names the one that the linker saw. Caller and
 callee may lie in different modules; if nothing leads from the one to the other, no member is excluded: the loader
@@ -36,22 +36,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from icf.model import ANY_POINTER, Evidence
+from unwind.program.dispatch import bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body
 from unwind.resolve import reasons
+from unwind.resolve.callee import Callee
+from unwind.resolve.lost_frames import LostFrames
 from unwind.resolve.reach import CallGraph
-from unwind.resolve.vptrs import destructors
+from unwind.samples.recording import Losses
 from unwind.symbolize.reasons import Reason
 
+_CALLER_LIMIT = 256  # members of a caller for each of which lost frames are looked for
 FOREIGN = 1  # the only candidate of a frame outside of the image
-
-
-class Callee(NamedTuple):
-    """A frame as its caller's relation to it sees it: its body, and the facts about the object it is called for."""
-
-    body: Body
-    vptr: int = 0  # 0: not known
-    is_entry: bool = False  # it stands at its first instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,28 +114,63 @@ class Relations:
 
     def __init__(self) -> None:
         self._graph = CallGraph()
-        self._known: dict[tuple[int, int, Callee], Relation] = {}
+        self.lost_frames = LostFrames(self._graph)
+        self._known: dict[tuple[int, int, Callee, Losses, bool], Relation] = {}
         self._made: dict[Relation, Relation] = {}  # equal ones are one object
 
-    def between(self, return_address: int, caller: Body, callee: Callee) -> Relation:
-        """Return the relation of a frame, `callee`, to the frame in `caller` that it returns to."""
-        key = (caller.first_node, return_address, callee)
+    def between(
+        self,
+        return_address: int,
+        caller: Body,
+        callee: Callee,
+        losses: Losses = Losses.NONE,
+        *,
+        only_lost: bool = False,
+    ) -> Relation:
+        """Return the relation of a frame, `callee`, to the frame in `caller` that it returns to.
+
+        `losses`: frames that may be missing between the two. `only_lost`: one or more are.
+        """
+        key = (caller.first_node, return_address, callee, losses, only_lost)
         relation = self._known.get(key)
         if relation is None:
-            relation = self._relate(return_address, caller, callee)
+            direct = () if only_lost else self._relate(return_address, caller, callee)
+            relation = Relation(self._with_losses(direct, return_address, caller, callee, losses))
             relation = self._known[key] = self._made.setdefault(relation, relation)
         return relation
+
+    def _with_losses(
+        self, direct: tuple[Group, ...], return_address: int, caller: Body, callee: Callee, losses: Losses
+    ) -> tuple[Group, ...]:
+        """Return groups that also allow what lost frames do."""
+        if losses is Losses.NONE:
+            return direct
+        groups: dict[_Limit, int] = {}
+        callers = bits(caller.domain)
+        if len(callers) > _CALLER_LIMIT:
+            return (Group(caller.domain, callee.body.domain, None, reasons.LOST_CALLER),)
+        for idx in callers:
+            limit = next(
+                (_Limit(group.allowed, group.evidence, group.why) for group in direct if group.callers >> idx & 1),
+                _Limit(0, None),
+            )
+            lost = self.lost_frames.members(return_address, caller, idx, callee, losses)
+            if lost & ~limit.allowed:
+                evidence = None if lost == callee.body.domain else Evidence.DECODED
+                limit = _Limit(limit.allowed | lost, evidence, reasons.LOST_CALLER)
+            groups[limit] = groups.get(limit, 0) | 1 << idx
+        return tuple(Group(mask, *limit) for limit, mask in groups.items())
 
     def from_outside(self, frame: Callee) -> Relation | None:
         """Return the relation of a frame to one in an unknown module, which can only have had a pointer."""
         callee = frame.body
-        allowed = self._by_slots((ANY_POINTER,), frame) or callee.program.by_slots(callee)
+        allowed = frame.by_slots((ANY_POINTER,)) or callee.program.by_slots(callee)
         if allowed in (0, callee.domain):
             return None
         relation = Relation((Group(FOREIGN, allowed, Evidence.DECODED, reasons.FROM_OUTSIDE),))
         return self._made.setdefault(relation, relation)
 
-    def _relate(self, return_address: int, caller: Body, callee: Callee) -> Relation:
+    def _relate(self, return_address: int, caller: Body, callee: Callee) -> tuple[Group, ...]:
         groups: dict[_Limit, int] = {}
         unrecorded = caller.domain
         crosses = caller.program is not callee.body.program  # from one module to another
@@ -155,7 +186,7 @@ class Relations:
             if crosses and not limit.allowed:
                 limit = _Limit(callee.body.domain, None, limit.why)
             groups[limit] = groups.get(limit, 0) | unrecorded
-        return Relation(tuple(Group(callers, *limit) for limit, callers in groups.items()))
+        return tuple(Group(callers, *limit) for limit, callers in groups.items())
 
     @staticmethod
     def _imported(return_address: int, caller: Body) -> list[int]:
@@ -184,7 +215,7 @@ class Relations:
             call = program.slot_calls.get(return_address)
             slot, evidence = (ANY_POINTER, Evidence.DECODED) if call is None else call
             why = anything.why if call is None else reasons.slot_call(slot, place)
-            allowed = self._by_slots((slot,), frame) or body.program.by_slots(body, (slot,))
+            allowed = frame.by_slots((slot,)) or body.program.by_slots(body, (slot,))
             return _Limit(allowed, None if allowed == body.domain else evidence, why)
         if site.kind is SiteKind.IMPORT:
             named = program.nodes_named(site.symbol, caller)
@@ -203,7 +234,7 @@ class Relations:
             slots |= reach.slots
             wild |= reach.wild
         left_by = {ANY_POINTER} if wild else slots
-        pointed = self._by_slots(left_by, frame)
+        pointed = frame.by_slots(left_by)
         if not allowed | pointed:
             pointed = body.program.by_slots(body, left_by)
         if wild and (not allowed or allowed | pointed == body.domain):
@@ -214,11 +245,3 @@ class Relations:
         is_open = allowed & (allowed - 1)
         why = reasons.SEVERAL_CALLEES if len(nodes) > 1 else reasons.SEVERAL_JUMPS
         return _Limit(allowed, evidence, why if is_open else None)
-
-    def _by_slots(self, slots: Collection[int], frame: Callee) -> int:
-        """Return the members of the frame's body that jumps or calls by `slots` can end up in."""
-        body = frame.body
-        allowed = body.program.by_slots(body, slots, frame.vptr)
-        if frame.vptr and not frame.is_entry:
-            allowed |= body.program.by_slots(body, slots) & destructors(body)
-        return allowed

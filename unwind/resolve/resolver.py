@@ -27,8 +27,9 @@ from collections.abc import Collection, Sequence
 from unwind.process.process import Process
 from unwind.program.program import Program
 from unwind.resolve.chain import Chains, Step
-from unwind.resolve.places import Marked, Places, Sampled
+from unwind.resolve.places import Marked, Place, Places, Sampled, has_frame
 from unwind.resolve.vptrs import Trust, Vptrs
+from unwind.samples.recording import Losses
 from unwind.symbolize.answer import Answer
 
 Addresses = tuple[int | None, ...]
@@ -44,6 +45,7 @@ class Resolver:
         step_limit: how many steps, and answers for them, it remembers.
         address_limit: how many addresses of whole stacks it remembers.
         use_vptrs: whether vtable pointers count.
+        losses: which frames the stacks that `resolve` gets may lack.
     """
 
     def __init__(
@@ -53,8 +55,9 @@ class Resolver:
         address_limit: int = 1 << 22,
         *,
         use_vptrs: bool = True,
+        losses: Losses = Losses.NONE,
     ) -> None:
-        self.use_vptrs = use_vptrs
+        self.use_vptrs, self.losses = use_vptrs, losses
         self.process = process if isinstance(process, Process) else Process.of(process)
         self._step_limit, self._address_limit = step_limit, address_limit
         self.places = Places(self.process)
@@ -158,7 +161,22 @@ class Resolver:
             )
         if not self.places.trampolines.isdisjoint(addresses):
             frames = self._after_signals(frames)
-        return self._trust.frames(frames, vptrs) if vptrs and self.use_vptrs else frames
+        if vptrs and self.use_vptrs:
+            frames = self._trust.frames(frames, vptrs)
+        return frames if self.losses is Losses.NONE else self._with_losses(frames)
+
+    def _with_losses(self, frames: tuple[Sampled, ...]) -> tuple[Sampled, ...]:
+        """Return the frames, with a mark at each one whose caller may be missing."""
+        marked: list[Sampled] = []
+        for idx, frame in enumerate(frames):
+            mark = frame if frame is None or isinstance(frame, Marked) else Marked(frame)
+            if mark is not None and self._may_lack_caller(self.places.of(mark.address, mark.is_exact or not idx)):
+                frame = mark._replace(losses=self.losses)
+            marked.append(frame)
+        return tuple(marked)
+
+    def _may_lack_caller(self, place: Place) -> bool:
+        return self.losses is Losses.ANY or not has_frame(place)
 
     def _after_signals(self, frames: tuple[Sampled, ...]) -> tuple[Sampled, ...]:
         """Return the frames, with a mark at each one outwards of a signal trampoline."""
@@ -213,9 +231,9 @@ class Resolver:
             if step.body is None or step.body.settled:
                 answers.append(step.answer)
             elif step.broken:
-                answers.append(chains.contradiction(step, step))
+                answers.append(chains.contradiction(step, step, left, steps[idx + 2] if idx + 2 < len(steps) else None))
             elif inner is not None and inner.broken:
-                answers.append(chains.contradiction(step, inner))
+                answers.append(chains.contradiction(step, inner, left, outer))
             elif left != step.possible and inner is not None:
                 answers.append(chains.answer(step, left, callers, (inner, inner_left)))
             elif outer is None or callers == outer.possible:

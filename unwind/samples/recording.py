@@ -44,7 +44,7 @@ class Losses(Enum):
 
     NONE = "none"
     FRAME_POINTERS = "fp"  # those of functions without a frame, and of the caller of a function that has none yet
-    ANY = "any"  # anything: stacks that were cut or filtered
+    ANY = "any"  # one between each two frames
 
 
 @dataclass(frozen=True, slots=True)

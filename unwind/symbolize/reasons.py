@@ -23,6 +23,7 @@ class ReasonCode(Enum):
     # the caller
     NO_CALLER = "caller-unknown"
     LOST_CALLER = "caller-may-be-missing"
+    MISSING_FRAME = "frame-missing"
     SEVERAL_CALLERS = "caller-ambiguous"
     FROM_OUTSIDE = "called-from-outside"
     # the call

@@ -20,6 +20,7 @@ from unwind.resolve.chain import Step
 from unwind.resolve.places import Places
 from unwind.resolve.resolver import Addresses, Answers, Exact, Resolver
 from unwind.resolve.vptrs import Vptrs
+from unwind.samples.recording import Losses
 from unwind.symbolize.answer import Answer, made_at_run_time
 
 Load = Callable[[LiveModule, Exports, Linkage], Program]
@@ -45,6 +46,15 @@ class LiveResolver:
         """The meanings of the addresses of its stacks."""
         return self._resolver.places
 
+    @property
+    def losses(self) -> Losses:
+        """The frames that its stacks may lack."""
+        return self._resolver.losses
+
+    @losses.setter
+    def losses(self, losses: Losses) -> None:
+        self._resolver = self._make(losses)
+
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
         """Return an answer for each frame of a stack, innermost first. Raise IcfError when the process has ended."""
         jit = self._jit_at(addresses, exact)
@@ -68,10 +78,10 @@ class LiveResolver:
             if place.jit is not None
         }
         if self._generation != self._live.generation:
-            self._resolver = self._make()
+            self._resolver = self._make(self.losses)
         return found
 
-    def _make(self) -> Resolver:
+    def _make(self, losses: Losses = Losses.NONE) -> Resolver:
         """Return a resolver for the current modules."""
         modules: list[Module] = []
         for each in self._live.modules():
@@ -80,7 +90,7 @@ class LiveResolver:
                 load = partial(self._load, each, exports)
                 modules.append(Module(each.path, each.bias, each.start, each.end, load, exports))
         self._generation = self._live.generation
-        return Resolver(Process(modules))
+        return Resolver(Process(modules), losses=losses)
 
     def _answer(self, address: int, code: JitCode) -> Answer:
         answer = self._jit.get((address, code))

@@ -21,6 +21,7 @@ from icf.log import note, warn
 from unwind.process.process import Module, Process
 from unwind.program.program import Linkage, Program
 from unwind.resolve.resolver import Resolver
+from unwind.samples.recording import Losses
 from unwind.symcache.format.container import STALE_TABLES
 from unwind.symcache.reader.program import has_program
 from unwind.target.search import SearchPaths
@@ -63,8 +64,8 @@ def open_resolver(
 
 
 @contextmanager
-def open_alone(path: str, search: SearchPaths) -> Iterator[Resolver]:
-    """Open one image; report what it lacks."""
+def open_alone(path: str, search: SearchPaths, losses: Losses = Losses.NONE) -> Iterator[Resolver]:
+    """Open one image, whose stacks may lack frames; report what the image lacks."""
     with ExitStack() as opened:
         cache = search.open(path)
         if has_program(cache) and not cache.container.section_size_bytes("codemap"):
@@ -86,17 +87,19 @@ def open_alone(path: str, search: SearchPaths) -> Iterator[Resolver]:
             )
         if program.dropped_records:
             note(f"{path}: {program.dropped_records} records do not fit its code and are ignored")
-        yield Resolver(program)
+        yield Resolver(program, losses=losses)
 
 
 @contextmanager
-def open_modules(path: str, module_roots: Sequence[str], search: SearchPaths) -> Iterator[Resolver]:
-    """Open the modules that a list names; report each that is not found."""
+def open_modules(
+    path: str, module_roots: Sequence[str], search: SearchPaths, losses: Losses = Losses.NONE
+) -> Iterator[Resolver]:
+    """Open the modules that a list names, whose stacks may lack frames; report each that is not found."""
     from unwind.process.image_finder import ImageFinder
     from unwind.process.module_list import read_modules
 
     with ImageFinder(module_roots, search.debug_roots) as images, ExitStack() as opened:
-        yield open_listed(read_modules(path), images, search, opened)
+        yield open_listed(read_modules(path), images, search, opened, losses=losses)
 
 
 def open_listed(
@@ -106,10 +109,12 @@ def open_listed(
     opened: ExitStack,
     *,
     is_whole: bool = True,
+    losses: Losses = Losses.NONE,
 ) -> Resolver:
     """Return the resolver of listed modules; report each that is not found.
 
-    What it opens is closed with `images` and `opened`. `is_whole`: the process has no other modules.
+    What it opens is closed with `images` and `opened`. `is_whole`: the process has no other modules. `losses`: which
+    frames the stacks may lack.
     """
     from unwind.process.module_list import find_images
 
@@ -120,18 +125,20 @@ def open_listed(
     for each in placed:
         load = partial(_load, each, search, opened)
         found.append(Module(each.path, each.bias, each.start, each.end, load, each.exports))
-    return Resolver(Process(found, is_whole=is_whole))
+    return Resolver(Process(found, is_whole=is_whole), losses=losses)
 
 
 @contextmanager
-def open_process(pid: int, search: SearchPaths) -> Iterator[LiveResolver]:
-    """Open the modules of a running process."""
+def open_process(pid: int, search: SearchPaths, losses: Losses = Losses.NONE) -> Iterator[LiveResolver]:
+    """Open the modules of a running process, whose stacks may lack frames."""
     from unwind.target.live_symbolizer import open_process as open_live
 
     with open_live(
         pid, debug_roots=search.debug_roots, cache_dir=search.cache_dir, shared_caches=search.shared_caches
     ) as live:
-        yield live.resolver
+        resolver = live.resolver
+        resolver.losses = losses
+        yield resolver
 
 
 def _load(placed: Placed, search: SearchPaths, opened: ExitStack, linkage: Linkage) -> Program:

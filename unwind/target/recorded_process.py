@@ -1,7 +1,8 @@
 """The stacks of one process of a recording: cut where frames may be missing, answered with the recording's addresses.
 
-Where frames may be missing (`lost_callers`), a stack is cut: what stands on one side of a gap says nothing about the
-other.
+Where frames may be missing (`lost_callers`), the resolver allows what is possible with them. Where a call that the
+processor noted has led elsewhere, a stack is cut: what stands on one side of a gap says nothing about the other. A
+stack with vtable pointers or signals is cut wherever frames may be missing.
 
 Stacks share their outer frames, so what a frame means after its callers is kept by states (`unwind.target.states`).
 Only two kinds of stacks need more than that: where a frame restricts its caller, and where the frames outwards say how
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from icf.model import Verdict
 from unwind.program.frame import Frame
 from unwind.resolve.chain import Step
-from unwind.resolve.places import Marked
+from unwind.resolve.places import Marked, Sampled
 from unwind.resolve.reasons import LOST_CALLER, NO_CALLER
 from unwind.resolve.resolved import StackAnswers
 from unwind.resolve.resolver import Resolver
@@ -60,11 +61,17 @@ class ProcessStacks:
         if entered is not None and entered.step.body is not None and caller.step.enters(entered.step.body):
             return entered
         address, is_pc = self._places.address(frame), is_first or frame.is_exact
-        sampled = Marked(address, 0, True) if is_pc and not is_first and address is not None else address
+        sampled: Sampled = Marked(address, 0, True) if is_pc and not is_first and address is not None else address
         step = self.resolver.step(caller.step, sampled, is_first)
-        is_cut = step.depends_on_caller and self._lost.may_be(frame, is_pc, caller.frame.callee)
-        if is_cut:
-            step = self.resolver.step(self.resolver.root, sampled, is_first)
+        is_cut = False
+        if step.depends_on_caller and address is not None:
+            callee = caller.frame.callee
+            is_cut = not self._lost.was_called(frame, is_pc, callee)
+            losses = Losses.NONE if is_cut or callee else self._lost.between(frame, is_pc)
+            if losses is not Losses.NONE:
+                sampled = Marked(address, 0, is_pc and not is_first, losses)
+            if is_cut or losses is not Losses.NONE:
+                step = self.resolver.step(self.resolver.root if is_cut else caller.step, sampled, is_first)
         key = step, frame, is_first, is_cut
         state = self._states.get(key)
         if state is None:
@@ -162,5 +169,6 @@ class ProcessStacks:
             recorded.recorded_name = frame.name
         elif recorded.reason is NO_CALLER and self._lost.was(frame):
             recorded.reason = LOST_CALLER
+        if recorded.reason is LOST_CALLER:
             self.lost_callers.add(frame)
         return recorded

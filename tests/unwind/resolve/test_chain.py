@@ -135,6 +135,6 @@ def test_an_answer_that_frames_further_in_narrow_has_the_evidence_of_that_call()
 def test_a_contradiction_lists_all_functions_and_both_addresses() -> None:
     walk = Walk(Program([fold(FRAME, 2), fold(CALLER, 1), fold(OUTER, 1)], [call((CALLER, 0), (OUTER, 0))]))
     step = walk.to(ret(CALLER), pc=pc(FRAME))
-    answer = walk.chains.contradiction(step, step)
+    answer = walk.chains.contradiction(step, step, step.possible, None)
     assert (answer.verdict, answer.linkage_names) == (Verdict.CONTRADICTED, ("b0m0", "b0m1"))
     assert str(answer.reason) == f"nothing possible at {ret(CALLER):#x} calls a function at {pc(FRAME):#x}"

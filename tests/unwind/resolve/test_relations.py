@@ -20,7 +20,8 @@ from icf.model import (
 from tests.unwind.support import MARKED, call, exports, fold, ret, start, tail
 from unwind.program.parts import CallRecord, CallSite, Jumps, ListedCode, SiteKind, SlotCall
 from unwind.program.program import Program
-from unwind.resolve.relations import FOREIGN, Callee, Group, Relation, Relations
+from unwind.resolve.callee import Callee
+from unwind.resolve.relations import FOREIGN, Group, Relation, Relations
 from unwind.symbolize.reasons import ReasonCode
 
 FRAME, CALLER, OTHER = 0, 1, 2  # bodies

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +178,9 @@ class _Functions:
             members = tuple(Member(each.name, DieOffset(0), each.flags, each.aliases) for each in found.members)
             fold = self._folds[entry] = FoldClass(Vaddr(found.start), found.size_bytes, members, flags)
         return fold
+
+    def named(self, name: str) -> Sequence[int]:
+        return self._cache.addresses(name)
 
     def vtable_name(self, vptr: int) -> str:
         return self._facts.vtables.get(vptr, "")
