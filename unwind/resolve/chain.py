@@ -201,8 +201,8 @@ class Chains:
     def contradiction(self, step: Step, callee: Step, left: int, beyond: Step | None) -> Answer:
         """Return the answer for `step`, which is `callee` or the frame that called it: this pair fits nothing.
 
-        If it fits with a frame in between, those of the candidates `left` remain that fit so, and no name is certain. But
-        not if the callee fits the frame `beyond` its caller: then that caller may be what does not belong there.
+        If it fits with a frame in between, those of `left` remain that fit so, and no name is certain. But not
+        if the callee fits the frame `beyond` its caller: then that caller may be what does not belong there.
         """
         caller = callee.caller
         reason = None if not callee.repaired or self._fits(callee, beyond) else self._missing_between(callee)

@@ -20,7 +20,7 @@ class FramePointers:
         self._stream = image.open("rb")
         elf = ELFFile(self._stream)
         self._register = FRAME_POINTERS[elf["e_machine"]]
-        entries = elf.get_dwarf_info().EH_CFI_entries()
+        entries = elf.get_dwarf_info(relocate_dwarf_sections=False).EH_CFI_entries()
         found = sorted(
             (each["initial_location"], each["address_range"], each) for each in entries if isinstance(each, FDE)
         )
