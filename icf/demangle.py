@@ -1,6 +1,7 @@
 """Names as people write them: demangled where they are mangled, else unchanged.
 
     C++ (Itanium), Rust v0     LLVM's demanglers (pycxxfilt): the same text as llvm-cxxfilt and llvm-symbolizer
+    Microsoft C++              the same library (`icf.microsoft_names`)
     Rust legacy, Swift         those of rustc and of Swift (pydemumble); a legacy name is shown without its hash
 
 A library is imported at the first name that needs it: the import takes longer than looking up an address. A name that
@@ -19,6 +20,8 @@ from __future__ import annotations
 from array import array
 from threading import Lock
 from typing import TYPE_CHECKING
+
+from icf.microsoft_names import demangle_microsoft
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,12 +51,15 @@ def demangle(name: str) -> str:
     >>> demangle("_ZN3fir4tapsEi"), demangle("_RNvCs1234_3fir4taps"), demangle("main")
     ('fir::taps(int)', 'fir::taps', 'main')
     """
-    if not name.startswith(("_Z", "_R", "$s", "$S")) or len(name) > _LIMIT:
+    if not name.startswith(("_Z", "_R", "$s", "$S", "?")) or len(name) > _LIMIT:
         return name
     text = _known.get(name)
     if text is None:
         if len(_known) >= _KEPT_NAMES:
             _known.clear()
+        if name[0] == "?":
+            text = _known[name] = demangle_microsoft(name)
+            return text
         demangler = _demangle_rust_legacy_or_swift if name[0] == "$" or _is_rust_legacy(name) else _demangle_by_llvm
         _known[name] = text = demangler(name) if _is_harmless(name) else _demangle_measured(name, demangler)
     return text

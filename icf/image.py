@@ -6,18 +6,21 @@
     symbols     functions by address, with their names
     imports     slots that the loader fills, and the stubs that jump through them
 
-ELF is the one format today (`icf.elf`). A reader of another one is an `Image` too, and `_READERS` has it by the
-first bytes of its files. Code that needs more than this, sections or relocations, is about ELF and uses its class.
+There are two formats: ELF (`icf.elf`), and PE (`icf.pe`), whose functions are in a PDB. Code that needs more than this,
+sections or relocations, is about ELF and uses its class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from icf.elf.image import Image as ElfImage
 from icf.elf.types import Machine
+from icf.errors import UnsupportedError
 from icf.filebytes import FileBytes
+from icf.pe.headers import MAGIC
+from icf.pe.image import PeImage
 
 if TYPE_CHECKING:
     from icf.columns import I64, U64
@@ -118,27 +121,38 @@ class Image(Protocol):
         """Close the file; views of its bytes stay valid."""
 
 
-_READERS = {b"\x7fELF": ElfImage}
+AnyImage: TypeAlias = ElfImage | PeImage
 
 
 def open_image(path: str) -> ElfImage:
-    """Open an image with the reader for its first bytes.
+    """Open an ELF image.
 
     Args:
         path: the file; close the image, or use it in a `with` block.
 
     Returns:
-        The open image. ELF for x86-64 and AArch64 is the one format today.
+        The open image, for x86-64 or AArch64.
 
     Raises:
         FormatError: the headers break the format.
         UnsupportedError: another format, machine or kind of file.
         IcfError: the file cannot be read.
     """
+    image = open_any_image(path)
+    if isinstance(image, PeImage):
+        image.close()
+        raise UnsupportedError(f"{path}: is a PE image, this reads ELF images")
+    return image
+
+
+def open_any_image(path: str) -> AnyImage:
+    """Open an image with the reader for its first bytes, as `open_image` does; also a PE image."""
     data = FileBytes.open(path)
     try:
-        magic = bytes(data[:4])
+        magic = bytes(data[:2])
     except BaseException:
         data.close()
         raise
-    return _READERS.get(magic, ElfImage).of(path, data)  # ElfImage reports what is wrong with the header
+    if magic == MAGIC:
+        return PeImage.of(path, data)
+    return ElfImage.of(path, data)  # it reports what is wrong with the header

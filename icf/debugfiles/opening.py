@@ -11,6 +11,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from icf.elf.image import Image
+    from icf.image import AnyImage
+
+
+def open_any(path: str, debug_file: str | None, roots: Sequence[str]) -> AnyImage:
+    """Open an image of any format with its debug file or PDB, as `open_with_debug` does; raise IcfError."""
+    from icf.image import open_any_image
+    from icf.pe.image import PeImage
+
+    image = open_any_image(path)
+    try:
+        if isinstance(image, PeImage):
+            from icf.pe.debugfile import attach_pdb
+
+            attach_pdb(image, debug_file, roots)
+        else:
+            _attach(image, debug_file, roots, in_build=False)
+    except BaseException:
+        image.close()
+        raise
+    return image
 
 
 def open_with_debug(
@@ -31,17 +51,21 @@ def open_with_debug(
                 f"{path}: is a separate debug file, without code",
                 hint="name the image that it belongs to, and this file with --debug-file",
             )
-        if debug_file is not None:
-            from icf.debugfiles.search import open_debug_file
-
-            image.debug_roots, image.asks_servers = tuple(roots), not in_build
-            image.attach_debug(open_debug_file(image, debug_file))
-        else:
-            attach_debug(image, roots, in_build=in_build)
+        _attach(image, debug_file, roots, in_build=in_build)
     except BaseException:
         image.close()
         raise
     return image
+
+
+def _attach(image: Image, debug_file: str | None, roots: Sequence[str], *, in_build: bool) -> None:
+    if debug_file is None:
+        attach_debug(image, roots, in_build=in_build)
+        return
+    from icf.debugfiles.search import open_debug_file
+
+    image.debug_roots, image.asks_servers = tuple(roots), not in_build
+    image.attach_debug(open_debug_file(image, debug_file))
 
 
 def attach_debug(image: Image, roots: Sequence[str], *, in_build: bool = False) -> None:

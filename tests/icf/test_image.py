@@ -39,7 +39,9 @@ def test_an_elf_image_is_opened_by_its_first_bytes(linker: str, tmp_path: Path) 
         assert "puts" in elf.plt_stubs.values() or "puts" in elf.got_imports.values()
 
 
-@pytest.mark.parametrize(("contents", "problem"), [(b"", "the file is empty"), (b"MZ" + bytes(62), "ELF")])
+@pytest.mark.parametrize(
+    ("contents", "problem"), [(b"", "the file is empty"), (bytes(64), "ELF"), (b"MZ" + bytes(62), "is not a PE image")]
+)
 def test_another_file_is_refused(contents: bytes, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "program"
     path.write_bytes(contents)

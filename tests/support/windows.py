@@ -102,3 +102,25 @@ def link_windows(folder: Path, *inputs: Path | str, icf: bool = True, name: str 
 def shop() -> Path:
     """The program SHOP, linked with ICF."""
     return link_windows(lasting_folder(), compile_windows(RUNTIME + SHOP), name="shop")
+
+
+LIBRARY = """
+extern "C" __declspec(dllexport) int weigh(int value) { return value * 2; }
+extern "C" __declspec(dllexport) int label(int value) { return value + 2; }
+extern "C" int _DllMainCRTStartup(void*, unsigned, void*) { return 1; }
+"""
+USER = """
+extern "C" __declspec(dllimport) int weigh(int);
+extern "C" int label(int);
+extern "C" int mainCRTStartup() { return weigh(1) + label(2); }
+"""
+
+
+@cache
+def library_and_user() -> tuple[Path, Path]:
+    """A DLL with two exports, and a program that calls one through its slot and one through a stub."""
+    folder = lasting_folder()
+    library, implib = folder / "scale.dll", folder / "scale.lib"
+    options = ("/dll", "/nodefaultlib", "/debug", f"/out:{library}", f"/implib:{implib}")
+    run(tool("lld-link"), *options, compile_windows(LIBRARY, "-O1", name="scale"))
+    return library, link_windows(folder, compile_windows(USER, "-O1", name="user"), implib, name="user")

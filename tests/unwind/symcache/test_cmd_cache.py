@@ -19,7 +19,7 @@ from icf.elf.image import Image
 from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
 from tests.unwind.symcache.support import OTHER, aged, facts, kept
-from unwind.symcache.builder import build
+from unwind.symcache.builder import sections
 from unwind.symcache.format.container import Container, pack
 from unwind.symcache.format.records import put_uleb
 from unwind.symcache.store.store import open_or_build
@@ -250,7 +250,7 @@ def test_what_the_readers_refuse_is_not_kept(run: Run, folder: Path, monkeypatch
         if 1 < len(out) < 60:
             out += b"\xff" * 12
 
-    monkeypatch.setattr(build, "put_uleb", damaged)
+    monkeypatch.setattr(sections, "put_uleb", damaged)
     status, _, err = run("build", ROOT / "testdata/shop/shop.gold")
     assert status == 1 and err.startswith("icf: error: ") and "does not fit the record of a symcache" in err
     assert len(err.splitlines()) == 1 and not list(folder.glob("*.symcache"))

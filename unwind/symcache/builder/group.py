@@ -12,7 +12,9 @@ from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
-from unwind.symcache.builder.lines import Choices, Lines, Paths
+from unwind.symcache.builder.job import Choices
+from unwind.symcache.builder.lines import Lines
+from unwind.symcache.builder.paths import Paths
 from unwind.symcache.builder.sequences import Chooser
 
 

@@ -14,7 +14,8 @@ from icf.dwarf.line import LineProgram
 from icf.dwarf.units import DebugInfo
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.group import Group, select
-from unwind.symcache.builder.lines import UNREAD, Choices
+from unwind.symcache.builder.job import Choices
+from unwind.symcache.builder.lines import UNREAD
 
 Columns = TypeVar("Columns", TreeFunctions, Ranges, Nodes)
 

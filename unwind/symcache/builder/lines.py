@@ -7,7 +7,6 @@ or of any unit if none does (assembly). A member of a merged body has its own or
 from __future__ import annotations
 
 from copy import copy
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,34 +19,11 @@ from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
+from unwind.symcache.builder.job import Choices
+from unwind.symcache.builder.paths import Paths
 from unwind.symcache.builder.sequences import Chooser, covering, stated
 
-
-class Choices(NamedTuple):
-    """For each claim its line table, and rows of that; table -1 for none, no rows for none."""
-
-    table: I64
-    first_row: I64
-    last_row: I64
-
-
 UNREAD = -2  # the number of the table of a unit that was not asked for
-
-
-class Paths:
-    """Paths of source files by their numbers; 0 is none. Of those numbered together the most used come first."""
-
-    def __init__(self) -> None:
-        self.paths = [""]
-        self._numbers = {"": 0}
-
-    def number(self, uses: dict[str, int]) -> dict[str, int]:
-        """Return the numbers of all paths, those of `uses` included."""
-        new = [path for path in uses if path not in self._numbers]
-        for path in sorted(new, key=lambda path: -uses[path]):
-            self._numbers[path] = len(self.paths)
-            self.paths.append(path)
-        return self._numbers
 
 
 class Lines:

@@ -30,8 +30,8 @@ _LEVEL = 1  # of compression: 6 needs three times as long for a fifth less
 class Names:
     """Numbers of names; 0 stands for none."""
 
-    def __init__(self, image: Image, debug: DebugInfo | None) -> None:
-        self._symbols = image.symbols
+    def __init__(self, image: Image | None, debug: DebugInfo | None) -> None:
+        self._symbols = image.symbols if image is not None else None
         self._debug = debug
         self._texts: list[str] = []
         self._known: list[tuple[U64, U32]] = []  # hashes, ascending, and the numbers; each half as long or less
@@ -61,6 +61,7 @@ class Names:
 
     def of_symbols(self, rows: I64) -> U64:
         """Return the references of the names of symbols, without versions (`fopen@@GLIBC_2.2.5`)."""
+        assert self._symbols is not None
         offsets = self._symbols.name_offset[rows]
         last = int(offsets.max()) if len(offsets) else 0
         self._symbols.name_at(last)  # a FormatError, where the name has no end
@@ -88,7 +89,7 @@ class Names:
 
     def _name(self, reference: int) -> bytes:
         kind = reference & ~_OFFSET
-        if kind == _SYMBOL:
+        if kind == _SYMBOL and self._symbols is not None:
             return (string_at(self._symbols.strtab, reference & _OFFSET) or b"").partition(b"@")[0]
         if kind == _TEXT:
             return self._texts[reference & _OFFSET].encode("utf-8", "surrogateescape")

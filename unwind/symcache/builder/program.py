@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from icf.columns import U64
 from icf.elf.image import Image
+from icf.pe.image import PeImage
 from icf.tables.icftable import encode_icf
 from icf.tables.place import file_with_tables
-from unwind.program.facts import ImageFacts
+from unwind.program.exports import Export
+from unwind.program.facts import CodeFacts, ImageFacts
 from unwind.program.from_image import DCALL, VCALL, has_only_records, may_fold_imports, read_tables
 from unwind.program.functions import SymbolFunctions
 from unwind.program.image_exports import ImageExports
+from unwind.program.pe_facts import PeFacts
 
 
 def pack_program(image: Image) -> dict[str, bytes]:
@@ -22,22 +26,8 @@ def pack_program(image: Image) -> dict[str, bytes]:
     if has_only_records(image):
         return {}
     facts, tables = ImageFacts(image), read_tables(image)
-    code = facts.code()
-    sizes = [len(piece) for _, piece in code]
-    starts = np.cumsum([0, *sizes])[: len(code)]
-    links: dict[str, Any] = {
-        "folds_imports": may_fold_imports(image),
-        "text": facts.text,
-        "span": image.span,
-        "imports": facts.imports,
-        "stubs": facts.stubs,
-        "exports": list(ImageExports(image)),
-        "vtables": {},
-    }
-    sections = {
-        "code": b"".join(piece for _, piece in code),
-        "codemap": np.array([[vaddr for vaddr, _ in code], sizes, starts], np.uint64).T.tobytes(),
-    }
+    links = _links(facts, image.span, ImageExports(image), folds_imports=may_fold_imports(image))
+    sections = _code(facts.code())
     if tables is not None:
         columns, file = tables.icf.columns, file_with_tables(image)
         functions = SymbolFunctions(image, folds_known=True)
@@ -48,7 +38,41 @@ def pack_program(image: Image) -> dict[str, bytes]:
             "vcall": bytes(file.contents(VCALL)),
             "words": _words(facts, columns.vtable_group, columns.vtable_vaddr).tobytes(),
         }
-    return sections | {"links": json.dumps(links, separators=(",", ":")).encode()}
+    return sections | _packed(links)
+
+
+def pack_pe_program(image: PeImage) -> dict[str, bytes]:
+    """Return the sections of a PE image."""
+    facts = PeFacts(image)
+    exports = (Export(each.name, image.base + each.rva) for each in image.exports)
+    return _code(image.code()) | _packed(_links(facts, image.span, exports, folds_imports=False))
+
+
+def _links(
+    facts: CodeFacts, span: tuple[int, int], exports: Iterable[Export], *, folds_imports: bool
+) -> dict[str, Any]:
+    return {
+        "folds_imports": folds_imports,
+        "text": facts.text,
+        "span": span,
+        "imports": facts.imports,
+        "stubs": facts.stubs,
+        "exports": list(exports),
+        "vtables": {},
+    }
+
+
+def _packed(links: dict[str, Any]) -> dict[str, bytes]:
+    return {"links": json.dumps(links, separators=(",", ":")).encode()}
+
+
+def _code(code: list[tuple[int, memoryview]]) -> dict[str, bytes]:
+    sizes = [len(piece) for _, piece in code]
+    starts = np.cumsum([0, *sizes])[: len(code)]
+    return {
+        "code": b"".join(piece for _, piece in code),
+        "codemap": np.array([[vaddr for vaddr, _ in code], sizes, starts], np.uint64).T.tobytes(),
+    }
 
 
 def _words(facts: ImageFacts, group: U64, vtable: U64) -> U64:

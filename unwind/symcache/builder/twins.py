@@ -28,7 +28,8 @@ from icf.dwarf.inlines import InlineScan
 from icf.dwarf.units import DebugInfo
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
-from unwind.symcache.builder.lines import UNREAD, Choices, Lines
+from unwind.symcache.builder.job import Choices
+from unwind.symcache.builder.lines import UNREAD, Lines
 from unwind.symcache.builder.placing import Call, Described, Place, place_calls
 from unwind.symcache.builder.sequences import Chooser
 

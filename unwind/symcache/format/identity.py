@@ -1,6 +1,6 @@
 """How an image is recognized: its identity, a digest of all its bytes, and the stamp of its file.
 
-    identity   the GNU build id, where there is one; else the digest: the key of a symcache
+    identity   the GNU build id, or GUID and age of the PDB, where there is one; else the digest: the key of a symcache
     digest     the content of the image when its symcache was built. The link pass keeps the build id when it
                writes tables, `strip` and `objcopy` keep it, and so do tools that edit strings or symbols in place
     stamp      of the file (`icf.filedigest`)
@@ -18,7 +18,7 @@ from unwind.symcache.format.container import Identity
 if TYPE_CHECKING:
     from typing import Self
 
-    from icf.elf.image import Image
+    from icf.image import AnyImage
 
 BUILD_ID, CONTENT = 1, 2  # kinds of an Identity
 _KINDS = {"build-id": BUILD_ID, "content": CONTENT}
@@ -47,7 +47,7 @@ class Recognized(NamedTuple):
         return found if value and len(digest) == 32 and str(found) == text else None
 
 
-def recognize(image: Image) -> Recognized:
+def recognize(image: AnyImage) -> Recognized:
     """Read all of an image. Raise IcfError if that is not possible."""
     digest = digest_of(image.fileno(), len(image.data), image.path)
     if 0 < len(image.build_id) <= _IDENTITY_LIMIT_BYTES:

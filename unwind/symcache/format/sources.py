@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from icf.elf.image import Image
+    from icf.image import AnyImage
 
 SECTION = "sources"
 _ABSENT = -1
@@ -38,10 +38,10 @@ class Sought(NamedTuple):
     debug_file: str | None = None
     debug_roots: tuple[str, ...] = ()
 
-    def open(self) -> Image:
-        from icf.debugfiles.opening import open_with_debug
+    def open(self) -> AnyImage:
+        from icf.debugfiles.opening import open_any
 
-        return open_with_debug(self.path, self.debug_file, self.debug_roots)
+        return open_any(self.path, self.debug_file, self.debug_roots)
 
 
 class Source(NamedTuple):
@@ -60,7 +60,7 @@ class Sources(NamedTuple):
     files: tuple[Source, ...]
 
     @classmethod
-    def of(cls, image: Image, started_ns: int) -> Self:
+    def of(cls, image: AnyImage, started_ns: int) -> Self:
         """Return the files that an image was read with, once all are read.
 
         A file that changed meanwhile matches no file.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from icf.elf.image import Image
+    from icf.image import AnyImage
 
 DEFAULT_LIMIT_BYTES = 4 << 30
 _USED_STEP_S = 3600.0
@@ -169,12 +169,12 @@ class Folder:
             raise IcfError(f"{path}: {getattr(error, 'strerror', error)}") from error
         if known is not None:
             return known
-        from icf.elf.image import Image
+        from icf.image import open_any_image
 
-        with Image.open(path) as image:
+        with open_any_image(path) as image:
             return self.recognize_image(image)
 
-    def recognize_image(self, image: Image) -> Recognized:
+    def recognize_image(self, image: AnyImage) -> Recognized:
         """Return the identity of a file that is open."""
         status = os.fstat(image.fileno())
         recognized = Recognized.parse(self.recall(stamp_of(status)))

@@ -20,7 +20,7 @@ from unwind.symcache.store.folder import Folder
 from unwind.symcache.store.ownership import COMPLETE
 
 if TYPE_CHECKING:
-    from icf.elf.image import Image
+    from icf.image import AnyImage
 
 _MOMENT_BYTES = 32 << 20
 
@@ -60,22 +60,34 @@ def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) 
     return made
 
 
-def make_of(image: Image, recognized: Recognized, wanted: Collection[int] | None = None) -> Made:
+def make_of(image: AnyImage, recognized: Recognized, wanted: Collection[int] | None = None) -> Made:
     """Return the same of an image that is open, for a symcache that is not kept."""
-    from icf.tables.place import are_stale
-    from unwind.symcache.builder.build import build_sections
-    from unwind.symcache.builder.program import pack_program
+    from icf.pe.image import PeImage
 
-    sections = build_sections(image, wanted)
-    if wanted is None:
-        sections |= pack_program(image)
-    flags = (container.COMPLETE if wanted is None else 0) | (container.STALE_TABLES if are_stale(image) else 0)
+    is_stale = False
+    if isinstance(image, PeImage):
+        from unwind.symcache.builder import pdb
+        from unwind.symcache.builder.program import pack_pe_program
+
+        sections = pdb.build_sections(image, wanted)
+        if wanted is None:
+            sections |= pack_pe_program(image)
+    else:
+        from icf.tables.place import are_stale
+        from unwind.symcache.builder.build import build_sections
+        from unwind.symcache.builder.program import pack_program
+
+        sections = build_sections(image, wanted)
+        if wanted is None:
+            sections |= pack_program(image)
+        is_stale = are_stale(image)
+    flags = (container.COMPLETE if wanted is None else 0) | (container.STALE_TABLES if is_stale else 0)
     head = Head(recognized.identity, recognized.digest, int(image.machine), flags)
     origin = {"path": os.path.realpath(image.path), "debug": os.path.realpath(image.debug.path)}
     return Made(recognized, head, sections, origin)
 
 
-def _report(image: Image) -> None:
+def _report(image: AnyImage) -> None:
     """Report that an image is read, if that takes a noticeable time."""
     if len(image.debug.data) > _MOMENT_BYTES:
         progress(f"reading {os.path.basename(image.path)}, once")

@@ -30,7 +30,8 @@ from tests.support.line_tables import function as line_rows
 from tests.support.line_tables import unit as line_unit
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
-from unwind.symcache.builder.lines import Choices, Lines
+from unwind.symcache.builder.job import Choices
+from unwind.symcache.builder.lines import Lines
 from unwind.symcache.builder.sequences import Chooser
 from unwind.symcache.builder.twins import find_twins
 

@@ -1,0 +1,103 @@
+"""Linkage names of the Microsoft ABI: `?add@?$List@UOrder@@@@QEAAHPEAUOrder@@@Z` is `List<struct Order>::add(...)`.
+
+LLVM's demangler (pycxxfilt) reads them. A reference in a name stands for a type that came before in it; a type of a
+function can have references in its parameters and be referred to again, so few bytes can stand for gigabytes. Names
+with more than a few of both stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_LIMIT = 1 << 12  # longer names are hashed by compilers: ??@1234...@
+_FEW_REFERENCES, _FEW_FUNCTIONS = 16, 2
+_FUNCTION_TYPE = re.compile(r"[A-S]E?[A-J]?[68]|\$\$[A-C]?[68]|[68][A-Z]")
+_CONVENTION = re.compile(r"__(?:cdecl|stdcall|fastcall|thiscall|vectorcall|clrcall|swiftcall|swiftasynccall|regcall) ")
+_KEYWORD = re.compile(r"\b(?:struct|class|union|enum) ")
+_POINTER_CONST = re.compile(r"\*(?:const|__ptr64|__restrict)+")
+_DESTRUCTOR = re.compile(r"(?:`(?:scalar|vector) deleting dtor'|`vbase dtor'|~[^:]*)$")
+_OPERATOR = re.compile(r"operator(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|[<>]=?)")
+_OPENING, _CLOSING = "(<[{`", ")>]}'"
+
+
+class Declared(NamedTuple):
+    """The declaration of a function."""
+
+    name: str  # with scopes
+    parameters: str  # between the brackets
+    suffix: str  # after them: " const"
+
+
+def demangle_microsoft(name: str) -> str:
+    """Return a name as people write it, without access, return type and calling convention; or the name itself."""
+    text = _demangled(name)
+    declared = declaration(text) if text else None
+    if declared is None:
+        return text or name
+    return f"{declared.name}({declared.parameters}){declared.suffix}"
+
+
+def declared_by(name: str) -> Declared | None:
+    """Return the function that a linkage name declares; None if it declares none."""
+    text = _demangled(name)
+    return declaration(text) if text else None
+
+
+def _demangled(name: str) -> str:
+    references = sum(map(str.isdigit, name))
+    is_large = references > _FEW_REFERENCES and len(_FUNCTION_TYPE.findall(name)) > _FEW_FUNCTIONS
+    if is_large or len(name) > _LIMIT or not name.isascii():
+        return ""
+    from pycxxfilt import msvc_demangle
+
+    try:
+        return msvc_demangle(name) or ""
+    except ValueError:
+        return ""
+
+
+def declaration(text: str) -> Declared | None:
+    """Return the parts of a demangled name; None if it is not that of a function.
+
+    >>> declaration("public: int __cdecl List<struct Order>::add(struct Order *) const")
+    Declared(name='List<struct Order>::add', parameters='struct Order *', suffix=' const')
+    """
+    depths = _depths(text)
+    starts = [found.end() for found in _CONVENTION.finditer(text) if depths[found.start()] == 0]
+    if not starts:
+        return None
+    start = starts[-1]
+    at = text.find("(", start)
+    while at >= 0 and (depths[at] != 0 or text.endswith("operator", start, at)):
+        at = text.find("(", at + 1)
+    end = next((place for place in range(at + 1, len(text)) if text[place] == ")" and depths[place] == 0), -1)
+    return None if at < 0 or end < 0 else Declared(text[start:at], text[at + 1 : end], text[end + 1 :])
+
+
+def _depths(text: str) -> list[int]:
+    """Return how many brackets are open around each character; those of operators are none."""
+    depths, depth, at = [], 0, 0
+    while at < len(text):
+        if operator := _OPERATOR.match(text, at):
+            depths += [depth + 1] * len(operator[0])  # none of it is a bracket
+            depths[at] = depth
+            at = operator.end()
+            continue
+        if text[at] in _CLOSING and not text.startswith("->", at - 1):
+            depth = max(depth - 1, 0)
+        depths.append(depth)
+        depth += text[at] in _OPENING
+        at += 1
+    return depths
+
+
+def spelled_alike(name: str) -> str:
+    """Return a name so that spellings of one function by a compiler and by the demangler are the same text."""
+    return _DESTRUCTOR.sub("~", _KEYWORD.sub("", name)).replace(" ", "")
+
+
+def parameters_alike(parameters: str) -> str:
+    """Return the same of a list of parameters."""
+    text = _POINTER_CONST.sub("*", _KEYWORD.sub("", parameters).replace(" ", ""))
+    return "" if text == "void" else text

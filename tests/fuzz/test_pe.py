@@ -1,0 +1,54 @@
+"""Mutated PE images and PDBs: the sections of a symcache, or one line of an IcfError, soon."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from icf.debugfiles.opening import open_any
+from icf.errors import IcfError
+from icf.pe.image import PeImage
+from tests.fuzz.limits import alarms, many, soon
+from tests.support.windows import library_and_user, shop
+from unwind.symcache.builder.pdb import build_sections
+from unwind.symcache.builder.program import pack_pe_program
+
+MUTATION_COUNT = 100
+
+
+def used_bytes(content: bytes) -> list[int]:
+    """The blocks that hold more than zeros."""
+    return [at for at in range(0, len(content), 64) if content[at : at + 64].strip(b"\0")]
+
+
+@pytest.mark.parametrize("suffix", [".exe", ".pdb"])
+def test_images_survive_mutations(suffix: str, tmp_path: Path) -> None:
+    rng, read, refused = random.Random(7), 0, 0
+    programs = [shop(), library_and_user()[1]]
+    contents = {each: each.with_suffix(suffix).read_bytes() for each in programs}
+    places = {each: used_bytes(content) for each, content in contents.items()}
+    path = tmp_path / f"app{suffix}"
+    with alarms():
+        for _ in range(many(MUTATION_COUNT)):
+            program = rng.choice(programs)
+            changed = bytearray(contents[program])
+            for _ in range(rng.choice((1, 1, 3, 8))):
+                at = rng.choice(places[program][:16] if rng.random() < 0.5 else places[program]) + rng.randrange(64)
+                if at < len(changed):
+                    changed[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            path.write_bytes(changed)
+            soon(10)
+            image_path, debug_file = (str(program), str(path)) if suffix == ".pdb" else (str(path), None)
+            try:
+                with open_any(image_path, debug_file, ()) as image:
+                    assert isinstance(image, PeImage)
+                    build_sections(image)
+                    pack_pe_program(image)
+                read += 1
+            except IcfError as error:
+                assert str(tmp_path) in str(error) or str(program) in str(error)
+                assert "\n" not in str(error)
+                refused += 1
+    assert read > 20 and refused > 5

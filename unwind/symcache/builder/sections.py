@@ -1,0 +1,157 @@
+"""The sections of a symcache: the payloads of each body, one after the other, and the columns that find them."""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+import numpy as np
+
+from icf.columns import U32, U64
+from icf.model import ClassFlag
+from unwind.symcache.builder.bodies import Bodies
+from unwind.symcache.builder.claims import Claims
+from unwind.symcache.builder.job import Encoded
+from unwind.symcache.builder.names import Names
+from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED, put_uleb
+
+
+class _Entry(NamedTuple):
+    start: int
+    size_bytes: int
+    body: int
+    is_first: bool
+
+
+def _entries(bodies: Bodies) -> list[_Entry]:
+    """Return the bodies cut where others lie in them; the innermost has an address."""
+    starts, ends = bodies.start.tolist(), bodies.end.tolist()
+    entries: list[_Entry] = []
+    around: list[int] = []  # bodies that go on after the one at hand
+    seen: set[int] = set()
+
+    def put(start: int, end: int, body: int) -> None:
+        if start < end:
+            entries.append(_Entry(start, end - start, body, body not in seen))
+            seen.add(body)
+
+    at = 0
+    for body, start in enumerate(starts):
+        while around and at < start:
+            inner = around[-1]
+            put(at, min(ends[inner], start), inner)
+            at = max(at, min(ends[inner], start))
+            if ends[inner] <= at:
+                around.pop()
+            elif at >= start:
+                break
+        at = start
+        while around and ends[around[-1]] <= start:
+            around.pop()
+        around.append(body)
+    while around:
+        inner = around.pop()
+        put(at, ends[inner], inner)
+        at = max(at, ends[inner])
+    return entries
+
+
+def make_sections(
+    bodies: Bodies, claims: Claims, encoded: Encoded, names: Names, nowhere: list[int]
+) -> dict[str, bytes]:
+    """Return the sections that `SymCache` reads; `nowhere` are addresses known to be in no function."""
+    entries = sorted(_entries(bodies) + [_Entry(vaddr, 1, -1, False) for vaddr in nowhere])
+    base = entries[0].start if entries else 0
+    is_wide = bool(entries) and max(entry.start + entry.size_bytes for entry in entries) - base >= 1 << 32
+    width: type[np.unsignedinteger] = np.uint64 if is_wide else np.uint32
+    first_claim = np.searchsorted(claims.body, np.arange(len(bodies.start) + 1)).tolist()
+    records = bytearray()
+    infos = [0]
+    symbols = array("Q")  # name << 32 | entry
+    entry_of: dict[int, int] = {}
+    numbers, flags = names.number(claims.name).tolist(), claims.flags.tolist()
+    alias_rows = list(claims.aliases)
+    alias_texts = [text for row in alias_rows for text in claims.aliases[row]]
+    alias_numbers = iter(names.number(np.array(alias_texts, np.uint64)).tolist())
+    aliases_of = {row: [next(alias_numbers) for _ in claims.aliases[row]] for row in alias_rows}
+    for number, (_, size_bytes, body, is_first) in enumerate(entries):
+        if body < 0:  # known to be in no function
+            put_uleb(records, 0)
+            infos.append(len(records))
+            continue
+        if not is_first:
+            put_uleb(records, REST)
+            put_uleb(records, number - entry_of[body])
+            infos.append(len(records))
+            continue
+        entry_of[body] = number
+        first, last = first_claim[body], first_claim[body + 1]
+        fold = bodies.folds.get(body)
+        is_known = bool(fold.flags & ClassFlag.MEMBERS_COMPLETE) if fold is not None else bodies.are_all_named
+        whole_bytes = int(bodies.end[body]) - int(bodies.start[body])
+        is_cut = whole_bytes != size_bytes
+        put_uleb(records, (last - first) << 3 | (SIZED if is_cut else 0) | (ALL_KNOWN if is_known else 0))
+        if is_cut:
+            put_uleb(records, whole_bytes)
+        for claim in range(first, last):
+            put_uleb(records, numbers[claim])
+            aliases = aliases_of.get(claim, [])
+            put_uleb(records, flags[claim] << 1 | (1 if aliases else 0))
+            if aliases:
+                put_uleb(records, len(aliases))
+            for alias in aliases:
+                put_uleb(records, alias)
+            symbols.extend(name << 32 | number for name in (numbers[claim], *aliases) if name)
+            payload, encoded.payloads[claim] = encoded.payloads[claim], b""  # it is in the records from here on
+            if claim != last - 1:
+                put_uleb(records, len(payload))
+            records += payload
+        infos.append(len(records))
+    hashes, holders = _by_hash(names, np.array(symbols, np.uint64))
+    del symbols, entry_of, numbers, flags
+    files = _Files(encoded.files)
+    blocks = names.blocks()
+    name_offsets = np.cumsum([0, *map(len, blocks)]).astype(np.uint32).tobytes()
+    all_names = b"".join(blocks)
+    blocks.clear()
+    counts = width().itemsize, len(entries), names.count, len(encoded.files), encoded.column_bytes
+    meta = META.pack(base, *counts, 0, 0, 0)
+    return {
+        "meta": meta,
+        "starts": np.array([entry.start - base for entry in entries], width).tobytes(),
+        "sizes": np.array([entry.size_bytes for entry in entries], width).tobytes(),
+        "infos": np.array(infos, np.uint32).tobytes(),
+        "records": bytes(records),
+        "names": all_names,
+        "nameoff": name_offsets,
+        "hashes": hashes.tobytes(),
+        "nameidx": holders.tobytes(),
+        "files": files.text,
+        "fileoff": files.offsets,
+    }
+
+
+def _by_hash(names: Names, symbols: U64) -> tuple[U32, U32]:
+    """Return the CRC-32 of each name and the entry that it belongs to, ascending; `symbols` are name << 32 | entry."""
+    symbols = np.unique(symbols)
+    checksums = names.checksums()[(symbols >> np.uint64(32)).astype(np.intp)]
+    found = np.sort(checksums.astype(np.uint64) << np.uint64(32) | symbols & np.uint64(0xFFFFFFFF))
+    return (found >> np.uint64(32)).astype(np.uint32), found.astype(np.uint32)
+
+
+class _Files:
+    """Paths as directory and base, each string once."""
+
+    def __init__(self, paths: list[str]) -> None:
+        offset_of: dict[str, int] = {}
+        text = bytearray()
+        offsets = []
+        for path in paths:
+            cut = path.rfind("/") + 1
+            for part in (path[:cut], path[cut:]):
+                if part not in offset_of:
+                    offset_of[part] = len(text)
+                    text += part.encode("utf-8", "surrogateescape") + b"\0"
+                offsets.append(offset_of[part])
+        self.text = bytes(text)
+        self.offsets = np.array(offsets, np.uint32).tobytes()
