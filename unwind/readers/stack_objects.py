@@ -1,7 +1,8 @@
 """What a reader asks about the objects of a stack as long as it has the registers and the memory of it.
 
     reader                                            resolver
-    stacks, as their addresses are ─────────────────> which frames stay open?
+    each frame once ────────────────────────────────> may it be of a virtual function?
+    stacks with such frames ────────────────────────> which frames stay open?
     registers and memory of a stack that has any ───> which vtables do their objects point to?
     sample with vtable pointers
 
@@ -16,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from icf.columns import U64
 from unwind.resolve.vptrs import Vptrs
-from unwind.samples.recording import Sample
+from unwind.samples.recording import RecordedFrame, RecordedProcess, Sample
 from unwind.walk.frame import Memory, WalkedFrame
 
 
@@ -29,6 +30,9 @@ class OpenFrames(NamedTuple):
 
 class StackObjects(Protocol):
     """Finds the vtable pointers of the objects that the frames of a recording were called for."""
+
+    def is_virtual(self, frame: RecordedFrame, process: RecordedProcess) -> bool:
+        """Return whether a frame of a process lies in a body of merged virtual functions."""
 
     def open_frames(self, stacks: Sequence[Sample]) -> list[OpenFrames | None]:
         """Return the open frames of each stack; None if it has none that an object would help."""

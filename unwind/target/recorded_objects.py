@@ -14,7 +14,7 @@ import numpy as np
 
 from unwind.readers.stack_objects import OpenFrames
 from unwind.resolve.vptrs import Vptrs, read_vptrs
-from unwind.samples.recording import RecordedFrame, RecordedModule, Sample
+from unwind.samples.recording import RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.target.described import DescribedImages
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _WORD_BYTES = 8
 _PLACES_LIMIT = 1 << 10  # of a frame
-_KEPT_FRAMES = 1 << 20
 
 
 class RecordedObjects:
@@ -34,18 +33,26 @@ class RecordedObjects:
 
     def __init__(self, resolver: RecordedResolver, search: SearchPaths) -> None:
         self._resolver, self._described = resolver, DescribedImages(search)
-        self._met: set[RecordedFrame] = set()
         self._vtables: dict[RecordedFrame, frozenset[int]] = {}  # of frames that are such; run-time addresses
+
+    def is_virtual(self, frame: RecordedFrame, process: RecordedProcess) -> bool:
+        """Return whether a frame of a process lies in a body of merged virtual functions."""
+        body = self._resolver.merged_body(frame, process)
+        if body is None or frame.module is None:
+            return False
+        vtables = body.program.dispatch.vtables_for(body.class_idx)
+        image = self._resolver.image_of(frame.module, process.root) if vtables else None
+        if image is not None:
+            self._vtables[frame] = frozenset(vptr + image[1] for vptr in vtables)
+        return image is not None
 
     def open_frames(self, stacks: Sequence[Sample]) -> list[OpenFrames | None]:
         """Return the open frames of each stack; None if it has none that an object would help."""
-        found: list[OpenFrames | None] = [None] * len(stacks)
-        virtual = [idx for idx, stack in enumerate(stacks) if self._has_virtual(stack)]
-        resolved = self._resolver.resolve(map(stacks.__getitem__, virtual))
-        for idx, (stack, answers) in zip(virtual, resolved, strict=True):
+        found: list[OpenFrames | None] = []
+        for stack, answers in self._resolver.resolve(stacks):
             frames = tuple([at for at in open_frames(answers) if stack.frames[at] in self._vtables])
             vtables = set[int]().union(*(self._vtables[stack.frames[at]] for at in frames))
-            found[idx] = OpenFrames(frames, np.array(sorted(vtables), np.uint64)) if frames else None
+            found.append(OpenFrames(frames, np.array(sorted(vtables), np.uint64)) if frames else None)
         return found
 
     def vptrs(self, stack: Sample, wanted: OpenFrames, walked: Sequence[WalkedFrame], memory: Memory) -> Vptrs:
@@ -64,21 +71,6 @@ class RecordedObjects:
         active = activations(walked, partial(self._image_at, modules, stack.process.root))
         objects = read_objects(active, memory, held)
         return read_vptrs({idx + first: address for idx, address in objects.items()}, memory.read)
-
-    def _has_virtual(self, stack: Sample) -> bool:
-        """Return whether a frame of a stack lies in a body of merged virtual functions."""
-        if len(self._met) >= _KEPT_FRAMES:
-            self._met.clear()
-        for frame in set(stack.frames) - self._met:
-            self._met.add(frame)
-            body = self._resolver.merged_body(frame, stack.process)
-            if body is None or frame.module is None:
-                continue
-            vtables = body.program.dispatch.vtables_for(body.class_idx)
-            image = self._resolver.image_of(frame.module, stack.process.root) if vtables else None
-            if image is not None:
-                self._vtables[frame] = frozenset(vptr + image[1] for vptr in vtables)
-        return not self._vtables.keys().isdisjoint(stack.frames)
 
     def _image_at(
         self, modules: Mapping[int, RecordedModule | None], root: str, address: int

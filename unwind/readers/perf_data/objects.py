@@ -17,8 +17,10 @@ from unwind.readers.perf_data.views import View
 from unwind.readers.source import Source
 from unwind.readers.stack_objects import OpenFrames, StackObjects
 from unwind.resolve.vptrs import Vptrs
+from unwind.samples import columns as c
+from unwind.samples._tree import frames_along
 from unwind.samples.calls import CallTree, stacks_at
-from unwind.samples.recording import Sample
+from unwind.samples.recording import RecordedProcess, Sample
 
 _WORD_BYTES = 8
 _Owner = tuple[Attr, View]
@@ -39,6 +41,7 @@ class CopiedObjects:
         self._source, self._dumps, self._records = source, dumps, records
         self._calls: CallTree | None = None
         self._open: dict[int, OpenFrames | None] = {}  # by node of that tree
+        self._are_virtual: list[bool | None] = []  # frames, by number; None: not asked yet
 
     def vptrs(
         self, calls: CallTree, nodes: Sequence[int], owners: Sequence[_Owner], places: U64, buffer: bytes
@@ -71,12 +74,30 @@ class CopiedObjects:
     def _ask(self, objects: StackObjects, calls: CallTree, nodes: Sequence[int], owners: Sequence[_Owner]) -> None:
         """Find the open frames of stacks that are new."""
         if calls is not self._calls:
-            self._calls, self._open = calls, {r.NONE: None}
-        known = self._open
+            self._calls, self._open, self._are_virtual = calls, {r.NONE: None}, []
+        known, are_virtual = self._open, self._are_virtual
         new = {node: view.process for node, (_, view) in zip(nodes, owners, strict=True) if node not in known}
-        if new:
-            samples = map(Sample, stacks_at(calls, list(new)), new.values())
-            known.update(zip(new, objects.open_frames(list(samples)), strict=True))
+        if not new:
+            return
+        are_virtual += [None] * (len(calls.frames) - len(are_virtual))
+        # most stacks have only frames that are known not to be
+        along = frames_along(np.array(list(new), np.uint64).data, calls.nodes, are_virtual)
+        maybe = [node for node, flags in zip(new, along, strict=True) if None in flags or True in flags]
+        virtual = [node for node in maybe if self._has_virtual(objects, calls, node, new[node])]
+        samples = [Sample(stack, new[node]) for node, stack in zip(virtual, stacks_at(calls, virtual), strict=True)]
+        known.update(dict.fromkeys(new))
+        known.update(zip(virtual, objects.open_frames(samples), strict=True))
+
+    def _has_virtual(self, objects: StackObjects, calls: CallTree, node: int, process: RecordedProcess) -> bool:
+        """Return whether a stack has a frame of a merged virtual function; asks about frames that are new."""
+        has_any, are_virtual, entry = False, self._are_virtual, calls.nodes[node]
+        while caller := entry >> c.NUMBER_BITS:
+            number = entry & c.NUMBER_MASK
+            is_virtual = are_virtual[number]
+            if is_virtual is None:
+                is_virtual = are_virtual[number] = objects.is_virtual(calls.frames[number], process)
+            has_any, entry = has_any or is_virtual, calls.nodes[caller]
+        return has_any
 
     def _read(self, objects: StackObjects, sample: Sample, wanted: OpenFrames, owner: _Owner, part: Part) -> Vptrs:
         attr, view = owner
