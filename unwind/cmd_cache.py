@@ -7,6 +7,7 @@
     icf cache clear                     remove all of them, and what `icf link` keeps
     icf cache export WHICH -o FILE      write one, for another machine, or as JSON lines
     icf cache import FILE...            put exported ones into the directory
+    icf cache fetch LIST...             find the files that the modules of `icf snapshot` need
 
 WHICH is an image, or the start of an identity as `list` prints it; the digits of a build id are enough.
 """
@@ -83,6 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     imported = add("import", "put exported files into the directory")
     imported.add_argument("files", nargs="+", metavar="FILE")
 
+    fetch = add("fetch", "find the files that the modules of a list need; servers are asked for those not here")
+    fetch.add_argument("lists", nargs="+", metavar="LIST", help="written by icf snapshot")
+    fetch.add_argument("--module-root", metavar="DIR", action="append", default=[], help="search for images there")
+    fetch.add_argument("--debug-root", metavar="DIR", action="append", default=[], help="search for debug files there")
+    fetch.add_argument("--json", action="store_true", help="one JSON document instead of text")
+
 
 def run(args: argparse.Namespace) -> int:
     actions = {
@@ -93,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
         "clear": _clear,
         "export": _export,
         "import": _import,
+        "fetch": _fetch,
     }
     return actions[args.action](Folder.chosen(args.cache_dir), args)
 
@@ -233,6 +241,25 @@ def _import(folder: Folder, args: argparse.Namespace) -> int:
             folder.write(name, iter(partial(file.read, 1 << 20), b""))
         print(printable(folder.path_of(name)))
     return 0
+
+
+def _fetch(_: Folder, args: argparse.Namespace) -> int:
+    from unwind.process.image_finder import ImageFinder
+    from unwind.process.module_list import read_modules
+    from unwind.snapshot.files import NeededFile, needed_files
+
+    found: list[NeededFile] = []
+    for path in args.lists:
+        with ImageFinder(args.module_root, args.debug_root) as images:
+            for module in read_modules(path, with_addresses=False):
+                for each in needed_files(module, images, args.debug_root):
+                    found.append(each)
+                    if not args.json:
+                        print(printable(f"{each.kind:5}  {each.module}: {each.path or f'missing: {each.problem}'}"))
+    if args.json:
+        json.dump([each._asdict() for each in found], sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    return 1 if any(not each.path for each in found) else 0
 
 
 def _chosen(folder: Folder, which: str) -> Iterator[Entry]:

@@ -13,8 +13,6 @@ $DEBUGINFOD_MAXSIZE (bytes). Without DEBUGINFOD_URLS no server is asked, and wha
 A file is used only if it has the build id that was asked for, and is what was asked for: fetched now or years ago,
 by this program or another. It gets its name once that has been checked. The build id does not show that nothing else in
 the file was changed: who runs the server decides what functions are called.
-
-A server that failed is not asked again by the same process.
 """
 
 from __future__ import annotations
@@ -110,45 +108,33 @@ def appears(path: str) -> bool:
     return find(build_id, Kind(name)) is not None
 
 
-_failed: set[str] = set()  # servers
-
-
 def _fetch(path: str, build_id: bytes, kind: Kind) -> bool:
     """Ask each server for a file; keep it, or that none has it."""
-    from icf.remote.download import RemoteError, download
+    from icf.remote.fetch import Outcome, fetch
 
-    is_absent = True
+    outcomes = set()
     for server in os.environ[URLS].split():
-        if server == "ima:ignore" or server in _failed:
-            is_absent = is_absent and server == "ima:ignore"
-            continue
-        try:
-            if server.startswith("ima:"):
-                raise RemoteError(f"{URLS}: {server}: signatures of files are not checked, so no server is asked")
-            url = f"{server.rstrip('/').removesuffix('/buildid')}/buildid/{build_id.hex()}/{kind.value}"
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            with NewFile(os.path.dirname(path), f".{kind.value}.") as out:
-                with open(out.fd, "wb", closefd=False) as content:
-                    if not download(url, content.write, _limits()):
-                        continue
-                problem = _problem(out.path, build_id, kind)
-                if problem:
-                    raise RemoteError(f"{url}: {problem}")
-                os.fchmod(out.fd, 0o400)
-                os.replace(out.name(), path)
-            return True
-        except RemoteError as error:
-            _failed.add(server)
-            warn(f"{error}: not used")
-            if server.startswith("ima:"):
-                return False
-        except OSError as error:
-            warn(f"{cache_folder()}: {(error.strerror or str(error)).lower()}: nothing is fetched")
+        if server.startswith("ima:"):
+            if server == "ima:ignore":
+                continue
+            warn(f"{URLS}: {server}: signatures of files are not checked, so no server is asked")
             return False
-        is_absent = False
-    if is_absent:
+        url = f"{server.rstrip('/').removesuffix('/buildid')}/buildid/{build_id.hex()}/{kind.value}"
+        outcome = fetch(server, url, path, lambda there: _problem(there, build_id, kind), limits())
+        if outcome is Outcome.FETCHED:
+            return True
+        outcomes.add(outcome)
+    if outcomes == {Outcome.ABSENT}:
         _remember_absence(path)
     return False
+
+
+def limits() -> Limits:
+    """Return the limits of a download that the environment sets."""
+    from icf.remote.download import Limits
+
+    timeout_s, size_bytes = _number("DEBUGINFOD_TIMEOUT"), _number("DEBUGINFOD_MAXSIZE")
+    return Limits(timeout_s or _TIMEOUT_S, _number("DEBUGINFOD_MAXTIME"), int(size_bytes) or _SIZE_LIMIT_BYTES)
 
 
 def _problem(path: str, build_id: bytes, kind: Kind) -> str:
@@ -183,13 +169,6 @@ def _miss_s() -> float:
             return float(int(file.read(32)))
     except (OSError, ValueError):
         return _MISS_S
-
-
-def _limits() -> Limits:
-    from icf.remote.download import Limits
-
-    timeout_s, size_bytes = _number("DEBUGINFOD_TIMEOUT"), _number("DEBUGINFOD_MAXSIZE")
-    return Limits(timeout_s or _TIMEOUT_S, _number("DEBUGINFOD_MAXTIME"), int(size_bytes) or _SIZE_LIMIT_BYTES)
 
 
 def _number(variable: str) -> float:

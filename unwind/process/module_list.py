@@ -30,6 +30,7 @@ from typing import Any
 
 from icf.elf.types import Segment
 from icf.errors import IcfError
+from icf.pe.identity import PeIdentity
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed, biases_of
 from unwind.process.maps import Mapping, parse_maps
@@ -54,6 +55,7 @@ class LoadedModule:
     bias: int | None = None
     mappings: tuple[Mapping, ...] = ()  # all of its file, from /proc/PID/maps
     places: tuple[tuple[int, int], ...] = ()  # start and offset of mappings
+    pe: PeIdentity | None = None  # of a PE image
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,11 @@ class Placed:
     end: int
 
 
-def read_modules(path: str) -> list[LoadedModule]:
-    """Return the entries of a list; `IcfError` names the first that is wrong."""
+def read_modules(path: str, *, with_addresses: bool = True) -> list[LoadedModule]:
+    """Return the entries of a list; `IcfError` names the first that is wrong.
+
+    Without addresses entries may lack them, as those of files by themselves, and be of several processes.
+    """
     try:
         with open(path, "rb") as file:
             text = file.read()
@@ -84,9 +89,9 @@ def read_modules(path: str) -> list[LoadedModule]:
         raise IcfError(f"{path}: is neither JSON nor the text of /proc/PID/maps: {error}") from error
     if not isinstance(listed, list):
         raise IcfError(f"{path}: must be a list of modules")
-    modules = [_entry(entry, f"{path}: module {number}") for number, entry in enumerate(listed, 1)]
+    modules = [_entry(entry, f"{path}: module {number}", with_addresses) for number, entry in enumerate(listed, 1)]
     pids = {entry.get("pid") if isinstance(entry.get("pid"), int) else None for entry in listed}
-    if len(pids) > 1:
+    if len(pids) > 1 and with_addresses:
         raise IcfError(f"{path}: has the modules of {len(pids)} processes", hint="icf snapshot --process PID")
     # the mappings of one file make one module
     places: dict[tuple[str, bytes], tuple[tuple[int, int], ...]] = {}
@@ -111,14 +116,15 @@ def _of_maps(mappings: Sequence[Mapping]) -> list[LoadedModule]:
     ]
 
 
-def _entry(entry: Any, place: str) -> LoadedModule:
+def _entry(entry: Any, place: str, with_addresses: bool) -> LoadedModule:
     if not isinstance(entry, dict):
         raise IcfError(f"{place}: must be an object with path and load_address")
     path = entry.get("path")
     if not isinstance(path, str) or not path or "\0" in path:
         raise IcfError(f"{place}: path must be a string")
     identity = parse_identity(entry, place)
-    if [entry.get(key) is None for key in ("load_address", "bias", "start")].count(False) != 1:
+    address_count = [entry.get(key) is None for key in ("load_address", "bias", "start")].count(False)
+    if address_count > 1 or (with_addresses and not address_count):
         raise IcfError(f"{place}: needs one of load_address, bias, and start with offset")
     start = number_of(entry.get("start"), f"{place}: start", 0)
     if start is None:
@@ -136,6 +142,7 @@ def _entry(entry: Any, place: str) -> LoadedModule:
         number_of(entry.get("load_address"), f"{place}: load_address", 0),
         number_of(entry.get("bias"), f"{place}: bias", -1 << 63),
         places=places,
+        pe=identity.pe,
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from icf.cli import main
 from icf.elf.image import Image
-from icf.remote import debuginfod
+from icf.remote import fetch
 from icf.remote.debuginfod import Kind, find
 from tests.support.mutations import SHOP
 from tests.support.servers import answering, hanging, ok, sending
@@ -32,7 +32,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "client"
     monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(folder))
     monkeypatch.setenv("ICF_CACHE_DIR", str(tmp_path / "symcaches"))
-    monkeypatch.setattr(debuginfod, "_failed", set())
+    monkeypatch.setattr(fetch, "_failed", set())
     yield folder
 
 
@@ -225,7 +225,7 @@ def test_signatures_are_not_ignored(
 ) -> None:
     monkeypatch.setenv("DEBUGINFOD_URLS", f"ima:enforcing {server}")
     assert find(build_id_of(split[0]), Kind.DEBUG_INFO) is None
-    expected = "DEBUGINFOD_URLS: ima:enforcing: signatures of files are not checked, so no server is asked: not used"
+    expected = "DEBUGINFOD_URLS: ima:enforcing: signatures of files are not checked, so no server is asked"
     assert caplog.messages == [expected]
     monkeypatch.setenv("DEBUGINFOD_URLS", f"ima:ignore {server}")
     assert find(build_id_of(split[0]), Kind.DEBUG_INFO) is not None

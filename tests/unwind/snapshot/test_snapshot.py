@@ -17,7 +17,7 @@ from icf.cli import main
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.pe.debugdirectory import CODEVIEW, DebugEntry, pack_chunk, parse_chunk
-from icf.remote import debuginfod
+from icf.remote import fetch
 from tests.support import pe
 from tests.support.minidumps import MadeMinidump
 from tests.support.paths import ROOT
@@ -53,7 +53,8 @@ def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path, int
     (tmp_path / "tree").mkdir()
     source, program = tmp_path / "waits.c", tmp_path / "waits"
     source.write_text(PROGRAM)
-    run(tool("gcc"), "-g", "-O1", "-fno-optimize-sibling-calls", "-Wl,--build-id", source, "-o", program)
+    flags = ["-g", "-O1", "-fno-optimize-sibling-calls", "-static-pie", "-Wl,--build-id"]
+    run(tool("gcc"), *flags, source, "-o", program)
     run("objcopy", "--only-keep-debug", program, tmp_path / "tree/waits.debug")
     run("strip", program)
     run("objcopy", f"--add-gnu-debuglink={tmp_path}/tree/waits.debug", program)
@@ -71,7 +72,8 @@ def test_a_process_is_named_on_another_machine(
     entries = snapshot(capsys, "--pid", process.pid)
     maps = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
     for entry in entries:
-        assert entry["load_address"] == f"0x{next(line for line in maps if line.endswith(entry['path'])).split('-')[0]}"
+        first = next(line for line in maps if line.endswith(entry["path"]))
+        assert int(entry["load_address"], 16) == int(first.partition("-")[0], 16)
     own = next(entry for entry in entries if entry["path"] == str(program))
     assert base64.b64decode(own["build_id_note"]) == note_of(program)
     assert own["debuglink"]["name"] == "waits.debug"
@@ -81,7 +83,7 @@ def test_a_process_is_named_on_another_machine(
     (tmp_path / "stacks").write_text(f"{address:#x}!\n")
     shutil.move(program, tmp_path / "tree/waits")
     monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "client"))
-    monkeypatch.setattr(debuginfod, "_failed", set())
+    monkeypatch.setattr(fetch, "_failed", set())
     with run_debuginfod(tmp_path / "tree") as url:
         monkeypatch.setenv("DEBUGINFOD_URLS", url)
         capsys.readouterr()
