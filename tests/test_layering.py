@@ -92,6 +92,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "debugger",
         "options output progress write_samples",
         "resolve_stacks resolve_recording resolve_log trace_names trace_profile",
+        "cmd_cache_servers",
         "cmd_cache",
         "cmd_disasm",
         "cmd_gdb cmd_lldb",

@@ -7,6 +7,8 @@
     icf cache clear                     remove all of them, and what `icf link` keeps
     icf cache export WHICH -o FILE      write one, for another machine, or as JSON lines
     icf cache import FILE...            put exported ones into the directory
+    icf cache push PLACE [WHICH...]     publish symcaches in a folder or on a server
+    icf cache pull PLACE WHICH...       take published ones, of images at hand or of builds in --manifest
     icf cache fetch LIST...             find the files that the modules of `icf snapshot` need
 
 WHICH is an image, or the start of an identity as `list` prints it; the digits of a build id are enough.
@@ -22,18 +24,18 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
 from icf.printable import printable, say
-from unwind.symcache.format.container import COMPLETE as IS_COMPLETE
+from unwind import cmd_cache_servers
 from unwind.symcache.format.container import Container
-from unwind.symcache.format.sources import SECTION, Sought, Sources
-from unwind.symcache.store.checking import Finding, check_content, check_file, json_lines
+from unwind.symcache.format.sources import Sought
+from unwind.symcache.store.checking import Finding, check_file, json_lines
 from unwind.symcache.store.folder import DEFAULT_LIMIT_BYTES, Folder, parse_size
 from unwind.symcache.store.ownership import COMPLETE
+from unwind.symcache.store.publish import adopt
 from unwind.symcache.store.room import Entry, clear_links, entries_of, shrink, tidy
 from unwind.symcache.store.store import ensure
 
@@ -84,11 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     imported = add("import", "put exported files into the directory")
     imported.add_argument("files", nargs="+", metavar="FILE")
 
-    fetch = add("fetch", "find the files that the modules of a list need; servers are asked for those not here")
-    fetch.add_argument("lists", nargs="+", metavar="LIST", help="written by icf snapshot")
-    fetch.add_argument("--module-root", metavar="DIR", action="append", default=[], help="search for images there")
-    fetch.add_argument("--debug-root", metavar="DIR", action="append", default=[], help="search for debug files there")
-    fetch.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    cmd_cache_servers.add_arguments(add)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,7 +98,9 @@ def run(args: argparse.Namespace) -> int:
         "clear": _clear,
         "export": _export,
         "import": _import,
-        "fetch": _fetch,
+        "push": _push,
+        "pull": cmd_cache_servers.pull,
+        "fetch": cmd_cache_servers.fetch,
     }
     return actions[args.action](Folder.chosen(args.cache_dir), args)
 
@@ -230,36 +230,13 @@ def _export(folder: Folder, args: argparse.Namespace) -> int:
 
 def _import(folder: Folder, args: argparse.Namespace) -> int:
     for path in args.files:
-        given = Container.open(path)
-        given.check_all()
-        if not given.head.flags & IS_COMPLETE:
-            raise IcfError(f"{path}: is not complete", hint="'icf cache export' writes what can be imported")
-        check_content(given, is_complete=True)
-        Sources.parse(given.section(SECTION), path)
-        name = f"{given.head.identity}-{given.head.content_check.hex()}{COMPLETE}"
-        with open(path, "rb") as file:
-            folder.write(name, iter(partial(file.read, 1 << 20), b""))
-        print(printable(folder.path_of(name)))
+        print(printable(folder.path_of(adopt(folder, path))))
     return 0
 
 
-def _fetch(_: Folder, args: argparse.Namespace) -> int:
-    from unwind.process.image_finder import ImageFinder
-    from unwind.process.module_list import read_modules
-    from unwind.snapshot.files import NeededFile, needed_files
-
-    found: list[NeededFile] = []
-    for path in args.lists:
-        with ImageFinder(args.module_root, args.debug_root) as images:
-            for module in read_modules(path, with_addresses=False):
-                for each in needed_files(module, images, args.debug_root):
-                    found.append(each)
-                    if not args.json:
-                        print(printable(f"{each.kind:5}  {each.module}: {each.path or f'missing: {each.problem}'}"))
-    if args.json:
-        json.dump([each._asdict() for each in found], sys.stdout, indent=1)
-        sys.stdout.write("\n")
-    return 1 if any(not each.path for each in found) else 0
+def _push(folder: Folder, args: argparse.Namespace) -> int:
+    entries = [each for which in args.which for each in _chosen(folder, which)] if args.which else entries_of(folder)
+    return cmd_cache_servers.push(folder, args, entries)
 
 
 def _chosen(folder: Folder, which: str) -> Iterator[Entry]:

@@ -1,7 +1,7 @@
 """What identifies a PE image: the fields of its headers and its debug directory, from the file.
 
-lief reads the headers. The entries of the directory and their blobs are read here, byte by byte: lief leaves out
-entries that it cannot interpret.
+lief reads the headers: those of every machine, and of 32 bits, which `icf.pe.headers` does not open. The entries of the
+directory and their blobs are read here, byte by byte: lief leaves out entries that it cannot interpret.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from icf.errors import FormatError
 from icf.filebytes import FileBytes
 from icf.pe.debugdirectory import CHUNK_LIMIT_BYTES, DebugEntry, parse_entries
+from icf.pe.headers import MAGIC
 from icf.reader import Reader
 
 if TYPE_CHECKING:
     import lief
 
-MAGIC = b"MZ"
 _DIRECTORY_LIMIT_BYTES = 1 << 16
 
 

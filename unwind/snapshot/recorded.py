@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from icf.errors import FormatError
 from icf.log import warn
-from icf.pe.identity import MAGIC as PE_MAGIC
+from icf.pe.headers import MAGIC as PE_MAGIC
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed
 from unwind.process.maps import Mapping

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from struct import pack
 
@@ -123,7 +124,9 @@ def test_a_codeview_record_that_is_cut_is_refused(size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "find", [pe.program, lambda: pe.of_pip("t64.exe"), lambda: pe.of_pip("t64-arm.exe")], ids=["lld", "x64", "arm64"]
+    "find",
+    [pe.program, *(partial(pe.of_pip, name) for name in ("t64.exe", "t64-arm.exe", "t32.exe"))],
+    ids=["lld", "x64", "arm64", "x86"],
 )
 def test_the_directory_of_an_image_is_as_lief_reads_it(find: Callable[[], Path]) -> None:
     import lief
