@@ -1,13 +1,16 @@
 """The members of a body: rows of columns as long as they are plain, objects as soon as one is looked at.
 
 Bodies of visitors have thousands of members, and nearly all are plain (`icf.folds.plain`): one symbol, and DIEs of its
-name. Of those the pass needs some columns. A member that is asked for becomes an object, which may then be changed.
+name or none. Of those the pass needs some columns. A member that is asked for becomes an object, which may then be
+changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, overload
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -17,7 +20,8 @@ from icf.folds.member import FoldMember
 UNKNOWN, REMOVED, KEPT = -1, 0, 1  # as PlainRows.kept
 
 
-class PlainRows(NamedTuple):
+@dataclass(slots=True)
+class PlainRows:
     """Columns of all plain members of an image."""
 
     name: list[str]
@@ -31,12 +35,45 @@ class PlainRows(NamedTuple):
 
     def member(self, row: int) -> FoldMember:
         """Return one member as an object."""
-        name, symbol, run = self.name[row], int(self.symbol[row]), slice(self.start[row], self.start[row + 1])
-        dies, is_local, kept = self.die[run].tolist(), bool(self.is_local[row]), int(self.kept[row])
-        files = self.files_of(symbol, dies) if is_local else frozenset[str]()
-        roots = {*dies, *self.root[run].tolist()}
-        is_kept = None if kept == UNKNOWN else kept == KEPT
-        return FoldMember(name, [], [symbol], dies, roots, name, is_local, is_kept, files)
+        name, symbol, dies, kept = self.name[row], int(self.symbol[row]), self.dies(row), int(self.kept[row])
+        is_kept, linkage = None if kept == UNKNOWN else kept == KEPT, name if dies else ""
+        is_local = bool(self.is_local[row])
+        return FoldMember(name, [], [symbol], dies, self.roots(row), linkage, is_local, is_kept, self.files(row))
+
+    def dies(self, row: int) -> list[int]:
+        """Return the DIEs of one member."""
+        found: list[int] = self.die[self.start[row] : self.start[row + 1]].tolist()
+        return found
+
+    def roots(self, row: int) -> set[int]:
+        """Return the DIEs that declare one member, its own included."""
+        return {*self.dies(row), *self.root[self.start[row] : self.start[row + 1]].tolist()}
+
+    def files(self, row: int) -> frozenset[str]:
+        """Return the source files of one member, if it is local."""
+        return self.files_of(int(self.symbol[row]), self.dies(row)) if self.is_local[row] else frozenset()
+
+    def has_die(self, row: int) -> bool:
+        """Return whether a DIE describes a member."""
+        return bool(self.start[row] < self.start[row + 1])
+
+    def first_dies(self, rows: I64) -> U64:
+        """Return the first DIE of each of these members, 0 for none."""
+        first = self.start[rows]
+        return np.where(first < self.start[rows + 1], np.append(self.die, np.uint64(0))[first], np.uint64(0))
+
+    def add_dies(self, rows: I64, counts: I64, die: U64, root: U64) -> None:
+        """Add so many DIEs, and their roots, to each of these members, which have none; rows ascend."""
+        before = np.diff(self.start)
+        after = before.copy()
+        after[rows] += counts
+        start = np.append(0, np.cumsum(after))
+        old = np.repeat(start[:-1] - self.start[:-1], before) + np.arange(len(self.die))
+        new = np.repeat(start[rows] - (np.cumsum(counts) - counts), counts) + np.arange(len(die))
+        dies, roots = np.empty((2, int(start[-1])), np.uint64)
+        dies[old], roots[old] = self.die, self.root
+        dies[new], roots[new] = die, root
+        self.start, self.die, self.root = start, dies, roots
 
 
 NO_ROWS = PlainRows(
@@ -77,29 +114,91 @@ class Members(Sequence[FoldMember]):
         """Add a member that has been found late."""
         self.entries.append(member)
 
+    def mark_kept(self, idx: int) -> None:
+        """Mark one member as kept and all others as removed."""
+        for at, entry in enumerate(self.entries):
+            if isinstance(entry, int):
+                self.plain.kept[entry] = KEPT if at == idx else REMOVED
+            else:
+                entry.kept = at == idx
+
     @property
     def names(self) -> list[list[str]]:
         """The names of the symbols of each member; none for one that has no linkage name."""
         known = self.plain.name
         return [[known[entry]] if isinstance(entry, int) else entry.names for entry in self.entries]
 
+    @property
+    def linkage_names(self) -> list[Collection[str]]:
+        """The names of the symbols of each member and, where it differs, the linkage name that DWARF has."""
+        known = self.plain.name
+        return [
+            (known[entry],) if isinstance(entry, int) else {*entry.names, entry.linkage} - {""} if entry.names else ()
+            for entry in self.entries
+        ]
+
+    def by_name(self) -> dict[str, list[int]]:
+        """Return the members by each of their `linkage_names`."""
+        found: dict[str, list[int]] = {}
+        for idx, names in enumerate(self.linkage_names):
+            for name in names:
+                found.setdefault(name, []).append(idx)
+        return found
+
+    def names_of(self, idx: int) -> Sequence[str]:
+        """Return the names of the symbols of one member; none if it has no linkage name."""
+        entry = self.entries[idx]
+        return (self.plain.name[entry],) if isinstance(entry, int) else entry.names
+
+    def files_of(self, idx: int) -> frozenset[str]:
+        """Return the source files of one member, if it is local."""
+        entry = self.entries[idx]
+        if not isinstance(entry, int):
+            return entry.files
+        return self.plain.files(entry)
+
+    def dies_of(self, idx: int) -> list[int]:
+        """Return the concrete DIEs of one member."""
+        entry = self.entries[idx]
+        return self.plain.dies(entry) if isinstance(entry, int) else entry.dies
+
+    def roots_of(self, idx: int) -> set[int]:
+        """Return the DIEs that declare one member, the concrete ones included."""
+        entry = self.entries[idx]
+        return self.plain.roots(entry) if isinstance(entry, int) else entry.roots
+
+    @property
+    def nameless(self) -> list[int]:
+        """The members that have no linkage name, by index."""
+        return [idx for idx, entry in enumerate(self.entries) if not isinstance(entry, int) and entry.nameless]
+
     def may_lack_dies(self) -> list[FoldMember]:
-        """Return the members of which there may be more DIEs than those at the body: of each of their files."""
+        """Return the members of which there may be more DIEs than those at the body: of each of their files.
+
+        Not those with external linkage that are rows.
+        """
         return [
             member
             for idx, entry in enumerate(self.entries)
-            if not isinstance(entry, int) or self.plain.is_local[entry]
+            if not isinstance(entry, int) or self._may_lack_dies(entry)
             for member in (self[idx],)
             if not member.nameless and len(member.dies) < max(len(member.files), 1)
         ]
+
+    def _may_lack_dies(self, row: int) -> bool:
+        return bool(self.plain.is_local[row]) and len(self.plain.dies(row)) < len(self.plain.files(row))
+
+    def rows_without_die(self) -> list[int]:
+        """Return the rows that no DIE describes."""
+        return [entry for entry in self.entries if isinstance(entry, int) and not self.plain.has_die(entry)]
 
     def sort(self) -> None:
         """Sort the members by name; those of one name by source file and DIE."""
         known = self.plain.name
         names = [known[entry] if isinstance(entry, int) else entry.name for entry in self.entries]
-        if len(set(names)) == len(names):
-            order = sorted(range(len(names)), key=names.__getitem__)
-        else:
-            of_name = [(member.name, sorted(member.files), member.die) for member in self]
-            order = sorted(range(len(names)), key=of_name.__getitem__)
-        self.entries = [self.entries[at] for at in order]
+        counts = Counter(names)
+        keys: list[tuple[object, ...]] = [
+            (name,) if counts[name] == 1 else (name, sorted(self[at].files), self[at].die)
+            for at, name in enumerate(names)
+        ]
+        self.entries = [self.entries[at] for at in sorted(range(len(names)), key=keys.__getitem__)]

@@ -13,22 +13,24 @@ usually one function that many units contain.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from icf.aliases import is_cold_part
+from icf.aliases import is_abstract, is_cold_part, kin
 from icf.columns import I64, U64
 from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
-from icf.folds.body_members import NO_ROWS, Members
+from icf.folds.body_members import NO_ROWS, Members, PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
-from icf.folds.members import Named, group_dies, match
+from icf.folds.members import Group, Named, ReportedFunction, group_dies, match
 from icf.folds.original import lost_addresses
 from icf.folds.plain import Plain, ResolvedDies, find_plain
 from icf.folds.reported import Reported
@@ -83,6 +85,9 @@ class FoldFinder:
             self._tombstoned.describe(
                 [(member, fold.end - fold.vaddr) for fold in folds for member in fold.members.may_lack_dies()]
             )
+            if self._plain is not None:
+                rows = [row for fold in folds for row in fold.members.rows_without_die()]
+                self._tombstoned.describe_rows(self._plain.rows, np.array(sorted(rows), np.int64), self.image.symbols)
         return folds
 
     def prepare(self, vaddrs: U64) -> None:
@@ -162,26 +167,34 @@ class FoldFinder:
     def _fold_at(self, vaddr: int) -> Fold:
         symbol_rows, dwarf_rows = self.bodies.symbols_at(vaddr), self.bodies.dwarf_at(vaddr)
         table, rows = NO_ROWS, range(0)  # of plain members
+        left = symbol_rows
         if self._plain is not None:
             table, rows = self._plain.rows, self._plain.runs.get(vaddr, rows)
-            symbol_rows = symbol_rows[~self._plain.symbol_taken[symbol_rows]]
+            left = symbol_rows[~self._plain.symbol_taken[symbol_rows]]
             dwarf_rows = dwarf_rows[~self._plain.function_taken[dwarf_rows]]
-        named = self._named(symbol_rows)
-        groups = []
+        named = self._named(left)
+        groups: list[Group] = []
         if self.functions is not None and self.identities is not None:
             dies = sorted(set(self.functions.die[dwarf_rows].tolist()))
             global_names = {entry.name for entry in named if not entry.local}
             groups = group_dies(self.identities, dies, self._lost, global_names)
         names = [*table.name[rows.start : rows.stop], *(entry.name for entry in named)]
         reported = self.reported.at(vaddr)
-        plain: list[FoldMember] = []
-        if reported:  # it may name any of them
-            plain, rows = [table.member(row) for row in rows], range(0)
-        drops_names = self.image.linker.kept_symbols.may_lack_some
-        kept_of_rows = table.kept[rows.start : rows.stop]
-        found = match(self.identities, groups, named, reported, self._knows_kept, drops_names, plain, kept_of_rows)
-        self.reported.mark_kept(vaddr, found)
-        members = Members([*rows, *found], table)
+        are_described = bool(groups) or any(map(table.has_die, rows))
+        staying, others = stay_rows(table, rows, groups, reported)
+        plain = [table.member(row) for row in rows if row not in staying and table.has_die(row)]
+        if len(staying) + len(plain) < len(rows):
+            bare = [table.symbol[row] for row in rows if row not in staying and not table.has_die(row)]
+            named = self._named(symbol_rows[np.isin(symbol_rows, [*left, *bare])])
+        rows_left = np.array(sorted(staying), np.int64)
+        kept_of_rows = table.kept[rows_left]
+        found = match(
+            self.identities, groups, named, others, self._knows_kept, plain, kept_of_rows,
+            drops_names=self.image.linker.kept_symbols.may_lack_some, are_described=are_described,
+        )  # fmt: skip
+        table.kept[rows_left] = kept_of_rows
+        members = Members([*rows_left.tolist(), *found], table)
+        self.reported.mark_kept(vaddr, members)
         members.sort()
         fragment = bool(names) and all(map(is_cold_part, names))
         if not names and self.functions is not None:
@@ -200,6 +213,24 @@ class FoldFinder:
         if self.reported.given or (kept is KeptSymbols.ALL and not self.image.symbols.lacks_locals):
             return True
         return self.functions is not None and kept is not KeptSymbols.SOME
+
+
+def stay_rows(
+    table: PlainRows, rows: Sequence[int], groups: Sequence[Group], reported: list[ReportedFunction]
+) -> tuple[frozenset[int], list[ReportedFunction]]:
+    """Return the rows of a body to which nothing else there can belong, and the reported functions that are no rows.
+
+    A symbol without a DIE may have one without a linkage name. A reported function of a row's kin is, or is not, the
+    row's, unless it has its very name: then it adds nothing.
+    """
+    if any(not group.linkage or is_abstract(group.linkage) for group in groups):
+        rows = list(filter(table.has_die, rows))
+    if not reported or not rows:
+        return frozenset(rows), reported
+    own, counts = {table.name[row] for row in rows}, Counter(name for name, _ in reported)
+    others = [each for each in reported if each.file or each.name not in own or counts[each.name] > 1]
+    unsure = {kin(name) for name, _ in others}
+    return frozenset(row for row in rows if not unsure or kin(table.name[row]) not in unsure), others
 
 
 def repeated(values: U64) -> U64:

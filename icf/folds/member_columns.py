@@ -54,8 +54,7 @@ class MemberColumns:
     @property
     def die(self) -> U64:
         """The DIE that stands for each member, 0 for none."""
-        of_plain = self._plain.die[self._plain.start[self._plain_rows]]
-        return self._column(of_plain, lambda member: member.die)
+        return self._column(self._plain.first_dies(self._plain_rows), lambda member: member.die)
 
     @property
     def kept(self) -> I8:

@@ -116,15 +116,18 @@ def match(
     named: list[Named],
     reported: list[ReportedFunction],
     knows_kept: bool,
-    drops_names: bool,
     plain: Sequence[FoldMember] = (),
     kept_of_rows: I8 = _NO_ROWS,
+    *,
+    drops_names: bool,
+    are_described: bool,
 ) -> list[FoldMember]:
     """Return members from groups of DIEs, the symbols at the same body, and functions of other evidence (`reported`).
 
     `plain` are members that have been found already, see `icf.folds.plain`; `kept_of_rows` is a column of those that
     are rows, which `reported` does not concern.
     `drops_names`: the linker drops symbols of folded functions, so that the symbol of a group may be missing.
+    `are_described`: DIEs describe a function at the body.
     """
     members: list[FoldMember] = []
     nameless: list[Group] = []
@@ -154,7 +157,7 @@ def match(
         rest.remove(mine)
     _add_symbols(members, rest.left())
     members += plain
-    _add_reported(members, reported, count=drops_names and (knows_kept or not (groups or plain)))
+    _add_reported(members, reported, count=drops_names and (knows_kept or not are_described))
     if nameless:
         assert identities is not None
         _attach_nameless(identities, members, nameless, knows_kept)
@@ -324,10 +327,13 @@ def _deduce_kept(members: list[FoldMember], of_rows: I8) -> None:
     """Mark the one member that was kept, of these and of rows; where DWARF does not single it out, mark none."""
     kept = [member for member in members if member.kept]
     kept_count = len(kept) + np.count_nonzero(of_rows == KEPT)
-    if not kept_count:  # nor is a row without an answer
+    if not kept_count:
         unsaid = [member for member in members if member.kept is None]
-        if len(unsaid) == 1:
-            unsaid[0].kept = True
+        unsaid_rows = np.flatnonzero(of_rows == UNKNOWN)
+        if len(unsaid) + len(unsaid_rows) == 1:
+            of_rows[unsaid_rows] = KEPT
+            for member in unsaid:
+                member.kept = True
     elif kept_count > 1:
         of_rows[of_rows == KEPT] = UNKNOWN
         for member in kept:

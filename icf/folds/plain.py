@@ -1,8 +1,9 @@
-"""Plain members, found for all bodies at once: one symbol, and DIEs of its name.
+"""Plain members, found for all bodies at once: one symbol, and DIEs of its name or none.
 
-    symbols at A     _Z1fv  _ZN3CatC1Ev  _ZN3CatC2Ev  _Z1gv.cold
+    symbols at A     _Z1fv  _Z1hv  _ZN3CatC1Ev  _ZN3CatC2Ev  _Z1gv.cold
     DIEs at A        <_Z1fv> of a.cc, <_Z1fv> of b.cc, <_ZN3CatC4Ev>, <_Z1gv>
     plain            _Z1fv: its symbol, both DIEs
+                     _Z1hv: its symbol, which has external linkage; its DIEs are tombstoned, or there are none
     left             the rest: two symbols of one constructor, a part of a function
 
 Bodies of visitors have thousands of members, and nearly all are like this. Names are compared by their hashes, and
@@ -89,11 +90,12 @@ def find_plain(
     symbol_kin, die_kin, kin_count = _number(symbols, dies)
     name_of_kin = np.zeros(kin_count, np.uint64)
     name_of_kin[symbol_kin] = symbols.name_hash
-    is_plain = (np.bincount(symbol_kin, minlength=kin_count) == 1) & (np.bincount(die_kin, minlength=kin_count) > 0)
-    root_of_kin = np.zeros(kin_count, np.uint64)
-    root_of_kin[die_kin] = dies.root
     is_local = np.zeros(kin_count, np.bool_)
     is_local[symbol_kin[image.symbols.bind[symbols.row] == STB_LOCAL]] = True
+    is_plain = np.bincount(symbol_kin, minlength=kin_count) == 1
+    is_plain &= ~is_local | (np.bincount(die_kin, minlength=kin_count) > 0)
+    root_of_kin = np.zeros(kin_count, np.uint64)
+    root_of_kin[die_kin] = dies.root
     is_plain[die_kin[is_local[die_kin] & (dies.root != root_of_kin[die_kin])]] = False
     is_plain[die_kin[dies.name_hash != name_of_kin[die_kin]]] = False
 
@@ -102,19 +104,22 @@ def find_plain(
     symbol_taken[symbols.row[is_plain[symbol_kin]]] = True
     function_taken[dies.row[is_plain[die_kin]]] = True
 
-    # by kin: one symbol, and a run of DIEs
+    # by kin: one symbol, and a run of DIEs, which may be empty
     own_symbols, own_dies = _by_kin(symbol_kin, symbols.row, is_plain), _by_kin(die_kin, dies.die, is_plain)
     kin, die = die_kin[own_dies], dies.die[own_dies]
     # two ranges of a DIE may begin at one address
     fresh = np.append(True, (kin[1:] != kin[:-1]) | (die[1:] != die[:-1]))[: len(kin)]
     own_dies, kin, die = own_dies[fresh], kin[fresh], die[fresh]
-    _, start, end = runs(kin)
+    start, end = (np.searchsorted(kin, symbol_kin[own_symbols], side=side) for side in ("left", "right"))
+    described = np.flatnonzero(start < end)
     names = image.symbols.names(symbols.row[own_symbols])
-    identities.place_names(names, dies.linkage[own_dies[end - 1]])
+    linkage = np.zeros(len(names), np.uint64)
+    linkage[described] = dies.linkage[own_dies[end[described] - 1]]
+    identities.place_names(names, linkage)
     kept = np.full(len(names), UNKNOWN, np.int8)
-    if lost is not None and names:
-        is_kept = np.logical_or.reduceat(~is_in(die, np.array(list(lost), np.uint64)), start)
-        kept = np.where(is_kept, KEPT, REMOVED).astype(np.int8)
+    if lost is not None and len(described):
+        is_kept = np.logical_or.reduceat(~is_in(die, np.array(list(lost), np.uint64)), start[described])
+        kept[described] = np.where(is_kept, KEPT, REMOVED)
 
     def files_of(symbol: int, own: list[int]) -> frozenset[str]:
         # the symbols of its copies in other units may be dropped

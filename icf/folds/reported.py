@@ -19,8 +19,8 @@ import numpy as np
 from icf.aliases import is_cold_part
 from icf.columns import U64
 from icf.elf.image import Image
+from icf.folds.body_members import Members
 from icf.folds.functions import Bodies
-from icf.folds.member import FoldMember
 from icf.folds.members import ReportedFunction
 from icf.linkers import KeptSymbols
 from icf.strings import hash_names, hash_table
@@ -48,14 +48,14 @@ class Reported(NamedTuple):
         """Return the functions named at the address: all of a class, or those without a symbol."""
         return self.functions.get(vaddr, [])
 
-    def mark_kept(self, vaddr: int, members: list[FoldMember]) -> None:
+    def mark_kept(self, vaddr: int, members: Members) -> None:
         """Mark which of the members was kept, if that is known."""
         if vaddr not in self.kept:
             return
-        kept = [member for member in members if member.is_named(self.functions[vaddr][0].name)]
+        name = self.functions[vaddr][0].name
+        kept = [idx for idx, names in enumerate(members.linkage_names) if name in names]
         if len(kept) == 1:
-            for member in members:
-                member.kept = member is kept[0]
+            members.mark_kept(kept[0])
 
 
 def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) -> Reported:

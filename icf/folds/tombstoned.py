@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,10 +17,12 @@ from icf.demangle import demangle
 from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
+from icf.elf.symbols import Symbols
+from icf.folds.body_members import PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
-from icf.sets import distinct, is_in
+from icf.sets import distinct, is_in, runs
 from icf.strings import hash_names, hash_table
 
 # parts of the C runtime, which come without debug information and fold with nothing
@@ -28,6 +31,16 @@ _RUNTIME = frozenset(
     " _dl_relocate_static_pie __libc_csu_init __libc_csu_fini __clang_call_terminate atexit at_quick_exit stat fstat"
     " lstat mknod stat64 fstat64 lstat64 fstatat fstatat64 mknodat __stack_chk_fail_local pthread_atfork".split()
 )
+
+
+class _Names(NamedTuple):
+    """All functions with code, a DIE each, by the hash of the linkage name, or else of the name."""
+
+    name_hash: U64
+    die: U64
+    root: U64
+    external: Mask
+    linkage: U64  # string reference
 
 
 class Tombstoned:
@@ -56,7 +69,7 @@ class Tombstoned:
         found: list[tuple[FoldMember, str, list[int]]] = []
         names = [_described_names(member) for member, _ in members]
         rows_of = self._lost_rows({name for own in names for name in own})
-        _, dies, roots, external = (column.tolist() for column in self._by_name)
+        _, dies, roots, external, _ = (column.tolist() for column in self._by_name)
         for (member, size_bytes), own in zip(members, names, strict=True):
             rows = rows_of[own[0]]
             are_external = all(external[row] for row in rows)
@@ -74,31 +87,52 @@ class Tombstoned:
                 member.roots = {*member.roots, *mine, *(known.root for known in described)}
                 member.linkage = described[0].linkage
 
+    def describe_rows(self, table: PlainRows, rows: I64, symbols: Symbols) -> None:
+        """Add to members with external linkage, which are rows without a DIE, the tombstoned DIEs of their names.
+
+        As with objects, these have to be one function: all external, or of one root.
+        """
+        hashes = hash_table(symbols.strtab, symbols.name_offset[table.symbol[rows]])
+        owner, found = self._lost_of(hashes)
+        roots = self._by_name.root[found]
+        at, first, end = runs(owner)
+        if not len(at):
+            return
+        is_one = np.logical_and.reduceat(self._by_name.external[found], first)
+        is_one |= np.minimum.reduceat(roots, first) == np.maximum.reduceat(roots, first)
+        at, last, counts = at[is_one], found[end[is_one] - 1], (end - first)[is_one]
+        keep = np.repeat(is_one, end - first)
+        table.add_dies(rows[at], counts, self._by_name.die[found[keep]], roots[keep])
+        self._identities.place_names([table.name[row] for row in rows[at].tolist()], self._by_name.linkage[last])
+
     def _lost_rows(self, names: set[str]) -> dict[str, list[int]]:
         """Return the rows of `_by_name` of each name whose DIEs are tombstoned."""
-        hashes, dies, _, _ = self._by_name
         ordered = sorted(names)
-        wanted = hash_names(ordered)
-        firsts, lasts = (np.searchsorted(hashes, wanted, side=side).tolist() for side in ("left", "right"))
-        rows = np.array(
-            [row for first, last in zip(firsts, lasts, strict=True) for row in range(first, last)], np.int64
-        )
-        order, start, end = self._parts_of(dies[rows])
+        rows_of: dict[str, list[int]] = {name: [] for name in ordered}
+        for at, row in zip(*(column.tolist() for column in self._lost_of(hash_names(ordered))), strict=True):
+            rows_of[ordered[at]].append(row)
+        return rows_of
+
+    def _lost_of(self, wanted: U64) -> tuple[I64, I64]:
+        """Return the rows of `_by_name` with these hashes whose DIEs are tombstoned: the index of the hash, the row."""
+        hashes = self._by_name.name_hash
+        first = np.searchsorted(hashes, wanted)
+        counts = np.searchsorted(hashes, wanted, side="right") - first
+        owner = np.repeat(np.arange(len(wanted)), counts)
+        rows = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(len(owner))
+        order, start, end = self._parts_of(self._by_name.die[rows])
         is_alive = np.zeros(len(order) + 1, np.bool_)
         is_alive[self._bodies.dwarf_rows] = True
         alive_before = np.append(0, np.cumsum(is_alive[order]))
-        lost = frozenset(rows[alive_before[start] == alive_before[end]].tolist())
-        return {
-            name: [row for row in range(first, last) if row in lost]
-            for name, first, last in zip(ordered, firsts, lasts, strict=True)
-        }
+        lost = alive_before[start] == alive_before[end]
+        return owner[lost], rows[lost]
 
     def _of_files(self, member: FoldMember, size_bytes: int, rows: list[int]) -> list[int]:
         """Return the DIE of each source file of a local function, where only one can be its own."""
         of_file: dict[str, list[int]] = {}
         if not rows:
             return []
-        dies = self._by_name[1][rows]
+        dies = self._by_name.die[rows]
         for die, own_size in zip(dies.tolist(), self._sizes_of(dies), strict=True):
             if own_size in (size_bytes, 0):
                 for file in self._identities.files_of([die]):
@@ -125,7 +159,7 @@ class Tombstoned:
 
     def nameless_sizes(self, image: Image) -> U64:
         """Return the sizes of the functions of which neither an address nor a symbol is left."""
-        hashes, dies, _, _ = self._by_name
+        hashes, dies = self._by_name.name_hash, self._by_name.die
         symbols = image.symbols
         lost = ~is_in(hashes, hash_table(symbols.strtab, symbols.name_offset))
         lost &= ~is_in(dies, self._functions.die[self._bodies.dwarf_rows])
@@ -133,14 +167,14 @@ class Tombstoned:
         return distinct(self._functions.high[rows] - self._functions.low[rows])
 
     @cached_property
-    def _by_name(self) -> tuple[U64, U64, U64, Mask]:
-        """Hash of the (linkage) name, DIE, root, external: all functions with code, by hash."""
+    def _by_name(self) -> _Names:
         dies = distinct(self._functions.die)
         identity = resolve(self._identities.debug, dies)
         names = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
         hashes = self._identities.hashes(names)
         order = np.argsort(hashes, kind="stable")
-        return hashes[order], dies[order], identity.root[order], identity.external[order]
+        external, linkage = identity.external[order], identity.linkage_name[order]
+        return _Names(hashes[order], dies[order], identity.root[order], external, linkage)
 
 
 def _described_names(member: FoldMember) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from icf.folds.body_members import Members
 from icf.model import FoldClass
 from linkpass.distinct.copies import ApartFunction
 from linkpass.distinct.evidence_sets import Node, lacks_evidence
@@ -94,9 +95,10 @@ class _Definitions:
         self._classes, self._objects, self._original, self._can_mark = classes, objects, original, can_mark
         nodes, wanted = [], []
         for class_idx, fold in enumerate(classes):
-            for idx, member in enumerate(linked.members(fold.vaddr) if fold.merged else ()):
+            members = linked.members(fold.vaddr) if fold.merged else Members()
+            for idx in range(len(members)):
                 nodes.append((class_idx, idx))
-                wanted.append(wanted_member(fold.vaddr, member))
+                wanted.append(wanted_member(fold.vaddr, members, idx))
         self._rows: dict[Node, list[int]] = dict(zip(nodes, objects.definitions(linked.image, wanted), strict=True))
 
     def place_of(self, node: Node) -> Hashable | None:

@@ -70,7 +70,7 @@ def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> State
     bodies = list(_open_bodies(linked, reach, records))
     if not bodies:
         return statements
-    dies_of = {body.vaddr: [linked.members(body.vaddr)[caller].dies for caller in body.callers] for body in bodies}
+    dies_of = {body.vaddr: [linked.members(body.vaddr).dies_of(caller) for caller in body.callers] for body in bodies}
     silent = {die for callers in dies_of.values() for dies in callers for die in dies}
     sites = read_sites(linked.debug, silent.union(*(body.kept_dies for body in bodies)))
     callees = Callees(linked)
@@ -106,8 +106,9 @@ def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Bo
         slots = records.slots.all_of(own)
         silent = distinct(records.slots.member[slots[~records.is_known[slots]]])
         kept = distinct(linked.functions.die[linked.bodies.dwarf_at(vaddr)]).tolist()
+        kept_dies = frozenset(kept)
         members = linked.members(vaddr)
-        callers = [idx for idx in silent.tolist() if members[idx].dies and set(members[idx].dies).isdisjoint(kept)]
+        callers = [idx for idx in silent.tolist() if (dies := members.dies_of(idx)) and not kept_dies & {*dies}]
         if not callers:
             continue
         body = _Body(vaddr, kept, parts.are_several(kept), callers)

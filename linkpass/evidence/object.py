@@ -50,7 +50,7 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
     """Return the statements of objects about the calls and jumps into merged bodies that `records` lacks."""
     statements = Statements(Evidence.OBJECT)
     branches_of = _unknown_branches(linked, reach, records)
-    wanted = [wanted_member(caller.vaddr, linked.member(caller)) for caller in branches_of]
+    wanted = [wanted_member(caller.vaddr, linked.members(caller.vaddr), caller.member) for caller in branches_of]
     pairs: list[tuple[Place, _Branch]] = []  # with `functions`, which has the callers as the objects have them
     functions: list[int] = []
     for (caller, branches), found in zip(branches_of.items(), objects.definitions(linked.image, wanted), strict=True):
@@ -165,12 +165,12 @@ class _Callees:
         """Return members with one of these names; with a file, local ones that may stem from it."""
         by_name = self._named.get(fold.vaddr)
         if by_name is None:
-            by_name = self._named[fold.vaddr] = {}
-            for idx, member in enumerate(fold.members):
-                for name in () if member.nameless else {member.name, member.linkage, *member.aliases}:
-                    by_name.setdefault(name, []).append(idx)
+            by_name = self._named[fold.vaddr] = fold.members.by_name()
         found = sorted({idx for name in names if name for idx in by_name.get(name, ())})
-        return [idx for idx in found if not file or not fold.members[idx].files or file in fold.members[idx].files]
+        if not file:
+            return found
+        files = map(fold.members.files_of, found)
+        return [idx for idx, own in zip(found, files, strict=True) if not own or file in own]
 
 
 def _by_function(names: list[str]) -> list[list[str]]:

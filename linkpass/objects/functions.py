@@ -23,7 +23,7 @@ from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
 from icf.elf.types import STB_LOCAL
 from icf.errors import IcfError
-from icf.folds.member import FoldMember
+from icf.folds.body_members import Members
 from icf.linkers import HiddenSymbols
 from icf.strings import hash_names, hash_table
 from linkpass.objects.addresses import Addresses, read_addresses
@@ -41,9 +41,9 @@ class Wanted(NamedTuple):
     files: frozenset[str]  # source files of its local symbols; empty for a function that is not local
 
 
-def wanted_member(vaddr: int, member: FoldMember) -> Wanted:
+def wanted_member(vaddr: int, members: Members, idx: int) -> Wanted:
     """Return a member of the body at `vaddr` as `Wanted`."""
-    return Wanted(vaddr, () if member.nameless else (member.name, *member.aliases), member.files)
+    return Wanted(vaddr, members.names_of(idx), members.files_of(idx))
 
 
 class ObjectIndex(NamedTuple):

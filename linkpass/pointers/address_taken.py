@@ -138,7 +138,7 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: Li
     )
     for target, are_all, is_slot in rows:
         members = linked.members(target)
-        left = [idx for idx, member in enumerate(members) if are_all or member.nameless]
+        left = range(len(members)) if are_all else members.nameless
         (marks.virtual if is_slot else marks.taken).setdefault(target, set()).update(left)
     return marks
 

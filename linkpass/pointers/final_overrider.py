@@ -26,8 +26,10 @@ from icf.demangle import demangle
 from icf.dwarf.dies import read_dies
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FUNC
+from icf.folds.member_columns import MemberColumns
 from icf.linkers import KeptSymbols
 from icf.model import ALL_MEMBERS
+from icf.sets import distinct
 from icf.vtables.methods import Method, Methods, is_standard
 from icf.vtables.rtti import Classes, TypeInfo
 from linkpass.linked import Linked
@@ -95,11 +97,14 @@ class FinalOverriders:
         if method.thunk or method.destructor:  # there are two of a destructor, and clang records 0 for both
             return True
         if vaddr not in self._slots:
-            members = self._linked.folds[vaddr].members
-            roots = sorted(set[int]().union(*(member.roots for member in members)))
-            dies = read_dies(self._linked.debug, np.array(roots, np.uint64))
-            slot_of = {die: after - 1 for die, after in zip(roots, dies.vtable_slot.tolist(), strict=True) if after}
-            self._slots[vaddr] = [{slot_of[root] for root in member.roots & slot_of.keys()} for member in members]
+            columns = MemberColumns([self._linked.folds[vaddr].members])
+            rows, roots = columns.roots
+            dies = distinct(roots)
+            after = read_dies(self._linked.debug, dies).vtable_slot[np.searchsorted(dies, roots)]
+            slots: list[set[int]] = [set() for _ in range(len(columns))]
+            for row, slot_after in zip(rows[after != 0].tolist(), after[after != 0].tolist(), strict=True):
+                slots[row].add(slot_after - 1)
+            self._slots[vaddr] = slots
         known = self._slots[vaddr][method.function]
         return not known or slot in known
 

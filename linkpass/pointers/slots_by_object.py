@@ -57,7 +57,7 @@ class SlotsByObject:
             named = {idx for name in names for idx in self._members_at(linked, vaddr).get(name, ())}
             if file and len(named) > 1:
                 members = linked.members(vaddr)
-                named = {idx for idx in named if file in members[idx].files}
+                named = {idx for idx in named if file in members.files_of(idx)}
             if not named:
                 return frozenset()  # the function is in another body, or the known members are not all
             found |= named
@@ -66,11 +66,7 @@ class SlotsByObject:
     def _members_at(self, linked: Linked, vaddr: int) -> dict[str, list[int]]:
         """Return the members of a body by their names."""
         if vaddr not in self._members:
-            by_name: dict[str, list[int]] = {}
-            for idx, member in enumerate(linked.members(vaddr)):
-                for name in {member.name, member.linkage, *member.aliases} if not member.nameless else ():
-                    by_name.setdefault(name, []).append(idx)
-            self._members[vaddr] = by_name
+            self._members[vaddr] = linked.members(vaddr).by_name()
         return self._members[vaddr]
 
     def _read(self, object_idx: int, wanted: U64) -> None:

@@ -60,9 +60,9 @@ class _Reader:
         has_real = any(object_file.symbols.mentions(REAL.encode()) for object_file in objects.objects)
         by_name: dict[str, set[Place]] = {}
         for vaddr in vaddrs:
-            for idx, member in enumerate(linked.members(vaddr)):
+            for idx, names in enumerate(linked.members(vaddr).linkage_names):
                 place = Place(vaddr, idx)
-                for name in {member.name, member.linkage, *member.aliases} - {""} if not member.nameless else ():
+                for name in names:
                     by_name.setdefault(name, set()).add(place)
                     if has_real:  # --wrap: f is `__real_f` in the objects, and `__wrap_f` is f
                         by_name.setdefault(f"{REAL}{name}", set()).add(place)
@@ -131,5 +131,5 @@ class _Reader:
         file = self._objects.objects[object_idx].source_file if object_idx < len(self._objects.objects) else ""
         if not file:
             return places
-        files_of = ((place, self._linked.member(place).files) for place in places)
+        files_of = ((place, self._linked.members(place.vaddr).files_of(place.member)) for place in places)
         return {place for place, files in files_of if not files or file in files} or places

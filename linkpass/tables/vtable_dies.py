@@ -55,7 +55,7 @@ def _types(linked: Linked, vtables: Vtables, class_of: dict[int, str]) -> dict[i
             methods[vaddr] = Methods(members.names)
         for method in methods[vaddr].of_class(class_of[group]):
             if not method.thunk:
-                declared.setdefault(group, set()).update(members[method.function].roots)
+                declared.setdefault(group, set()).update(members.roots_of(method.function))
     dies = np.array(sorted(set[int]().union(*declared.values())), np.uint64)
     containing = read_dies(linked.debug, dies).containing_type
     limit = min(len(linked.debug.info), _DIE_LIMIT)

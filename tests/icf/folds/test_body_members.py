@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,3 +80,33 @@ def test_members_are_sorted_by_name_and_those_of_one_name_by_file() -> None:
 
 def test_no_members_have_empty_columns() -> None:
     assert not any(len(value) for name, value in shown(MemberColumns([])).items() if name != "start")
+
+
+def test_rows_without_a_die_have_columns_of_their_own_and_get_dies_later() -> None:
+    table = replace(
+        ROWS,
+        start=np.array([0, 0, 1, 1]),
+        die=np.array([0x40], np.uint64),
+        root=np.array([0x11], np.uint64),
+        kept=np.full(3, UNKNOWN, np.int8),
+    )
+    members = Members([0, 1, 2], table)
+    columns = MemberColumns([members])
+    assert columns.die.tolist() == [0, 0x40, 0]
+    assert members.rows_without_die() == [0, 2]
+    assert table.member(2) == FoldMember("plums", [], [9])
+    table.add_dies(np.array([0, 2]), np.array([1, 2]), np.array([5, 6, 7], np.uint64), np.array([4, 6, 6], np.uint64))
+    assert columns.die.tolist() == [5, 0x40, 6]
+    assert [members.dies_of(idx) for idx in range(3)] == [[5], [0x40], [6, 7]]
+    assert members.roots_of(0) == {4, 5}
+    members.mark_kept(2)
+    assert columns.kept.tolist() == [REMOVED, REMOVED, KEPT]
+
+
+def test_look_ups_leave_rows_as_they_are() -> None:
+    (members, others) = bodies()
+    assert members.by_name() == {"pears": [0], "apples": [1], "bananas": [2], "musa": [2]}
+    assert others.nameless == [0]
+    assert [members.files_of(idx) for idx in range(2)] == [frozenset(), frozenset({"5-40.c"})]
+    assert members.names_of(1) == ("apples",)
+    assert members.entries[:2] == [0, 1]

@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from icf.aliases import base_name
 from icf.elf.image import Image
-from icf.folds.classes import Fold
+from icf.folds.body_members import PlainRows
+from icf.folds.classes import Fold, stay_rows
 from icf.folds.member import FoldMember
+from icf.folds.members import Group, ReportedFunction
 from icf.folds.report import FoldedSections, parse_icf_report
 from linkpass.linked import Linked
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain
@@ -191,3 +194,31 @@ def test_merged_cold_parts_are_fragments(toolchain: Toolchain, tmp_path: Path) -
     assert len(parts) == len(whole) == 1
     assert [base_name(member.name) for member in parts[0].members] == [member.name for member in whole[0].members]
     assert parts[0].vaddr != whole[0].vaddr
+
+
+def test_a_row_stays_one_unless_something_else_at_the_body_may_belong_to_it() -> None:
+    table = PlainRows(
+        name=["_Z1fv", "_Z1gv", "_Z1hv"],
+        symbol=np.arange(3),
+        is_local=np.zeros(3, np.bool_),
+        kept=np.full(3, -1, np.int8),
+        start=np.array([0, 1, 2, 2]),
+        die=np.array([0x10, 0x20], np.uint64),
+        root=np.array([0x10, 0x20], np.uint64),
+        files_of=lambda _symbol, _dies: frozenset(),
+    )
+
+    def staying(reported: Iterable[str | tuple[str, str]], *groups: Group) -> tuple[set[int], list[str]]:
+        functions = [ReportedFunction(*((each,) if isinstance(each, str) else each)) for each in reported]
+        rows, others = stay_rows(table, range(3), groups, functions)
+        return set(rows), [name for name, _ in others]
+
+    assert staying([]) == ({0, 1, 2}, [])
+    assert staying(["_Z1fv", "_Z1gv", "_Z1hv"]) == ({0, 1, 2}, [])
+    assert staying(["_Z1fv", "_Z3newv"]) == ({0, 1, 2}, ["_Z3newv"])
+    assert staying(["_Z1fv", "_Z1gv.isra.0"]) == ({0, 2}, ["_Z1gv.isra.0"])  # of g, or a function beside it
+    assert staying(["_Z1fv", "_Z1fv"]) == ({1, 2}, ["_Z1fv", "_Z1fv"])  # two functions of one name
+    assert staying([("_Z1fv", "a.cc")]) == ({1, 2}, ["_Z1fv"])  # a local function
+    # a DIE without a linkage name may describe the symbol that has no DIE
+    assert staying([], Group("", "h", external=False)) == ({0, 1}, [])
+    assert staying([], Group("_Z3newv", "new", external=True)) == ({0, 1, 2}, [])
