@@ -1,7 +1,7 @@
 """A linked image before its calls are read: bodies, their members, and the way from symbols and DIEs to members.
 
 A *place* names a member: (address of the body, index of the member). A body that is not merged has one
-member, index 0, made on first use.
+member, index 0, found on first use.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Linked:
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
     _body_of_symbol: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # merged; 0 for none
     _member_of_symbol: I64 = field(default_factory=lambda: np.empty(0, np.int64))
-    _single: dict[int, FoldMember] = field(default_factory=dict)
+    _alone: dict[int, Members] = field(default_factory=dict)  # of bodies that are not merged
     _by_die: tuple[PairIndex, I64] | None = None  # of bodies and DIEs, and the member of each row
     _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ class Linked:
         self.folds = {vaddr: fold for vaddr, fold in self.folds.items() if len(fold.members) > 1}
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
         self._in_section.clear()
-        self._single.clear()
+        self._alone.clear()
         columns = MemberColumns([self.folds[vaddr].members for vaddr in self.vaddrs.tolist()])
         body: I64 = np.repeat(np.arange(len(self.vaddrs)), np.diff(columns.start))
         member: I64 = np.arange(len(columns)) - columns.start[body]
@@ -126,17 +126,16 @@ class Linked:
     def members(self, vaddr: int) -> Members:
         """Return the members of a body, merged or not."""
         fold = self.folds.get(vaddr)
-        return fold.members if fold is not None else Members([self.member(Place(vaddr, 0))])
+        if fold is not None:
+            return fold.members
+        alone = self._alone.get(vaddr)
+        if alone is None:
+            alone = self._alone[vaddr] = self.finder.members_at(vaddr)
+        return alone
 
     def member(self, place: Place) -> FoldMember:
         """Return the member at a place."""
-        fold = self.folds.get(place.vaddr)
-        if fold is not None:
-            return fold.members[place.member]
-        single = self._single.get(place.vaddr)
-        if single is None:
-            single = self._single[place.vaddr] = self.finder.member_at(place.vaddr)
-        return single
+        return self.members(place.vaddr)[place.member]
 
     def section_members(self, vaddr: int) -> frozenset[int]:
         """Return the members of a merged body that a relocation against a section can mean.

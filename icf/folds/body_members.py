@@ -22,16 +22,17 @@ UNKNOWN, REMOVED, KEPT = -1, 0, 1  # as PlainRows.kept
 
 @dataclass(slots=True)
 class PlainRows:
-    """Columns of all plain members of an image."""
+    """Columns of all plain members of an image: first those at shared addresses, then those that have a body alone."""
 
     name: list[str]
     symbol: I64  # row of the symbol table
     is_local: Mask
+    alone: Mask  # no other function shares its body
     kept: I8
     start: I64  # first row of `die` and `root` of each member; one more than there are members
     die: U64  # ascending for each member
     root: U64
-    files_of: Callable[[int, list[int]], frozenset[str]]  # source files of a local member, by its symbol and DIEs
+    files_of: Callable[[int, list[int]], frozenset[str]]  # source files of a local symbol and of DIEs
 
     def member(self, row: int) -> FoldMember:
         """Return one member as an object."""
@@ -50,8 +51,26 @@ class PlainRows:
         return {*self.dies(row), *self.root[self.start[row] : self.start[row + 1]].tolist()}
 
     def files(self, row: int) -> frozenset[str]:
-        """Return the source files of one member, if it is local."""
-        return self.files_of(int(self.symbol[row]), self.dies(row)) if self.is_local[row] else frozenset()
+        """Return the source files of one member, if it is local: also those of its DIEs, if others may share its body.
+
+        The symbols of its copies in other units may be dropped.
+        """
+        if not self.is_local[row]:
+            return frozenset()
+        return self.files_of(int(self.symbol[row]), [] if self.alone[row] else self.dies(row))
+
+    def append(self, others: PlainRows) -> int:
+        """Add more rows; return the first of them."""
+        first, run = len(self.name), len(self.die)
+        self.name += others.name
+        self.symbol = np.concatenate([self.symbol, others.symbol])
+        self.is_local = np.concatenate([self.is_local, others.is_local])
+        self.alone = np.concatenate([self.alone, others.alone])
+        self.kept = np.concatenate([self.kept, others.kept])
+        self.start = np.concatenate([self.start, others.start[1:] + run])
+        self.die = np.concatenate([self.die, others.die])
+        self.root = np.concatenate([self.root, others.root])
+        return first
 
     def has_die(self, row: int) -> bool:
         """Return whether a DIE describes a member."""
@@ -79,6 +98,7 @@ class PlainRows:
 NO_ROWS = PlainRows(
     [],
     np.empty(0, np.int64),
+    np.empty(0, np.bool_),
     np.empty(0, np.bool_),
     np.empty(0, np.int8),
     np.zeros(1, np.int64),

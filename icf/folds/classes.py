@@ -32,11 +32,11 @@ from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
 from icf.folds.members import Group, Named, ReportedFunction, group_dies, match
 from icf.folds.original import lost_addresses
-from icf.folds.plain import Plain, ResolvedDies, find_plain
+from icf.folds.plain import Plain, ResolvedDies, find_alone, find_plain
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import Tombstoned, is_unfolded
 from icf.linkers import KeptSymbols
-from icf.sets import distinct, distinct_pairs, is_in, union
+from icf.sets import difference, distinct, distinct_pairs, is_in, union
 
 
 @dataclass(slots=True)
@@ -68,6 +68,8 @@ class FoldFinder:
         self.reported = reported or Reported()
         self._lost: frozenset[int] = frozenset()
         self._plain: Plain | None = None
+        self._rows = NO_ROWS  # of all plain members
+        self._alone: dict[int, int] = {}  # body -> row
         self._tombstoned: Tombstoned | None = None
         if self.identities is not None and functions is not None:
             self._tombstoned = Tombstoned(self.identities, functions, bodies)
@@ -85,19 +87,29 @@ class FoldFinder:
             self._tombstoned.describe(
                 [(member, fold.end - fold.vaddr) for fold in folds for member in fold.members.may_lack_dies()]
             )
-            if self._plain is not None:
-                rows = [row for fold in folds for row in fold.members.rows_without_die()]
-                self._tombstoned.describe_rows(self._plain.rows, np.array(sorted(rows), np.int64), self.image.symbols)
+            rows = [row for fold in folds for row in fold.members.rows_without_die()]
+            self._tombstoned.describe_rows(self._rows, np.array(sorted(rows), np.int64), self.image.symbols)
         return folds
 
     def prepare(self, vaddrs: U64) -> None:
-        """Read all that `member_at` needs for these bodies: together this is much cheaper."""
+        """Read all that `members_at` needs for these bodies: together this is much cheaper."""
+        vaddrs = difference(vaddrs, np.fromiter(self._alone, np.uint64))
+        found, bodies = find_alone(self.image, self.bodies, self.functions, self.identities, vaddrs)
+        if self._rows is NO_ROWS:
+            self._rows, first = found, 0
+        else:
+            first = self._rows.append(found)
+        self._alone.update(zip(bodies.tolist(), range(first, first + len(bodies)), strict=True))
         if self.identities is not None and self.functions is not None:
-            rows = self.bodies.dwarf_rows[is_in(self.bodies.dwarf_low, vaddrs)]
+            rows = self.bodies.dwarf_rows[is_in(self.bodies.dwarf_low, difference(vaddrs, bodies))]
             self.identities.of(distinct(self.functions.die[rows]).tolist())
 
-    def member_at(self, vaddr: int) -> FoldMember:
+    def members_at(self, vaddr: int) -> Members:
         """Return the one source function at a body that is not merged: all symbols and DIEs there are its own."""
+        row = self._alone.get(vaddr)
+        return Members([self._member_at(vaddr)]) if row is None else Members([row], self._rows)
+
+    def _member_at(self, vaddr: int) -> FoldMember:
         named = self._named(self.bodies.symbols_at(vaddr))
         if not named:
             fold = self._fold_at(vaddr)
@@ -152,6 +164,7 @@ class FoldFinder:
         known = ResolvedDies(dies, identity)
         lost = self._lost if self._knows_kept else None
         self._plain = find_plain(self.image, self.bodies, self.functions, self.identities, shared, known, lost)
+        self._rows = self._plain.rows
         left = known.only(distinct(self.functions.die[rows[~self._plain.function_taken[rows]]]))
         self.identities.learn(left.die, left.identity)
         return shared
@@ -166,10 +179,9 @@ class FoldFinder:
 
     def _fold_at(self, vaddr: int) -> Fold:
         symbol_rows, dwarf_rows = self.bodies.symbols_at(vaddr), self.bodies.dwarf_at(vaddr)
-        table, rows = NO_ROWS, range(0)  # of plain members
-        left = symbol_rows
+        table, rows, left = self._rows, range(0), symbol_rows
         if self._plain is not None:
-            table, rows = self._plain.rows, self._plain.runs.get(vaddr, rows)
+            rows = self._plain.runs.get(vaddr, rows)
             left = symbol_rows[~self._plain.symbol_taken[symbol_rows]]
             dwarf_rows = dwarf_rows[~self._plain.function_taken[dwarf_rows]]
         named = self._named(left)
@@ -218,7 +230,7 @@ class FoldFinder:
 def stay_rows(
     table: PlainRows, rows: Sequence[int], groups: Sequence[Group], reported: list[ReportedFunction]
 ) -> tuple[frozenset[int], list[ReportedFunction]]:
-    """Return the rows of a body to which nothing else there can belong, and the reported functions that are no rows.
+    """Return the rows of a body to which nothing else there can belong, and all reported functions but the rows.
 
     A symbol without a DIE may have one without a linkage name. A reported function of a row's kin is, or is not, the
     row's, unless it has its very name: then it adds nothing.

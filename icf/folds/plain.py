@@ -14,6 +14,7 @@ DIEs lead to one declaration. `members.match` handles the rest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,14 +22,14 @@ import numpy as np
 from icf.columns import I64, U64, Mask
 from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
-from icf.dwarf.dies import Identity
+from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.folds.body_members import KEPT, REMOVED, UNKNOWN, PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
-from icf.sets import is_in, runs
+from icf.sets import distinct_pairs, is_in, runs
 from icf.strings import hash_table
 
 
@@ -121,22 +122,64 @@ def find_plain(
         is_kept = np.logical_or.reduceat(~is_in(die, np.array(list(lost), np.uint64)), start[described])
         kept[described] = np.where(is_kept, KEPT, REMOVED)
 
-    def files_of(symbol: int, own: list[int]) -> frozenset[str]:
-        # the symbols of its copies in other units may be dropped
-        return identities.files_of(own) | ({image.symbols.file_name(symbol)} - {""})
-
     rows = PlainRows(
         name=names,
         symbol=symbols.row[own_symbols],
         is_local=is_local[symbol_kin[own_symbols]],
+        alone=np.zeros(len(names), np.bool_),
         kept=kept,
         start=np.append(start, len(die)),
         die=die,
         root=dies.root[own_dies],
-        files_of=files_of,
+        files_of=_files_of(image, identities),
     )
     bodies_of_rows = zip(*(column.tolist() for column in runs(symbols.vaddr[own_symbols])), strict=True)
     return Plain(rows, {vaddr: range(a, b) for vaddr, a, b in bodies_of_rows}, symbol_taken, function_taken)
+
+
+def find_alone(
+    image: Image, bodies: Bodies, functions: Functions | None, identities: Identities | None, vaddrs: U64
+) -> tuple[PlainRows, U64]:
+    """Return the members of bodies that are not shared, and the body of each: those of bodies with one symbol.
+
+    All DIEs at such a body are its member's, whatever their name.
+    """
+    first = np.searchsorted(bodies.symbol_value, vaddrs)
+    is_one = np.searchsorted(bodies.symbol_value, vaddrs, side="right") - first == 1
+    vaddrs, symbol = vaddrs[is_one], bodies.symbol_rows[first[is_one]]
+    names = image.symbols.names(symbol)
+    start, die, root = np.zeros(len(vaddrs) + 1, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64)
+    if functions is not None and identities is not None:
+        at = is_in(bodies.dwarf_low, vaddrs)
+        low, die = distinct_pairs(bodies.dwarf_low[at], functions.die[bodies.dwarf_rows[at]])
+        identity = resolve(identities.debug, die)
+        root, start = identity.root, np.append(np.searchsorted(low, vaddrs), len(low))
+        owner = np.repeat(np.arange(len(vaddrs)), np.diff(start))
+        hashes = hash_table(image.symbols.strtab, image.symbols.name_offset[symbol])
+        is_named = identities.hashes(identity.linkage_name) == hashes[owner]
+        linkage = np.zeros(len(vaddrs), np.uint64)
+        linkage[owner[is_named]] = identity.linkage_name[is_named]
+        identities.place_names(names, linkage)
+    rows = PlainRows(
+        name=names,
+        symbol=symbol,
+        is_local=image.symbols.bind[symbol] == STB_LOCAL,
+        alone=np.ones(len(names), np.bool_),
+        kept=np.full(len(names), UNKNOWN, np.int8),
+        start=start,
+        die=die,
+        root=root,
+        files_of=_files_of(image, identities),
+    )
+    return rows, vaddrs
+
+
+def _files_of(image: Image, identities: Identities | None) -> Callable[[int, list[int]], frozenset[str]]:
+    def files_of(symbol: int, dies: list[int]) -> frozenset[str]:
+        described = frozenset[str]() if identities is None else identities.files_of(dies)
+        return described | ({image.symbols.file_name(symbol)} - {""})
+
+    return files_of
 
 
 def _symbols_at(image: Image, bodies: Bodies, shared: U64) -> _Symbols:

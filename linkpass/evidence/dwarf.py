@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from icf.aliases import WRAP
 from icf.columns import I64, U64
 from icf.dwarf.columns import AT_INSTRUCTION, TAIL_CALL
+from icf.dwarf.dies import resolve
 from icf.dwarf.scan import CallSites
 from icf.elf.types import Machine
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
+from icf.folds.member_columns import MemberColumns
 from icf.model import Evidence
+from icf.pairs import PairIndex
 from icf.sets import distinct, is_in
 from icf.tables.dcall import DirectCalls
 from linkpass.evidence.reach import Reach
@@ -101,6 +105,31 @@ def from_table(linked: Linked, reach: Reach, slots: Slots, calls: DirectCalls) -
     return statements
 
 
+class _Roots:
+    """The members of all merged bodies by the DIEs that declare them."""
+
+    def __init__(self, linked: Linked) -> None:
+        self._debug = linked.debug
+        columns = MemberColumns([linked.folds[vaddr].members for vaddr in linked.vaddrs.tolist()])
+        row, root = columns.roots
+        body = np.searchsorted(columns.start, row, side="right") - 1
+        order = np.lexsort((row, root, body))
+        row, root, body = row[order], root[order], body[order]
+        first = np.flatnonzero(np.append(True, (root[1:] != root[:-1]) | (body[1:] != body[:-1]))[: len(row)])
+        last = np.append(first, len(row))[1:] - 1
+        self._index = PairIndex(linked.vaddrs[body[first]], root[first])
+        # with a value for pairs that have no member
+        self._lowest = np.append(row[first] - columns.start[body[first]], len(row))
+        self._highest = np.append(row[last] - columns.start[body[first]], -1)
+
+    def members_of(self, vaddrs: U64, dies: U64) -> I64:
+        """Return the member of each body that a DIE, or the end of its chain of origins, declares; _NONE, _SEVERAL."""
+        pairs = [self._index.find(vaddrs, declared) for declared in (dies, resolve(self._debug, dies).root)]
+        lowest = np.minimum(*(self._lowest[pair] for pair in pairs))
+        highest = np.maximum(*(self._highest[pair] for pair in pairs))
+        return np.where(lowest == highest, lowest, np.where(highest < 0, _NONE, _SEVERAL))
+
+
 class _Callees:
     """Finds the members that call sites mean by their callees."""
 
@@ -112,21 +141,37 @@ class _Callees:
     def members_of(self, targets: U64, origins: U64) -> I64:
         """Return the member of each body that a callee DIE means, _NONE or _SEVERAL.
 
-        Thousands of functions make the same calls: each pair is looked up once.
+        Thousands of functions make the same calls: each pair is looked up once, by the declaration of the callee, and
+        only if no member has this by name.
         """
-        identities = self._linked.finder.identities
-        assert identities is not None
-        known = distinct(origins).tolist()
-        self._described = dict(zip(known, identities.of(known), strict=True))
         found = np.zeros(len(targets), np.int64)
         rows = np.flatnonzero(is_in(targets, self._linked.vaddrs))
         targets, origins = targets[rows], origins[rows]
         order = np.lexsort((origins, targets))
         vaddr, die = targets[order], origins[order]
         is_first = np.append(True, (vaddr[1:] != vaddr[:-1]) | (die[1:] != die[:-1]))[: len(order)]
-        members = map(self._member, vaddr[is_first].tolist(), die[is_first].tolist())
-        found[rows[order]] = np.array(list(members), np.int64)[np.cumsum(is_first) - 1]
+        vaddr, die = vaddr[is_first], die[is_first]
+        members = _Roots(self._linked).members_of(vaddr, die)
+        unknown = np.flatnonzero((members == _NONE) | is_in(vaddr, self._wrapping()))
+        self._learn(die[unknown])
+        members[unknown] = list(map(self._member, vaddr[unknown].tolist(), die[unknown].tolist()))
+        found[rows[order]] = members[np.cumsum(is_first) - 1]
         return found
+
+    def _learn(self, origins: U64) -> None:
+        """Read the names of callees."""
+        identities = self._linked.finder.identities
+        assert identities is not None
+        known = distinct(origins).tolist()
+        self._described = dict(zip(known, identities.of(known), strict=True))
+
+    def _wrapping(self) -> U64:
+        """Return the bodies with a member whose name is that of another function in the objects (--wrap)."""
+        folds = self._linked.folds.values()
+        named = [
+            fold.vaddr for fold in folds if any(name.startswith(WRAP) for own in fold.members.names for name in own)
+        ]
+        return np.array(named, np.uint64)
 
     def _member(self, target: int, origin: int) -> int:
         index = self._indexes.get(target)

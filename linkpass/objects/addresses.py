@@ -15,6 +15,7 @@ import numpy as np
 from icf.columns import I64, U64, Mask
 from icf.elf.objectfile import Entries, ObjectFile
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, STB_LOCAL, STT_OBJECT, STT_SECTION, Machine
+from icf.sets import distinct
 from icf.strings import hash_table
 from icf.vtables.layout import are_vtable_names
 from linkpass.relocation_types import A64_BRANCHES, RELATIVE, x86_64_branches
@@ -72,7 +73,7 @@ def _are_branches(object_file: ObjectFile, source: I64, entries: Entries) -> Mas
     if object_file.machine is Machine.AARCH64:
         return np.asarray(is_code & np.isin(types, A64_BRANCHES))
     inside = is_code & (entries["offset"] >= 2) & (entries["offset"] + np.uint64(4) <= table.size_bytes[source])
-    table.check_stored(np.unique(source))
+    table.check_stored(distinct(source))
     at = np.where(inside, table.offset[source] + entries["offset"], np.uint64(2)).astype(np.int64)
     return inside & x86_64_branches(np.frombuffer(object_file.data, np.uint8), at, types)
 

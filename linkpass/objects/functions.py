@@ -25,6 +25,7 @@ from icf.elf.types import STB_LOCAL
 from icf.errors import IcfError
 from icf.folds.body_members import Members
 from icf.linkers import HiddenSymbols
+from icf.sets import distinct
 from icf.strings import hash_names, hash_table
 from linkpass.objects.addresses import Addresses, read_addresses
 from linkpass.objects.code import Functions, ObjectCode
@@ -233,7 +234,7 @@ def _read_functions(object_idx: int, object_file: ObjectFile) -> Functions:
     """Return the functions of an object, by (section, offset)."""
     symbols, sections, rows = object_file.symbols, object_file.sections, object_file.functions
     section, offset, size_bytes = symbols.shndx[rows].astype(np.int64), symbols.value[rows], symbols.size_bytes[rows]
-    sections.check_stored(np.unique(section))
+    sections.check_stored(distinct(section))
     section_size = sections.size_bytes[section]
     is_inside = (offset <= section_size) & (size_bytes <= section_size - np.minimum(offset, section_size))
     return Functions(

@@ -14,7 +14,6 @@ from icf.code.branches import find_branches
 from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import Scan, scan_functions
 from icf.elf.image import Image
-from icf.folds.body_members import Members
 from icf.folds.calltable import CallTable, DirectBranches
 from icf.folds.classes import Fold, FoldFinder
 from icf.folds.functions import Bodies, find_bodies
@@ -45,7 +44,7 @@ def load_foreign(image: Image, exports: Exports | None = None, linkage: Linkage 
     for vaddr in _doubtful(image, finder, bodies, scan):
         if vaddr not in folds:
             end = int(bodies.end[np.searchsorted(bodies.start, np.uint64(vaddr))])
-            folds[vaddr] = Fold(vaddr, end, Members([finder.member_at(vaddr)]))
+            folds[vaddr] = Fold(vaddr, end, finder.members_at(vaddr))
     identities = finder.identities
     assert identities is not None
     table = CallTable(calls, _branches(image, bodies), folds, identities)

@@ -15,6 +15,7 @@ ROWS = PlainRows(
     name=["pears", "apples", "plums"],
     symbol=np.array([7, 5, 9]),
     is_local=np.array([False, True, False]),
+    alone=np.zeros(3, np.bool_),
     kept=np.array([KEPT, REMOVED, UNKNOWN], np.int8),
     start=np.array([0, 2, 3, 4]),
     die=np.array([0x20, 0x30, 0x40, 0x50], np.uint64),

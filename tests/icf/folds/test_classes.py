@@ -201,6 +201,7 @@ def test_a_row_stays_one_unless_something_else_at_the_body_may_belong_to_it() ->
         name=["_Z1fv", "_Z1gv", "_Z1hv"],
         symbol=np.arange(3),
         is_local=np.zeros(3, np.bool_),
+        alone=np.zeros(3, np.bool_),
         kept=np.full(3, -1, np.int8),
         start=np.array([0, 1, 2, 2]),
         die=np.array([0x10, 0x20], np.uint64),
