@@ -15,7 +15,7 @@ from tests.support.elf import Elf, Part
 from unwind.walk.images import ImageSteps
 from unwind.walk.walker import FRAME_LIMIT, Steps, Walker
 
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 LONGEST_S = 5
 STACK = 0x7FFF0000
 HEADER_AT = 0x800
@@ -78,7 +78,7 @@ def test_mutations() -> None:
     whole = sections()
     kept = 0
     with alarms():
-        for number in range(many(MUTATION_COUNT)):
+        for number in range(MUTATION_COUNT):
             changed = [bytearray(each) for each in whole]
             for _ in range(rng.choice((1, 1, 2, 4))):
                 of = changed[rng.random() < 0.2]

@@ -14,9 +14,10 @@ from icf.code.jumps import jump_at
 from icf.elf.image import Image
 from icf.elf.types import PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS, Machine
 from icf.errors import IcfError
+from tests.fuzz.limits import many
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 EDGES = (0, 1, 0x1000, 2**31, 2**32, 2**47, 2**63, 2**64 - 0x100, 2**64 - 1)
 
 

@@ -15,11 +15,11 @@ import pytest
 from icf.cli import main
 from icf.tables.callunit import Dialect
 from linkpass.pipeline import Options, run_pass
-from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory, soon
+from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
 from tests.support.call_tables import compiler_table, install
 from tests.support.mutations import LONGEST_S, SHOP, mutations
 
-MUTATION_COUNT = 120  # of each input
+MUTATION_COUNT = many(120)  # of each input
 STACKS = {
     "shop.gold": "0x9f8 0x88e 0x8f5 0x90f 0x74a ? ? 0x781\n0x870 0x88e\n0x8f0 0x88f 0x1000 0xffffffffffffffff 0x0\n",
     "shop.lld": "0x1a60 0x1a45 0x19fc 0x19ce 0x199f ? ?\n0x1a20 0x19fc\n0x1a21 0x19fd 0x1000 0xffffffffffffffff 0x0\n",

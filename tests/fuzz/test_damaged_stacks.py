@@ -18,7 +18,7 @@ from icf.elf.image import Image
 from tests.fuzz.limits import alarms, many, soon
 from tests.support.mutations import LONGEST_S, SHOP
 
-RUN_COUNT, STACKS_IN_A_RUN = 12, 60
+RUN_COUNT, STACKS_IN_A_RUN = many(12), 60
 PAGE_BYTES = 4096
 
 
@@ -88,7 +88,7 @@ def test_damaged_stacks_change_no_other(name: str, tmp_path: Path, capsys: pytes
     with alarms(), Image.open(path) as image:
         alone = dict(zip(sound, answers(path, [list(stack) for stack in sound], tmp_path, capsys), strict=True))
         names: dict[int, set[str]] = {}
-        for _ in range(many(RUN_COUNT)):
+        for _ in range(RUN_COUNT):
             stacks = [list(rng.choice(sound)) for _ in range(STACKS_IN_A_RUN)]
             is_whole = [rng.random() < 0.3 for _ in stacks]
             low, high = max(min(addresses) - PAGE_BYTES // 2, 0), max(addresses) + PAGE_BYTES // 2

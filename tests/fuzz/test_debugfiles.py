@@ -6,10 +6,11 @@ import random
 
 from icf.debugfiles.links import checksum_of, parse_debuglink, parse_supplementary
 from icf.errors import FormatError
+from tests.fuzz.limits import many
 from tests.support.debug_links import ALTLINK, IS_SUP, PADDED, SUP
 from tests.support.dwarf_units import image_of
 
-MUTATION_COUNT = 4000
+MUTATION_COUNT = many(4000)
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:

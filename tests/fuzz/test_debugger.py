@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from icf.errors import IcfError
+from tests.fuzz.limits import many
 from tests.support.mutations import SHOP, mutated_text, mutations
 from unwind.debugger.inside.sections import read_sections
 from unwind.debugger.inside.shown import change_of
 from unwind.debugger.question import parse_question
 from unwind.debugger.server import Server
 
-MUTATION_COUNT = 10_000
-ASKED_COUNT = 300
+MUTATION_COUNT = many(10_000)
+ASKED_COUNT = many(300)
 PIECES = (b"null", b"-1", b"[", b"]", b"{", b"}", b'"', b"1e9", b"NaN", b"\xff", b"9" * 40, b",", b"true", b"\\u0000")
 ANSWER = {
     "address": "0x401136",
@@ -87,10 +88,10 @@ def test_mutated_images_have_sections_or_none(tmp_path: Path) -> None:
     image = Path(shutil.copy(SHOP / "shop.gold", tmp_path / "image"))
     content = image.read_bytes()
     found = 0
-    for number, changed in enumerate(mutations(image, 600, chance)):
+    for number, changed in enumerate(mutations(image, many(600), chance)):
         header = changed[:64] if number % 2 else content[:64]
         path = tmp_path / f"{number}"
         path.write_bytes(header + changed[64:])
         found += ".text" in read_sections(str(path))
         path.unlink()
-    assert found > 100
+    assert found > many(100)

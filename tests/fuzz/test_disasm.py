@@ -10,11 +10,11 @@ import pytest
 
 from icf.cli import main
 from linkpass.pipeline import Options, run_pass
-from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory, soon
+from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
 from tests.support.mutations import LONGEST_S, SHOP, mutations
 from tests.support.toolchain import compile_object, link, tool
 
-MUTATION_COUNT = 25  # of each input
+MUTATION_COUNT = many(25)  # of each input
 EVERYTHING = "0..ffffffffffffffff"
 AARCH64 = """
     struct Fruit { virtual int price() { return 1; } };
@@ -57,7 +57,7 @@ def test_mutated_programs_are_disassembled_or_refused(
 
     with alarms():
         for index, mutation in enumerate(mutations(seed, MUTATION_COUNT, random.Random(name))):
-            if index == 10:  # everything lazy is imported
+            if index == 6:  # everything lazy is imported
                 start_bytes = reset_peak_memory()
             path.write_bytes(mutation)
             for arguments in (*commands, [*command, function, "-S"]) if index % 5 == 0 else commands:

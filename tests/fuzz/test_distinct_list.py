@@ -7,8 +7,9 @@ from pathlib import Path
 
 from linkpass.distinct.copies import ApartFunction
 from linkpass.distinct.kept_list import KeptList
+from tests.fuzz.limits import many
 
-COUNT = 2000
+COUNT = many(2000)
 KEPT = KeptList((ApartFunction("a.o", "_Z1fv", 16), ApartFunction("l.a(\udcff.o)", 'q"\\', 8)), 24)
 
 

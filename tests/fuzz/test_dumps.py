@@ -28,7 +28,7 @@ from unwind.dumps.walk import FRAME_LIMIT, DumpWalker
 from unwind.process.image_finder import ImageFinder
 
 SHOP = ROOT / "testdata" / "shop" / "shop.gold"
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 LONGEST_S, MEMORY_BYTES = 5, 1 << 28
 VALUES = (0, 1, 0x7F, 0x80, 0xFF)
 LOAD, STACK = 0x555500000000, 0x7FFF00000000
@@ -136,7 +136,7 @@ def test_mutations(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     counts = []
     before = reset_peak_memory()
     with alarms():
-        for content in mutations(make(), random.Random(kind), many(MUTATION_COUNT)):
+        for content in mutations(make(), random.Random(kind), MUTATION_COUNT):
             signal.alarm(LONGEST_S)
             counts.append(outcome(content, tmp_path / "dump", read))
     refused = counts.count(0)
@@ -178,7 +178,7 @@ def test_a_stack_that_leads_to_itself_ends(tmp_path: Path) -> None:
 def test_the_vdso_of_a_dump_may_be_anything(tmp_path: Path) -> None:
     rng = random.Random(3)
     image = Elf([Part(".text", content=b"\xc3" * 64, vaddr=0x1000, flags=6)]).build()
-    for _ in range(300):
+    for _ in range(many(300)):
         core = MadeCore(Machine.X86_64, [MadeThread(7, registers(STACK + 0x100), 11)], vdso=STACK)
         vdso = bytearray(image.ljust(4096, b"\0"))
         for _ in range(rng.randrange(4)):

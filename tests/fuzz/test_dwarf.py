@@ -15,12 +15,12 @@ from icf.dwarf.sites import read_sites
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.errors import FormatError
-from tests.fuzz.limits import peak_memory, reset_peak_memory
+from tests.fuzz.limits import many, peak_memory, reset_peak_memory
 from tests.support.dwarf_mutations import mutated
 from tests.support.dwarf_programs import build
 from tests.support.dwarf_units import image_of, read_once, uncompiled_kernels
 
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 SECTIONS = ("info", "abbrev", "addr", "rnglists", "ranges", "str", "str_offsets", "line_str")
 TARGETS = ("info", "info", "abbrev", "addr", "rnglists", "ranges", "str_offsets")
 
@@ -98,7 +98,7 @@ def test_both_builds_read_mutations_alike() -> None:
     """Fewer, as the uncompiled kernels take a hundred times as long."""
     programs = originals()
     rng = random.Random(43)
-    for number in range(400):
+    for number in range(many(400)):
         sections = dict(programs[number % len(programs)])
         for name in rng.sample(SECTIONS[:5], 2):
             sections[f".debug_{name}"] = mutated(rng, sections[f".debug_{name}"])

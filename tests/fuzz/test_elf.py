@@ -35,11 +35,11 @@ from icf.elf.types import (
 from icf.errors import FormatError, IcfError, UnsupportedError
 from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.rewrite.layout import plan_layout
-from tests.fuzz.limits import peak_memory, reset_peak_memory
+from tests.fuzz.limits import many, peak_memory, reset_peak_memory
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 from tests.support.elf_mutations import mutations
 
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 INFO = b"debug info " * 20
 SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 _VERSION_DEFINED = pack("<4H3I2I", 1, 1, 1, 1, 0, 20, 28, 1, 0) + pack("<4H3I2I", 1, 0, 2, 1, 0, 20, 0, 8, 0)

@@ -14,7 +14,7 @@ from unwind.process.jit.jitdump import JitDump
 from unwind.readers.formats import reader_of
 from unwind.readers.source import Source
 
-MUTATION_COUNT, RECORDING_COUNT = 10_000, 500
+MUTATION_COUNT, RECORDING_COUNT = many(10_000), many(500)
 LONGEST_S, MEMORY_BYTES = 5, 1 << 28
 PID, CODE = 77, 0x7F0000001000
 CONTENT = b"".join(
@@ -42,7 +42,7 @@ def test_histories(tmp_path: Path) -> None:
     rng, path, outcomes = random.Random(7), tmp_path / f"jit-{PID}.dump", [0, 0]
     before = reset_peak_memory()
     with alarms():
-        for _ in range(many(MUTATION_COUNT)):
+        for _ in range(MUTATION_COUNT):
             path.write_bytes(mutated(rng))
             soon(LONGEST_S)
             dump = JitDump("f")
@@ -68,7 +68,7 @@ def test_recordings_with_one(tmp_path: Path) -> None:
     data = tmp_path / "p"
     data.write_bytes(p.perf_data(records, p.attr(flags=p.SAMPLE_ID_ALL | p.USE_CLOCK_ID, clock_id=1)))
     with alarms():
-        for _ in range(many(RECORDING_COUNT)):
+        for _ in range(RECORDING_COUNT):
             path.write_bytes(mutated(rng))  # in place: it stays the same file
             soon(LONGEST_S)
             with Source.open(str(data)) as source:

@@ -9,8 +9,9 @@ import pytest
 
 from linkpass.link.kept_link import KeptLink, Seen
 from linkpass.rewrite.layout import Layout, Piece
+from tests.fuzz.limits import many
 
-COUNT = 3000
+COUNT = many(3000)
 MAGIC_BYTES, DIGEST_BYTES = 11, 32
 
 

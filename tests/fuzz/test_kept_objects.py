@@ -10,8 +10,9 @@ import pytest
 
 from linkpass.link.kept_objects import Entry, Kept
 from linkpass.link.sealed import seal
+from tests.fuzz.limits import many
 
-COUNT = 3000
+COUNT = many(3000)
 MAGIC = b"icf objects 1\n"
 DIGEST_BYTES = 32
 ROWS = [["a.o", "a.o", 0, 2, 1], ["l.a", "l.a(\udcff.o)", 1, 0, 3]]

@@ -13,7 +13,7 @@ from tests.support.toolchain import run, tool
 from unwind.readers.perf_data.kallsyms import read_kallsyms
 from unwind.readers.perf_data.kernel_images import find_module, find_vmlinux
 
-MUTATION_COUNT, LONGEST_S = 5_000, 5
+MUTATION_COUNT, LONGEST_S = many(5_000), 5
 START = 0xFFFFFFFFC0A01000
 ADDRESSES = (0, START, START + 1, START + 0x10, 1 << 63, (1 << 64) - 1)
 CODE = "int sink; void first(void) { sink++; } void second(void) { first(); }"
@@ -41,7 +41,7 @@ def test_files_of_the_kernel(name: str, tmp_path: Path) -> None:
     path.parent.mkdir()
     rng, outcomes = random.Random(5), [0, 0]
     with alarms():
-        for _ in range(many(MUTATION_COUNT)):
+        for _ in range(MUTATION_COUNT):
             soon(LONGEST_S)
             path.write_bytes(mutated(rng, content))
             root = [str(path.parent)]
@@ -61,7 +61,7 @@ def test_files_of_the_kernel(name: str, tmp_path: Path) -> None:
 def test_kallsyms(tmp_path: Path) -> None:
     rng, path = random.Random(6), tmp_path / "kallsyms"
     with alarms():
-        for _ in range(many(MUTATION_COUNT)):
+        for _ in range(MUTATION_COUNT):
             soon(LONGEST_S)
             path.write_bytes(mutated(rng, LINES))
             for symbols in read_kallsyms(str(path)).values():

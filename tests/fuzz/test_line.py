@@ -10,10 +10,11 @@ import numpy as np
 from icf.dwarf.line import LineProgram, LineSections, scan_all
 from icf.dwarf.line_choice import choose_sequence
 from icf.errors import FormatError
+from tests.fuzz.limits import many
 from tests.support.line_lookup import lookup
 from tests.support.line_tables import END, function, set_address, unit
 
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 LINE_STR = b"/src\0inc\0a.c\0"
 TABLES = (
     b"\x01\x01\x1f\x02\x00\x00\x00\x00\x05\x00\x00\x00"  # directories: line_strp "/src", "inc"

@@ -21,7 +21,7 @@ from tests.support.paths import ROOT
 from tests.support.toolchain import compile_object, run, tool
 
 CORRUPT = ROOT / "testdata/corrupt"
-MUTATION_COUNT = 25  # of each input
+MUTATION_COUNT = many(25)  # of each input
 MEMORY_LIMIT_BYTES = 64 << 20
 MAP = """\
              VMA              LMA     Size Align Out     In      Symbol
@@ -106,7 +106,7 @@ def test_damaged_evidence(
     assert outcomes == [0]
     start_bytes = reset_peak_memory()
     with alarms():
-        for mutation in changes(content(), many(MUTATION_COUNT), random.Random(kind)):
+        for mutation in changes(content(), MUTATION_COUNT, random.Random(kind)):
             out.unlink(missing_ok=True)
             Path(name).write_bytes(mutation)
             outcomes.append(ask([command, ("verify", out)], out, capsys))
@@ -133,7 +133,7 @@ def test_damaged_aarch64_images(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert outcomes == [0]
     start_bytes = reset_peak_memory()
     with alarms():
-        for mutation in mutations(seed, many(MUTATION_COUNT), random.Random(8)):
+        for mutation in mutations(seed, MUTATION_COUNT, random.Random(8)):
             out.unlink(missing_ok=True)
             path.write_bytes(mutation)
             outcomes.append(ask(commands, out, capsys))
@@ -159,7 +159,7 @@ def test_damaged_packages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     outcomes = [ask(commands, out, capsys)]
     assert outcomes == [0]
     with alarms():
-        for mutation in changes(seed.read_bytes(), many(MUTATION_COUNT), random.Random(4)):
+        for mutation in changes(seed.read_bytes(), MUTATION_COUNT, random.Random(4)):
             out.unlink(missing_ok=True)
             package.write_bytes(mutation)
             outcomes.append(ask(commands, out, capsys))

@@ -26,7 +26,7 @@ from unwind.writers.named import Namer
 
 SHOP = ROOT / "testdata" / "shop"
 BIAS = 0x55D3_0000_0000
-MUTATION_COUNT, TIME_LIMIT_S, MEMORY_LIMIT_BYTES = 10_000, 120, 100 << 20
+MUTATION_COUNT, TIME_LIMIT_S, MEMORY_LIMIT_BYTES = many(10_000), 120, 100 << 20
 PIECES = (
     b"#1 ",
     b"0x",
@@ -89,7 +89,7 @@ def test_mutations_change_frames_alone(resolver: tuple[RecordedResolver, bytes])
     start = time.process_time()
     reset_peak_memory()
     before = peak_memory()
-    for number in range(many(MUTATION_COUNT)):
+    for number in range(MUTATION_COUNT):
         first = chance.randrange(len(lines))
         data = bytearray(b"".join(lines[first : first + 8]))
         for _ in range(chance.randint(0, 5)):

@@ -35,7 +35,7 @@ from icf.linkinputs.commandline import input_words
 from icf.linkinputs.inputs import open_inputs
 from icf.linkinputs.linkmap import parse_link_map
 from icf.linkinputs.responsefile import split_words
-from tests.fuzz.limits import peak_memory, reset_peak_memory
+from tests.fuzz.limits import many, peak_memory, reset_peak_memory
 from tests.support.archives import header
 from tests.support.elf import Elf, Part, Sym, symbol_parts
 
@@ -134,7 +134,7 @@ def test_objects(machine: Machine) -> None:
     shoff = int.from_bytes(content[40:48], "little")
     regions = [(0, 64 + 8 * 24), (shoff, len(content)), (0, len(content))]
     parsed = slowest_ns = 0
-    for index, mutation in enumerate(mutations(content, 2_000, random.Random(machine), regions)):
+    for index, mutation in enumerate(mutations(content, many(2_000), random.Random(machine), regions)):
         if index == 100:  # everything lazy is imported
             start_bytes = reset_peak_memory()
         start_ns = time.thread_time_ns()
@@ -146,7 +146,7 @@ def test_objects(machine: Machine) -> None:
             pass
         slowest_ns = max(slowest_ns, time.thread_time_ns() - start_ns)
     assert peak_memory() - start_bytes < MEMORY_LIMIT_BYTES
-    assert parsed > 1_000  # else nothing but the file header was tried
+    assert parsed > many(1_000)  # else nothing but the file header was tried
     assert slowest_ns < 1_000_000_000
 
 
@@ -157,7 +157,7 @@ def test_archives(index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     Path("b.o").touch()
     content, read = ARCHIVES[index], 0
     assert [member.name for member in Archive(memoryview(content), "a.a")]
-    for mutation in mutations(content, 1_000, random.Random(index), [(0, len(content))]):
+    for mutation in mutations(content, many(1_000), random.Random(index), [(0, len(content))]):
         try:
             archive = Archive(memoryview(mutation), "a.a")
             for member in archive:
@@ -168,7 +168,7 @@ def test_archives(index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             pass
         except IcfError as error:  # a path that has become "." or too long
             assert "cannot be read" in str(error) or "name too long" in str(error)
-    assert read > 500
+    assert read > many(500)
 
 
 def test_inputs(memory_file: int) -> None:
@@ -178,7 +178,7 @@ def test_inputs(memory_file: int) -> None:
     path = f"/proc/self/fd/{memory_file}"
     opened = 0
     regions = [(0, len(ARCHIVES[0]) + 120), (0, len(content))]
-    for mutation in mutations(content, 1_000, random.Random(3), regions):
+    for mutation in mutations(content, many(1_000), random.Random(3), regions):
         os.ftruncate(memory_file, 0)
         os.pwrite(memory_file, mutation, 0)
         try:
@@ -187,7 +187,7 @@ def test_inputs(memory_file: int) -> None:
                 each(obj.section_name, obj.sections.count)
         except (FormatError, UnsupportedError):
             pass
-    assert opened > 500
+    assert opened > many(500)
 
 
 MAPS = [
@@ -215,14 +215,14 @@ def words(_: int, text: bytes) -> None:
 def test_texts(parse: Callable[[int, bytes], None], memory_file: int) -> None:
     outcomes: Counter[str] = Counter()
     for index, text in enumerate([*MAPS, RESPONSE]):
-        for mutation in mutations(text.encode(), 500, random.Random(index), [(0, len(text))]):
+        for mutation in mutations(text.encode(), many(500), random.Random(index), [(0, len(text))]):
             try:
                 parse(memory_file, mutation)
                 outcomes["read"] += 1
             except FormatError as error:
                 outcomes[error.path] += 1
     path = "x.rsp" if parse is words else f"/proc/self/fd/{memory_file}"
-    assert set(outcomes) == {"read", path} and outcomes["read"] > 500
+    assert set(outcomes) == {"read", path} and outcomes["read"] > many(500)
 
 
 def test_long_lines_take_no_longer_than_short_ones(memory_file: int) -> None:

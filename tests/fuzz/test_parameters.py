@@ -21,8 +21,8 @@ from unwind.objects.parameters import read_parameters
 from unwind.objects.this import read_objects
 from unwind.walk.frame import WalkedFrame
 
-MUTATION_COUNT = 10_000
-FILE_COUNT = 600
+MUTATION_COUNT = many(10_000)
+FILE_COUNT = many(600)
 LONGEST_S = 5
 SOURCE = """
     struct Node { int value; Node *next; virtual int visit(int depth, double weight); };
@@ -139,7 +139,7 @@ def test_expressions() -> None:
         assert len(corpus) > len(HOSTILE) + 10
         vaddr = max(_known(described), key=lambda each: len(described.scopes.at(each)))
         function = described.scopes.at(vaddr)[0]
-        for number in range(many(MUTATION_COUNT)):
+        for number in range(MUTATION_COUNT):
             expression = corpus[number] if number < len(corpus) else mutated(rng, rng.choice(corpus))
             at = stack_at(described, vaddr, rng)
             soon(LONGEST_S)
@@ -164,7 +164,7 @@ def test_location_lists() -> None:
                 name = "loclists" if len(debug.loclists) else "loc"
                 whole = bytes(getattr(debug, name))
                 assert whole
-                for _ in range(many(MUTATION_COUNT) // 3):
+                for _ in range(MUTATION_COUNT // 3):
                     setattr(debug, name, memoryview(mutated(rng, whole)))
                     soon(LONGEST_S)
                     seen += outcomes(described, rng, 1)
@@ -180,7 +180,7 @@ def test_sections() -> None:
             with Image.open(str(program)) as image:
                 regions = [(each.offset, each.end) for each in image.sections if each.name in SECTIONS]
                 vaddrs = _known(Described(image))
-            for _ in range(many(FILE_COUNT) // 3):
+            for _ in range(FILE_COUNT // 3):
                 changed = bytearray(content)
                 for _ in range(rng.choice((1, 2, 8, 40))):
                     start, end = rng.choice(regions)

@@ -17,10 +17,10 @@ from icf.elf.image import Image
 from icf.errors import IcfError
 from linkpass.pipeline import Options, run_pass
 from linkpass.tables.verify import verify_image
-from tests.fuzz.limits import alarms, peak_memory, reset_peak_memory, soon
+from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
 from tests.support.mutations import LONGEST_S, SHOP, mutations
 
-MUTATION_COUNT = 500  # of each input
+MUTATION_COUNT = many(500)  # of each input
 
 
 @pytest.mark.parametrize("name", ["shop.gold", "shop.lld"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from icf.errors import FormatError
+from tests.fuzz.limits import many
 from tests.support.mutations import mutated_text
 from unwind.readers.pcs import read_pcs
 
@@ -14,7 +15,7 @@ STACKS = b"""# head
 
 ffffffffffffffff 0x0 x1
 """
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 PIECES = (b"x", b"@vptr=", b"#", b"?", b"0x", b" ", b"\n", b"\x00", b"\xff", b"9" * 40, b"_", b"-")
 
 

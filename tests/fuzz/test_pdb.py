@@ -13,7 +13,7 @@ from icf.pdb.file import Pdb
 from tests.fuzz.limits import alarms, many, soon
 from tests.support.windows import shop
 
-MUTATION_COUNT = 250
+MUTATION_COUNT = many(500)
 
 
 def read_all(path: Path) -> int:
@@ -48,7 +48,7 @@ def test_pdbs_survive_mutations(seed: int, tmp_path: Path) -> None:
     places, rng, path = used_bytes(content), random.Random(seed), tmp_path / "m.pdb"
     read = refused = 0
     with alarms():
-        for number in range(many(MUTATION_COUNT)):
+        for number in range(MUTATION_COUNT):
             changed = bytearray(content)
             for _ in range(rng.choice((1, 1, 3, 8))):
                 at = rng.choice(places[:4] if rng.random() < 0.1 else places) + rng.randrange(512)
@@ -61,4 +61,4 @@ def test_pdbs_survive_mutations(seed: int, tmp_path: Path) -> None:
             except IcfError as error:
                 assert str(error).startswith(str(path)) and "\n" not in str(error)
                 refused += 1
-    assert read > 60 and refused > 10
+    assert read > MUTATION_COUNT // 4 and refused > MUTATION_COUNT // 20

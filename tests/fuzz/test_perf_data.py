@@ -19,7 +19,7 @@ from unwind.readers.source import Source
 
 DATA = ROOT / "testdata" / "perf"
 NAMES = ("hot", "hot.z", "hot.pipe", "hot.dwarf", "hot.events")
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 LONGEST_S, MEMORY_BYTES = 5, 1 << 28
 KERNEL = 0xFFFFFFFF81000000
 MODULES = p.perf_data(  # of every kind that has a finder of its own
@@ -93,7 +93,7 @@ def test_mutations(tmp_path: Path) -> None:
     outcomes = [0, 0]
     before = reset_peak_memory()
     with alarms():
-        for content in mutations(random.Random(12), many(MUTATION_COUNT)):
+        for content in mutations(random.Random(12), MUTATION_COUNT):
             soon(LONGEST_S)
             outcomes[outcome(content, tmp_path / "p")] += 1
     assert min(outcomes) > MUTATION_COUNT // 50

@@ -26,7 +26,7 @@ PIECES = (
     b"9" * 40,
     b"PERF_RECORD_MMAP2 ",
 )
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 
 
 def test_mutated_text_is_read_or_refused() -> None:
@@ -36,7 +36,7 @@ def test_mutated_text_is_read_or_refused() -> None:
     text = b"a 7 1.0: PERF_RECORD_MMAP2 7/7: [0x55d200001000(0x1000) @ 0x2000 fe:00 2 0]: r-xp /tmp/hot/hot\n" + text
     chance = random.Random(4)
     outcomes = [0, 0]
-    for _ in range(many(MUTATION_COUNT)):
+    for _ in range(MUTATION_COUNT):
         data = mutated_text(text, PIECES, chance)
         try:
             for sample in read("perf-script", data):

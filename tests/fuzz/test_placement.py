@@ -13,9 +13,10 @@ from icf.elf.objectfile import ObjectFile
 from icf.errors import IcfError
 from linkpass.objects.functions import LinkObjects
 from linkpass.objects.placed_functions import place_functions
+from tests.fuzz.limits import many
 from tests.linkpass.programs import CLANG_MOLD, build
 
-COUNT = 300
+COUNT = many(300)
 
 
 def place(image_path: Path, objects: list[bytes]) -> int:

@@ -26,8 +26,8 @@ from unwind.writers.formats import open_writer
 from unwind.writers.named import Namer
 
 FORMATS = {"heap by thread": "heap"}
-MUTATION_COUNT = 10_000
-WRITTEN_COUNT = 1000
+MUTATION_COUNT = many(10_000)
+WRITTEN_COUNT = many(1000)
 TIME_LIMIT_S = 120
 MEMORY_LIMIT_BYTES = 400 << 20
 SAMPLES_READ = 1000  # of each mutation
@@ -105,7 +105,7 @@ def test_mutated_profiles_are_read_or_refused(name: str) -> None:
     before = reset_peak_memory()  # of the tests that this process ran
     with alarms():
         soon(TIME_LIMIT_S)
-        for _ in range(many(MUTATION_COUNT)):
+        for _ in range(MUTATION_COUNT):
             data = mutated_text(PROFILES[name], PIECES, chance)
             recognizes(FORMATS.get(name, name), data)
             try:
@@ -133,7 +133,7 @@ def test_mutated_profiles_are_written_in_each_format(name: str) -> None:
     written = 0
     with alarms():
         soon(TIME_LIMIT_S)
-        for _ in range(many(WRITTEN_COUNT)):
+        for _ in range(WRITTEN_COUNT):
             content = mutated_text(PROFILES[name], PIECES, chance)
             for out in ("pprof", "collapsed", "firefox"):
                 try:
@@ -157,7 +157,7 @@ def test_truncated_and_damaged_files_are_read_or_refused(name: str) -> None:
     chance = random.Random(2)
     damaged = [PROFILES[name][:size] for size in range(len(PROFILES[name]))]
     damaged += [packed[:size] for size in range(0, len(packed), 7)]
-    damaged += [mutated_text(packed, PIECES, chance) for _ in range(500)]
+    damaged += [mutated_text(packed, PIECES, chance) for _ in range(many(500))]
     for data in damaged:
         try:
             check(read(FORMATS.get(name, name), data))

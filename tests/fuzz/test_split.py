@@ -15,12 +15,13 @@ from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
 from icf.elf.image import Image
 from icf.errors import FormatError
+from tests.fuzz.limits import many
 from tests.support.dwarf_mutations import mutated
 from tests.support.dwarf_programs import build
 from tests.support.elf import Elf, Part
 from tests.support.toolchain import run, tool
 
-MUTATION_COUNT = 1500
+MUTATION_COUNT = many(1500)
 NAMES = ("info", "abbrev", "str_offsets", "rnglists", "str")
 
 

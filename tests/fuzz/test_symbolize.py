@@ -12,12 +12,13 @@ import pytest
 
 from icf import cli
 from icf.demangle import demangle, short_name
+from tests.fuzz.limits import many
 from tests.support.paths import ROOT
 from unwind.symbolize.requests import read_hexadecimal, read_request
 
 SHOP = ROOT / "testdata" / "shop" / "shop.gold"
 U64 = 1 << 64
-COUNT = 5_000
+COUNT = many(5_000)
 WORDS = [
     "CODE ",
     "FRAME ",
@@ -78,7 +79,7 @@ def test_lines_are_requests() -> None:
 @pytest.mark.parametrize("style", ["llvm", "gnu", "json"])
 def test_every_line_has_an_answer(style: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(2)
-    lines = [lines_of(chance).encode() for _ in range(500)] + [b"\xff\xfe", b"main+0xffffffffffffffffffff"]
+    lines = [lines_of(chance).encode() for _ in range(many(500))] + [b"\xff\xfe", b"main+0xffffffffffffffffffff"]
     with TemporaryFile() as stdin, redirect_stdout(io.StringIO()) as out:
         stdin.write(b"".join(line + b"\n" for line in lines))
         stdin.seek(0)

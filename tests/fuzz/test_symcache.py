@@ -19,6 +19,7 @@ import pytest
 
 from icf import cli
 from icf.errors import FormatError
+from tests.fuzz.limits import many
 from tests.unwind.symcache.support import SHOP, many_functions
 from unwind.symcache.format.container import Container, Head, Identity, pack
 from unwind.symcache.format.sources import Sought, Sources
@@ -29,9 +30,9 @@ from unwind.symcache.store.folder import Folder
 from unwind.symcache.store.partial import Entries, PartialFile, answer_of
 from unwind.symcache.store.store import ensure
 
-MUTATION_COUNT = 10_000
-HOSTILE_COUNT = 1_500
-TRACED_COUNT = 150  # whose memory is measured, which takes five times as long
+MUTATION_COUNT = many(10_000)
+HOSTILE_COUNT = many(1_500)
+TRACED_COUNT = many(150)  # whose memory is measured, which takes five times as long
 
 
 @pytest.fixture(scope="module")

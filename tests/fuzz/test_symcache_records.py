@@ -12,14 +12,15 @@ import pytest
 
 from icf.elf.image import Image
 from icf.errors import FormatError
+from tests.fuzz.limits import many
 from tests.support.paths import ROOT
 from tests.support.symcaches import packed
 from unwind.symcache.builder.build import build_sections
 from unwind.symcache.reader.many import frames_many
 
 SHOP = ROOT / "testdata/shop/shop.gold"
-MUTATION_COUNT = 2000
-READ_MUTATION_COUNT = 150
+MUTATION_COUNT = many(2000)
+READ_MUTATION_COUNT = many(150)
 EDGES = [value.to_bytes(8, "little") for value in (0, 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1)]
 
 

@@ -34,8 +34,9 @@ from icf.tables.dcall import Dialect, DirectCalls, encode_dcall, parse_dcall
 from icf.tables.icftable import IcfTable, encode_icf, parse_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall, parse_vcall
 from linkpass.second_reader.tables import read_dcall, read_icf, read_vcall
+from tests.fuzz.limits import many
 
-MUTATION_COUNT = 10_000
+MUTATION_COUNT = many(10_000)
 REPORTS = Path(__file__).parents[2] / "testdata" / "icf-reports"
 DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
 

@@ -50,7 +50,7 @@ PIECES = (
     b" pc ",
     b": 0x1 - ",
 )
-MUTATION_COUNT, TIME_LIMIT_S, MEMORY_LIMIT_BYTES = 10_000, 60, 100 << 20
+MUTATION_COUNT, TIME_LIMIT_S, MEMORY_LIMIT_BYTES = many(10_000), 60, 100 << 20
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -60,7 +60,7 @@ def test_mutations_are_read(name: str) -> None:
     start = time.process_time()
     reset_peak_memory()
     before = peak_memory()
-    for _ in range(many(MUTATION_COUNT)):
+    for _ in range(MUTATION_COUNT):
         data = bytearray(TEXTS[name])
         for _ in range(chance.randint(1, 6)):
             at = chance.randrange(len(data) + 1)

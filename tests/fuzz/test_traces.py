@@ -24,7 +24,7 @@ from unwind.trace.show import as_json, as_text, objects
 from unwind.trace.stacks import TraceStacks
 from unwind.trace.writer import TraceWriter
 
-MUTATION_COUNT = 1000
+MUTATION_COUNT = many(1000)
 MEMORY_LIMIT_BYTES = 100 << 20
 PIECES = tuple(struct.pack("<HHQ", *row) for row in ((28, 21, 0), (22, 4, 9), (26, 0, 0), (47, 8, 0), (28, 27, 0)))
 
@@ -61,13 +61,13 @@ def test_mutated_traces_are_read_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "mutated"
     with alarms():
         soon(120)
-        for number in range(many(MUTATION_COUNT)):
+        for number in range(MUTATION_COUNT):
             path.write_bytes(mutated_text(inputs[number % len(inputs)], PIECES, chance))
             outcomes[read_anyhow(path, chance)] += 1
         for size in range(0, len(plain), 5):
             path.write_bytes(plain[:size])
             assert read_anyhow(path, random.Random(3)) == 1
-    assert min(outcomes) > MUTATION_COUNT // 50
+    assert min(outcomes) > MUTATION_COUNT // 100
     assert peak_memory() - before < MEMORY_LIMIT_BYTES
 
 
@@ -85,7 +85,7 @@ def test_mutated_lists_and_logs_are_read_or_refused(tmp_path: Path) -> None:
     outcomes = [0, 0, 0, 0]
     with alarms():
         soon(60)
-        for number in range(many(MUTATION_COUNT)):
+        for number in range(MUTATION_COUNT):
             try:
                 if number % 2:
                     parse_modules(mutated_text(MODULES, TEXT_PIECES, chance), "m")

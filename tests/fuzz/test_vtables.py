@@ -16,6 +16,7 @@ from icf.errors import FormatError, UnsupportedError
 from icf.vtables.layout import Vtables
 from icf.vtables.methods import Methods
 from icf.vtables.rtti import Classes
+from tests.fuzz.limits import many
 from tests.support.elf_mutations import mutations
 from tests.support.vtables import CODE, DATA, STRINGS, build_image
 
@@ -82,7 +83,7 @@ def test_mutated_files(packing: str, tmp_path: Path) -> None:
         check_all(image)
         content = bytes(image.data[:])
     path = tmp_path / "changed"
-    for changed in mutations(content, 500, random.Random(7)):
+    for changed in mutations(content, many(500), random.Random(7)):
         path.write_bytes(changed)
         started = time.process_time()
         try:
