@@ -15,7 +15,7 @@ from tests.support.windows import library_and_user, shop
 from unwind.symcache.builder.pdb import build_sections
 from unwind.symcache.builder.program import pack_pe_program
 
-MUTATION_COUNT = 100
+MUTATION_COUNT = many(250)
 
 
 def used_bytes(content: bytes) -> list[int]:
@@ -31,7 +31,7 @@ def test_images_survive_mutations(suffix: str, tmp_path: Path) -> None:
     places = {each: used_bytes(content) for each, content in contents.items()}
     path = tmp_path / f"app{suffix}"
     with alarms():
-        for _ in range(many(MUTATION_COUNT)):
+        for _ in range(MUTATION_COUNT):
             program = rng.choice(programs)
             changed = bytearray(contents[program])
             for _ in range(rng.choice((1, 1, 3, 8))):
