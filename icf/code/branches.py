@@ -38,11 +38,7 @@ def executable_sections(image: Image) -> Iterator[Section]:
 
 def find_branches(image: Image, call_targets: U64, jump_targets: U64) -> Branches:
     """Direct calls to `call_targets` and direct jumps to `jump_targets`, anywhere in the code."""
-    find = find_x86_64 if image.machine is Machine.X86_64 else find_aarch64
-    reach_bytes = _REACH_BYTES[image.machine]
     rows: list[U64] = [np.empty((0, 3), np.uint64)]
-    out = np.empty((1 << 15, 3), np.uint64)
-    result = np.zeros(2, np.uint64)
     wanted = _Wanted(call_targets, jump_targets)
     scanned_bytes = 0
     for section in executable_sections(image):
@@ -50,17 +46,30 @@ def find_branches(image: Image, call_targets: U64, jump_targets: U64) -> Branche
         scanned_bytes += len(text)
         if scanned_bytes > len(image.data):
             raise FormatError(image.path, section.name, 0, "sections with code overlap in the file")
-        if not wanted.choose(section.vaddr - reach_bytes, section.vaddr + len(text) + reach_bytes):
-            continue
-        call_bits, jump_bits = wanted.call_bits.data, wanted.jump_bits.data
-        start = 0
-        while start < len(text):
-            find(text, section.vaddr, wanted.low, call_bits, jump_bits, start, out.data, result.data)
-            rows.append(out[: int(result[0])].copy())
-            start = int(result[1])
+        rows.append(_find(image.machine, text, section.vaddr, wanted))
     found = np.concatenate(rows)
     found = found[np.argsort(found[:, 0], kind="stable")]
     return Branches(found[:, 0].copy(), found[:, 1].copy(), found[:, 2].astype(np.uint8))
+
+
+def find_branches_in(machine: Machine, text: memoryview, vaddr: int, call_targets: U64, jump_targets: U64) -> U64:
+    """Return what `find_branches` finds in code that lies at `vaddr`: u64[n, 3] of end, target, kind."""
+    return _find(machine, text, vaddr, _Wanted(call_targets, jump_targets))
+
+
+def _find(machine: Machine, text: memoryview, vaddr: int, wanted: _Wanted) -> U64:
+    find = find_x86_64 if machine is Machine.X86_64 else find_aarch64
+    reach_bytes = _REACH_BYTES[machine]
+    rows: list[U64] = [np.empty((0, 3), np.uint64)]
+    if wanted.choose(vaddr - reach_bytes, vaddr + len(text) + reach_bytes):
+        call_bits, jump_bits = wanted.call_bits.data, wanted.jump_bits.data
+        out, result = np.empty((1 << 15, 3), np.uint64), np.zeros(2, np.uint64)
+        start = 0
+        while start < len(text):
+            find(text, vaddr, wanted.low, call_bits, jump_bits, start, out.data, result.data)
+            rows.append(out[: int(result[0])].copy())
+            start = int(result[1])
+    return np.concatenate(rows)
 
 
 class _Wanted:

@@ -12,12 +12,15 @@ costs an answer, and never makes a wrong one.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import cache
 from struct import unpack_from
 from typing import Any
 
+from icf.code import operations as op
 from icf.elf.types import Machine
 
+_SET_UP = bytes.fromhex("554889e5")  # push %rbp ; mov %rsp,%rbp
 HEAD_BYTES = 48  # of a function: its frame is set up there
 _ENDBR = b"\xf3\x0f\x1e\xfa"
 _PUSH_RBP, _POP_RBP, _LEAVE = 0x55, 0x5D, 0xC9
@@ -61,6 +64,34 @@ def _decoder() -> Any:
     import capstone  # only recordings of walks along frame pointers need it
 
     return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+
+
+def calls_have_frame(code: memoryview) -> bool:
+    """Return whether an x86-64 function has its frame wherever it calls; False: not known.
+
+    It may return early before that: the code on the way from its start to `push %rbp ; mov %rsp,%rbp` calls nothing.
+    """
+    from icf.code.rows import decode_function  # with numpy, which most runs do not need here
+
+    set_up = bytes(code).find(_SET_UP)
+    if set_up < 0:
+        return False
+    rows = decode_function(code).tolist()
+    places = [row[op.AT] for row in rows]  # ascending; instructions that matter to no other have none
+    todo, seen = [0], set[int]()
+    while todo:
+        row = bisect_left(places, todo.pop())
+        while row < len(rows) and row not in seen and places[row] != set_up:
+            seen.add(row)
+            kind, target = rows[row][op.KIND], rows[row][op.VALUE]
+            if kind in (op.CALL, op.CALL_VALUE, op.JUMP_VALUE, op.BAD):
+                return False
+            if kind in (op.JUMP, op.BRANCH) and 0 <= target < len(code):
+                todo.append(target)
+            if kind in (op.JUMP, op.STOP):
+                break
+            row += 1
+    return True
 
 
 def ends_frame(machine: Machine, before: bytes) -> bool:

@@ -177,10 +177,10 @@ template <class T> NOINLINE void run(volatile int &zero) {
 """
 
 
-def write_virtuals(folder: Path, unit_count: int = 4, type_count: int = 8) -> list[Path]:
-    """Write the program's sources; the same arguments give the same bytes."""
+def write_virtuals(folder: Path, unit_count: int = 4, type_count: int = 8, header: str = HEADER) -> list[Path]:
+    """Write the program's sources; the same arguments give the same bytes. `header` has `run` for a type."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "common.h").write_text(HEADER)
+    (folder / "common.h").write_text(header)
     sources = []
     for unit in range(unit_count):
         names = [f"Kind{unit}_{number}" for number in range(type_count)]

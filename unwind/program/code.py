@@ -16,11 +16,13 @@ import takes longer than many a run, because it recognizes words that are not in
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from icf.code.branches import find_branches_in
 from icf.code.call_ends import find_call_ends
 from icf.code.calls import (
     LONGEST_CALL_BYTES,
@@ -32,7 +34,7 @@ from icf.code.calls import (
     call_size,
 )
 from icf.code.exits import find_exits
-from icf.code.frame_pointer import HEAD_BYTES, ends_frame, frame_offset
+from icf.code.frame_pointer import HEAD_BYTES, calls_have_frame, ends_frame, frame_offset
 from icf.code.jumps import is_retpoline
 from icf.elf.types import Machine
 from unwind.program.constants import Constants
@@ -68,6 +70,7 @@ class DecodedCode:
         self._sites: dict[int, CallSite] = {}
         self._jumps: dict[tuple[int, int], Jumps | None] = {}
         self._call_ends: dict[int, frozenset[int] | None] = {}  # by start of the function
+        self._calls_have_frame: dict[int, bool] = {}  # by start of the function, too
         self._frames: dict[int, int | None] = {}  # by start of the function, too
         self.may_form = Constants(facts).may_form
 
@@ -131,17 +134,35 @@ class DecodedCode:
             self._call_ends[start] = find_call_ends(code, self._facts.machine) if len(code) == size_bytes else None
         return self._call_ends[start]
 
-    def has_frame(self, start: int, vaddr: int, *, is_called: bool) -> bool:
-        """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known.
-
-        `is_called`: the instruction at `vaddr` is a call, so the frame has not ended before it.
-        """
-        if start not in self._frames:
-            self._frames[start] = frame_offset(self._facts.machine, bytes(self._facts.read(start, HEAD_BYTES)))
-        offset = self._frames[start]
+    def has_frame(self, start: int, vaddr: int) -> bool:
+        """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known."""
+        offset = self._frame_offset(start)
         if offset is None or vaddr < start + offset:
             return False
-        return is_called or not ends_frame(self._facts.machine, bytes(self._facts.read(vaddr - 4, 4)))
+        return not ends_frame(self._facts.machine, bytes(self._facts.read(vaddr - 4, 4)))
+
+    def calls_have_frame(self, start: int, end: int) -> bool:
+        """Return whether the function in `start:end` has its frame wherever it calls; False: not known."""
+        if start not in self._calls_have_frame:
+            found = self._frame_offset(start) is not None
+            if not found and self._facts.machine is Machine.X86_64 and 0 < end - start <= _LONGEST_BODY_BYTES:
+                found = calls_have_frame(self._facts.read(start, end - start))
+            self._calls_have_frame[start] = found
+        return self._calls_have_frame[start]
+
+    def _frame_offset(self, start: int) -> int | None:
+        if start not in self._frames:
+            self._frames[start] = frame_offset(self._facts.machine, bytes(self._facts.read(start, HEAD_BYTES)))
+        return self._frames[start]
+
+    def calls_of(self, targets: Sequence[int]) -> Sequence[int]:
+        """Return the return addresses of all direct calls of `targets`; more may be among them."""
+        wanted, no_jumps = np.array(sorted(targets), np.uint64), np.zeros(0, np.uint64)
+        return [
+            int(end)
+            for vaddr, text in self._facts.code()
+            for end in find_branches_in(self._facts.machine, text, vaddr, wanted, no_jumps)[:, 0]
+        ]
 
     def returns_from_signal(self, vaddr: int) -> bool:
         """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""

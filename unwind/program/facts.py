@@ -32,6 +32,9 @@ class CodeFacts(CodeView, Protocol):
     def stubs(self) -> Mapping[int, str]:
         """Address of each PLT stub -> the import."""
 
+    def code(self) -> list[tuple[int, memoryview]]:
+        """Return address and bytes of each piece of code."""
+
     def constants(self) -> tuple[U64, U64]:
         """Return places and values of the words in constant data that are addresses of data."""
 

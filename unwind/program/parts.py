@@ -70,11 +70,14 @@ class Code(Protocol):
     def calls(self, start: int, end: int) -> Collection[int] | None:
         """Return the return addresses of the calls in `start:end`; None if they are not known."""
 
-    def has_frame(self, start: int, vaddr: int, *, is_called: bool) -> bool:
-        """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known.
+    def has_frame(self, start: int, vaddr: int) -> bool:
+        """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known."""
 
-        `is_called`: the instruction at `vaddr` is a call, so the frame has not ended before it.
-        """
+    def calls_have_frame(self, start: int, end: int) -> bool:
+        """Return whether the function in `start:end` has its frame wherever it calls; False: not known."""
+
+    def calls_of(self, targets: Sequence[int]) -> Sequence[int]:
+        """Return the return addresses of all direct calls of `targets`; more may be among them."""
 
     def returns_from_signal(self, vaddr: int) -> bool:
         """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
@@ -166,8 +169,14 @@ class ListedCode:
     def calls(self, start: int, end: int) -> Collection[int] | None:
         return [site for site in self._sites if start < site <= end]
 
-    def has_frame(self, start: int, vaddr: int, *, is_called: bool) -> bool:
+    def has_frame(self, start: int, vaddr: int) -> bool:
         return vaddr not in self._frameless
+
+    def calls_have_frame(self, start: int, end: int) -> bool:
+        return not any(start <= vaddr < end for vaddr in self._frameless)
+
+    def calls_of(self, targets: Sequence[int]) -> Sequence[int]:
+        return [at for at, site in self._sites.items() if site.kind is SiteKind.DIRECT and site.target in targets]
 
     def returns_from_signal(self, vaddr: int) -> bool:
         return vaddr in self._signal_returns

@@ -218,10 +218,6 @@ class Program:
         """Return the return addresses of the calls in a body that have a record."""
         return self._records.sites(body.start, body.end)
 
-    def all_call_sites(self) -> Sequence[int]:
-        """Return the return addresses of all calls that have a record."""
-        return self._records.sites(0, (1 << 64) - 1)
-
     def _idx_of_die(self, die: int, body: Body) -> int:
         """Return the member of a body that `die` describes; -1: none."""
         for node in reversed(self._nodes_of_die.get(die, ())):

@@ -24,7 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from icf.model import ANY_POINTER, ClassFlag
+from icf.model import ANY_POINTER
+from unwind.program.dispatch import bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
 from unwind.resolve.callee import Callee
@@ -119,24 +120,21 @@ class LostFrames:
 
     def _without_frames(self, frame: Callee) -> int:
         """Return the members that functions without a frame may call."""
-        body = frame.body
-        if not body.fold.flags & ClassFlag.CALLS_COMPLETE:
-            return body.domain
-        ends = self._frameless.get(body.program)
+        program = frame.body.program
+        ends = self._frameless.get(program)
         if ends is None:
-            ends = self._frameless[body.program] = self._find_frameless(body.program)
+            ends = self._frameless[program] = self._find_frameless(program)
         return _allowed(ends, frame) | frame.by_slots(_POINTERS)
 
     def _find_frameless(self, program: Program) -> Ends:
-        """Return where the recorded calls that functions without a frame make can end."""
+        """Return where the direct calls that functions without a frame make can end."""
         entered: list[Ends] = []
-        for return_address in program.all_call_sites():
+        for return_address in program.code.calls_of([body.start for body in program.bodies]):
             caller = program.body_at(return_address - 1)
-            if caller is None or len(entered) == _FRAMELESS_LIMIT:
+            if caller is None or len(entered) > _FRAMELESS_LIMIT:
                 return Ends(is_open=True)
-            if not program.code.has_frame(caller.start, return_address - 1, is_called=True):
-                callees = program.callees(return_address, caller)
-                entered.append(Ends(frozenset(node for found in callees.values() for node, _ in found)))
+            if not program.code.calls_have_frame(caller.start, caller.end):
+                entered += [self._enter(return_address, caller, idx) for idx in bits(caller.domain)]
         return self._union(entered, program.candidates)
 
     @staticmethod

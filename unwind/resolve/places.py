@@ -139,7 +139,10 @@ def has_frame(place: Place) -> bool:
     body = place.body
     if body is None:
         return False
-    return body.program.code.has_frame(body.start, place.vaddr, is_called=place.return_address != 0)
+    code = body.program.code
+    if place.return_address:
+        return code.calls_have_frame(body.start, body.end)
+    return code.has_frame(body.start, place.vaddr)
 
 
 def _returned_to(program: Program, at: Vaddr) -> Place:

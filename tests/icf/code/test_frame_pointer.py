@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from icf.code.frame_pointer import ends_frame, frame_offset
+from icf.code.frame_pointer import calls_have_frame, ends_frame, frame_offset
 from icf.elf.types import Machine
 
 PUSH, MOVE, OTHER_MOVE, ENDBR = b"\x55", b"\x48\x89\xe5", b"\x48\x8b\xec", b"\xf3\x0f\x1e\xfa"
@@ -52,3 +52,25 @@ def test_the_end_of_a_frame() -> None:
     assert not ends_frame(Machine.X86_64, b"\x90\x5d\xc9\x90")
     assert ends_frame(Machine.AARCH64, struct.pack("<I", LOAD))
     assert not ends_frame(Machine.AARCH64, struct.pack("<I", STORE))
+
+
+CALL, JE, RET, XOR = b"\xe8\0\0\0\1", b"\x74", b"\xc3", b"\x31\xc0"  # xor %eax,%eax
+POP = b"\x5d"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (PUSH + MOVE + CALL + POP + RET, True),
+        (JE + b"\x0b" + PUSH + MOVE + CALL + POP + RET + XOR + RET, True),  # an early return after the frame's end
+        (JE + b"\x03" + XOR + RET + PUSH + MOVE + CALL + POP + RET, True),  # and before its beginning
+        (JE + b"\x0b" + PUSH + MOVE + CALL + POP + RET + CALL + RET, False),  # which calls
+        (CALL + PUSH + MOVE + CALL + POP + RET, False),
+        (b"\xff\xe0" + PUSH + MOVE + CALL + POP + RET, False),  # jmp *%rax: a switch
+        (b"\xff\xd0" + PUSH + MOVE + CALL + POP + RET, False),  # call *%rax
+        (CALL + RET, False),
+        (b"", False),
+    ],
+)
+def test_functions_that_have_a_frame_wherever_they_call(code: bytes, expected: bool) -> None:
+    assert calls_have_frame(memoryview(code)) is expected

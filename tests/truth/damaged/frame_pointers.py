@@ -1,39 +1,38 @@
-"""Where a function has a frame pointer, by the call frame information of the image, as pyelftools reads it."""
+"""Where a function has a frame pointer, by the call frame information of the image, as readelf prints it."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-from elftools.dwarf.callframe import FDE
-from elftools.elf.elffile import ELFFile
+from tests.support.toolchain import run
+from tests.truth.programs import find
 
-FRAME_POINTERS = {"EM_X86_64": 6, "EM_AARCH64": 29}  # DWARF numbers
+FRAME_POINTERS = ("rbp+", "x29+")
+ENTRY = re.compile(r".* FDE .*pc=([0-9a-f]+)\.\.([0-9a-f]+)$")
+ROW = re.compile(r"([0-9a-f]{16}) (\S+)")
 
 
 class FramePointers:
     """The answers for one image."""
 
     def __init__(self, image: Path) -> None:
-        self._stream = image.open("rb")
-        elf = ELFFile(self._stream)
-        self._register = FRAME_POINTERS[elf["e_machine"]]
-        entries = elf.get_dwarf_info(relocate_dwarf_sections=False).EH_CFI_entries()
-        found = sorted(
-            (each["initial_location"], each["address_range"], each) for each in entries if isinstance(each, FDE)
-        )
-        self._starts = [start for start, _, _ in found]
-        self._entries = [(start + size_bytes, entry) for start, size_bytes, entry in found]
-        self.has_frame = cache(self._has_frame)
+        # where it is known whether the frame pointer leads to the caller: a row, or the start or end of an entry
+        rows: list[tuple[int, bool, bool]] = []
+        end = 0
+        for line in run(find("readelf"), "--debug-dump=frames-interp", image, check=False).stdout.splitlines():
+            if entry := ENTRY.match(line):
+                end = int(entry[2], 16)
+                rows += [(int(entry[1], 16), False, False), (end, False, False)]
+            elif end and (row := ROW.match(line)):
+                rows.append((int(row[1], 16), True, row[2].startswith(FRAME_POINTERS)))
+            elif not line.strip():
+                end = 0
+        rows.sort()  # of equal addresses the last counts
+        self._starts, self._has_frame = [start for start, _, _ in rows], [has_frame for _, _, has_frame in rows]
 
-    def _has_frame(self, pc: int, is_exact: bool) -> bool:
+    def has_frame(self, pc: int, is_exact: bool) -> bool:
         """Whether the frame pointer leads to the caller there; a call precedes the address if it is not exact."""
-        vaddr = pc if is_exact else pc - 1
-        row = bisect_right(self._starts, vaddr) - 1
-        if row < 0 or vaddr >= self._entries[row][0]:
-            return False
-        table: list[dict[str, Any]] = self._entries[row][1].get_decoded().table
-        known = [each for each in table if each["pc"] <= vaddr]
-        return bool(known) and known[-1]["cfa"].reg == self._register
+        row = bisect_right(self._starts, pc if is_exact else pc - 1) - 1
+        return row >= 0 and self._has_frame[row]

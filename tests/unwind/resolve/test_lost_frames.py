@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from icf.model import ANY_POINTER, ClassFlag, FoldClass, MemberFlag, PointerJump, Vaddr, Verdict
-from tests.unwind.support import call, fold, pc, ret, start, tail
+from icf.model import ANY_POINTER, FoldClass, MemberFlag, PointerJump, Vaddr, Verdict
+from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
 from unwind.program.parts import CallRecord, CallSite, Jumps, ListedCode, SiteKind
 from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver
@@ -18,7 +18,6 @@ from unwind.symbolize.reasons import ReasonCode
 FRAME, CALLER, LOST, OTHER, LAST = range(5)  # bodies; `ret` is the address after the only call of one
 TAKEN, NONE = MemberFlag.ADDRESS_TAKEN, MemberFlag.NONE
 INDIRECT = CallSite(SiteKind.INDIRECT)
-WHOLE = ClassFlag.MEMBERS_COMPLETE | ClassFlag.CALLS_COMPLETE | ClassFlag.ADDRESS_TAKEN_KNOWN
 
 
 def to(body: int) -> CallSite:
@@ -32,7 +31,6 @@ def program(
     jumps: dict[int, Jumps] | None = None,
     frame: FoldClass | None = None,
     frameless: Iterable[int] = (),
-    bodies: int = LAST + 1,
     tails: Iterable[tuple[tuple[int, int], tuple[int, int]]] = (),
     pointer_jumps: Iterable[PointerJump] = (),
 ) -> Program:
@@ -42,7 +40,7 @@ def program(
         {start(body): each for body, each in (jumps or {}).items()},
         frameless=[*(ret(body) - 1 for body in frameless), *(pc(body) for body in (FRAME, *frameless))],
     )
-    classes = [frame or fold(FRAME, 2, WHOLE), *(fold(body, 1) for body in range(1, bodies))]
+    classes = [frame or fold(FRAME, 2, MARKED), *(fold(body, 1, MARKED) for body in range(1, LAST + 1))]
     recorded = [tail(*each) for each in tails]
     return Program(classes, list(calls), recorded, code=code, pointer_jumps=list(pointer_jumps))
 
@@ -100,7 +98,7 @@ def test_a_jump_through_a_pointer_may_enter_any_function(losses: Losses) -> None
 
 @LOSSES
 def test_the_lost_function_may_call_through_a_pointer(losses: Losses) -> None:
-    frame = fold(FRAME, 3, WHOLE, marks=[NONE, TAKEN, NONE])
+    frame = fold(FRAME, 3, MARKED, marks=[NONE, TAKEN, NONE])
     made = program([call((CALLER, 0), (LOST, 0))], {CALLER: to(LOST), LOST: INDIRECT}, frame=frame)
     assert inner(made, losses, CALLER).linkage_name == "b0m1"
 
@@ -123,11 +121,19 @@ def test_functions_without_a_frame_may_call_each_other() -> None:
     assert (found.verdict, found.linkage_names) == (Verdict.AMBIGUOUS, ("b0m0", "b0m1"))
 
 
-def test_where_calls_lack_records_functions_without_a_frame_may_call_anything() -> None:
+def test_a_call_without_a_record_that_a_function_without_a_frame_makes() -> None:
     records = [call((CALLER, 0), (LOST, 0)), call((LOST, 0), (FRAME, 0))]
-    frame = fold(FRAME, 2, WHOLE & ~ClassFlag.CALLS_COMPLETE)
-    made = program(records, {CALLER: to(LOST), LOST: to(FRAME)}, frame=frame)
+    made = program(records, {CALLER: to(LOST), LOST: to(FRAME), OTHER: to(FRAME)}, frameless=[OTHER])
     assert inner(made, Losses.FRAME_POINTERS, CALLER).verdict is Verdict.AMBIGUOUS
+
+
+def test_a_function_without_a_frame_may_call_one_that_jumps_to_the_frame() -> None:
+    # OTHER calls LAST, which jumps to member 1
+    records = [call((CALLER, 0), (LOST, 0)), call((LOST, 0), (FRAME, 0))]
+    sites = {CALLER: to(LOST), LOST: to(FRAME), OTHER: to(LAST)}
+    for frameless, verdict in (((), Verdict.UNIQUE), ((OTHER,), Verdict.AMBIGUOUS)):
+        made = program(records, sites, frameless=frameless, tails=[((LAST, 0), (FRAME, 1))])
+        assert inner(made, Losses.FRAME_POINTERS, CALLER).verdict is verdict
 
 
 def test_a_frame_pointer_that_is_there_finds_the_caller() -> None:

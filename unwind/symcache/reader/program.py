@@ -117,6 +117,12 @@ class KeptFacts:
         """What the image defines for others."""
         return ListedExports(map(Export._make, self.links["exports"]))
 
+    def code(self) -> list[tuple[int, memoryview]]:
+        """Return address and bytes of each section with code."""
+        return [
+            (start, self.read(start, size_bytes)) for start, size_bytes in zip(self._starts, self._sizes, strict=True)
+        ]
+
     def constants(self) -> tuple[U64, U64]:
         words = self._u64("words", 2)
         return words[:, 0].copy(), words[:, 1].copy()
