@@ -29,6 +29,18 @@ _FLAGS = {
     "clang": (),
     "clang-aarch64": ("--target=aarch64-linux-gnu", "-Wno-unused-command-line-argument"),
 }
+# with these the compiler reads or leaves other files in the folder
+_LEAVES_MORE = (
+    "-gsplit-dwarf",
+    "-save-temps",
+    "--save-temps",
+    "-I",
+    "-fdebug-",
+    "-ffile-",
+    "-fprofile",
+    "-fplugin",
+    "@",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +88,16 @@ class Workshop:
             sources = {"main.cpp": sources}
         for name, source in sources.items():
             (self.folder / name).write_text(source)
-        objects = [self.folder / Path(name).with_suffix(".o") for name in sources]
-        for name, path in zip(sources, objects, strict=True):
-            self._compiler(
-                "-O2", "-g", "-ffunction-sections", "-include", HERE / "sample.h", *flags, "-c", name, "-o", path
-            )
+        if any(flag.startswith(_LEAVES_MORE) for flag in flags) or any(
+            '#include "' in each for each in sources.values()
+        ):
+            built = _compiled(self.toolchain.compiler, self.folder, tuple(sources), flags)
+        else:
+            built = _compiled_once(self.toolchain.compiler, tuple(sources.items()), flags)
+        objects = [self.folder / path.name for path in built]
+        for path, copied in zip(built, objects, strict=True):
+            if path != copied:
+                shutil.copy(path, copied)
         return objects
 
     def build(
@@ -142,6 +159,24 @@ class Workshop:
 
     def _compiler(self, *args: str | Path) -> subprocess.CompletedProcess[str]:
         return _run_compiler(self.toolchain.compiler, self.folder, *args)
+
+
+def _compiled(compiler: str, folder: Path, names: Sequence[str], flags: Sequence[str]) -> list[Path]:
+    """Compile the sources of these names in a folder."""
+    usual = ("-O2", "-g", "-ffunction-sections", "-include", HERE / "sample.h")
+    objects = [folder / Path(name).with_suffix(".o") for name in names]
+    for name, path in zip(names, objects, strict=True):
+        _run_compiler(compiler, folder, *usual, *flags, "-c", name, "-o", path)
+    return objects
+
+
+@cache
+def _compiled_once(compiler: str, sources: tuple[tuple[str, str], ...], flags: tuple[str, ...]) -> list[Path]:
+    """Compile sources once for all tests that link them, with whatever linker."""
+    folder = lasting_folder()
+    for name, source in sources:
+        (folder / name).write_text(source)
+    return _compiled(compiler, folder, [name for name, _ in sources], flags)
 
 
 @cache
