@@ -21,6 +21,7 @@ KERNELS = (
     "icf.code._flow",
     "icf.code._x86_64",
     "icf.dwarf._abbrev",
+    "icf.dwarf._children",
     "icf.dwarf._line",
     "icf.dwarf._line_header",
     "icf.dwarf._ranges",

@@ -59,6 +59,7 @@ class ClassFlag(IntFlag):
     CALLS_COMPLETE = 2  # every direct call that reaches the body has a record for each caller
     FRAGMENT = 4  # an outlined part (`.cold`) that is entered by jumps from its function
     ADDRESS_TAKEN_KNOWN = 8  # no pointer leads to a member that is neither ADDRESS_TAKEN nor VIRTUAL
+    VTABLES_KNOWN = 16  # no vtable but those listed has an ADDRESS_TAKEN member in a slot
 
 
 class Member(NamedTuple):
@@ -120,6 +121,7 @@ class PointerJump(NamedTuple):
 
     jump: Vaddr
     slot: int  # ANY_POINTER if it may be a slot or not; STORED_POINTER if it is not a slot
+    object: int = 0  # 1 + the index of the `TypedObject` whose vtable it is, 0 if nothing is known of that
 
 
 ANY_POINTER = -1  # as `slot`: any pointer
@@ -131,6 +133,22 @@ class VtableSlot(NamedTuple):
 
     slot: int
     function: MemberRef
+
+
+class ObjectType(NamedTuple):
+    """A class that objects are declared to have: no vtables but these are those of such objects."""
+
+    groups: tuple[Vaddr, ...]  # ascending; see `Vtable.group`
+
+
+class TypedMember(NamedTuple):
+    """The type that an object has in one member of a body, or in every one."""
+
+    member: MemberRef | None  # None: every member
+    type: int  # index
+
+
+TypedObject = tuple[TypedMember, ...]  # an object that a body calls a virtual function of; its type differs by member
 
 
 class Vtable(NamedTuple):

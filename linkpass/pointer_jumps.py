@@ -21,7 +21,7 @@ from icf.aliases import is_cold_part
 from icf.code.branch_kinds import JUMP
 from icf.code.branches import find_branches
 from icf.code.imports import comes_back
-from icf.code.indirect import find_indirect
+from icf.code.indirect import NO_OBJECT, PATH_COLUMNS, find_indirect
 from icf.code.jumps import find_retpolines, is_retpoline
 from icf.columns import I64, U64
 from icf.dwarf.scan import Functions
@@ -39,13 +39,16 @@ class PointerJumps(NamedTuple):
 
     jump: U64
     slot: I64  # of a vtable, STORED_POINTER or ANY_POINTER
+    object: I64  # rows, as in `icf.code.indirect`
     body: U64  # the body that makes the jump
     call_end: U64  # return addresses of all calls through pointers
     call_slot: I64  # of a vtable, or ANY_POINTER
+    call_object: I64
 
 
 _NO_PLACES, _NO_SLOTS = np.empty(0, np.uint64), np.empty(0, np.int64)
-NO_POINTER_JUMPS = PointerJumps(_NO_PLACES, _NO_SLOTS, _NO_PLACES, _NO_PLACES, _NO_SLOTS)
+_NO_PATHS = np.empty((0, PATH_COLUMNS), np.int64)
+NO_POINTER_JUMPS = PointerJumps(_NO_PLACES, _NO_SLOTS, _NO_PATHS, _NO_PLACES, _NO_PLACES, _NO_SLOTS, _NO_PATHS)
 
 
 def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> PointerJumps:
@@ -65,10 +68,13 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
     others = np.concatenate([imports.end - size_bytes.astype(np.uint64), retpolines])
     jump = np.concatenate([found.jump[keep], others])
     slot = np.concatenate([found.jump_slot[keep], np.full(len(others), ANY_POINTER)])
+    holder = np.concatenate([found.jump_object[keep], np.full((len(others), PATH_COLUMNS), NO_OBJECT)])
     body = bodies.starts_at(jump)
     order = np.lexsort((slot, jump))
     order = order[body[order] != 0]
-    return PointerJumps(jump[order], slot[order], body[order], found.call_end, found.call_slot)
+    return PointerJumps(
+        jump[order], slot[order], holder[order], body[order], found.call_end, found.call_slot, found.call_object
+    )
 
 
 def _parts(image: Image, bodies: Bodies, functions: Functions) -> U64:

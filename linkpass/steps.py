@@ -23,6 +23,7 @@ from linkpass.evidence.collect import collect
 from linkpass.linked import Linked
 from linkpass.options import Options, Summary
 from linkpass.pointers.address_taken import find_marks
+from linkpass.pointers.object_types import find_object_types
 from linkpass.pointers.virtual_calls import find_virtual
 from linkpass.pointers.vtable_slots import find_slots
 from linkpass.rewrite.outputs import Outputs
@@ -72,10 +73,13 @@ def write_tables(
     collected = collect(linked, objects, annotations)
     marks = find_marks(linked, collected, vtables, complete_objects)
     virtual = find_virtual(linked, collected.reach, find_slots(linked, vtables, by_object))
+    objects_of_calls = find_object_types(linked, vtables, collected.reach.pointers, marks, virtual)
     compilers = find_compilers(linked)
     image_flags = ImageFlag.MERGED_BY_COMPILER if compilers else ImageFlag.NONE
     apart = target is not image.debug
-    tables = build_tables(linked, collected, marks, vtables, virtual, apart=apart, image_flags=image_flags)
+    tables = build_tables(
+        linked, collected, marks, vtables, virtual, objects_of_calls, apart=apart, image_flags=image_flags
+    )
     problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls)
     if problems:  # an error of this program: every record was made from the code
         raise IcfError(f"{image.path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")

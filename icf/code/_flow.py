@@ -107,7 +107,7 @@ def follow(
     endless    i64[m]: functions that do not return, ascending
     label, nodes, origin, offset, memory
                scratch: i64[rows], u64[rows, 3], u64[labels, registers] twice, u64[2 * KEEP, 4]
-    out        u64[m, 5]: what is found
+    out        u64[m, FOUND_COLUMN_COUNT]: what is found
     status     u8[n]: UNREADABLE, NOT_FOLLOWED
     result     i64[RESULT_SIZE]
     """
@@ -634,9 +634,9 @@ def store_call(
     count: i64 = result[op.FOUND_COUNT]
     out[count, op.FOUND] = op.CALLS_VALUE
     out[count, op.FOUND_AT] = start + ops[row, op.AT] + ops[row, op.VALUE]
-    out[count, op.FOUND_SLOT] = slot_of(nodes, origin, offset, ops[row, op.B], machine)
     out[count, op.FOUND_STACK] = 0
     out[count, op.FOUND_MORE] = 0
+    store_slot(nodes, origin, offset, ops[row, op.B], machine, out, count)
     result[op.FOUND_COUNT] += 1
     return 0
 
@@ -669,6 +669,7 @@ def store_jump(
     out[count, op.FOUND_SLOT] = 0
     out[count, op.FOUND_STACK] = stack
     out[count, op.FOUND_MORE] = 0
+    out[count, op.FOUND_ROOT] = 0
     if code & 0xFF == FROM_TABLE and nodes[x - NODE, 1] == MASK:
         out[count, op.FOUND_STACK] = op.MOVED
     elif code & 0xFF == FROM_TABLE:
@@ -680,7 +681,7 @@ def store_jump(
         out[count, op.FOUND] = op.JUMPS_TO_FIXED
         out[count, op.FOUND_SLOT] = nodes[x - NODE, 2]
     else:
-        out[count, op.FOUND_SLOT] = slot_of(nodes, origin, offset, b, machine)
+        store_slot(nodes, origin, offset, b, machine, out, count)
         if code == LOADED and offset[0, b] == 0 and is_argument(nodes[x - NODE, 1], machine[op.ARGUMENTS]):
             out[count, op.FOUND_MORE] = 1
     result[op.FOUND_COUNT] += 1
@@ -698,16 +699,25 @@ def is_argument(x: u64, arguments: i64) -> cython.bint:
 
 @cython.cfunc
 @cython.nogil
-def slot_of(
-    nodes: u64[:, ::1], origin: u64[:, ::1], offset: u64[:, ::1], register: i64, machine: cython.const[i64][::1]
-) -> u64:
-    """Return 1 + the slot of the object's vtable that a register was loaded from, else 0."""
+def store_slot(
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    register: i64,
+    machine: cython.const[i64][::1],
+    out: u64[:, ::1],
+    count: i64,
+) -> cython.int:
+    """Store 1 + the slot of the object's vtable that a register was loaded from, else 0; and where the object is."""
     x: u64 = origin[0, register]
     first: i64 = machine[op.FIRST_ARGUMENT]
     second: i64 = machine[op.SECOND_ARGUMENT]
     table: u64
     place: u64
     y: u64
+    is_first: cython.bint
+    out[count, op.FOUND_SLOT] = 0
+    out[count, op.FOUND_ROOT] = 0
     if offset[0, register] != 0 or kind_of(nodes, x) != LOADED:
         return 0
     table = nodes[x - NODE, 1]
@@ -716,8 +726,32 @@ def slot_of(
         return 0
     x = nodes[table - NODE, 1]
     y = nodes[table - NODE, 2]
-    if origin[0, first] == x and offset[0, first] == y:
-        return (place >> 3) + 1
-    if second >= 0 and origin[0, second] == x and offset[0, second] == y:
-        return (place >> 3) + 1
+    is_first = origin[0, first] == x and offset[0, first] == y
+    if not is_first and (second < 0 or origin[0, second] != x or offset[0, second] != y):
+        return 0
+    out[count, op.FOUND_SLOT] = (place >> 3) + 1
+    store_object(nodes, x, y, out, count)
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+def store_object(nodes: u64[:, ::1], x: u64, y: u64, out: u64[:, ::1], count: i64) -> cython.int:
+    """Store how the object with origin x and offset y is found from what a register holds on entry."""
+    loads: i64 = 0
+    i: i64
+    value: u64 = x
+    while loads <= op.LOADS_MAX and kind_of(nodes, value) == LOADED:
+        value = nodes[value - NODE, 1]
+        loads += 1
+    if loads > op.LOADS_MAX or value == 0 or value > 64:
+        return 0
+    out[count, op.FOUND_ROOT] = value
+    out[count, op.FOUND_LOADS] = as_u64(loads)
+    i = op.FOUND_OFFSET + loads
+    out[count, i] = y
+    while i > op.FOUND_OFFSET:
+        i -= 1
+        out[count, i] = nodes[x - NODE, 2]
+        x = nodes[x - NODE, 1]
     return 0

@@ -109,9 +109,10 @@ _COMPUTE = """strcat strncat strstr strspn strcspn strpbrk strcasecmp strncasecm
     isspace isupper islower isxdigit isprint ispunct __errno_location __ctype_b_loc
     __ctype_tolower_loc __ctype_toupper_loc wcslen wmemcpy wmemset wmemcmp clock time clock_gettime getpid""".split()
 # Functions of <math.h> on double; those on float and long double have an f or l more
-_MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor
-    fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nearbyint
-    nextafter pow remainder remquo rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma trunc""".split()
+_MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim
+    floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround
+    modf nearbyint nextafter pow remainder remquo rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma
+    trunc""".split()
 _GOES_ON_TO |= dict.fromkeys([*_COMPUTE, *(name + kind for name in _MATH for kind in ("", "f", "l"))], ())
 # std::string of the library, with its own allocator: its members tail-call others of them, and these
 _STRING = tuple(f"_ZN{const}St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE" for const in ("", "K"))

@@ -35,6 +35,8 @@ from icf.model import STORED_POINTER
 from icf.sets import distinct, is_in, union
 
 NO_SLOT = -1
+NO_OBJECT = -1
+PATH_COLUMNS = op.FOUND_COLUMN_COUNT - op.FOUND_ROOT
 _ROUNDS = 8  # of finding switches: some are in code that others lead to
 _LIMIT = 1 << 62  # of addresses, so that sums fit 64 bits
 _NO_EDGES: I64 = np.empty((0, 2), np.int64)
@@ -42,12 +44,18 @@ _NO_LANDINGS: I64 = np.empty(0, np.int64)
 
 
 class Indirect(NamedTuple):
-    """Calls and jumps through pointers, each by address."""
+    """Calls and jumps through pointers, each by address.
+
+    An object is a row: a register, how many loads lead from what it holds on entry to the object, and the offset before
+    each load and after the last one; NO_OBJECT where that is not known.
+    """
 
     call_end: U64  # return address
     call_slot: I64  # NO_SLOT where none is proven
+    call_object: I64
     jump: U64  # address of a jump that leaves its function
     jump_slot: I64  # STORED_POINTER: not through a vtable
+    jump_object: I64
     jump_place: U64  # the fixed place in memory that holds its target, 0 if there is none
 
 
@@ -71,12 +79,12 @@ def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
         if len(functions):
             code = _Section(image, text, section.vaddr, functions, places, is_jump, parts)
             found.append(code.follow(tables, landings))
-    call_end, jump, jump_place = (
-        np.concatenate([np.empty(0, np.uint64), *(part[idx] for part in found)]) for idx in (0, 2, 4)
-    )
-    call_slot, jump_slot = (np.concatenate([np.empty(0, np.int64), *(part[idx] for part in found)]) for idx in (1, 3))
-    calls, jumps = np.argsort(call_end, kind="stable"), np.argsort(jump, kind="stable")
-    return Indirect(call_end[calls], call_slot[calls], jump[jumps], jump_slot[jumps], jump_place[jumps])
+    if not found:
+        none, nothing, paths = np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((0, PATH_COLUMNS), np.int64)
+        return Indirect(none, nothing, paths, none, nothing, paths, none)
+    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
+    calls, jumps = (np.argsort(columns[at], kind="stable") for at in (0, 3))
+    return Indirect(*(column[calls if at < 3 else jumps] for at, column in enumerate(columns)))
 
 
 class Switch(NamedTuple):
@@ -95,8 +103,8 @@ def find_switches(image: Image, start: int, end: int) -> list[Switch]:
             nowhere, nothing = np.empty(0, np.int64), np.empty(0, np.bool_)
             contents, parts = image.contents(section), np.empty(0, np.uint64)
             code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts)
-            rows = code.find_switches(np.zeros(1, np.int64), tables).tolist()
-            return sorted(Switch(jump, table[0], tuple(tables.entries(*table).tolist())) for _, jump, *table in rows)
+            rows = code.find_switches(np.zeros(1, np.int64), tables)[:, op.FOUND_AT : op.FOUND_MORE + 1].tolist()
+            return sorted(Switch(jump, table[0], tuple(tables.entries(*table).tolist())) for jump, *table in rows)
     return []
 
 
@@ -187,14 +195,21 @@ class _Section:
             & ~self._is_part[owner]
         )
         slot[is_stored] = STORED_POINTER + 1
+        is_object = (slot > 0) & ~is_stored & (rows[:, op.FOUND_ROOT] > 0) & ~self._is_part[owner]
+        path = rows[:, op.FOUND_ROOT :].astype(np.int64)
+        path[:, 0] -= 1
+        path[:, 2:][np.arange(op.LOADS_MAX + 1) > path[:, 1:2]] = 0
+        path[~is_object] = NO_OBJECT
         calls, leaves = is_call, by_value & (stack != op.MOVED) | by_table
         fixed = np.where(is_fixed, rows[:, op.FOUND_SLOT], np.uint64(0))
         unread = self._unread(status)
         return Indirect(
             rows[calls, op.FOUND_AT],
             slot[calls].astype(np.int64) - 1,
+            path[calls],
             np.append(rows[leaves, op.FOUND_AT], unread),
             np.append(slot[leaves].astype(np.int64) - 1, np.full(len(unread), NO_SLOT)),
+            np.concatenate([path[leaves], np.full((len(unread), PATH_COLUMNS), NO_OBJECT)]),
             np.append(fixed[leaves], np.zeros(len(unread), np.uint64)),
         )
 
@@ -208,7 +223,8 @@ class _Section:
 
 def _targets_of(rows: U64, tables: JumpTables) -> dict[int, I64]:
     """Return each jump through a table, and its possible targets."""
-    return {jump: tables.targets(*table) for _, jump, *table in rows.tolist()}
+    columns = rows[:, op.FOUND_AT : op.FOUND_MORE + 1].tolist()
+    return {jump: tables.targets(*table) for jump, *table in columns}
 
 
 def _edges(targets_of: dict[int, I64]) -> I64:

@@ -28,9 +28,12 @@ BAD = 16  # no instruction: the function cannot be read
 FORGET = 17  # everything changes
 SIGNED_ENTRY, SIGNED_INDEX, SHIFT = 16, 256, 63
 
-# What `_flow` finds: rows of five numbers. FOUND_SLOT: 1 + the slot of a vtable, 0 if none is known.
-FOUND, FOUND_AT, FOUND_SLOT, FOUND_STACK, FOUND_MORE = range(5)
-FOUND_COLUMN_COUNT = 5
+# What `_flow` finds: rows of numbers. FOUND_SLOT: 1 + the slot of a vtable, 0 if none is known. Where there is one, the
+# object is found as `loads` from where a register points to on entry: FOUND_ROOT is 1 + that register, 0 if it is not
+# known; each load adds one of the offsets, and the last offset leads to the object.
+FOUND, FOUND_AT, FOUND_SLOT, FOUND_STACK, FOUND_MORE, FOUND_ROOT, FOUND_LOADS, FOUND_OFFSET = range(8)
+LOADS_MAX = 3
+FOUND_COLUMN_COUNT = 11  # FOUND_OFFSET and LOADS_MAX more
 CALLS_VALUE = 1  # the address is its end
 JUMPS_TO_VALUE = 2  # FOUND_STACK, see below; FOUND_MORE: 1 if the target was loaded from where an argument points to
 JUMPS_BY_TABLE = 3  # FOUND_SLOT: where that is; FOUND_STACK: size of its entries, SIGNED_ENTRY, TIMES_4 more;

@@ -165,5 +165,27 @@ def slots() -> U8:
     return table
 
 
+@cache
+def child_slots() -> U8:
+    """Return the slot of each attribute of the DIEs that `_children` reads, whatever their kind."""
+    slot_of = {
+        0x03: col.LT_NAME,
+        0x6E: col.LT_LINKAGE_NAME,
+        0x2007: col.LT_LINKAGE_NAME,  # MIPS_linkage_name
+        0x49: col.LT_TYPE,
+        0x38: col.LT_LOCATION,  # data_member_location
+        0x0B: col.LT_SIZE,  # byte_size
+        0x3C: col.LT_DECLARATION,
+        0x64: col.LT_OBJECT_POINTER,
+        0x4C: col.LT_VIRTUALITY,
+        0x3F: col.LT_EXTERNAL,
+    }
+    table = np.zeros((len(_SLOTS) + 1, 1 + max(slot_of)), np.uint8)
+    for attr, slot in slot_of.items():
+        table[:, attr] = slot
+    table.flags.writeable = False
+    return table
+
+
 def _column(form: int) -> int:
     return form if form < 0x40 else form - 0x1F00 + 0x40

@@ -74,6 +74,17 @@ TAIL_CALL, AT_INSTRUCTION, NO_CALLER = 1, 2, 4
 I_LOW, I_HIGH, I_ORIGIN, I_OWNER, I_PLACE, I_FLAGS = range(6)
 I_COUNT = 6
 
+# Rows of DIEs and of those below them. L_OWNER: index of the DIE that was asked for. L_OFFSET, L_SIZE: 1 + the
+# constant, 0 for none.
+L_OWNER, L_DIE, L_TAG, L_NAME, L_LINKAGE_NAME, L_TYPE, L_FLAGS, L_OFFSET, L_SIZE = range(9)
+L_COUNT = 9
+L_DECLARATION, L_METHOD, L_VIRTUAL, L_STATIC, L_FAILED = 1, 2, 4, 8, 16
+# their slots; AT_SIBLING is not among them
+LT_NAME, LT_LINKAGE_NAME, LT_TYPE, LT_LOCATION, LT_SIZE, LT_DECLARATION, LT_OBJECT_POINTER = range(1, 8)
+LT_VIRTUALITY, LT_EXTERNAL = 8, 9
+TAG_FORMAL_PARAMETER, TAG_MEMBER, TAG_INHERITANCE, TAG_SUBPROGRAM = 0x05, 0x0D, 0x1C, 0x2E
+TAG_TEMPLATE_TYPE, TAG_TEMPLATE_VALUE = 0x2F, 0x30
+
 # What a scan returns: the next unit (or pick), how many rows it has filled; its scratch memory follows.
 R_NEXT, R_FUNCTIONS, R_SITES = range(3)
 R_VALUES = 3

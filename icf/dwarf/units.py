@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from icf.columns import I32, I64, U32, U64
+from icf.columns import I32, I64, U8, U32, U64
 from icf.contents import Contents, string_at
 from icf.dwarf import columns as col
 from icf.dwarf._abbrev import compile_tables
@@ -266,8 +266,13 @@ def read_unit_headers(info: Contents) -> U64:
     return units[: int(state[1])].copy()
 
 
-def compile_abbreviations(abbrev: memoryview, units: U64, inlines: bool = False) -> tuple[U64, U64, U32, U64]:
-    """Compile every table that a unit names; replaces the units' table offsets by rows of `tables`."""
+def compile_abbreviations(
+    abbrev: memoryview, units: U64, inlines: bool = False, slot_of: U8 | None = None
+) -> tuple[U64, U64, U32, U64]:
+    """Compile every table that a unit names; replaces the units' table offsets by rows of `tables`.
+
+    `slot_of`: the slot of each attribute of each kind of DIE, by default what the scan reads.
+    """
     keys = units[:, [col.TABLE, col.OFFSET_SIZE, col.ADDRESS_SIZE, col.VERSION]].copy()
     keys[:, 3] = np.where(keys[:, 3] == 2, 2, 5)
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
@@ -281,7 +286,15 @@ def compile_abbreviations(abbrev: memoryview, units: U64, inlines: bool = False)
     consts = np.empty(size_bytes // 2 + 64, np.uint64)
     used = np.zeros(4, np.uint64)
     compile_tables(
-        abbrev, operations().data, slots().data, int(inlines), tables.data, ops.data, decls.data, consts.data, used.data
+        abbrev,
+        operations().data,
+        (slots() if slot_of is None else slot_of).data,
+        int(inlines),
+        tables.data,
+        ops.data,
+        decls.data,
+        consts.data,
+        used.data,
     )
     decls = decls[: int(used[col.DECL_COUNT])]
     is_sparse = (tables[:, col.T_DENSE] & np.uint64(1) == 0) & (tables[:, col.T_ERROR] == 0)

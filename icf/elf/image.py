@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from icf.elf import notes
 from icf.elf.file import ElfFile
-from icf.elf.types import PF_X, PT_LOAD, SHT_DYNSYM, SHT_RELA, SHT_SYMTAB, Section
+from icf.elf.types import DT_NEEDED, PF_X, PT_LOAD, SHT_DYNSYM, SHT_RELA, SHT_SYMTAB, Section
 from icf.filebytes import FileBytes
 from icf.linkers import HiddenSymbols, Linker
 
@@ -128,6 +128,11 @@ class Image(ElfFile):
 
             relocations = self._relocations[section.index] = read_relocations(self, section, self.symbols_of)
         return relocations
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """The names of the modules that the loader loads with this one."""
+        return tuple(self.dynamic_symbols.name_at(value) for tag, value in self.dynamic if tag == DT_NEEDED)
 
     @property
     def loader_relocations(self) -> list[Relocations]:

@@ -11,7 +11,7 @@ A name is an offset into a *name space*: the table's own pool, followed by `.deb
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -29,8 +29,11 @@ from icf.model import (
     Member,
     MemberFlag,
     MemberRef,
+    ObjectType,
     PointerJump,
     TailCall,
+    TypedMember,
+    TypedObject,
     Vaddr,
     Vtable,
     VtableSlot,
@@ -65,6 +68,13 @@ class IcfColumns(NamedTuple):
     slot_function: U64  # as tail_callee
     pool: memoryview
     debug_str: bytes | memoryview | Contents
+    pointer_object: U64  # object + 1; 0: any
+    type_start: U64  # first row of each object type's groups; one more than there are types
+    type_group: U64  # row of the distinct, ascending `vtable_group`; ascending within a type
+    object_start: U64  # first row of each object; one more than there are objects
+    object_member: U64  # member row + 1; 0: every member; ascending within an object
+    object_type: U64  # row
+    vcall_object: U64  # for each record of .debug_vcall, as pointer_object
 
     def name(self, name_offset: int) -> str:
         """Return the name at an offset of the name space."""
@@ -86,6 +96,9 @@ class IcfTable:
         *,
         pointer_jumps: Sequence[PointerJump] = (),
         vtables: Sequence[Vtable] = (),
+        types: Sequence[ObjectType] = (),
+        objects: Sequence[TypedObject] = (),
+        vcall_objects: Sequence[int] = (),
         image_flags: ImageFlag = ImageFlag.NONE,
         code_digest: bytes = b"",
         columns: IcfColumns | None = None,
@@ -99,7 +112,12 @@ class IcfTable:
             self.tail_calls = tuple(sorted(tail_calls, key=lambda call: (call.jump, call.caller, call.callee)))
             self.pointer_jumps = tuple(sorted(pointer_jumps))
             self.vtables = tuple(sorted(vtables))
-            columns = _columns_of(self.classes, self.tail_calls, self.pointer_jumps, self.vtables)
+            self.types, self.objects = tuple(types), tuple(objects)
+            self.vcall_objects = tuple(vcall_objects) or (0,) * len(vcall_evidence)
+            columns = _columns_of(
+                self.classes, self.tail_calls, self.pointer_jumps, self.vtables, self.types, self.objects,
+                self.vcall_objects,
+            )  # fmt: skip
         self.columns = columns
         self.class_vaddr, self.class_size = columns.class_vaddr, columns.class_size
         self.class_flags, self.member_start = columns.class_flags, columns.member_start
@@ -113,7 +131,7 @@ class IcfTable:
     def _parts(self) -> tuple[object, ...]:
         return (
             self.classes, self.tail_calls, self.pointer_jumps, self.vtables, self.evidence, self.vcall_evidence,
-            self.image_flags, self.code_digest,
+            self.types, self.objects, self.vcall_objects, self.image_flags, self.code_digest,
         )  # fmt: skip
 
     __hash__ = None  # type: ignore[assignment]  # columns are arrays
@@ -176,7 +194,34 @@ class IcfTable:
         """All jumps through pointers, by address."""
         slots = (self.columns.pointer_slot - np.uint64(1)).view(np.int64).tolist()
         assert ANY_POINTER == -1
-        return tuple(map(PointerJump, map(Vaddr, self.columns.pointer_jump.tolist()), slots))
+        jumps, objects = self.columns.pointer_jump.tolist(), self.columns.pointer_object.tolist()
+        return tuple(map(PointerJump, map(Vaddr, jumps), slots, objects))
+
+    @cached_property
+    def types(self) -> tuple[ObjectType, ...]:
+        """All types of objects."""
+        columns = self.columns
+        groups = np.unique(columns.vtable_group)[columns.type_group.astype(np.int64)].tolist()
+        starts = columns.type_start.tolist()
+        return tuple(
+            ObjectType(tuple(map(Vaddr, groups[first:end]))) for first, end in zip(starts, starts[1:], strict=False)
+        )
+
+    @cached_property
+    def objects(self) -> tuple[TypedObject, ...]:
+        """All objects whose type is known."""
+        columns = self.columns
+        refs: list[MemberRef | None] = list(self._refs(np.maximum(columns.object_member, 1) - np.uint64(1)))
+        for at in np.flatnonzero(columns.object_member == 0).tolist():
+            refs[at] = None
+        rows = list(map(TypedMember, refs, columns.object_type.tolist()))
+        starts = columns.object_start.tolist()
+        return tuple(tuple(rows[first:end]) for first, end in zip(starts, starts[1:], strict=False))
+
+    @cached_property
+    def vcall_objects(self) -> tuple[int, ...]:
+        """1 + the index of the object of each record of .debug_vcall; 0: not known."""
+        return tuple(self.columns.vcall_object.tolist())
 
     @cached_property
     def vtables(self) -> tuple[Vtable, ...]:
@@ -252,6 +297,9 @@ def _columns_of(
     tail_calls: Sequence[TailCall],
     pointer_jumps: Sequence[PointerJump],
     vtables: Sequence[Vtable],
+    types: Sequence[ObjectType],
+    objects: Sequence[TypedObject],
+    vcall_objects: Sequence[int],
 ) -> IcfColumns:
     """Return the columns of given classes, all names in a pool. Raise ValueError if the classes break the format."""
     pool = _Pool()
@@ -276,8 +324,7 @@ def _columns_of(
     def function(ref: MemberRef) -> int:
         return 2 * ref.class_idx + 1 if ref.member_idx == ALL_MEMBERS else 2 * row_of(ref)
 
-    slot_start = np.zeros(len(vtables) + 1, np.uint64)
-    np.cumsum([len(vtable.slots) for vtable in vtables], out=slot_start[1:])
+    groups = {group: row for row, group in enumerate(sorted({vtable.group for vtable in vtables}))}
 
     aliases = [(row, alias) for row, member in enumerate(members) for alias in member.aliases]
     return IcfColumns(
@@ -300,12 +347,24 @@ def _columns_of(
         vtable_vaddr=_u64([vtable.vaddr for vtable in vtables]),
         vtable_group=_u64([vtable.group for vtable in vtables]),
         vtable_die=_u64([vtable.die for vtable in vtables]),
-        slot_start=slot_start,
+        slot_start=_starts(vtable.slots for vtable in vtables),
         slot=_u64([each.slot for vtable in vtables for each in vtable.slots]),
         slot_function=_u64([function(each.function) for vtable in vtables for each in vtable.slots]),
         pool=memoryview(bytes(pool.text)),
         debug_str=memoryview(b""),
+        pointer_object=_u64([call.object for call in pointer_jumps]),
+        type_start=_starts(each.groups for each in types),
+        type_group=_u64([groups[group] for each in types for group in each.groups]),
+        object_start=_starts(objects),
+        object_member=_u64([0 if row.member is None else row_of(row.member) + 1 for each in objects for row in each]),
+        object_type=_u64([row.type for each in objects for row in each]),
+        vcall_object=_u64(vcall_objects),
     )
+
+
+def _starts(parts: Iterable[Sequence[object]]) -> U64:
+    """Return the first row of each part, and the end of the last one."""
+    return np.cumsum([0, *map(len, parts)], dtype=np.uint64)
 
 
 class _Pool:

@@ -4,18 +4,19 @@
 address, which of them a pointer can reach, where one tail-calls another, and the evidence of each record. A reader of
 the proposal's tables alone ignores this section and still works.
 
-Version 4, little endian, one unit that fills the section. Its header:
+Version 5, little endian, one unit that fills the section. Its header:
 
     unit_length     4 bytes, or 0xffffffff and 8
-    version         1 byte, 4
+    version         1 byte, 5
     address_size    1 byte, 4 or 8: no address in the table needs more
     image_flags     4 bytes, icf.model.ImageFlag
     code_digest     16 bytes: the digest of the code that the table is about (`Image.code_digest`); zeros: not known
-    counts          10 ULEB128: classes, members, aliases, tail calls, pointer jumps, vtables, slots,
-                    evidence bytes, evidence bytes of .debug_vcall, pool bytes
+    counts          14 ULEB128: classes, members, aliases, tail calls, pointer jumps, vtables, slots,
+                    evidence bytes, evidence bytes of .debug_vcall, pool bytes,
+                    object types, groups of them, objects, rows of them
 
-The reader also reads version 3, which had neither image_flags nor code_digest. (Version 2 had no vtables and no jumps
-through pointers.)
+The reader also reads version 4, which had no object types, and 3, which had neither image_flags nor code_digest.
+(Version 2 had no vtables and no jumps through pointers.)
 
 Then one column after the other. Columns rather than records, because a run of ULEB128 numbers is
 decoded by one loop of a kernel, and because neighbours of one kind are close: most differences fit a byte.
@@ -34,14 +35,21 @@ decoded by one loop of a kernel, and because neighbours of one kind are close: m
     tail_callee     ULEB128, twice the member that is called; or twice the class plus 1: any of its members
     pointer_jump    ULEB128, difference: address of a jump through a pointer; in a class, no two alike
     pointer_slot    ULEB128, the slot of a vtable that it takes, plus 1; 0: any pointer; 2^32: any but those in vtables
+    pointer_object  ULEB128, the object whose vtable that is, plus 1; 0: any
     vtable_vaddr    ULEB128, difference: address point of a vtable; no two alike
     vtable_group    ULEB128, how far before it its group of vtables begins
     vtable_die      signed difference: its DW_TAG_GNU_vtable in .debug_info, 0 for none
     vtable_slots    ULEB128, how many slots are listed; 1 or more
     slot            ULEB128, index of the slot; difference to the one above in the same vtable
     slot_function   signed difference: the function in the slot, as a tail_callee
+    type_groups     ULEB128, how many groups of vtables an object type has
+    type_group      ULEB128, difference within the type: which of the different `vtable_group`, in their order
+    object_rows     ULEB128, how many rows an object has; 1 or more
+    object_member   ULEB128, difference within the object: the member that a row is about, plus 1; 0: every member
+    object_type     signed difference: the type of the object in that member
     evidence        1 byte for up to 32 records in a row, see below
     evidence_vcall  the same for .debug_vcall
+    vcall_object    ULEB128 for each record of .debug_vcall, as pointer_object
     pool            strings, each with its NUL
 
 A *signed difference* d is written as the ULEB128 of 2d, or of -2d-1 where d is negative; the values
@@ -61,6 +69,9 @@ If it does not fit the code of the image, the tables are about other code and co
 
 **Vtables** are those with a slot that leads to a merged function, or to one that jumps through a pointer;
 other slots are left out. A member that is flagged VIRTUAL and is in no listed slot may be in any.
+
+**Object types** are classes that all of the program knows: an object of such a type points to a vtable of one of its
+groups. Members of one body may be given objects of different types, so each has a row.
 
 **Evidence**: `(repeat - 1) << 3 | kind`, kind an icf.model.Evidence. Call-site records come in long
 stretches of one evidence. Runs are capped so that a byte never stands for more than 32: a count of
@@ -87,8 +98,8 @@ from icf.tables.foldtable import IcfColumns, IcfTable
 
 __all__ = ["IcfColumns", "IcfHeader", "IcfTable", "encode_icf", "parse_icf", "parse_icf_header", "place_names"]
 
-VERSION = 4
-_WITHOUT_DIGEST = 3  # the version before
+VERSION = 5
+_WITHOUT_TYPES, _WITHOUT_DIGEST = 4, 3  # the versions before
 _U64_MAX = 0xFFFFFFFFFFFFFFFF
 _RUN_MAX = 32
 _SLOT_LIMIT = 1 << 32  # so that no sum of them wraps
@@ -101,6 +112,7 @@ _ALL_IMAGE_FLAGS = int(sum(ImageFlag))
 class IcfHeader(NamedTuple):
     """The header of the table, without its counts."""
 
+    version: int
     address_size: int
     image_flags: ImageFlag
     code_digest: bytes  # empty: not known
@@ -145,6 +157,10 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int] | None = No
             len(runs),
             len(vcall_runs),
             len(pool),
+            len(columns.type_start) - 1,
+            len(columns.type_group),
+            len(columns.object_start) - 1,
+            len(columns.object_type),
         ],
         np.uint64,
     )
@@ -167,14 +183,21 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int] | None = No
         _ulebs(columns.tail_callee),
         _ulebs(_differences(columns.pointer_jump)),
         _ulebs(columns.pointer_slot),
+        _ulebs(columns.pointer_object),
         _ulebs(_differences(columns.vtable_vaddr)),
         _ulebs(columns.vtable_vaddr - columns.vtable_group),
         _ulebs(_signed_differences(columns.vtable_die)),
         _ulebs(np.diff(columns.slot_start)),
         _ulebs(_within(columns.slot, columns.slot_start)),
         _ulebs(_signed_differences(columns.slot_function)),
+        _ulebs(np.diff(columns.type_start)),
+        _ulebs(_within(columns.type_group, columns.type_start)),
+        _ulebs(np.diff(columns.object_start)),
+        _ulebs(_within(columns.object_member, columns.object_start)),
+        _ulebs(_signed_differences(columns.object_type)),
         runs,
         vcall_runs,
+        _ulebs(columns.vcall_object),
         pool,
     ]
     unit_length = sum(map(len, body))
@@ -205,6 +228,9 @@ class _Parser:
         run_count, vcall_run_count, pool_size_bytes = map(
             self._count, ("evidence bytes", "evidence bytes of .debug_vcall", "pool bytes")
         )
+        has_types = header.version > _WITHOUT_TYPES
+        names = ("object types", "groups of them", "objects", "rows of them") if has_types else ()
+        type_count, group_count, object_count, row_count = [*map(self._count, names), 0, 0, 0, 0][:4]
 
         class_vaddr = self._ascending("class_vaddr", class_count, address_max)
         self._check(class_vaddr[1:] > class_vaddr[:-1], "class has the address of the class above", first=1)
@@ -231,6 +257,8 @@ class _Parser:
         self._check(_inside(pointer_jump, class_vaddr, class_size), "pointer jump is in no class")
         pointer_slot = self._ulebs("pointer_slot", pointer_count)
         self._check(pointer_slot <= np.uint64(_SLOT_LIMIT), f"slot is {_SLOT_LIMIT} or more")
+        pointer_object = self._ulebs("pointer_object", pointer_count if has_types else 0)
+        self._check(pointer_object <= object_count, f"pointer_object is above the {object_count} objects there are")
         vtable_vaddr = self._ascending("vtable_vaddr", vtable_count, address_max)
         self._check(vtable_vaddr[1:] > vtable_vaddr[:-1], "vtable has the address of the one above", first=1)
         before = self._ulebs("vtable_group", vtable_count)
@@ -238,15 +266,24 @@ class _Parser:
         vtable_die = self._signed("vtable_die", vtable_count)
         slot_start = self._starts("vtable_slots", vtable_count, slot_count, "vtable", "slot")
         slot = self._ulebs("slot", slot_count)
-        is_first = np.zeros(slot_count, np.bool_)
-        is_first[slot_start[:-1].astype(np.int64)] = True
-        self._check((slot > 0) | is_first, "slot is that above")
-        self._check(slot < np.uint64(_SLOT_LIMIT), f"slot is {_SLOT_LIMIT} or more")
+        self._check_ascends(slot, slot_start, _SLOT_LIMIT, f"slot is {_SLOT_LIMIT} or more")
         slot = _summed(slot, slot_start)
         slot_function = self._signed("slot_function", slot_count)
         self._check_functions("slot_function", slot_function, class_count, member_count)
+        type_start = self._starts("type_groups", type_count, group_count, "object type", "group")
+        type_group = self._ulebs("type_group", group_count)
+        self._check_ascends(type_group, type_start, vtable_count, "type_group is not one of those there are")
+        type_group = _summed(type_group, type_start)
+        object_start = self._starts("object_rows", object_count, row_count, "object", "row")
+        object_member = self._ulebs("object_member", row_count)
+        self._check_ascends(object_member, object_start, member_count + 1, "object_member names no member")
+        object_member = _summed(object_member, object_start)
+        object_type = self._signed("object_type", row_count)
+        self._check(object_type < type_count, f"object_type is not one of the {type_count} types")
         evidence = self._evidence("evidence", run_count)
         vcall_evidence = self._evidence("evidence_vcall", vcall_run_count)
+        vcall_object = self._ulebs("vcall_object", len(vcall_evidence) if has_types else 0)
+        self._check(vcall_object <= object_count, f"vcall_object is above the {object_count} objects there are")
         pool = reader.take(pool_size_bytes)
         if pool_size_bytes and pool[-1] != 0:
             raise reader.error("last name of the pool has no NUL", reader.pos - 1)
@@ -256,6 +293,9 @@ class _Parser:
             class_vaddr, class_size, class_flags, member_start, member_die, member_name, member_flags,
             alias_member, alias_name, tail_jump, tail_caller, tail_callee, pointer_jump, pointer_slot,
             vtable_vaddr, vtable_vaddr - before, vtable_die, slot_start, slot, slot_function, pool, self._debug_str,
+            pointer_object if has_types else np.zeros(pointer_count, np.uint64),
+            type_start, type_group, object_start, object_member, object_type,
+            vcall_object if has_types else np.zeros(len(vcall_evidence), np.uint64),
         )  # fmt: skip
         return IcfTable(
             evidence=evidence,
@@ -285,6 +325,14 @@ class _Parser:
             plural = "classes" if owner == "class" else f"{owner}s"
             raise self._reader.error(f"{plural} have {found} {part}s, the header says {total}", self._column_start)
         return starts
+
+    def _check_ascends(self, differences: U64, start: U64, limit: int, problem: str) -> None:
+        """Check values that are stored as differences to the one above in the same part: they ascend below `limit`."""
+        is_first = np.zeros(len(differences), np.bool_)
+        is_first[start[:-1].astype(np.int64)] = True
+        self._check((differences > 0) | is_first, f"{problem.partition(' ')[0]} is that above")
+        self._check(differences < np.uint64(limit), problem)  # so that no sum of them wraps
+        self._check(_summed(differences, start) < np.uint64(limit), problem)
 
     def _check_functions(self, column: str, functions: U64, class_count: int, member_count: int) -> None:
         limit = np.where(functions & np.uint64(1) == 1, np.uint64(class_count), np.uint64(member_count))
@@ -371,19 +419,19 @@ def _read_header(reader: Reader) -> IcfHeader:
     if unit_length != reader.remaining:
         raise reader.error(f"unit length is {unit_length}, {reader.remaining} bytes are left", 0)
     version = reader.u8()
-    if version not in (_WITHOUT_DIGEST, VERSION):
-        known = f"only {_WITHOUT_DIGEST} and {VERSION} are known"
+    if version not in (_WITHOUT_DIGEST, _WITHOUT_TYPES, VERSION):
+        known = f"only {_WITHOUT_DIGEST} to {VERSION} are known"
         raise reader.error(f"table has version {version}, {known}", reader.pos - 1)
     address_size = reader.u8()
     if address_size not in (4, 8):
         raise reader.error(f"address size is {address_size}, not 4 or 8", reader.pos - 1)
     if version == _WITHOUT_DIGEST:
-        return IcfHeader(address_size, ImageFlag.NONE, b"")
+        return IcfHeader(version, address_size, ImageFlag.NONE, b"")
     image_flags = reader.u32()
     if image_flags & ~_ALL_IMAGE_FLAGS:
         raise reader.error(f"image_flags has unknown bits: {image_flags:#x}", reader.pos - 4)
     code_digest = bytes(reader.take(DIGEST_BYTES))
-    return IcfHeader(address_size, ImageFlag(image_flags), code_digest if any(code_digest) else b"")
+    return IcfHeader(version, address_size, ImageFlag(image_flags), code_digest if any(code_digest) else b"")
 
 
 def place_names(names: Sequence[str], debug_str_offsets: Mapping[str, int]) -> tuple[U64, bytes]:

@@ -47,6 +47,7 @@ from icf.vtables.layout import Vtables
 from linkpass.evidence.collect import Collected
 from linkpass.linked import Linked
 from linkpass.pointers.taken_by_relocation import ANY, OF_SECTION, TakenByRelocation
+from linkpass.pointers.unlisted_slots import may_be_unlisted_slots
 
 if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
@@ -62,6 +63,7 @@ class Marks:
     taken: dict[int, set[int]] = field(default_factory=dict)
     virtual: dict[int, set[int]] = field(default_factory=dict)
     unknown: set[int] = field(default_factory=set)  # bodies whose marks may be too few
+    unlisted: set[int] = field(default_factory=set)  # bodies in words that may be slots of a vtable without a symbol
 
     def are_known(self, vaddr: int) -> bool:
         """Return whether no pointer leads to an unmarked member of the body."""
@@ -71,10 +73,12 @@ class Marks:
 def find_marks(linked: Linked, collected: Collected, vtables: Vtables, objects: LinkObjects | None = None) -> Marks:
     """Mark the members of all bodies from which a merged one can be reached; `objects` are all objects of the link."""
     targets = np.array(sorted(collected.reach.wanted | linked.undescribed), np.uint64)
+    data = find_pointers(linked.image, targets)
     if objects is not None:
-        marks = _mark_by_objects(linked, vtables, targets, objects)
+        marks = _mark_by_objects(linked, vtables, targets, data, objects)
     else:
-        marks = _mark_by_image(linked, vtables, targets)
+        marks = _mark_by_image(linked, vtables, targets, data)
+    marks.unlisted.update(data.target[may_be_unlisted_slots(linked.image, vtables, data.place)].tolist())
     _mark_exported(linked, targets, marks)
     for tag, vaddr in linked.image.dynamic:
         if tag in (DT_INIT, DT_FINI) and vaddr in marks.looked_at:
@@ -83,12 +87,11 @@ def find_marks(linked: Linked, collected: Collected, vtables: Vtables, objects: 
     return marks
 
 
-def _mark_by_image(linked: Linked, vtables: Vtables, targets: U64) -> Marks:
+def _mark_by_image(linked: Linked, vtables: Vtables, targets: U64, data: Mentions) -> Marks:
     """Return marks from the image's words, and the relocations that it may have."""
     image = linked.image
     relocations = TakenByRelocation(linked, vtables, targets)
     code = find_mentions(image, targets, linked.bodies.start, linked.bodies.end)
-    data = find_pointers(image, targets)
     if relocations.knows_got:
         data = _outside_of_got(linked, data)
 
@@ -115,13 +118,12 @@ def _meant(linked: Linked, vaddr: int, meant: list[int]) -> set[int]:
     return members | linked.section_members(vaddr) if OF_SECTION in meant else members
 
 
-def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, objects: LinkObjects) -> Marks:
+def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, data: Mentions, objects: LinkObjects) -> Marks:
     """Return marks from the relocations of all objects; the image has the rest."""
     from linkpass.pointers.taken_by_object import taken_by_objects
 
     found = taken_by_objects(linked, objects, targets.tolist())
     code = find_mentions(linked.image, targets, linked.bodies.start, linked.bodies.end)
-    data = find_pointers(linked.image, targets)
     mentioned = {*code.target.tolist(), *data.target.tolist()}  # otherwise no section that names it has been linked
     marks = Marks(frozenset(targets.tolist()))
     for places, members_of in ((found.taken, marks.taken), (found.virtual, marks.virtual)):

@@ -89,6 +89,13 @@ def _differences(second: Second, first: Tables) -> Iterator[str]:
         ("vtable", icf.vtables, vtables),
         ("evidence", icf.evidence, table.evidence),
         ("evidence of a virtual call", icf.vcall_evidence, table.vcall_evidence),
+        ("object type", icf.types, (each.groups for each in table.types)),
+        (
+            "object",
+            icf.objects,
+            ([(row.member and tuple(row.member), row.type) for row in each] for each in table.objects),
+        ),
+        ("object of a virtual call", icf.vcall_objects, table.vcall_objects),
         ("digest of the code", [icf.code_digest], [table.code_digest]),
     ]
     for what, mine, theirs in pairs:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
 from icf.errors import FormatError
@@ -56,10 +57,13 @@ class Icf(NamedTuple):
     code_digest: bytes
     classes: list[FoldClass]
     tail_calls: list[tuple[int, Function, Function]]
-    pointer_jumps: list[tuple[int, int]]
+    pointer_jumps: list[tuple[int, int, int]]  # address, slot, object
     vtables: list[tuple[int, int, int, list[tuple[int, Function]]]]  # address, group, DIE, (slot, function)
     evidence: list[int]
     vcall_evidence: list[int]
+    types: list[tuple[int, ...]]  # groups of vtables
+    objects: list[list[tuple[Function | None, int]]]  # (function, type)
+    vcall_objects: list[int]
 
 
 class Bytes:
@@ -167,19 +171,20 @@ def read_icf(data: bytes, debug_str: bytes, path: str) -> Icf:
     """Return the contents of `.debug_icf`; its names are in its pool, or in `debug_str`."""
     bytes_ = Bytes(data, path, ".debug_icf")
     if not data:
-        return Icf(b"", [], [], [], [], [], [])
+        return Icf(b"", [], [], [], [], [], [], [], [], [])
     length = bytes_.number(4)
     length = bytes_.number(8) if length == _DWARF64 else length
     if length != bytes_.end - bytes_.pos:
         raise bytes_.error(f"unit of {length} bytes, {bytes_.end - bytes_.pos} are left")
     version, address_size = bytes_.number(1), bytes_.number(1)
-    if version not in (3, 4) or address_size not in (4, 8):
+    if version not in (3, 4, 5) or address_size not in (4, 8):
         raise bytes_.error(f"version {version}, addresses of {address_size} bytes")
-    digest = bytes_.take(20)[4:] if version == 4 else b""
-    counts = [bytes_.uleb() for _ in range(10)]
+    digest = bytes_.take(20)[4:] if version >= 4 else b""
+    counts = [bytes_.uleb() for _ in range(14 if version >= 5 else 10)]
     if max(counts) > bytes_.end:
         raise bytes_.error(f"a count of {max(counts)}")
     class_count, member_count, alias_count, tail_count, jump_count, vtable_count, slot_count = counts[:7]
+    type_count, group_count, object_count, row_count = counts[10:] or (0, 0, 0, 0)
 
     class_vaddr, class_size = bytes_.sums(class_count), bytes_.column(class_count)
     class_flags, class_members = bytes_.take(class_count), bytes_.column(class_count)
@@ -188,12 +193,18 @@ def read_icf(data: bytes, debug_str: bytes, path: str) -> Icf:
     alias_member, alias_name = bytes_.sums(alias_count), bytes_.signed_sums(alias_count)
     tail_jump, tail_caller, tail_callee = bytes_.sums(tail_count), bytes_.column(tail_count), bytes_.column(tail_count)
     jumps, jump_slots = bytes_.sums(jump_count), bytes_.column(jump_count)
+    jump_objects = bytes_.column(jump_count) if version >= 5 else [0] * jump_count
     vtable_vaddr, vtable_group = bytes_.sums(vtable_count), bytes_.column(vtable_count)
     vtable_die, vtable_slots = bytes_.signed_sums(vtable_count), bytes_.column(vtable_count)
     slot, slot_function = bytes_.column(slot_count), bytes_.signed_sums(slot_count)
+    type_groups, type_group = bytes_.column(type_count), bytes_.column(group_count)
+    object_rows, object_member = bytes_.column(object_count), bytes_.column(row_count)
+    object_type = bytes_.signed_sums(row_count)
     evidence, vcall_evidence = (_evidence(bytes_.take(count)) for count in counts[7:9])
+    vcall_objects = bytes_.column(len(vcall_evidence)) if version >= 5 else [0] * len(vcall_evidence)
     pool = bytes_.take(counts[9])
-    if bytes_.pos != bytes_.end or sum(class_members) != member_count or sum(vtable_slots) != slot_count:
+    sums = (sum(class_members), sum(vtable_slots), sum(type_groups), sum(object_rows))
+    if bytes_.pos != bytes_.end or sums != (member_count, slot_count, group_count, row_count):
         raise bytes_.error("counts do not fit each other")
 
     def name(offset: int) -> str:
@@ -241,8 +252,34 @@ def read_icf(data: bytes, debug_str: bytes, path: str) -> Icf:
             slots.append((at, function(value)))
         vtables.append((vaddr, vaddr - before, die, slots))
         row += count
-    pointer_jumps = [(jump, number - 1) for jump, number in zip(jumps, jump_slots, strict=True)]
-    return Icf(digest if any(digest) else b"", classes, tail_calls, pointer_jumps, vtables, evidence, vcall_evidence)
+    pointer_jumps = [
+        (jump, number - 1, object_) for jump, number, object_ in zip(jumps, jump_slots, jump_objects, strict=True)
+    ]
+    groups = sorted({group for _, group, _, _ in vtables})
+    types = [tuple(_at(bytes_, groups, row) for row in part) for part in _parts(type_groups, type_group)]
+    kinds = iter(object_type)
+    objects = [
+        [(function(2 * (at - 1)) if at else None, next(kinds)) for at in part]
+        for part in _parts(object_rows, object_member)
+    ]
+    return Icf(
+        digest if any(digest) else b"", classes, tail_calls, pointer_jumps, vtables, evidence, vcall_evidence, types,
+        objects, vcall_objects,
+    )  # fmt: skip
+
+
+def _parts(sizes: list[int], differences: list[int]) -> Iterator[list[int]]:
+    """Yield the values of each part, which are stored as differences to the one above in it."""
+    row = 0
+    for size in sizes:
+        yield list(accumulate(differences[row : row + size]))
+        row += size
+
+
+def _at(bytes_: Bytes, values: list[int], row: int) -> int:
+    if row >= len(values):
+        raise bytes_.error(f"group {row} of {len(values)}")
+    return values[row]
 
 
 def _evidence(runs: bytes) -> list[int]:

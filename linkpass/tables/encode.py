@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from icf.aliases import is_cold_part
-from icf.columns import U8
+from icf.columns import U8, U64
 from icf.dwarf.columns import END, OFFSET
 from icf.folds.member import FoldMember
-from icf.model import ClassFlag, Evidence, ImageFlag
+from icf.model import ALL_MEMBERS, ClassFlag, Evidence, ImageFlag
 from icf.sets import distinct
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfColumns, IcfTable, encode_icf, place_names
@@ -26,6 +26,7 @@ from linkpass.evidence.collect import Collected
 from linkpass.linked import Linked, Place
 from linkpass.pointer_jumps import PointerJumps
 from linkpass.pointers.address_taken import Marks
+from linkpass.pointers.object_types import ObjectTypes, Row
 from linkpass.pointers.virtual_calls import Virtual
 from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.tables.named_calls import TailCalls, call_slots, direct_calls, jump_slots, tail_calls
@@ -83,6 +84,7 @@ def build_tables(
     marks: Marks,
     vtables: Vtables,
     virtual: Virtual,
+    objects: ObjectTypes,
     *,
     apart: bool = False,
     image_flags: ImageFlag = ImageFlag.NONE,
@@ -125,7 +127,7 @@ def build_tables(
         incomplete.update(distinct(reach.target[records.slots.branch[still_open]]).tolist())
     columns = _columns(
         linked, rows, _class_flags(linked, rows, marks, incomplete), rows.flags(marks, declared),
-        tail_calls(collected, rows), reach.pointers, virtual,
+        tail_calls(collected, rows), reach.pointers, virtual, objects,
         dict(zip(points, synthetic.vtable_dies, strict=True)), {} if apart else linked.finder.str_offsets,
     )  # fmt: skip
 
@@ -138,9 +140,11 @@ def build_tables(
         ends = np.append(ends, np.uint64(synthetic.info_keep_bytes + len(synthetic.info)))
     direct, evidence = direct_calls(collected, rows)
     dcall_bytes, order = encode_dcall(direct, starts, ends)
+    objects_of_calls = [objects.of_call.get(site, 0) for site, _, _ in virtual.calls]
     vcalls = VirtualCalls.of([row[:2] for row in virtual.calls])
     vcall_bytes, vcall_order = encode_vcall(vcalls)
     vcall_evidence = bytes(int(virtual.calls[row][2]) for row in vcall_order.tolist())
+    columns = columns._replace(vcall_object=np.array(objects_of_calls, np.uint64)[vcall_order])
     table = IcfTable(
         evidence=evidence[order].tobytes(),
         vcall_evidence=vcall_evidence,
@@ -164,6 +168,8 @@ def _class_flags(linked: Linked, rows: Rows, marks: Marks, incomplete: set[int])
             flags |= ClassFlag.FRAGMENT
         if marks.are_known(vaddr):
             flags |= ClassFlag.ADDRESS_TAKEN_KNOWN
+            if vaddr not in marks.unlisted:
+                flags |= ClassFlag.VTABLES_KNOWN
         found.append(int(flags))
     return np.array(found, np.uint8)
 
@@ -176,6 +182,7 @@ def _columns(
     tails: TailCalls,
     pointers: PointerJumps,
     virtual: Virtual,
+    objects: ObjectTypes,
     die_of_vtable: dict[int, int],
     str_offsets: Mapping[str, int],
 ) -> IcfColumns:
@@ -187,6 +194,8 @@ def _columns(
     class_end = bodies.end[np.searchsorted(bodies.start, rows.class_vaddr)]
     entries = sorted(virtual.entries)
     bodies_of_slots = np.array([entry.body for entry in entries], np.uint64)
+    groups = {group: row for row, group in enumerate(sorted({entry.group for entry in entries}))}
+    typed = [row for rows_of_object in objects.objects for row in rows_of_object]
     vtable, slot_start = np.unique(np.array([entry.vtable for entry in entries], np.uint64), return_index=True)
     return IcfColumns(
         class_vaddr=rows.class_vaddr,
@@ -211,7 +220,24 @@ def _columns(
         slot_function=rows.functions(bodies_of_slots, np.array([entry.member for entry in entries], np.int64)),
         pool=memoryview(pool),
         debug_str=linked.debug.str_,
+        pointer_object=np.array([objects.of_jump.get(jump, 0) for jump in pointers.jump.tolist()], np.uint64),
+        type_start=np.cumsum([0, *map(len, objects.types)], dtype=np.uint64),
+        type_group=np.array([groups[group] for each in objects.types for group in each], np.uint64),
+        object_start=np.cumsum([0, *map(len, objects.objects)], dtype=np.uint64),
+        object_member=_typed_rows(rows, typed),
+        object_type=np.array([row.type for row in typed], np.uint64),
+        vcall_object=np.empty(0, np.uint64),
     )
+
+
+def _typed_rows(rows: Rows, typed: list[Row]) -> U64:
+    """Return the rows of members plus one; 0 for every member, whose body the tables may not list."""
+    found = np.zeros(len(typed), np.uint64)
+    one = np.array([at for at, row in enumerate(typed) if row.member != ALL_MEMBERS], np.int64)
+    vaddrs = np.array([typed[at].body for at in one.tolist()], np.uint64)
+    members = np.array([typed[at].member for at in one.tolist()], np.int64)
+    found[one] = rows.of_members(vaddrs, members).astype(np.uint64) + np.uint64(1)
+    return found
 
 
 def evidence_counts(table: IcfTable) -> dict[str, int]:

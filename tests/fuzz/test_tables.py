@@ -22,8 +22,10 @@ from icf.model import (
     Member,
     MemberFlag,
     MemberRef,
+    ObjectType,
     PointerJump,
     TailCall,
+    TypedMember,
     Vaddr,
     Vtable,
     VtableSlot,
@@ -76,7 +78,10 @@ def icf_seeds() -> list[bytes]:
         (TailCall(Vaddr(0x401124), MemberRef(0, 1), MemberRef(1, 0)),),
         b"\2\2\2\4",
         b"\6" * 40,
-        pointer_jumps=(PointerJump(Vaddr(0x401124), ANY_POINTER), PointerJump(Vaddr(0x401141), 3)),
+        pointer_jumps=(PointerJump(Vaddr(0x401124), ANY_POINTER), PointerJump(Vaddr(0x401141), 3, 1)),
+        types=[ObjectType((Vaddr(0x404000),))],
+        objects=[(TypedMember(MemberRef(0, 0), 0), TypedMember(MemberRef(0, 1), 0)), (TypedMember(None, 0),)],
+        vcall_objects=(2, *39 * (0,)),
         vtables=[
             Vtable(Vaddr(0x404010 + 24 * idx), Vaddr(0x404000), (VtableSlot(idx, MemberRef(0, 1)), VtableSlot(5, last)))
             for idx, last in enumerate((MemberRef(0, ALL_MEMBERS), MemberRef(1, 0)))

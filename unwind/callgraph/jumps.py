@@ -8,11 +8,13 @@ A node is
 
 and an edge, by its `kind`, is
 
-    tail             a function jumps at `jump` to a function, to a Body, or through a pointer to a Slot
+    tail             a function jumps at `jump` to a function, to a Body, or through a pointer to a Slot: that of one of
+                     the vtables in `groups`, if the type of the object is known
     part             a function goes on in its outlined part
     thunk            a thunk goes on to the function in its name; only where no other edge leaves it
     entry            a call by the Slot enters the function: that stands in `vtable`, or, where that is None, whose
-                     address is taken (`taken`), or that may stand in a table which is not listed
+                     address is taken (`taken`), or that may stand in a table which is not listed; `in_object`: that
+                     may be a vtable
 
 One graph holds the programs of all modules of a process: a slot is a number, and leads into each of them.
 """
@@ -60,6 +62,15 @@ def named(program: Program, ref: MemberRef) -> list[int]:
     return list(body.nodes) if ref.member_idx == ALL_MEMBERS else [body.first_node + ref.member_idx]
 
 
+def groups_of(program: Program, number: int, function: int) -> frozenset[int] | None:
+    """Return the groups of vtables of which one is that of object `number` in a function; None: it may be any."""
+    body, idx = program.candidates[function]
+    for member, type_ in program.objects[number - 1] if number else ():
+        if member is None or member == (body.class_idx, idx):
+            return frozenset(program.types[type_].groups)
+    return None
+
+
 def _add_jumps(graph: Graph, program: Program) -> None:
     for body in program.bodies:
         graph.add_nodes_from(body.nodes)
@@ -68,7 +79,8 @@ def _add_jumps(graph: Graph, program: Program) -> None:
     for pointer_jump in program.pointer_jumps:
         around = program.body_at(pointer_jump.jump)
         for function in around.nodes if around is not None and around.class_idx >= 0 else ():
-            graph.add_edge(function, Slot(pointer_jump.slot), kind=TAIL, jump=pointer_jump.jump)
+            groups = groups_of(program, pointer_jump.object, function)
+            graph.add_edge(function, Slot(pointer_jump.slot), kind=TAIL, jump=pointer_jump.jump, groups=groups)
     for body in program.bodies:
         for part in body.nodes if body.is_fragment else ():
             for whole in program.parts(part):
@@ -109,7 +121,8 @@ def _add_entries(graph: Graph, program: Program) -> None:
             if is_taken or not of_library:
                 graph.add_edge(STORED, function, kind=ENTRY, vtable=None, taken=is_taken)
             if not of_library:
-                graph.add_edge(UNLISTED, function, kind=ENTRY, vtable=None, taken=False)
+                in_object = is_unplaced or not body.fold.flags & ClassFlag.VTABLES_KNOWN
+                graph.add_edge(UNLISTED, function, kind=ENTRY, vtable=None, taken=False, in_object=in_object)
 
 
 def is_of_std_function(name: str) -> bool:

@@ -16,6 +16,10 @@ so the slot of the call itself decides only if no function that the call may ent
 dispatch): `shape->accept(visitor)` is slot 2; Circle::accept is `jmp *0x18(%rax)` through the visitor's vtable, slot 3.
 A frame with a visitor's V is then V's function in slot 3, or, should some vtable have it in slot 2, that one.
 
+A *way* is a slot, and the type of the object whose vtable it is in, where the tables have that: the class that the
+object is declared to have. It leads to the functions in that slot of the vtables of this type. Where one jump stands
+for several functions, it is another way in each whose object has another type.
+
 Sets are kept by class: class index in address order -> mask of its members, one bit more for those not listed.
 """
 
@@ -26,6 +30,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from icf.model import (
     ALL_MEMBERS,
@@ -35,8 +40,10 @@ from icf.model import (
     FoldClass,
     MemberFlag,
     MemberRef,
+    ObjectType,
     PointerJump,
     TailCall,
+    TypedObject,
     Vtable,
 )
 from icf.tables.pointed import Jump, every_member, jumps_between, marked
@@ -48,13 +55,35 @@ _OF_STD_FUNCTION = re.compile(
 _THUNK = re.compile(r"_ZT[hvc]")  # Itanium C++ ABI, 5.1.4.2: non-virtual, virtual, covariant
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """The vtables of the objects of one type, by their groups, in one program."""
+
+    groups: frozenset[int]
+
+
+class Way(NamedTuple):
+    """Where a call or jump through a pointer takes its target from."""
+
+    slot: int  # of a vtable; ANY_POINTER, STORED_POINTER
+    family: Family | None = None  # the vtables that it may be one of; None: not known
+
+    @property
+    def untyped(self) -> Way:
+        """The same slot of any vtable."""
+        return Way(self.slot)
+
+
+ANY_WAY = Way(ANY_POINTER)
+
+
 @dataclass(frozen=True, slots=True)
 class Entered:
     """The functions that a call through a pointer can end up in."""
 
     members: Masks
     jumped: Masks  # those of them that a direct jump enters, not counting the jumps of thunks
-    slots: frozenset[int]  # through which control goes; ANY_POINTER among them: any slot
+    ways: frozenset[Way]  # through which control goes; ANY_WAY among them: any slot
 
 
 class Dispatch:
@@ -66,6 +95,8 @@ class Dispatch:
         tail_calls: Sequence[TailCall] = (),
         pointer_jumps: Iterable[PointerJump] = (),
         vtables: Sequence[Vtable] = (),
+        types: Sequence[ObjectType] = (),
+        objects: Sequence[TypedObject] = (),
         everybody: Callable[[], Iterable[Dispatch]] | None = None,
     ) -> None:
         self._classes = classes
@@ -75,11 +106,14 @@ class Dispatch:
         for vtable in vtables:
             self._groups.setdefault(vtable.group, []).append(vtable)
         self._pointer_jumps = tuple(pointer_jumps)
+        self._families = [Family(frozenset(each.groups)) for each in types]
+        self._own_families = frozenset(self._families)
+        self._objects = objects
         # those of all modules of a process: each may tail-call functions of another
         self._everybody = everybody or (lambda: [self])
-        self._entered: dict[int, Entered] = {}
+        self._entered: dict[Way, Entered] = {}
         self._vtables_for: dict[int, frozenset[int]] = {}
-        self._directly: dict[int, Entered] = {}
+        self._directly: dict[Way, Entered] = {}
 
     def knows(self, vptr: int) -> bool:
         """Return whether a vtable that matters is there."""
@@ -110,9 +144,31 @@ class Dispatch:
         """Return the function in a slot of a vtable, if it matters."""
         return next((each.function for each in self._vtables[vptr].slots if each.slot == slot), None)
 
-    def slots_left_by(self, class_idx: int, but: Collection[int] = ()) -> frozenset[int]:
-        """Return the slots by which the body tail-calls, ANY_POINTER among them, except the jumps at `but`."""
-        return frozenset(each.slot for each in self._left_by.get(class_idx, ()) if each.jump not in but)
+    def ways(self, slot: int, number: int, class_idx: int, members: int) -> dict[Way, int]:
+        """Return the ways of a call or jump by `slot` of object `number` in some members of a class, each with those.
+
+        `class_idx` is -1 for a body that the tables do not list. Number 0 is an object that is not known.
+        """
+        if not number:
+            return {Way(slot): members}
+        found: dict[Way, int] = {}
+        for member, type_ in self._objects[number - 1]:
+            if member is None or member.class_idx == class_idx:
+                mask = members & (members if member is None else 1 << member.member_idx)
+                way = Way(slot, self._families[type_])
+                found[way] = found.get(way, 0) | mask
+                members &= ~mask
+        found[Way(slot)] = members
+        return {way: mask for way, mask in found.items() if mask}
+
+    def ways_left_by(self, class_idx: int, members: int, but: Collection[int] = ()) -> frozenset[Way]:
+        """Return the ways by which members of a class tail-call, ANY_WAY among them, except the jumps at `but`."""
+        return frozenset(
+            way
+            for each in self._left_by.get(class_idx, ())
+            if each.jump not in but
+            for way in self.ways(each.slot, each.object, class_idx, members)
+        )
 
     def slot_of_jump(self, vaddr: int) -> int | None:
         """Return the slot that the jump at `vaddr` takes its target from, if it is known to be one of a vtable."""
@@ -137,30 +193,31 @@ class Dispatch:
         """Return the members of a class that are in slot `slot` of a vtable, or may be."""
         return self._of_slot.get(slot, {}).get(class_idx, 0) | self._anywhere.get(class_idx, 0)
 
-    def entered(self, slot: int) -> Entered:
-        """Return all functions that a call by `slot`, or by ANY_POINTER, can end up in."""
-        found = self._entered.get(slot)
+    def entered(self, way: Way) -> Entered:
+        """Return all functions that a call by `way` can end up in."""
+        found = self._entered.get(way)
         if found is None:
-            found = self._entered[slot] = self._follow(slot)
+            found = self._entered[way] = self._follow(way)
         return found
 
-    def members(self, slots: Iterable[int], class_idx: int, vptr: int) -> int:
-        """Return the members of a class that a call by one of `slots` can reach.
+    def members(self, ways: Iterable[Way], class_idx: int, vptr: int) -> int:
+        """Return the members of a class that a call by one of `ways` can reach.
 
         `vptr` is the frame's vtable pointer, or 0.
         """
         mask = 0
-        for slot in slots:
-            entered = self.entered(slot)
+        for way in ways:
+            entered = self.entered(way)
             if not vptr:
                 mask |= entered.members.get(class_idx, 0)
             else:
-                mask |= entered.jumped.get(class_idx, 0) | self._by_vtable(entered.slots, class_idx, vptr)
+                mask |= entered.jumped.get(class_idx, 0) | self._by_vtable(entered.ways, class_idx, vptr)
         return mask
 
-    def _by_vtable(self, slots: frozenset[int], class_idx: int, vptr: int) -> int:
-        """Return the members that are entered through one of `slots` of the object whose vtable is at `vptr`."""
+    def _by_vtable(self, ways: frozenset[Way], class_idx: int, vptr: int) -> int:
+        """Return the members that are entered through one of `ways` of the object whose vtable is at `vptr`."""
         vtable = self._vtables[vptr]
+        slots = {way.slot for way in ways if way.family is None or vtable.group in way.family.groups}
         anywhere = ANY_POINTER in slots
         mask = self._taken[class_idx] if anywhere or STORED_POINTER in slots else 0
         for each in vtable.slots:
@@ -189,39 +246,53 @@ class Dispatch:
                 todo += new & self._thunks
         return mask
 
-    def _follow(self, slot: int) -> Entered:
-        """Return all functions that a call by `slot` can end up in here, through all modules."""
-        slots = {slot}
-        todo = [slot]
+    def _follow(self, way: Way) -> Entered:
+        """Return all functions that a call by `way` can end up in here, through all modules."""
+        ways = {way}
+        todo = [way]
         while todo:
             left_by = todo.pop()
-            new = set().union(*(dispatch._enter(left_by).slots for dispatch in self._everybody())) - slots
-            slots |= new
+            new = set().union(*(dispatch._enter(left_by).ways for dispatch in self._everybody())) - ways
+            ways |= new
             todo += new
-        parts = [self._enter(each) for each in slots]
-        return Entered(_union(part.members for part in parts), _union(part.jumped for part in parts), frozenset(slots))
+        parts = [self._enter(each) for each in ways]
+        return Entered(_union(part.members for part in parts), _union(part.jumped for part in parts), frozenset(ways))
 
-    def _enter(self, slot: int) -> Entered:
-        """Return the functions that a call by `slot` enters before control goes through a pointer again, and the
-        slots it takes.
+    def _enter(self, way: Way) -> Entered:
+        """Return the functions that a call by `way` enters before control goes through a pointer again, and the
+        ways it takes.
         """
-        found = self._directly.get(slot)
+        found = self._directly.get(way)
         if found is None:
+            slot, family = way
             if slot in (ANY_POINTER, STORED_POINTER):
                 found = self._jump_on(self.in_slot(slot), Entered({}, {}, frozenset()))
-            else:
+            elif family is None:
                 found = self._jump_on(self._of_slot.get(slot, {}), self._from_anywhere)
-            self._directly[slot] = found
+            elif family in self._own_families:
+                found = self._jump_on(self._of_family(slot, family), self._from_unlisted)
+            else:  # of another module, which has all classes of that type
+                found = Entered({}, {}, frozenset())
+            self._directly[way] = found
         return found
+
+    def _of_family(self, slot: int, family: Family) -> Masks:
+        """Return the functions in a slot of the vtables of a type."""
+        return _union(masks for group, masks in self._by_group.get(slot, {}).items() if group in family.groups)
 
     @cached_property
     def _from_anywhere(self) -> Entered:
         """The functions that are entered whatever the slot."""
         return self._jump_on(self._anywhere, Entered({}, {}, frozenset()))
 
+    @cached_property
+    def _from_unlisted(self) -> Entered:
+        """The functions that are entered whatever the slot, if the table is that of an object of C++."""
+        return self._jump_on(self._unlisted, Entered({}, {}, frozenset()))
+
     def _jump_on(self, first: Masks, known: Entered) -> Entered:
         """Return `known` with what control can reach from `first`."""
-        members, jumped, slots = dict(known.members), dict(known.jumped), set(known.slots)
+        members, jumped, ways = dict(known.members), dict(known.jumped), set(known.ways)
         landed = []  # by jumps of other functions than thunks
         todo = list(first.items())
         while todo:
@@ -230,7 +301,7 @@ class Dispatch:
             if not new:
                 continue
             members[class_idx] = members.get(class_idx, 0) | new
-            slots |= self.slots_left_by(class_idx)
+            ways |= self.ways_left_by(class_idx, new)
             for idx in bits(new & self._jumping.get(class_idx, 0)):
                 landings = self._jumps[class_idx, idx]
                 todo += landings
@@ -244,7 +315,7 @@ class Dispatch:
             jumped[class_idx] = jumped.get(class_idx, 0) | new
             for idx in bits(new & self._jumping.get(class_idx, 0)):
                 landed += self._jumps[class_idx, idx]
-        return Entered(members, jumped, frozenset(slots))
+        return Entered(members, jumped, frozenset(ways))
 
     def _mask(self, ref: MemberRef) -> int:
         return every_member(self._classes[ref.class_idx]) if ref.member_idx == ALL_MEMBERS else 1 << ref.member_idx
@@ -283,10 +354,15 @@ class Dispatch:
     @cached_property
     def _of_slot(self) -> dict[int, Masks]:
         """The functions in each slot of all vtables."""
-        found: dict[int, Masks] = {}
+        return {slot: _union(by_group.values()) for slot, by_group in self._by_group.items()}
+
+    @cached_property
+    def _by_group(self) -> dict[int, dict[int, Masks]]:
+        """The functions in each slot of the vtables of each group."""
+        found: dict[int, dict[int, Masks]] = {}
         for vtable in self._vtables.values():
             for each in vtable.slots:
-                masks = found.setdefault(each.slot, {})
+                masks = found.setdefault(each.slot, {}).setdefault(vtable.group, {})
                 idx = each.function.class_idx
                 masks[idx] = masks.get(idx, 0) | self._mask(each.function)
         return found
@@ -297,15 +373,31 @@ class Dispatch:
 
         Those that the library makes for a std::function stand in such an object, and in no table.
         """
-        held = _union(self._of_slot.values())
         found = {}
         for idx, mask in enumerate(self._marked):
-            anywhere = self._taken[idx] | mask & ~held.get(idx, 0)
+            anywhere = self._taken[idx] | mask & ~self._held.get(idx, 0)
             if self._classes[idx].flags & ClassFlag.ADDRESS_TAKEN_KNOWN:
                 anywhere &= ~_named(self._classes[idx], _OF_STD_FUNCTION)
             if anywhere:
                 found[idx] = anywhere
         return found
+
+    @cached_property
+    def _unlisted(self) -> Masks:
+        """Those of `_anywhere` that may be in vtables which are not listed."""
+        found = {}
+        for idx, mask in self._anywhere.items():
+            fold = self._classes[idx]
+            if fold.flags & ClassFlag.VTABLES_KNOWN:
+                mask &= marked(fold, MemberFlag.VIRTUAL) & ~self._held.get(idx, 0)
+            if mask:
+                found[idx] = mask
+        return found
+
+    @cached_property
+    def _held(self) -> Masks:
+        """The functions in slots of listed vtables."""
+        return _union(self._of_slot.values())
 
     @cached_property
     def _thunks(self) -> set[tuple[int, int]]:

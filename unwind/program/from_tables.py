@@ -62,8 +62,10 @@ def make_program(
         table.tail_calls,
         code,
         functions,
-        slot_calls=ColumnSlotCalls(virtual, table.vcall_evidence),
+        slot_calls=ColumnSlotCalls(virtual, table.vcall_evidence, table.columns.vcall_object),
         vtables=table.vtables,
+        types=table.types,
+        objects=table.objects,
         pointer_jumps=table.pointer_jumps,
         exports=exports,
         folds_imports=folds_imports,
@@ -107,11 +109,12 @@ class ColumnRecords:
 class ColumnSlotCalls:
     """Calls by the slots of vtables, as columns sorted by call site."""
 
-    def __init__(self, calls: VirtualCalls, evidence: bytes) -> None:
+    def __init__(self, calls: VirtualCalls, evidence: bytes, objects: U64) -> None:
         order = np.argsort(calls.call_site, kind="stable")
         self._call_site, self._slot = calls.call_site[order].data, calls.vtable_slot[order]
         known = np.frombuffer(evidence, dtype=np.uint8)
         self._evidence = known[order] if len(known) == len(order) else None
+        self._object = objects[order] if len(objects) == len(order) else np.zeros(len(order), np.uint64)
 
     def get(self, return_address: int, /) -> SlotCall | None:
         """Return the slot; None where none is known, or several are."""
@@ -121,4 +124,5 @@ class ColumnSlotCalls:
         if len(slots) != 1:
             return None
         evidence = Evidence.TABLE if self._evidence is None else Evidence(int(self._evidence[first:last].max()))
-        return SlotCall(slots.pop(), evidence)
+        objects = set(self._object[first:last].tolist())
+        return SlotCall(slots.pop(), evidence, objects.pop() if len(objects) == 1 else 0)

@@ -113,6 +113,7 @@ class SlotCall(NamedTuple):
 
     slot: int
     evidence: Evidence = Evidence.TABLE
+    object: int = 0  # as in `icf.model.PointerJump`
 
 
 class SlotCalls(Protocol):

@@ -26,18 +26,19 @@ from typing import Protocol
 from icf.code.imports import comes_back, goes_on_to
 from icf.model import (
     ALL_MEMBERS,
-    ANY_POINTER,
     ClassFlag,
     Evidence,
     FoldClass,
     Member,
     MemberFlag,
     MemberRef,
+    ObjectType,
     PointerJump,
     TailCall,
+    TypedObject,
     Vtable,
 )
-from unwind.program.dispatch import Dispatch, bits
+from unwind.program.dispatch import ANY_WAY, Dispatch, Way, bits
 from unwind.program.exports import Export, Exports, ListedExports
 from unwind.program.parts import CallRecord, Code, Functions, Lines, ListedCode, ListedRecords, Records, SlotCalls
 
@@ -136,6 +137,8 @@ class Program:
         *,
         slot_calls: SlotCalls | None = None,
         vtables: Sequence[Vtable] = (),
+        types: Sequence[ObjectType] = (),
+        objects: Sequence[TypedObject] = (),
         pointer_jumps: Sequence[PointerJump] | None = None,
         tail_calls_known: bool = True,
         exports: Exports | None = None,
@@ -152,6 +155,7 @@ class Program:
         self.is_whole = linkage is not None and linkage.is_whole  # all modules of the process are known
         self.slot_calls: SlotCalls = {} if slot_calls is None else slot_calls
         self.vtables = tuple(vtables)
+        self.types, self.objects = tuple(types), tuple(objects)
         self.pointer_jumps = tuple(pointer_jumps or ())
         self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not their targets
         self.tail_calls_known = tail_calls_known  # else jumps count as far as the code shows them
@@ -170,7 +174,7 @@ class Program:
                     self._nodes_of_die.setdefault(member.die, []).append(node)
         listed = tuple(tail_calls)
         everybody = linkage.dispatches if linkage and linkage.is_whole else None
-        self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables, everybody)
+        self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables, types, objects, everybody)
         self.tail_calls = [  # (address of the jump, caller node, callee node or the class node of its body)
             (call.jump, caller, callee)
             for call in listed
@@ -246,20 +250,27 @@ class Program:
         starts = [start for name in names for start in self._functions.named(name)]
         return found + [node for part in map(self.body_at, starts) if part is not None for node in part.nodes]
 
-    def by_slots(self, body: Body, slots: Iterable[int] = (ANY_POINTER,), vptr: int = 0) -> int:
-        """Return the candidates of a body that a call through one of `slots` can reach; `vptr` is the frame's, or 0."""
+    def by_ways(self, body: Body, ways: Iterable[Way] = (ANY_WAY,), vptr: int = 0) -> int:
+        """Return the candidates of a body that a call by one of `ways` can reach; `vptr` is the frame's, or 0."""
         if body.class_idx < 0:
             return body.domain
-        return self.dispatch.members(slots, body.class_idx, vptr)
+        return self.dispatch.members(ways, body.class_idx, vptr)
+
+    def ways_of_call(self, return_address: int, caller: Body, callers: int) -> dict[Way, int]:
+        """Return the ways that the call through a pointer before `return_address` takes, with the callers of each."""
+        call = self.slot_calls.get(return_address)
+        if call is None:
+            return {ANY_WAY: callers}
+        return self.dispatch.ways(call.slot, call.object, caller.class_idx, callers)
 
     def in_slot(self, slot: int) -> list[int]:
         """Return the candidates that a call by `slot`, or by ANY_POINTER, enters directly."""
         entered = self.dispatch.in_slot(slot).items()
         return [self.bodies[class_idx].first_node + idx for class_idx, mask in entered for idx in bits(mask)]
 
-    def slots_left_by(self, body: Body, but: Collection[int] = ()) -> frozenset[int]:
-        """Return the slots by which a body is known to tail-call, ANY_POINTER among them, except the jumps at `but`."""
-        return self.dispatch.slots_left_by(body.class_idx, but)
+    def ways_left_by(self, body: Body, idx: int, but: Collection[int] = ()) -> frozenset[Way]:
+        """Return the ways by which a candidate is known to tail-call, ANY_WAY among them, except the jumps at `but`."""
+        return self.dispatch.ways_left_by(body.class_idx, 1 << idx, but)
 
     def slot_jumps(self, body: Body) -> list[tuple[int, int]]:
         """Return the jumps by which a body is known to leave through a slot of some vtable: address and slot."""

@@ -50,7 +50,7 @@ def kept_idx(members: Sequence[Member]) -> int:
 
 
 def _merged(program: Program, body: Body, image_idx: int, doubts: tuple[Doubt, ...]) -> MergedBody:
-    kept, pointed_at = kept_idx(body.members), program.by_slots(body)
+    kept, pointed_at = kept_idx(body.members), program.by_ways(body)
     functions = tuple(
         MergedFunction(
             demangle(member.name),
@@ -70,7 +70,7 @@ def _doubts(program: Program, bodies: Sequence[Body]) -> dict[Body, list[Doubt]]
         own = {
             Doubt.UNNAMED: not flags & ClassFlag.MEMBERS_COMPLETE,
             Doubt.UNRECORDED: not flags & ClassFlag.CALLS_COMPLETE,
-            Doubt.POINTERS: program.by_slots(body).bit_count() > 1,
+            Doubt.POINTERS: program.by_ways(body).bit_count() > 1,
         }
         if any(own.values()):
             doubts[body] = [doubt for doubt, holds in own.items() if holds]

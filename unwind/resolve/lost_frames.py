@@ -24,8 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from icf.model import ANY_POINTER
-from unwind.program.dispatch import bits
+from unwind.program.dispatch import ANY_WAY, Way, bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
 from unwind.resolve.callee import Callee
@@ -34,7 +33,7 @@ from unwind.samples.recording import Losses
 
 _FUNCTION_LIMIT = 1 << 12  # that a call may enter
 _FRAMELESS_LIMIT = 1 << 12  # calls of a program that are made without a frame
-_POINTERS = frozenset((ANY_POINTER,))
+_POINTERS = frozenset((ANY_WAY,))
 Function = tuple[Body, int]  # a candidate of a body
 
 
@@ -42,7 +41,7 @@ class Ends(NamedTuple):
     """Where calls can end; `nodes` are those of merged functions, `is_open`: or in any function."""
 
     nodes: frozenset[int] = frozenset()
-    slots: frozenset[int] = frozenset()  # of vtables, by which they go on; any pointer among them
+    ways: frozenset[Way] = frozenset()  # by which they go on through pointers
     is_open: bool = False
 
 
@@ -87,7 +86,7 @@ class LostFrames:
         key = (caller.first_node + caller_idx, return_address)
         if key not in self._functions:
             entered = self._enter(return_address, caller, caller_idx)
-            is_known = not entered.slots and not entered.is_open
+            is_known = not entered.ways and not entered.is_open
             self._functions[key] = self._reached(entered.nodes, caller.program.candidates) if is_known else None
         return self._functions[key]
 
@@ -100,7 +99,7 @@ class LostFrames:
             if node in found:
                 continue
             reach = self._graph.reach(node, candidates)
-            if reach.slots or reach.wild:
+            if reach.ways or reach.wild:
                 return None
             found.add(node)
             todo += reach.nodes - found
@@ -124,7 +123,7 @@ class LostFrames:
         ends = self._frameless.get(program)
         if ends is None:
             ends = self._frameless[program] = self._find_frameless(program)
-        return _allowed(ends, frame) | frame.by_slots(_POINTERS)
+        return _allowed(ends, frame) | frame.by_ways(_POINTERS)
 
     def _find_frameless(self, program: Program) -> Ends:
         """Return where the direct calls that functions without a frame make can end."""
@@ -150,8 +149,7 @@ class LostFrames:
             target = program.body_at(site.target)
             return Ends(is_open=True) if target is None else Ends(frozenset(target.nodes))
         if site.kind is SiteKind.INDIRECT:
-            call = program.slot_calls.get(return_address)
-            return Ends(slots=_POINTERS if call is None else frozenset((call.slot,)))
+            return Ends(ways=frozenset(program.ways_of_call(return_address, caller, 1 << caller_idx)))
         if site.kind is SiteKind.IMPORT:
             is_known = bool(named) or not program.comes_back(site.symbol)
             return Ends(frozenset(named), frozenset() if is_known else _POINTERS)
@@ -160,20 +158,20 @@ class LostFrames:
     def _union(self, entered: Iterable[Ends], candidates: Sequence[Function]) -> Ends:
         """Return where calls can end that enter these functions."""
         nodes: set[int] = set()
-        slots: set[int] = set()
+        ways: set[Way] = set()
         is_open = False
         for each in entered:
             is_open |= each.is_open
-            slots |= each.slots
+            ways |= each.ways
             for node in each.nodes:
                 reach = self._graph.reach(node, candidates)
                 nodes.update(other for other in reach.nodes if not candidates[other][0].settled)
-                slots |= _POINTERS if reach.wild else reach.slots
-        return Ends(frozenset(nodes), frozenset(slots), is_open)
+                ways |= _POINTERS if reach.wild else reach.ways
+        return Ends(frozenset(nodes), frozenset(ways), is_open)
 
 
 def _allowed(ends: Ends, frame: Callee) -> int:
     """Return the members of a frame's body in which calls can end."""
     if ends.is_open:
         return frame.body.domain
-    return frame.body.mask_of(ends.nodes) | frame.by_slots(ends.slots)
+    return frame.body.mask_of(ends.nodes) | frame.by_ways(ends.ways)

@@ -5,7 +5,7 @@ reaches by jumps:
 
     along tail calls that are recorded, from a function into its outlined parts,
     and along every jump that the code has and no record explains: each member of the body it lands in;
-    `slots` of the tables' jumps through pointers, which `dispatch` follows; `wild` once a jump into another
+    `ways` of the tables' jumps through pointers, which `dispatch` follows; `wild` once a jump into another
     module, one through a pointer that no table explains, or code that cannot be read, is within reach
 
     call f;  f: jmp g (recorded for f)  g: jmp h  h: jmp *rax        f g h, and wild
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from icf.tables.pointed import meant_by_thunk
-from unwind.program.dispatch import bits
+from unwind.program.dispatch import Way, bits
 from unwind.program.program import Body, Program
 
 
@@ -30,7 +30,7 @@ class Reach:
     """The candidates that control can be in before a call returns; `wild`: or in any function."""
 
     nodes: frozenset[int]
-    slots: frozenset[int] = frozenset()  # by which they tail-call through pointers
+    ways: frozenset[Way] = frozenset()  # by which they tail-call through pointers
     wild: bool = False
 
 
@@ -48,15 +48,15 @@ class CallGraph:
             seen = {node}
             todo = [node]
             wild = False
-            slots: set[int] = set()
+            ways: set[Way] = set()
             while todo:
                 node_now = todo.pop()
                 step = self._of(candidates[node_now][0].program).step(node_now)
                 wild |= step.wild
-                slots |= step.slots
+                ways |= step.ways
                 todo.extend(step.nodes - seen)
                 seen |= step.nodes
-            reach = self._reach[node] = Reach(frozenset(seen), frozenset(slots), wild)
+            reach = self._reach[node] = Reach(frozenset(seen), frozenset(ways), wild)
         return reach
 
     def _of(self, program: Program) -> _TailCalls:
@@ -90,13 +90,13 @@ class _TailCalls:
         return step
 
     def _jumps_from(self, node: int) -> Reach:
-        body, _ = self._program.candidates[node]
+        body, idx = self._program.candidates[node]
         nodes: set[int] = set()
         for other in self._successors.get(node, ()):
             nodes.update((other,) if other >= 0 else self._entered(node, self._program.body_of_class_node(other)))
         jumps = self._program.code.jumps(body.start, body.end)
         if jumps is None:
-            return Reach(frozenset(nodes), self._program.slots_left_by(body), wild=True)
+            return Reach(frozenset(nodes), self._program.ways_left_by(body, idx), wild=True)
         wild = jumps.indirect and not self._program.pointer_jumps_known
         followed = []  # the tables have jumps to imports among those through pointers
         for jump, symbol in jumps.imports:
@@ -106,7 +106,7 @@ class _TailCalls:
                 wild = True
             else:
                 followed.append(jump)
-        slots = self._program.slots_left_by(body, followed)
+        ways = self._program.ways_left_by(body, idx, followed)
         for jump, target in jumps.direct:
             if (node, jump) in self._recorded:
                 continue
@@ -117,7 +117,7 @@ class _TailCalls:
                 wild = True
             else:
                 nodes.update(self._landing(node, body, landed))
-        return Reach(frozenset(nodes), slots, wild)
+        return Reach(frozenset(nodes), ways, wild)
 
     def _imported(self, symbol: str, body: Body) -> list[int]:
         """Return the candidates that an import means, less the runtime's own functions that call no others."""

@@ -31,14 +31,14 @@ frame, as frame pointers drop it in leaf functions, then yields no wrong name ar
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from icf.model import ANY_POINTER, Evidence
-from unwind.program.dispatch import bits
+from icf.model import Evidence
+from unwind.program.dispatch import ANY_WAY, Way, bits
 from unwind.program.parts import SiteKind
-from unwind.program.program import Body
+from unwind.program.program import Body, Program
 from unwind.resolve import reasons
 from unwind.resolve.callee import Callee
 from unwind.resolve.lost_frames import LostFrames
@@ -164,7 +164,7 @@ class Relations:
     def from_outside(self, frame: Callee) -> Relation | None:
         """Return the relation of a frame to one in an unknown module, which can only have had a pointer."""
         callee = frame.body
-        allowed = frame.by_slots((ANY_POINTER,)) or callee.program.by_slots(callee)
+        allowed = frame.by_ways((ANY_WAY,)) or callee.program.by_ways(callee)
         if allowed in (0, callee.domain):
             return None
         relation = Relation((Group(FOREIGN, allowed, Evidence.DECODED, reasons.FROM_OUTSIDE),))
@@ -181,11 +181,10 @@ class Relations:
                 continue
             groups[limit] = groups.get(limit, 0) | 1 << idx
             unrecorded &= ~(1 << idx)
-        if unrecorded:
-            limit = self._from_code(return_address, caller, callee)
+        for limit, callers in self._from_code(return_address, caller, unrecorded, callee) if unrecorded else ():
             if crosses and not limit.allowed:
                 limit = _Limit(callee.body.domain, None, limit.why)
-            groups[limit] = groups.get(limit, 0) | unrecorded
+            groups[limit] = groups.get(limit, 0) | callers
         return tuple(Group(callers, *limit) for limit, callers in groups.items())
 
     @staticmethod
@@ -200,7 +199,39 @@ class Relations:
         nodes = [*bound, *(node for node, _ in callees)]
         return self._within_reach(nodes, frame, max(evidence for _, evidence in callees))
 
-    def _from_code(self, return_address: int, caller: Body, frame: Callee) -> _Limit:
+    def _from_code(
+        self, return_address: int, caller: Body, callers: int, frame: Callee
+    ) -> Iterable[tuple[_Limit, int]]:
+        """Yield what the instruction allows, and to which of `callers`."""
+        program = caller.program
+        site = program.code.call_site(return_address)
+        if site.kind is SiteKind.INDIRECT:
+            ways = program.ways_of_call(return_address, caller, callers)
+            fits = {way: frame.by_ways((way,), keeps_types=True) for way in ways}
+            for way, some in ways.items():
+                # a caller whose objects cannot be those of the frame did not make the call, if another one may have
+                allowed = fits[way] if any(fits.values()) else self._through(way, frame)
+                yield self._limit_of_call(return_address, program, frame, allowed), some
+        else:
+            yield self._by_name(return_address, caller, frame), callers
+
+    @staticmethod
+    def _through(way: Way, frame: Callee) -> int:
+        """Return the members that a call through a pointer allows if the object may be of another type."""
+        return frame.by_ways((way,)) or frame.body.program.by_ways(frame.body, (way.untyped,))
+
+    @staticmethod
+    def _limit_of_call(return_address: int, program: Program, frame: Callee, allowed: int) -> _Limit:
+        place = return_address + program.bias
+        call = program.slot_calls.get(return_address)
+        if call is None:
+            evidence, why = Evidence.DECODED, reasons.open_site(SiteKind.INDIRECT, place)
+        else:
+            evidence, why = call.evidence, reasons.slot_call(call.slot, place)
+        return _Limit(allowed, None if allowed == frame.body.domain else evidence, why)
+
+    def _by_name(self, return_address: int, caller: Body, frame: Callee) -> _Limit:
+        """Return what a call of an address or an import allows."""
         body, program = frame.body, caller.program
         site = program.code.call_site(return_address)
         place = return_address + program.bias
@@ -211,12 +242,6 @@ class Relations:
                 return anything  # a target that is not an entry may come from bytes that only look like a call
             limit = self._within_reach(target.nodes, frame, Evidence.DECODED)
             return anything if limit.evidence is None else limit
-        if site.kind is SiteKind.INDIRECT:
-            call = program.slot_calls.get(return_address)
-            slot, evidence = (ANY_POINTER, Evidence.DECODED) if call is None else call
-            why = anything.why if call is None else reasons.slot_call(slot, place)
-            allowed = frame.by_slots((slot,)) or body.program.by_slots(body, (slot,))
-            return _Limit(allowed, None if allowed == body.domain else evidence, why)
         if site.kind is SiteKind.IMPORT:
             named = program.nodes_named(site.symbol, caller)
             limit = self._within_reach(named, frame, Evidence.DECODED)
@@ -227,16 +252,16 @@ class Relations:
         """Return the members of the frame's body that one of `nodes` reaches, and the evidence for that."""
         body = frame.body
         allowed, wild = 0, False
-        slots: set[int] = set()
+        ways: set[Way] = set()
         for node in nodes:
             reach = self._graph.reach(node, body.program.candidates)
             allowed |= body.mask_of(reach.nodes)
-            slots |= reach.slots
+            ways |= reach.ways
             wild |= reach.wild
-        left_by = {ANY_POINTER} if wild else slots
-        pointed = frame.by_slots(left_by)
+        left_by = {ANY_WAY} if wild else ways
+        pointed = frame.by_ways(left_by, keeps_types=allowed != 0)
         if not allowed | pointed:
-            pointed = body.program.by_slots(body, left_by)
+            pointed = body.program.by_ways(body, {way.untyped for way in left_by})
         if wild and (not allowed or allowed | pointed == body.domain):
             return _Limit(body.domain, None, reasons.JUMP_TO_ANYWHERE)
         if allowed | pointed != allowed:

@@ -12,17 +12,18 @@ Any function may call a body that no table lists.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import NamedTuple
 
 from icf.model import ANY_POINTER
 from unwind.callgraph.jumps import Graph
-from unwind.program.parts import SiteKind
+from unwind.program.parts import SiteKind, SlotCall
 from unwind.program.program import Body
 from unwind.second_reader.pointers import Pointers
-from unwind.second_reader.reach import Functions, Jumps
+from unwind.second_reader.reach import Functions, Jumps, Way
 
+ANY = Way(ANY_POINTER)
 _DESTRUCTOR = re.compile(r"D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; of a function without linkage name: ~T
 
 
@@ -59,12 +60,12 @@ class Pairs:
             found = self._reached(recorded, frame)
             if found or not is_other_module:
                 return found
-        found = self._by_code(return_address, body, frame)
+        found = self._by_code(return_address, caller, frame)
         return frame.every if is_other_module and not found else found
 
     def called_from_outside(self, frame: Callee) -> Functions:
         """Return the functions that `frame` can be if all that is known of its caller is that it is elsewhere."""
-        found = self._through([ANY_POINTER], frame) or self._through([ANY_POINTER], frame._replace(vptr=0))
+        found = self._through([ANY], frame) or self._through([ANY], frame._replace(vptr=0))
         return found if frame.body.class_idx >= 0 and found else frame.every
 
     def _bound_elsewhere(self, return_address: int, body: Body) -> list[int]:
@@ -73,8 +74,9 @@ class Pairs:
         named = body.program.nodes_named(site.symbol, body) if site.kind is SiteKind.IMPORT else []
         return [function for function in named if self._candidates[function][0].program is not body.program]
 
-    def _by_code(self, return_address: int, body: Body, frame: Callee) -> Functions:
+    def _by_code(self, return_address: int, caller: int, frame: Callee) -> Functions:
         """Return the functions that the instruction before `return_address` may have called."""
+        body, _ = self._candidates[caller]
         site = body.program.code.call_site(return_address)
         if site.kind is SiteKind.DIRECT:
             target = body.program.body_at(site.target)
@@ -85,24 +87,45 @@ class Pairs:
             return self._reached(body.program.nodes_named(site.symbol, body), frame) or frame.every
         if site.kind is SiteKind.INDIRECT:
             virtual_call = body.program.slot_calls.get(return_address)
-            slots = [ANY_POINTER if virtual_call is None else virtual_call.slot]
-            return self._through(slots, frame) or self._through(slots, frame._replace(vptr=0))
+            if virtual_call is None:
+                way = ANY
+            else:
+                way = Way.of(body.program, virtual_call.object, caller, virtual_call.slot)
+                others = self._ways_of_others(return_address, body, virtual_call)
+                if any(self._by([other], frame) for other in others):
+                    return self._by([way], frame)
+            return self._through([way], frame) or self._through([Way(way.slot)], frame._replace(vptr=0))
         return frame.every
+
+    @staticmethod
+    def _ways_of_others(return_address: int, body: Body, call: SlotCall) -> set[Way]:
+        """Return the ways of a virtual call in all functions of a body for which there is no record."""
+        recorded = body.program.callees(return_address, body)
+        callers = (function for idx, function in enumerate(body.nodes) if idx not in recorded)
+        return {Way.of(body.program, call.object, caller, call.slot) for caller in callers}
 
     def _reached(self, callees: Iterable[int], frame: Callee) -> Functions:
         """Return the functions of the frame's body in which a call of one of `callees` ends up."""
         reaches = [self._jumps.reach(callee) for callee in callees]
         found = frame.every & frozenset[int]().union(*(reach.functions for reach in reaches))
         if any(reach.anywhere for reach in reaches):
-            return found | self._through([ANY_POINTER], frame) if found else frame.every
-        slots = frozenset[int]().union(*(reach.slots for reach in reaches))
-        return found | self._through(slots, frame) or self._through(slots, frame._replace(vptr=0))
+            return found | self._through([ANY], frame) if found else frame.every
+        ways = frozenset[Way]().union(*(reach.ways for reach in reaches))
+        if found:
+            return found | self._by(ways, frame)
+        return self._through(ways, frame) or self._through([Way(way.slot) for way in ways], frame._replace(vptr=0))
 
-    def _through(self, slots: Iterable[int], frame: Callee) -> Functions:
-        """Return the functions of the frame's body in which a call through one of `slots` ends up."""
-        found = self._pointers.called(slots, frame.body, frame.vptr)
+    def _through(self, ways: Collection[Way], frame: Callee) -> Functions:
+        """Return the functions of the frame's body in which a call by one of `ways` ends up.
+
+        If there are none, an object is of another type than it is declared to have.
+        """
+        return self._by(ways, frame) or self._by([Way(way.slot) for way in ways], frame)
+
+    def _by(self, ways: Iterable[Way], frame: Callee) -> Functions:
+        found = self._pointers.called(ways, frame.body, frame.vptr)
         if frame.vptr and not frame.is_entry:  # a destructor that runs has moved the pointer to the vtable of a base
-            found |= set(filter(self._is_destructor, self._pointers.called(slots, frame.body)))
+            found |= set(filter(self._is_destructor, self._pointers.called(ways, frame.body)))
         return frozenset(found)
 
     def _is_destructor(self, function: int) -> bool:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from icf.model import Vtable
 from unwind.callgraph.jumps import STORED, UNLISTED, Graph, Slot
 from unwind.program.program import Body
-from unwind.second_reader.reach import Jumps
+from unwind.second_reader.reach import Jumps, Way
 
 
 class By(NamedTuple):
@@ -40,9 +40,9 @@ class Pointers:
         self._graph, self._candidates, self._jumps = graph, candidates, jumps
         self._ends = cache(self._find_ends)
 
-    def called(self, slots: Iterable[int], body: Body, vptr: int = 0) -> set[int]:
-        """Return the functions of `body` that a call through one of `slots` ends up in."""
-        ends = {state for state in self._ends(frozenset(slots)) if state[0] in body.nodes}
+    def called(self, ways: Iterable[Way], body: Body, vptr: int = 0) -> set[int]:
+        """Return the functions of `body` that a call by one of `ways` ends up in."""
+        ends = {state for state in self._ends(frozenset(ways)) if state[0] in body.nodes}
         if not vptr:
             return {function for function, _ in ends}
         own = next(vtable for vtable in body.program.vtables if vtable.vaddr == vptr)
@@ -55,9 +55,9 @@ class Pointers:
         is_same_object = by.vtable.group == own.group
         return by.vtable == own if by.way == "vtable" and not self._is_thunk(function) else is_same_object
 
-    def _find_ends(self, slots: frozenset[int]) -> frozenset[State]:
+    def _find_ends(self, ways: frozenset[Way]) -> frozenset[State]:
         seen: set[State] = set()
-        todo = [state for slot in slots for state in self._entries(slot)]
+        todo = [state for way in ways for state in self._entries(way)]
         while todo:
             state = todo.pop()
             if state in seen:
@@ -65,16 +65,21 @@ class Pointers:
             seen.add(state)
             function, by = state
             todo += [(callee, self._onwards(function, by)) for callee in self._jumps.pointed(function)]
-            todo += [entry for slot in self._jumps.slots_left_by(function) for entry in self._entries(slot)]
+            todo += [entry for way in self._jumps.ways_left_by(function) for entry in self._entries(way)]
         return frozenset(seen)
 
-    def _entries(self, slot: int) -> set[State]:
+    def _entries(self, way: Way) -> set[State]:
         """Return the functions that a call through a slot enters; through any slot, also those of unlisted tables."""
+        slot, groups, program = way
         nodes = [Slot(slot), UNLISTED] if 0 <= slot < STORED.number else [Slot(slot)]
         found = set()
         for node in nodes:
             for _, function, edge in self._graph.out_edges(node, data=True) if node in self._graph else ():
                 assert isinstance(function, int)
+                if groups is not None:  # all vtables of its type are in this program
+                    is_of_type = edge["vtable"].group in groups if edge["vtable"] else edge.get("in_object", False)
+                    if not is_of_type or self._candidates[function][0].program is not program:
+                        continue
                 by = By("vtable", edge["vtable"]) if edge["vtable"] else POINTER if edge["taken"] else UNKNOWN
                 found.add((function, by))
         return found

@@ -11,17 +11,31 @@ from functools import cache
 from typing import NamedTuple
 
 from icf.tables.pointed import thunk_target
-from unwind.callgraph.jumps import PART, TAIL, THUNK, Graph, Node, Slot
-from unwind.program.program import Body
+from unwind.callgraph.jumps import PART, TAIL, THUNK, Graph, Node, Slot, groups_of
+from unwind.program.program import Body, Program
 
 Functions = frozenset[int]
+
+
+class Way(NamedTuple):
+    """A slot of the vtables in some groups of a program; None: of any."""
+
+    slot: int
+    groups: frozenset[int] | None = None
+    program: Program | None = None
+
+    @classmethod
+    def of(cls, program: Program, number: int, function: int, slot: int) -> Way:
+        """Return the way that a function takes by a slot of its object `number`."""
+        groups = groups_of(program, number, function)
+        return cls(slot) if groups is None else cls(slot, groups, program)
 
 
 class Reach(NamedTuple):
     """The functions that a call ends up in, and the ways in which it leaves them."""
 
     functions: Functions
-    slots: frozenset[int]  # it may also go on through these slots
+    ways: frozenset[Way]  # it may also go on in these ways
     anywhere: bool  # it may also go on in ways that no table lists
 
 
@@ -35,15 +49,15 @@ class Jumps:
 
     def _reach(self, function: int) -> Reach:
         """Return the functions in which a call of `function` ends up."""
-        found, slots, anywhere = {function}, set[int](), False
+        found, ways, anywhere = {function}, set[Way](), False
         todo = [function]
         while todo:
             step = self._step(todo.pop())
             todo += step.functions - found
             found |= step.functions
-            slots |= step.slots
+            ways |= step.ways
             anywhere |= step.anywhere
-        return Reach(frozenset(found), frozenset(slots), anywhere)
+        return Reach(frozenset(found), frozenset(ways), anywhere)
 
     def pointed(self, function: int) -> set[int]:
         """Return where a function jumps, by the tables alone, that was entered through a pointer.
@@ -68,9 +82,9 @@ class Jumps:
                     found |= self.entered(function, self._candidates[to][0])
         return found
 
-    def slots_left_by(self, function: int) -> set[int]:
-        """Return the slots by which, after the tables, a function tail-calls."""
-        return {to.number for to, _, _ in self._edges(function) if isinstance(to, Slot)}
+    def ways_left_by(self, function: int) -> set[Way]:
+        """Return the ways by which, after the tables, a function tail-calls."""
+        return {way for way, _ in self._pointer_jumps(function)}
 
     def entered(self, function: int, body: Body) -> set[int]:
         """Return the functions of `body` that a jump of `function` may mean: one if that is its thunk, else each."""
@@ -82,6 +96,17 @@ class Jumps:
             if wanted and wanted in (member.name, *member.aliases)
         }
         return meant or set(body.nodes)
+
+    def _pointer_jumps(self, function: int) -> set[tuple[Way, int]]:
+        """Return the ways by which a function tail-calls, each with its jump."""
+        program = self._candidates[function][0].program
+        return {
+            (Way(to.number) if groups is None else Way(to.number, groups, program), jump)
+            for to, edges in (self._graph.adj[function].items() if function in self._graph else ())
+            if isinstance(to, Slot)
+            for edge in edges.values()
+            for jump, groups in [(edge["jump"], edge["groups"])]
+        }
 
     def _edges(self, function: int) -> Iterator[tuple[Node, str, int]]:
         """Yield where a function jumps in the graph: the node, the kind of the edge, the address of the jump."""
@@ -95,10 +120,9 @@ class Jumps:
         program = body.program
         found: set[int] = set()
         recorded: set[int] = set()
-        pointer_jumps: set[tuple[int, int]] = set()  # (address, slot)
+        pointer_jumps = self._pointer_jumps(function)
         for to, kind, jump in self._edges(function):
             if isinstance(to, Slot):
-                pointer_jumps.add((jump, to.number))
                 continue
             if kind == TAIL:
                 recorded.add(jump)
@@ -106,7 +130,7 @@ class Jumps:
                 found |= self.entered(function, to) if isinstance(to, Body) else {to}
         jumps = program.code.jumps(body.start, body.end)
         if jumps is None:
-            return Reach(frozenset(found), frozenset(slot for _, slot in pointer_jumps), anywhere=True)
+            return Reach(frozenset(found), frozenset(way for way, _ in pointer_jumps), anywhere=True)
         anywhere = jumps.indirect and not program.pointer_jumps_known
         for jump, target in jumps.direct:
             landed = program.body_at(target)
@@ -125,8 +149,8 @@ class Jumps:
             if not program.is_whole if means else program.comes_back(symbol):
                 anywhere = True
             else:
-                pointer_jumps = {each for each in pointer_jumps if each[0] != jump}
-        return Reach(frozenset(found), frozenset(slot for _, slot in pointer_jumps), anywhere)
+                pointer_jumps = {each for each in pointer_jumps if each[1] != jump}
+        return Reach(frozenset(found), frozenset(way for way, _ in pointer_jumps), anywhere)
 
     def _landing(self, function: int, landed: Body) -> set[int]:
         """Return the functions that a jump enters without a record: a part of a function jumps back into that."""

@@ -18,8 +18,11 @@ from icf.model import (
     Member,
     MemberFlag,
     MemberRef,
+    ObjectType,
     PointerJump,
     TailCall,
+    TypedMember,
+    TypedObject,
     Vaddr,
     Vtable,
     VtableSlot,
@@ -30,10 +33,11 @@ DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
 
 # name, bytes: the columns in file order, joined by `table`
 COLUMNS = {
-    "header": "04 08",  # version, address_size
+    "header": "05 08",  # version, address_size
     "image_flags": "01 00 00 00",  # MERGED_BY_COMPILER
     "code_digest": "000102030405060708090a0b0c0d0e0f",
-    "counts": "02 03 01 01 02 02 03 02 01 09",  # 2 classes, 3 members, an alias, a tail call, 2 pointer jumps ...
+    # 2 classes, 3 members, an alias, a tail call, 2 pointer jumps ...; a type with a group, 2 objects, 3 rows
+    "counts": "02 03 01 01 02 02 03 02 01 09 01 01 02 03",
     "class_vaddr": "a0a28002 20",  # 0x401120, then 0x20 more
     "class_size": "0f 8001",  # 15, 128 bytes
     "class_flags": "03 00",  # MEMBERS_COMPLETE and CALLS_COMPLETE; none
@@ -48,14 +52,21 @@ COLUMNS = {
     "tail_callee": "04",  # twice the third member
     "pointer_jump": "a4a28002 1d",  # 0x401124, 0x401141
     "pointer_slot": "00 04",  # any pointer; slot 3
+    "pointer_object": "00 01",  # none; the first one
     "vtable_vaddr": "90808102 18",  # 0x404010, 0x404028
     "vtable_group": "10 28",  # both of the group at 0x404000
     "vtable_die": "00 8006",  # none; 0x180
     "vtable_slots": "01 02",
     "slot": "05 00 02",  # 5; 0 and 2
     "slot_function": "04 01 02",  # 2, then 1 less, then 1 more: second member, any of the first class, second member
+    "type_groups": "01",
+    "type_group": "00",  # the group at 0x404000
+    "object_rows": "02 01",
+    "object_member": "01 01 00",  # first member, second member; every member
+    "object_type": "00 00 00",
     "evidence": "1a 04",  # RELOCATION 4 times, DWARF once
     "evidence_vcall": "fe",  # DECODED 32 times
+    "vcall_object": "02" + 31 * "00",  # the second one; none
     "pool": "6d61696e00 43314500",  # "main", "C1E"
 }
 NAMES = {"_Z3onev": 1, "_Z3twov": 9}
@@ -75,7 +86,10 @@ TABLE = IcfTable(
     (TailCall(Vaddr(0x401124), MemberRef(0, 1), MemberRef(1, 0)),),
     bytes([Evidence.RELOCATION] * 4 + [Evidence.DWARF]),
     bytes([Evidence.DECODED] * 32),
-    pointer_jumps=(PointerJump(Vaddr(0x401124), ANY_POINTER), PointerJump(Vaddr(0x401141), 3)),
+    pointer_jumps=(PointerJump(Vaddr(0x401124), ANY_POINTER), PointerJump(Vaddr(0x401141), 3, 1)),
+    types=(ObjectType((Vaddr(0x404000),)),),
+    objects=((TypedMember(MemberRef(0, 0), 0), TypedMember(MemberRef(0, 1), 0)), (TypedMember(None, 0),)),
+    vcall_objects=(2, *31 * (0,)),
     vtables=(
         Vtable(Vaddr(0x404010), Vaddr(0x404000), (VtableSlot(5, MemberRef(0, 1)),)),
         Vtable(
@@ -88,6 +102,12 @@ TABLE = IcfTable(
     image_flags=ImageFlag.MERGED_BY_COMPILER,
     code_digest=bytes(range(16)),
 )
+
+
+_TYPE_COLUMNS = ("type_groups", "type_group", "object_rows", "object_member", "object_type")
+WITHOUT_TYPES = dict.fromkeys(("pointer_object", *_TYPE_COLUMNS, "vcall_object"), "")  # before version 5
+WITHOUT_TYPES["counts"] = "02 03 01 01 02 02 03 02 01 09"
+NO_TYPES = dict.fromkeys(_TYPE_COLUMNS, "") | {"pointer_object": "00 00", "vcall_object": 32 * "00"}
 
 
 def table(**changes: str) -> bytes:
@@ -113,6 +133,9 @@ def test_a_tail_call_of_every_member_to_any_member_takes_one_entry() -> None:
         TABLE.vcall_evidence,
         pointer_jumps=TABLE.pointer_jumps,
         vtables=TABLE.vtables,
+        types=TABLE.types,
+        objects=TABLE.objects,
+        vcall_objects=TABLE.vcall_objects,
         image_flags=TABLE.image_flags,
         code_digest=TABLE.code_digest,
     )
@@ -146,7 +169,7 @@ def test_64_bit_dwarf_differs_in_the_length_only() -> None:
 def test_no_section_is_an_empty_table() -> None:
     assert parse_icf(b"", "a.out", b"") == IcfTable()
     assert parse_icf(encode_icf(IcfTable(), {}), "a.out", b"") == IcfTable()
-    assert len(encode_icf(IcfTable(), {})) == 36
+    assert len(encode_icf(IcfTable(), {})) == 40
 
 
 @pytest.mark.parametrize("size_bytes", range(1, len(table())))
@@ -166,26 +189,26 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
 @pytest.mark.parametrize(
     ("column", "text", "row_offset", "problem"),
     [
-        ("header", "02 08", 0, "table has version 2, only 3 and 4 are known"),
-        ("header", "04 07", 1, "address size is 7, not 4 or 8"),
+        ("header", "02 08", 0, "table has version 2, only 3 to 5 are known"),
+        ("header", "05 07", 1, "address size is 7, not 4 or 8"),
         ("image_flags", "02 00 00 00", 0, "image_flags has unknown bits: 0x2"),
         (
             "counts",
-            "02 03 01 01 02 02 03 02 01 ffffffffffffffffff01",
+            "02 03 01 01 02 02 03 02 01 ffffffffffffffffff01 01 01 02 03",
             9,
-            "header counts 18446744073709551615 pool bytes, 67 bytes are left",
+            "header counts 18446744073709551615 pool bytes, 115 bytes are left",
         ),
         (
             "counts",
-            "02 03 01 01 02 02 03 02 7f 09",
+            "02 03 01 01 02 02 03 02 7f 09 01 01 02 03",
             8,
-            "header counts 127 evidence bytes of .debug_vcall, 68 bytes are left",
+            "header counts 127 evidence bytes of .debug_vcall, 116 bytes are left",
         ),
         ("class_vaddr", "a0a28002 00", 4, "class has the address of the class above"),
         ("class_vaddr", "ffffffffffffffffff01 02", 10, "class_vaddr exceeds 64 bits"),
         ("class_vaddr", "ffffffffffffffffff02 02", 0, "ULEB128 does not fit 64 bits"),
         ("class_vaddr", "f0ffffffffffffffff01 01", None, "class ends beyond the address space"),
-        ("class_flags", "13 00", 0, "class_flags has unknown bits: 0x13"),
+        ("class_flags", "23 00", 0, "class_flags has unknown bits: 0x23"),
         ("class_members", "03 00", 1, "class has no member"),
         ("class_members", "04 01", 0, "class has more than the 3 members there are"),
         ("class_members", "02 02", 0, "classes have 4 members, the header says 3"),
@@ -201,6 +224,7 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
         ("pointer_jump", "a4a28002 00", 4, "pointer jump has the address of the one above"),
         ("pointer_jump", "9fa28002 22", 0, "pointer jump is in no class"),
         ("pointer_slot", "00 8180808010", 1, "slot is 4294967296 or more"),
+        ("pointer_object", "00 03", 1, "pointer_object is above the 2 objects there are"),
         ("vtable_vaddr", "90808102 00", 4, "vtable has the address of the one above"),
         ("vtable_group", "91808102 28", 0, "group of vtables begins before address 0"),
         ("vtable_die", "00 01", 1, "vtable_die is negative or exceeds 63 bits"),
@@ -210,8 +234,16 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
         ("slot", "05 00 00", 2, "slot is that above"),
         ("slot", "05 8080808010 02", 1, "slot is 4294967296 or more"),
         ("slot_function", "04 01 0a", 2, "slot_function names a member or class that does not exist"),
+        ("type_groups", "00", 0, "object type has no group"),
+        ("type_group", "02", 0, "type_group is not one of those there are"),
+        ("object_rows", "03 01", 0, "objects have 4 rows, the header says 3"),
+        ("object_rows", "03 00", 1, "object has no row"),
+        ("object_member", "01 00 00", 1, "object_member is that above"),
+        ("object_member", "01 03 00", 1, "object_member names no member"),
+        ("object_type", "00 02 00", 1, "object_type is not one of the 1 types"),
         ("evidence", "1a 00", 1, "evidence names evidence 0, which is not known"),
         ("evidence_vcall", "ff", 0, "evidence_vcall names evidence 7, which is not known"),
+        ("vcall_object", "03" + 31 * "00", 0, "vcall_object is above the 2 objects there are"),
         ("pool", "6d61696e00 43314531", 8, "last name of the pool has no NUL"),
         ("pool", "6d61696e00 43314500 00", 9, "1 bytes follow the table"),
     ],
@@ -225,16 +257,28 @@ def test_broken_rules_are_named(column: str, text: str, row_offset: int | None, 
 
 
 def test_addresses_of_four_bytes_are_checked_as_such() -> None:
-    assert parse_icf(table(header="04 04"), "a.out", DEBUG_STR) == TABLE
+    assert parse_icf(table(header="05 04"), "a.out", DEBUG_STR) == TABLE
     with pytest.raises(FormatError, match=r"class_vaddr is above 0xffffffff$"):
-        parse_icf(table(header="04 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
+        parse_icf(table(header="05 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
 
 
 def test_version_3_has_neither_flags_nor_digest() -> None:
-    again = parse_icf(table(header="03 08", image_flags="", code_digest=""), "a.out", DEBUG_STR)
+    again = parse_icf(table(header="03 08", image_flags="", code_digest="", **WITHOUT_TYPES), "a.out", DEBUG_STR)
     assert (again.image_flags, again.code_digest) == (ImageFlag.NONE, b"")
     assert (again.classes, again.vtables) == (TABLE.classes, TABLE.vtables)
-    assert encode_icf(again, NAMES) == table(image_flags="00 00 00 00", code_digest="00" * 16)
+    assert (again.types, again.objects, again.vcall_objects) == ((), (), 32 * (0,))
+    written = WITHOUT_TYPES | {name: column for name, column in NO_TYPES.items() if name not in ("counts",)}
+    counts = WITHOUT_TYPES["counts"] + "00 00 00 00"
+    assert encode_icf(again, NAMES) == table(
+        image_flags="00 00 00 00", code_digest="00" * 16, **(written | {"counts": counts})
+    )
+
+
+def test_version_4_has_no_types() -> None:
+    again = parse_icf(table(header="04 08", **WITHOUT_TYPES), "a.out", DEBUG_STR)
+    assert (again.types, again.objects, again.vcall_objects) == ((), (), 32 * (0,))
+    assert [jump.object for jump in again.pointer_jumps] == [0, 0]
+    assert (again.classes, again.code_digest) == (TABLE.classes, TABLE.code_digest)
 
 
 def test_a_digest_of_zeros_is_none() -> None:
@@ -268,7 +312,7 @@ def test_highest_values() -> None:
 def test_runs_of_evidence_are_split_at_32(length: int) -> None:
     evidence = bytes([Evidence.TABLE] * length + [Evidence.ALIGNED])
     section = encode_icf(IcfTable(evidence=evidence), {})
-    assert len(section) - 36 == (length + 31) // 32 + 1
+    assert len(section) - 40 == (length + 31) // 32 + 1
     assert parse_icf(section, "a.out", b"").evidence == evidence
 
 
@@ -328,7 +372,18 @@ def random_table(seed: int, class_count: int, record_count: int = 0) -> tuple[Ic
         group = Vaddr(0x900000 + idx * 64)
         vtables.append(Vtable(Vaddr(group + 16), group, tuple(map(VtableSlot, slots, functions)), DieOffset(idx)))
     evidence = bytes(rng.choices(range(1, 7), k=record_count))
-    table = IcfTable(classes, tails, evidence, evidence[:5], pointer_jumps=pointer_jumps, vtables=vtables)
+    groups = [vtable.group for vtable in vtables]
+    types = [ObjectType(tuple(sorted(rng.sample(groups, rng.randrange(1, 4))))) for _ in range(class_count)]
+    objects: list[TypedObject] = []
+    for class_idx, fold in enumerate(classes):
+        chosen = sorted(rng.sample(range(len(fold.members)), rng.randrange(1, len(fold.members) + 1)))
+        objects.append(tuple(TypedMember(MemberRef(class_idx, idx), rng.randrange(class_count)) for idx in chosen))
+    objects.append((TypedMember(None, 0),))
+    pointer_jumps = [each._replace(object=rng.randrange(class_count + 2)) for each in pointer_jumps]
+    table = IcfTable(
+        classes, tails, evidence, evidence[:5], pointer_jumps=pointer_jumps, vtables=vtables, types=types,
+        objects=objects, vcall_objects=[rng.randrange(class_count + 2) for _ in range(5)],
+    )  # fmt: skip
     return table, bytes(debug_str), names
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from icf.model import ANY_POINTER, ClassFlag, FoldClass, Member, PointerJump, TailCall, Vaddr
 from tests.unwind.support import BODY_BYTES, COMPLETE, FRAGMENT, die, exports, fold, start, tail
+from unwind.program.dispatch import ANY_WAY, Way
 from unwind.program.parts import Jumps, ListedCode
 from unwind.program.program import Program
 from unwind.resolve.reach import CallGraph, Reach
@@ -100,8 +101,8 @@ def test_a_jump_through_a_pointer_may_lead_anywhere_unless_the_tables_list_those
 def test_slots_of_all_functions_on_the_way_are_joined() -> None:
     listed = [PointerJump(Vaddr(start(0) + 0x900), 3), PointerJump(Vaddr(start(1) + 0x900), ANY_POINTER)]
     one = program([fold(0, 1), fold(1, 1), fold(2, 1)], [tail((0, 0), (1, 0))], listed)
-    assert reach(one, 0).slots == {3, ANY_POINTER}
-    assert reach(one, 2).slots == frozenset()
+    assert reach(one, 0).ways == {Way(3), ANY_WAY}
+    assert reach(one, 2).ways == frozenset()
 
 
 def test_what_one_function_on_the_way_may_do_all_may() -> None:

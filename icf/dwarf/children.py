@@ -1,0 +1,63 @@
+"""DIEs with those directly below them, in bulk: parameters of functions; members, bases and one method of classes.
+
+    DW_TAG_class_type Each          row: the class itself
+      DW_TAG_inheritance Visitor    row
+      DW_TAG_subprogram visit       row: the first one that has a linkage name
+        DW_TAG_formal_parameter     -
+      DW_TAG_member then            row
+
+Of a row the columns L_* are known: tag, names, type, offset in the class, size. Types by signature count as not known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from icf.columns import U64
+from icf.dwarf import columns as col
+from icf.dwarf._children import read_children
+from icf.dwarf._forms import child_slots, operations
+from icf.dwarf.units import DebugInfo, compile_abbreviations
+from icf.sets import runs
+
+_ROWS = 1 << 10
+
+
+class ChildReader:
+    """Reads the DIEs of one image."""
+
+    def __init__(self, debug: DebugInfo) -> None:
+        self.debug = debug
+        self._units = debug.units.copy()
+        self._units[:, col.TABLE] = debug.tables[debug.units[:, col.TABLE].astype(np.intp), col.T_OFFSET]
+        self._tables = compile_abbreviations(debug.abbrev, self._units, slot_of=child_slots())
+        self._rows = np.empty((_ROWS, col.L_COUNT), np.uint64)
+
+    def read(self, offsets: U64) -> U64:
+        """Return the rows of the DIEs at `offsets`, which ascend: of each its own first; L_OWNER is its index there."""
+        unit_of = self.debug.unit_of(offsets)
+        found = [self._rows[:0]]
+        for unit, first, end in zip(*(column.tolist() for column in runs(unit_of)), strict=True):
+            if unit >= 0:
+                found += self._read_unit(unit, offsets, first, end)
+        return np.concatenate(found)
+
+    def _read_unit(self, unit: int, offsets: U64, first: int, end: int) -> list[U64]:
+        debug, columns = self.debug, self._units[unit]
+        start, stop, shift = (int(columns[at]) for at in (col.OFFSET, col.END, col.SHIFT))
+        info = debug.more[start - shift : stop - shift] if shift else debug.info[start:stop]
+        scratch, result = np.empty(2 * col.SLOT_COUNT, np.uint64), np.zeros(2, np.uint64)
+        tables, decls, ops, consts = self._tables
+        found = []
+        while first < end:
+            read_children(
+                info, start, len(debug.more), debug.str_offsets, self._units.data, unit, tables.data, decls.data,
+                ops.data, consts.data, operations().data, offsets.data, first, end, self._rows.data, scratch.data,
+                result.data,
+            )  # fmt: skip
+            reached, count = result.tolist()
+            found.append(self._rows[:count].copy())
+            if reached == first:
+                self._rows = np.empty((2 * len(self._rows), col.L_COUNT), np.uint64)
+            first = reached
+        return found

@@ -1,0 +1,100 @@
+"""The declared classes of objects to which the arguments of functions lead, by their names and debug information.
+
+    void Each::visit(Literal& e) { then->visit(e); }       mov 8(%rdi), %rdi;  mov (%rdi), %rax;  jmp *16(%rax)
+
+    an argument        the function's name has the types of all parameters (`icf.vtables.parameters`)
+    a field of it      the DIE of the argument's class has the types of its members (`icf.dwarf.layouts`)
+
+A name does not say whether the function is a method, and whether it gets a pointer to its result: its DIE does. Without
+one nothing is known. Nor is it where compilers may have changed the parameters: of a local function that only direct
+calls enter, and of copies that they make for some calls.
+
+The name of a class is that of the scope of its first method, as names of classes can be equal and linkage names cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from icf.dwarf import columns as col
+from icf.dwarf.children import ChildReader
+from icf.dwarf.layouts import DieRows, Question, Rows, is_result_in_memory, method_of, object_at, pointee, pointer_at
+from icf.vtables.parameters import objects_of, read_signature, registers_of
+from linkpass.linked import Linked
+from linkpass.pointers.address_taken import Marks
+
+
+class Holder(NamedTuple):
+    """An object that a member of a body leads to."""
+
+    body: int
+    member: int
+    path: tuple[int, ...]  # a row of `icf.code.indirect`
+
+
+class DeclaredObjects:
+    """The objects of the functions of one image."""
+
+    def __init__(self, linked: Linked, marks: Marks) -> None:
+        self._linked, self._marks = linked, marks
+        self._machine = linked.image.machine
+        self._rows = DieRows(ChildReader(linked.debug))
+
+    def classes_of(self, holders: Sequence[Holder]) -> list[str]:
+        """Return the name of the class of each object; "" where it is not known."""
+        return [name or "" for name in self._rows.answer(self._class_of(holder) for holder in holders)]
+
+    def _class_of(self, holder: Holder) -> Question[str]:
+        linked, marks = self._linked, self._marks
+        body, idx, (register, loads, *offsets) = holder
+        member, fold = linked.members(body)[idx], linked.folds.get(body)
+        is_virtual = idx in marks.virtual.get(body, ())
+        is_fixed = not member.local or is_virtual or idx in marks.taken.get(body, ())
+        if member.nameless or not is_fixed or fold is not None and fold.fragment:
+            return ""
+        signature = read_signature(member.name)
+        if signature is None or not (signature.parameters or signature.scope):
+            return ""
+        dies = []
+        for offset in sorted({*member.dies, *member.roots}):
+            dies.append((yield offset))
+        is_method = is_virtual or any(rows.own[col.L_FLAGS] & col.L_METHOD for rows in dies)
+        if not all(rows.is_known for rows in dies) or not (is_method or any(map(_parameter_types, dies))):
+            return ""
+        result = next((rows.own[col.L_TYPE] for rows in dies if rows.own[col.L_TYPE]), 0)
+        has_result = yield from is_result_in_memory(result)
+        if has_result is None:
+            return ""
+        if not loads and not offsets[0]:
+            found = objects_of(signature, self._machine, is_method=is_method, has_result=has_result)
+            return found.get(register, "")
+        types = _types_of_parameters(dies, len(signature.parameters) + is_method)
+        registers = registers_of(signature, self._machine, is_method=is_method, has_result=has_result)
+        if register not in registers or types is None:
+            return ""
+        place = yield from pointee(types[registers[register]])
+        for offset in offsets[:loads]:
+            if not place.is_known:
+                return ""
+            place = yield from pointee((yield from pointer_at(place, offset)))
+        place = yield from object_at(place, offsets[loads])
+        return self._name_of(place) if place.is_known else ""
+
+    def _name_of(self, rows: Rows) -> str:
+        name = self._linked.debug.string(method_of(rows)).decode("utf-8", "surrogateescape")
+        signature = read_signature(name) if name else None
+        return "" if signature is None else signature.scope
+
+
+def _parameter_types(rows: Rows) -> list[int]:
+    return [child[col.L_TYPE] for child in rows.children if child[col.L_TAG] == col.TAG_FORMAL_PARAMETER]
+
+
+def _types_of_parameters(dies: Iterable[Rows], count: int) -> list[int] | None:
+    """Return the types of all parameters, from a DIE that has them; None if none has."""
+    for rows in dies:
+        types = _parameter_types(rows)
+        if len(types) == count and all(types):
+            return types
+    return None

@@ -1,0 +1,103 @@
+"""The types of the objects that virtual functions are called for, as far as they are declared.
+
+    void Circle::accept(Visitor& v) { v.visit(*this); }        mov (%rsi), %rax;  jmp *16(%rax)
+
+    the code                the object is what %rsi points to on entry       icf.code.indirect
+    the function's name     that is a Visitor                                linkpass.pointers.declared_objects
+    RTTI                    its vtable is one of these groups                linkpass.pointers.hierarchy
+
+C++ says: the object of a virtual call is of the declared class, or of one that derives from it. One instruction can
+stand for several functions, whose parameters differ, so each member has its own type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from icf.model import ALL_MEMBERS
+from icf.vtables.layout import Vtables
+from linkpass.linked import Linked
+from linkpass.pointer_jumps import PointerJumps
+from linkpass.pointers.address_taken import Marks
+from linkpass.pointers.declared_objects import DeclaredObjects, Holder
+from linkpass.pointers.hierarchy import Hierarchy
+from linkpass.pointers.virtual_calls import Virtual
+
+
+class Row(NamedTuple):
+    """The type of an object in one member of a body, or in ALL_MEMBERS."""
+
+    body: int
+    member: int
+    type: int  # index in `ObjectTypes.types`
+
+
+@dataclass(slots=True)
+class ObjectTypes:
+    """Types, objects, and the objects of calls and jumps: 1 + the index of one."""
+
+    types: list[tuple[int, ...]] = field(default_factory=list)  # the groups of vtables with a slot that matters
+    objects: list[list[Row]] = field(default_factory=list)
+    of_call: dict[int, int] = field(default_factory=dict)  # by return address
+    of_jump: dict[int, int] = field(default_factory=dict)  # by address
+
+
+_Key = tuple[int, tuple[int, ...]]  # an object: a body, and the path to it (`icf.code.indirect`)
+
+
+def find_object_types(
+    linked: Linked, vtables: Vtables, pointers: PointerJumps, marks: Marks, virtual: Virtual
+) -> ObjectTypes:
+    """Return the types of the objects of the virtual calls and jumps that matter."""
+    hierarchy = Hierarchy(linked.image, vtables, {entry.group for entry in virtual.entries})
+    if not hierarchy.has_types:
+        return ObjectTypes()
+    calls, jumps = _objects_of_calls(linked, pointers, virtual), _objects_of_jumps(pointers)
+    keys = list(dict.fromkeys([*calls.values(), *jumps.values()]))
+    linked.finder.prepare(np.array(sorted({body for body, _ in keys}.difference(linked.folds)), np.uint64))
+    holders = [Holder(body, idx, path) for body, path in keys for idx in range(len(linked.members(body)))]
+    names = DeclaredObjects(linked, marks).classes_of(holders)
+    found, numbers = ObjectTypes(), dict.fromkeys(keys, 0)
+    type_of: dict[tuple[int, ...], int] = {}
+    rows_of: dict[_Key, list[Row]] = {}
+    for (body, idx, path), name in zip(holders, names, strict=True):
+        groups = hierarchy.groups_of(name)
+        if groups:
+            row = Row(body, idx, type_of.setdefault(groups, len(type_of)))
+            rows_of.setdefault((body, path), []).append(row)
+    for key, rows in rows_of.items():
+        rows = _in_short(linked, key[0], rows)
+        if rows:
+            found.objects.append(rows)
+            numbers[key] = len(found.objects)
+    found.types = list(type_of)
+    found.of_call = {site: numbers[key] for site, key in calls.items()}
+    found.of_jump = {jump: numbers[key] for jump, key in jumps.items()}
+    return found
+
+
+def _objects_of_calls(linked: Linked, pointers: PointerJumps, virtual: Virtual) -> dict[int, _Key]:
+    known = np.flatnonzero(pointers.call_object[:, 0] >= 0)
+    row_of = dict(zip(pointers.call_end[known].tolist(), known.tolist(), strict=True))
+    sites = [site for site, _, _ in virtual.calls if site in row_of]
+    bodies = linked.bodies.starts_at(np.array(sites, np.uint64) - np.uint64(1)).tolist()
+    paths = map(tuple, pointers.call_object[[row_of[site] for site in sites]].tolist())
+    return {site: (body, path) for site, body, path in zip(sites, bodies, paths, strict=True) if body}
+
+
+def _objects_of_jumps(pointers: PointerJumps) -> dict[int, _Key]:
+    known = pointers.object[:, 0] >= 0
+    paths = map(tuple, pointers.object[known].tolist())
+    return dict(zip(pointers.jump[known].tolist(), zip(pointers.body[known].tolist(), paths, strict=True), strict=True))
+
+
+def _in_short(linked: Linked, body: int, rows: list[Row]) -> list[Row]:
+    """Return one row for every member, if they agree; none of a body that the tables need not list otherwise."""
+    fold = linked.folds.get(body)
+    is_complete = body not in linked.undescribed and (fold is None or fold.complete)
+    if is_complete and len(rows) == len(linked.members(body)) and len({row.type for row in rows}) == 1:
+        return [rows[0]._replace(member=ALL_MEMBERS)]
+    return rows if fold is not None else []
