@@ -18,11 +18,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from icf.debugfiles.opening import open_with_debug
+from icf.debugfiles.opening import open_any
 from icf.debugfiles.options import add_debug_arguments
 from icf.demangle import demangle
 from icf.elf.image import Image
+from icf.errors import UnsupportedError
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, ImageFlag, Member, MemberFlag
+from icf.pe.image import PeImage
 from icf.printable import printable, say
 from icf.tables.load import Tables, load_tables
 from icf.tables.place import SECTIONS, are_stale, warn_stale
@@ -53,20 +55,26 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     everything = not (args.folds or args.dcall or args.vcall or args.vtables or args.address_taken)
-    with open_with_debug(args.image, args.debug_file, args.debug_root) as image:
+    with open_any(args.image, args.debug_file, args.debug_root) as image:
         tables = load_tables(image)
         problem = tables.check_evidence()
         if problem:
             say(f"icf: warning: {image.path}: {problem}: no evidence is shown")
-        if are_stale(image):
+        if not isinstance(image, PeImage) and are_stale(image):
             warn_stale(image.path)
             if not args.json:
                 return 0
         elif not tables.present and not args.json and not args.callsites_yaml:
+            if isinstance(image, PeImage):
+                print(f"{printable(image.path)}: has no PDB, and no side table")
+                say("hint: name its PDB with --debug-file, or a directory with --debug-root")
+                return 0
             print(f"{printable(image.path)}: no {', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}")
             say("hint: 'icf pass' writes them")
             return 0
         if args.callsites_yaml:
+            if isinstance(image, PeImage):
+                raise UnsupportedError(f"{image.path}: is a PE image; --callsites-yaml is for ELF images")
             from icf.callsites import call_sites, yaml_lines
 
             sys.stdout.writelines(f"{line}\n" for line in yaml_lines(call_sites(tables, image)))
@@ -178,7 +186,8 @@ def _virtual_calls(tables: Tables, *, known: bool) -> list[_Json]:
 
 def _vtables(tables: Tables, names: _Names) -> Iterator[_Json]:
     classes = tables.icf.classes
-    symbol_of = _symbols_at(tables.image, {vtable.group for vtable in tables.icf.vtables})
+    groups: set[int] = {vtable.group for vtable in tables.icf.vtables}
+    symbol_of = {} if isinstance(tables.image, PeImage) else _symbols_at(tables.image, groups)
     for vtable in tables.icf.vtables:
         slots = []
         for slot, (class_idx, idx) in vtable.slots:

@@ -14,6 +14,7 @@ _LIMIT = 1 << 12  # longer names are hashed by compilers: ??@1234...@
 _FEW_REFERENCES, _FEW_FUNCTIONS = 16, 2
 _FUNCTION_TYPE = re.compile(r"[A-S]E?[A-J]?[68]|\$\$[A-C]?[68]|[68][A-Z]")
 _CONVENTION = re.compile(r"__(?:cdecl|stdcall|fastcall|thiscall|vectorcall|clrcall|swiftcall|swiftasynccall|regcall) ")
+_PLAIN = re.compile(r"[^(<`'{\[]*?\b__cdecl ((?:(?!operator|__)[^(<>`'{\[])+)\(([^(){}`']*)\)([^()]*)")
 _KEYWORD = re.compile(r"\b(?:struct|class|union|enum) ")
 _POINTER_CONST = re.compile(r"\*(?:const|__ptr64|__restrict)+")
 _DESTRUCTOR = re.compile(r"(?:`(?:scalar|vector) deleting dtor'|`vbase dtor'|~[^:]*)$")
@@ -63,6 +64,8 @@ def declaration(text: str) -> Declared | None:
     >>> declaration("public: int __cdecl List<struct Order>::add(struct Order *) const")
     Declared(name='List<struct Order>::add', parameters='struct Order *', suffix=' const')
     """
+    if plain := _PLAIN.fullmatch(text):  # nearly all names; a tenth of the time
+        return Declared(plain[1], plain[2], plain[3])
     depths = _depths(text)
     starts = [found.end() for found in _CONVENTION.finditer(text) if depths[found.start()] == 0]
     if not starts:

@@ -7,7 +7,8 @@ import gc
 import sys
 
 from icf.debugfiles.options import add_debug_arguments
-from icf.printable import say
+from icf.errors import IcfError
+from icf.printable import printable, say
 from linkpass.options import Options
 from linkpass.pipeline import SWITCH_INTERVAL_S, run_pass
 
@@ -42,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if _is_pe(args.image):
+        return _run_pe(args)
     gc.disable()  # all objects are used until the end
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     objects = list(args.objects)
@@ -99,4 +102,35 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(document))
     elif not args.quiet:
         print("\n".join(summary_lines(summary)))
+    return 0
+
+
+def _is_pe(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"MZ"
+    except OSError:
+        return False  # the error is reported where the image is opened
+
+
+_ELF_ONLY = ("debug_out", "icf_report", "link_map", "keep_unique_out", "in_image", "drop_relocations")
+
+
+def _run_pe(args: argparse.Namespace) -> int:
+    from linkpass.pe.run import run_pass as run_pe_pass
+    from linkpass.pe.run import summary_lines
+
+    for name in _ELF_ONLY:
+        if getattr(args, name):
+            raise IcfError(f"--{name.replace('_', '-')} is about ELF images, {args.image} is a PE image")
+    summary = run_pe_pass(args.image, args.out, args.debug_file, args.debug_root, args.objects)
+    for path in summary.skipped:
+        say(f"icf: warning: {path}: is not an object for x86-64: its calls have no records")
+    if args.json:
+        import json
+        from dataclasses import asdict
+
+        print(json.dumps(asdict(summary)))
+    elif not args.quiet:
+        print("\n".join(map(printable, summary_lines(summary))))
     return 0

@@ -39,6 +39,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "microsoft_names",
         "demangle",
         "aliases strings elf pdb",
+        "coff",
         "pe",
         "image remote",
         "code vtables debugfiles linkinputs",
@@ -50,7 +51,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "__main__",
     ),
     "linkpass": (
-        "background rewrite pointer_jumps relocation_types keep_unique",
+        "background rewrite pe pointer_jumps relocation_types keep_unique",
         "options scanning",
         "linked",
         "objects",

@@ -20,11 +20,15 @@ def is_stripped(image: Image) -> bool:
 
 def tables_hint(path: str) -> str:
     """Return the hint for an image without tables."""
-    from icf.elf.image import Image
     from icf.errors import IcfError
+    from icf.image import open_any_image
+    from icf.pe.image import PeImage
+    from icf.pe.sidetable import PASS_HINT
 
     try:
-        with Image.open(path) as image:
+        with open_any_image(path) as image:
+            if isinstance(image, PeImage):
+                return PASS_HINT
             stripped = is_stripped(image)
     except (IcfError, OSError):
         stripped = False

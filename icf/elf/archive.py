@@ -7,7 +7,7 @@
 
     name   "member.o/"      GNU; the slash ends it, blanks may be part of it
            "member.o  "     BSD, and old
-           "/123"           GNU: at offset 123 in the member "//", ended by "/\\n"
+           "/123"           GNU: at offset 123 in the member "//", ended by "/\\n"; Microsoft: by a NUL
            "#1/20"          BSD: the first 20 bytes of the contents, NUL-padded
            "/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED"   the symbol table, not a member
            "//", "ARFILENAMES/"                              the long names, not a member
@@ -242,7 +242,7 @@ def _long_name(path: str, offset: int, digits: bytes, long_names: bytes) -> byte
             f"member name {b'/' + digits!r} is not an offset in the {len(long_names)} bytes of names",
         )
     start = int(digits)
-    end = long_names.find(b"\n", start)
-    if end < 0:
+    ends = [end for end in map(long_names.find, (b"\n", b"\0"), (start, start)) if end >= 0]
+    if not ends:
         raise FormatError(path, _PLACE, offset, f"member name at {start} of the long names has no end")
-    return long_names[start:end].removesuffix(b"/")
+    return long_names[start : min(ends)].removesuffix(b"/")

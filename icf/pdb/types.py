@@ -31,7 +31,7 @@ _SIMPLE = {
 }  # fmt: skip
 _VARIADIC = 0  # as the last parameter
 _NULLPTR = 0x103
-_DEPTH = 16
+_DEPTH, _FUNCTION_DEPTH, _PARAMETER_LIMIT = 16, 2, 32  # types of parameters nest; deeper ones are not known
 
 
 class Records:
@@ -72,6 +72,7 @@ class Types:
 
     def __init__(self, types: Records, ids: Records) -> None:
         self._types, self._ids = types, ids
+        self._known: dict[int, list[str] | None] = {}  # parameters of functions
 
     def function_name(self, number: int) -> str:
         """Return the name of an inlined function with its scopes; "" if it has none."""
@@ -99,6 +100,11 @@ class Types:
 
     def parameters(self, number: int) -> list[str] | None:
         """Return the types of the parameters of a function as C++ has them; None if any is not known."""
+        if number not in self._known:
+            self._known[number] = self._parameters(number, _DEPTH)
+        return self._known[number]
+
+    def _parameters(self, number: int, depth: int) -> list[str] | None:
         found = self._types.find(number)
         if found is None or found[0] not in (LF_PROCEDURE, LF_MFUNCTION):
             return None
@@ -108,9 +114,11 @@ class Types:
         if found is None or found[0] != LF_ARGLIST:
             return None
         reader = found[1]
-        texts = []
-        for _ in range(reader.u32()):
-            text = self._text(reader.u32(), _DEPTH)
+        texts, count = [], reader.u32()
+        if count > _PARAMETER_LIMIT:
+            return None
+        for _ in range(count):
+            text = self._text(reader.u32(), depth)
             if text is None:
                 return None
             texts.append(text)
@@ -143,10 +151,21 @@ class Types:
                 None if inner is None or flags & ~3 else f"{inner}{' const' * (flags & 1)}{' volatile' * (flags >> 1)}"
             )
         if kind == LF_POINTER:
-            inner, attributes = self._text(reader.u32(), depth - 1), reader.u32()
+            target, attributes = reader.u32(), reader.u32()
             mode = {0: "*", 1: "&", 4: "&&"}.get(attributes >> 5 & 7)
-            return None if inner is None or mode is None else f"{inner} {mode}"
+            return None if mode is None else self._pointer(target, mode, depth - 1)
         return None
+
+    def _pointer(self, target: int, mode: str, depth: int) -> str | None:
+        found = self._types.find(target) if target >= 0x1000 else None
+        if found is None or found[0] != LF_PROCEDURE:
+            inner = self._text(target, depth)
+            return None if inner is None else f"{inner} {mode}"
+        result, convention = found[1].u32(), found[1].u8()
+        returned, parameters = self._text(result, depth), self._parameters(target, min(depth, _FUNCTION_DEPTH))
+        if returned is None or parameters is None or convention != 0:
+            return None
+        return f"{returned} (__cdecl {mode})({', '.join(parameters) or 'void'})"
 
 
 def _text(reader: Reader) -> str:

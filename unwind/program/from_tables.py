@@ -50,8 +50,13 @@ def make_program(
     exports: Exports,
     folds_imports: bool,
     linkage: Linkage | None,
+    *,
+    jumps_known: bool = True,
 ) -> Program:
-    """Return the program made of the parts of an image, or of a symcache."""
+    """Return the program made of the parts of an image, or of a symcache.
+
+    `jumps_known`: the tables have every jump that leaves a function.
+    """
     code = DecodedCode(facts)
     if tables is None:
         return Program(code=code, functions=functions, exports=exports, folds_imports=folds_imports, linkage=linkage)
@@ -66,7 +71,8 @@ def make_program(
         vtables=table.vtables,
         types=table.types,
         objects=table.objects,
-        pointer_jumps=table.pointer_jumps,
+        pointer_jumps=table.pointer_jumps if jumps_known else None,
+        tail_calls_known=jumps_known,
         exports=exports,
         folds_imports=folds_imports,
         linkage=linkage,

@@ -25,9 +25,11 @@ enum Kind { small };
 KEEP int turn(Key*) { return total += 5; }
 KEEP int turn(Lock*) { return total += 5; }
 KEEP int turn(const Key&, unsigned char) { return total += 5; }
-// a type that is not spelled out: nothing says whose name is whose
 KEEP int call(int (*f)(Key*)) { return f(0) + 77; }
 KEEP int call(int (*f)(Lock*)) { return f(0) + 77; }
+// a type that is not spelled out: nothing says whose name is whose
+KEEP int point(int Key::*p) { return total += 78; }
+KEEP int point(int Lock::*p) { return total += 78; }
 namespace { KEEP int hidden(int v) { return total += v * 9; } }
 static KEEP int second(int v) { return total += v * 9; }
 template <int N> KEEP int sized(Kind) { return total += 33; }
@@ -42,6 +44,7 @@ struct Other {
 extern "C" int mainCRTStartup() {
     Functor f; Other g;
     return turn((Key*)0) + turn((Lock*)0) + turn(Key(), 1) + call((int (*)(Key*))turn) + call((int (*)(Lock*))turn)
+        + point(&Key::a) + point(&Lock::b)
         + hidden(1) + second(2) + sized<1>(small) + sized<2>(small) + f(1) + g(2) + (f < f) + (g < g) + bare(1);
 }
 """
@@ -93,11 +96,13 @@ def test_parameters_tell_overloads_apart() -> None:
     found, _ = members_of(odd(described=True))
     names = {"turn(struct Key *)", "turn(struct Lock *)", "turn(struct Key const &, unsigned char)"}
     assert found["turn(struct Key *)"] == names
+    calls = {f"call(int (__cdecl *)(struct {name} *))" for name in ("Key", "Lock")}
+    assert found[min(calls)] == calls
 
 
 def test_what_nothing_tells_apart_has_no_linkage_name() -> None:
     found, _ = members_of(odd(described=True))
-    assert found["call?"] == {"call?"}  # two members
+    assert found["point?"] == {"point?"}  # two members
 
 
 def test_internal_linkage_leaves_the_name_of_the_record() -> None:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.columns import I64, U32, U64
-from icf.model import ClassFlag, DieOffset, FoldClass, Member, Vaddr
 from icf.pdb import columns as col
 from icf.pdb.file import Pdb
 from icf.pdb.functions import PdbBody, Procedures, find_bodies, is_complete, read_procedures
 from icf.pdb.lines import ModuleLines, Nodes, module_lines
+from icf.pe.classes import code_ranges, fold_class
 from icf.pe.image import PeImage
 from unwind.symcache.builder.bodies import Bodies, bodies_at
 from unwind.symcache.builder.claims import Claims
@@ -36,8 +36,7 @@ def build_sections(image: PeImage, wanted: Collection[int] | None = None) -> dic
     found, procedures, complete = list[PdbBody](), None, False
     if image.pdb is not None:
         procedures = read_procedures(image.pdb)
-        ranges = [(each.vaddr - image.base, each.vaddr - image.base + each.size_bytes) for each in image.code_sections]
-        found, complete = find_bodies(image.pdb, procedures, ranges), is_complete(image.pdb)
+        found, complete = find_bodies(image.pdb, procedures, code_ranges(image)), is_complete(image.pdb)
     bodies, nowhere = _bodies(image, found, complete), list[int]()
     if wanted is not None:
         bodies, nowhere = bodies_at(bodies, sorted(set(wanted)))
@@ -67,16 +66,7 @@ def build_sections(image: PeImage, wanted: Collection[int] | None = None) -> dic
 def _bodies(image: PeImage, found: list[PdbBody], complete: bool) -> Bodies:
     start, end = (np.array([getattr(body, side) for body in found], np.uint64) for side in ("start", "end"))
     base = np.uint64(image.base)
-    flags = ClassFlag.MEMBERS_COMPLETE if complete else ClassFlag.NONE
-    folds = {
-        row: FoldClass(
-            Vaddr(image.base + body.start),
-            body.end - body.start,
-            tuple(Member(each.name, DieOffset(each.number), each.flags, each.aliases) for each in body.members),
-            flags,
-        )
-        for row, body in enumerate(found)
-    }
+    folds = {row: fold_class(image, body, complete=complete) for row, body in enumerate(found)}
     none = np.full(len(found), -1, np.int64)
     end = np.minimum(end + base, np.uint64(image.span[1]))
     return Bodies(start + base, end, none, none, folds, complete)

@@ -11,8 +11,12 @@ import numpy as np
 from icf.columns import U64
 from icf.elf.image import Image
 from icf.pe.image import PeImage
-from icf.tables.icftable import encode_icf
+from icf.pe.sidetable import side_table_path
+from icf.tables.dcall import parse_dcall
+from icf.tables.icftable import encode_icf, parse_icf
+from icf.tables.load import find_side_table
 from icf.tables.place import file_with_tables
+from icf.tables.vcall import parse_vcall
 from unwind.program.exports import Export
 from unwind.program.facts import CodeFacts, ImageFacts
 from unwind.program.from_image import DCALL, VCALL, has_only_records, may_fold_imports, read_tables
@@ -43,9 +47,17 @@ def pack_program(image: Image) -> dict[str, bytes]:
 
 def pack_pe_program(image: PeImage) -> dict[str, bytes]:
     """Return the sections of a PE image."""
-    facts = PeFacts(image)
     exports = (Export(each.name, image.base + each.rva) for each in image.exports)
-    return _code(image.code()) | _packed(_links(facts, image.span, exports, folds_imports=False))
+    links = _links(PeFacts(image), image.span, exports, folds_imports=False)
+    sections, side = _code(image.code()), find_side_table(image)
+    if side is not None:
+        links["jumps_known"] = False
+        path = side_table_path(image)
+        icf = encode_icf(parse_icf(side.icf, path, b""), {})  # a damaged one is refused here
+        parse_dcall(side.dcall, path)
+        parse_vcall(side.vcall, path)
+        sections |= {"icf": icf, "dcall": side.dcall, "vcall": side.vcall, "words": b""}
+    return sections | _packed(links)
 
 
 def _links(

@@ -59,7 +59,10 @@ def load_cached(cache: SymCache, exports: Exports | None = None, linkage: Linkag
         icf, dcall, vcall = (container.section(name) for name in ("icf", "dcall", "vcall"))
         tables = parse_tables(icf, dcall, vcall, container.path)
     functions = _Functions(cache, facts)
-    return make_program(tables, facts, functions, exports or facts.exports, bool(facts.links["folds_imports"]), linkage)
+    jumps_known = bool(facts.links.get("jumps_known", True))
+    exports = exports or facts.exports
+    folds_imports = bool(facts.links["folds_imports"])
+    return make_program(tables, facts, functions, exports, folds_imports, linkage, jumps_known=jumps_known)
 
 
 class KeptFacts:

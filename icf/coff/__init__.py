@@ -1,0 +1,1 @@
+"""COFF objects, the inputs of links for Windows: `icf.coff.objectfile` reads one."""

@@ -1,0 +1,180 @@
+"""A COFF object: its sections with code, symbols, and the relocations that name callees.
+
+    header        20 bytes: machine, sections, place and count of symbols; /bigobj: 56 bytes, 32-bit counts
+    sections      40 bytes each; relocations of 10 bytes, where more than 65,534 the first has the count
+    symbols       18 bytes each (/bigobj: 20), some followed by auxiliary records of that size
+    strings       u32 size, names longer than 8 bytes
+
+Source: Microsoft, "PE Format", COFF; LLVM, `BinaryFormat/COFF.h` for /bigobj.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icf.errors import FormatError
+from icf.reader import Reader
+
+AMD64 = 0x8664
+REL32 = 4  # IMAGE_REL_AMD64_REL32
+EXTERNAL, STATIC, WEAK_EXTERNAL = 2, 3, 105  # storage classes
+_FUNCTION_TYPE = 0x20
+_CODE = 0x20
+_MANY_RELOCATIONS = 0x01000000
+_BIG_UUID = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
+_HEADER, _BIG_HEADER, _BIG_BYTES = Struct("<HHIIIHH"), Struct("<HHHHI16sIIIIIII"), 56
+_SECTION_BYTES = 40
+_RELOCATION = np.dtype([("offset", "<u4"), ("symbol", "<u4"), ("type", "<u2")])
+_SYMBOL = np.dtype(
+    [("name", "S8"), ("value", "<u4"), ("section", "<i2"), ("type", "<u2"), ("storage", "u1"), ("more", "u1")]
+)
+_BIG_SYMBOL = np.dtype(
+    [("name", "S8"), ("value", "<u4"), ("section", "<i4"), ("type", "<u2"), ("storage", "u1"), ("more", "u1")]
+)
+
+
+class CoffSection(NamedTuple):
+    """A section; its number in symbols is its place and 1."""
+
+    offset: int
+    size_bytes: int
+    relocations: int  # where they begin
+    relocation_count: int
+    is_code: bool
+
+
+class CoffFunction(NamedTuple):
+    """A function that the object defines."""
+
+    symbol: int
+    name: str
+    is_local: bool
+    section: int  # place in `sections`
+    start: int  # in the section
+    end: int
+
+
+class CoffObject:
+    """One object."""
+
+    def __init__(self, buffer: memoryview, path: str) -> None:
+        self.path, self._buffer = path, buffer
+        reader = Reader(buffer, path, "COFF header")
+        first = reader.u16(), reader.u16()
+        reader.pos = 0
+        self._is_big = first == (0, 0xFFFF)
+        if self._is_big:
+            _, _, _, self.machine, _, uuid, _, _, _, _, count, symbols, symbol_count = _BIG_HEADER.unpack(
+                reader.take(_BIG_HEADER.size)
+            )
+            if uuid != _BIG_UUID:
+                raise reader.error("is not an object: an import or another kind of file", 0)
+            reader.pos = _BIG_BYTES
+        else:
+            self.machine, count, _, symbols, symbol_count, optional_bytes, _ = _HEADER.unpack(reader.take(_HEADER.size))
+            reader.take(optional_bytes)
+        dtype = _BIG_SYMBOL if self._is_big else _SYMBOL
+        self.sections = tuple(self._section(reader) for _ in range(count))
+        end = symbols + symbol_count * dtype.itemsize
+        if end > len(buffer):
+            problem = f"{symbol_count} symbols at {symbols:#x} end outside of the file of {len(buffer)} bytes"
+            raise FormatError(path, "COFF header", 0, problem)
+        self.symbols: NDArray[np.void] = np.frombuffer(buffer[symbols:end], dtype)
+        self._symbols, self._strings = symbols, end
+        self._is_symbol = self._starts()
+
+    def _section(self, reader: Reader) -> CoffSection:
+        start = reader.pos
+        reader.take(16)
+        size_bytes, offset, relocations = reader.u32(), reader.u32(), reader.u32()
+        reader.take(4)
+        count = reader.u16()
+        reader.take(2)
+        flags = reader.u32()
+        if count == 0xFFFF and flags & _MANY_RELOCATIONS:
+            count = Reader(self._buffer, self.path, "relocations", relocations).u32() - 1
+            relocations += _RELOCATION.itemsize
+        is_stored = offset != 0
+        if count < 0 or relocations + count * _RELOCATION.itemsize > len(self._buffer):
+            raise reader.error(f"{count} relocations at {relocations:#x} end outside of the file", start)
+        if is_stored and offset + size_bytes > len(self._buffer):
+            raise reader.error(f"{size_bytes} bytes at {offset:#x} end outside of the file", start)
+        return CoffSection(offset, size_bytes, relocations, count, bool(flags & _CODE) and is_stored)
+
+    def _starts(self) -> NDArray[np.bool_]:
+        """Return which records are symbols, and not auxiliary ones."""
+        more = self.symbols["more"].tolist()
+        starts = np.zeros(len(more), np.bool_)
+        at = 0
+        while at < len(more):
+            starts[at] = True
+            at += 1 + more[at]
+        return starts
+
+    def name(self, symbol: int) -> str:
+        """Return the name of a symbol."""
+        if symbol >= len(self.symbols):
+            raise FormatError(self.path, "symbols", 0, f"symbol {symbol} of {len(self.symbols)}")
+        place = self._symbols + symbol * self.symbols.dtype.itemsize
+        raw = bytes(self._buffer[place : place + 8])
+        if raw[:4] == bytes(4):
+            reader = Reader(self._buffer, self.path, "strings", self._strings + int.from_bytes(raw[4:], "little"))
+            return reader.cstring().decode("utf-8", "surrogateescape")
+        return raw.rstrip(b"\0").decode("utf-8", "surrogateescape")
+
+    def is_local(self, symbol: int) -> bool:
+        """Return whether a symbol has internal linkage."""
+        return int(self.symbols[symbol]["storage"]) == STATIC
+
+    def default_of(self, symbol: int) -> int:
+        """Return the symbol that stands in for a weak external that nothing defines; -1 for others."""
+        entry = self.symbols[symbol]
+        if int(entry["storage"]) != WEAK_EXTERNAL or not entry["more"] or symbol + 1 >= len(self.symbols):
+            return -1
+        place = self._symbols + (symbol + 1) * self.symbols.dtype.itemsize
+        return int.from_bytes(self._buffer[place : place + 4], "little")
+
+    def functions(self) -> list[CoffFunction]:
+        """Return the functions in sections with code; each reaches to the next one, or the end of its section."""
+        symbols = self.symbols
+        is_code = np.array([False, *(each.is_code for each in self.sections)])
+        number = np.where((symbols["section"] > 0) & (symbols["section"] < len(is_code)), symbols["section"], 0)
+        wanted = self._is_symbol & is_code[number] & np.isin(symbols["storage"], (EXTERNAL, STATIC))
+        wanted &= symbols["type"] == _FUNCTION_TYPE
+        rows = np.flatnonzero(wanted)
+        rows = rows[np.lexsort((symbols["value"][rows], number[rows]))]
+        found = []
+        section, start, end = -1, 0, 0
+        for row in rows[::-1].tolist():
+            if int(number[row]) - 1 != section:
+                section = int(number[row]) - 1
+                start = end = self.sections[section].size_bytes
+            if int(symbols["value"][row]) < start:
+                start, end = int(symbols["value"][row]), start
+            if start < end:
+                is_local = int(symbols["storage"][row]) == STATIC
+                found.append(CoffFunction(row, self.name(row), is_local, section, start, end))
+        return found[::-1]
+
+    def code(self, function: CoffFunction) -> memoryview:
+        """Return the bytes of a function."""
+        offset = self.sections[function.section].offset
+        return self._buffer[offset + function.start : offset + function.end]
+
+    def relocations(self, section: int) -> NDArray[np.void]:
+        """Return the relocations of a section: offset, symbol, type."""
+        entry = self.sections[section]
+        end = entry.relocations + entry.relocation_count * _RELOCATION.itemsize
+        return np.frombuffer(self._buffer[entry.relocations : end], _RELOCATION)
+
+
+def is_coff_object(buffer: memoryview) -> bool:
+    """Return whether a file begins like a COFF object for x86-64."""
+    head = bytes(buffer[:28])
+    if head[:4] == b"\0\0\xff\xff":
+        return head[12:28] == _BIG_UUID
+    return head[:2] == AMD64.to_bytes(2, "little") and len(buffer) >= _HEADER.size

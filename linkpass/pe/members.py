@@ -1,0 +1,70 @@
+"""The functions of a linked PE image, and which of them a symbol of an object means.
+
+A name with external linkage means the one member that has it. A static function is looked up in the module that the
+linker made of its object: by the name of its record, if just one there has it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from icf.microsoft_names import declared_by, spelled_alike
+from icf.model import MemberFlag
+from icf.pdb.file import Pdb
+from icf.pdb.functions import PdbBody, find_bodies, is_complete, read_procedures
+from icf.pe.classes import code_ranges
+from icf.pe.image import PeImage
+
+_Key = tuple[str, str]  # file and name of a module
+
+
+class Function(NamedTuple):
+    """A member of a body, both by place."""
+
+    body: int
+    member: int
+
+
+class Members:
+    """All functions of an image, by the names that objects have for them."""
+
+    def __init__(self, image: PeImage, pdb: Pdb) -> None:
+        procedures = read_procedures(pdb)
+        self.bodies: list[PdbBody] = find_bodies(pdb, procedures, code_ranges(image))
+        self.complete = is_complete(pdb)  # no function is missing
+        module_of: list[int] = procedures.module.tolist()
+        keys = [_key(each.archive or each.name, each.name) for each in pdb.dbi.modules]
+        external: dict[str, set[Function]] = {}
+        local: dict[_Key, dict[str, set[Function]]] = {}
+        for row, body in enumerate(self.bodies):
+            for idx, member in enumerate(body.members):
+                function = Function(row, idx)
+                if not member.flags & MemberFlag.NAMELESS:
+                    for name in (member.name, *member.aliases):
+                        external.setdefault(name, set()).add(function)
+                elif member.flags & MemberFlag.LOCAL:
+                    names = local.setdefault(keys[module_of[member.procedure]], {})
+                    names.setdefault(spelled_alike(member.name), set()).add(function)
+        self._external, self._local = external, local
+
+    def external(self, name: str) -> Function | None:
+        """Return the function with that linkage name; None if there is not just one."""
+        return _only(self._external.get(name, set()))
+
+    def local(self, file: str, module: str, name: str) -> Function | None:
+        """Return the static function of an object with that linkage name; None if there is not just one."""
+        declared = declared_by(name) if name.startswith("?") else None
+        names = self._local.get(_key(file, module), {})
+        return _only(names.get(spelled_alike(declared.name if declared else name), set()))
+
+
+def _only(found: set[Function]) -> Function | None:
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _key(file: str, name: str) -> _Key:
+    """Return what identifies a module; a name that is a path is that of a plain object."""
+    file = os.path.realpath(file)
+    is_plain = os.path.isabs(name) and os.path.realpath(name) == file
+    return (file, "") if is_plain else (file, name)

@@ -1,0 +1,132 @@
+"""`icf pass` on a PE image: read its PDB and the objects of the link, write the side table next to the PDB."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from icf.code.call_ends import find_call_ends
+from icf.debugfiles.opening import open_any
+from icf.errors import IcfError
+from icf.newfile import NewFile
+from icf.pe.image import PeImage
+from icf.pe.sidetable import side_table_path
+from linkpass.pe.calls import ObjectCalls
+from linkpass.pe.inputs import Inputs
+from linkpass.pe.members import Members
+from linkpass.pe.tables import Made, make_table
+
+_NEAR_CALL, _NEAR_CALL_BYTES = 0xE8, 5
+
+
+@dataclass(slots=True)
+class PeSummary:
+    """What the pass found and wrote."""
+
+    image: str
+    out: str
+    functions: int  # bodies
+    merged_bodies: int
+    members: int
+    direct_calls: int  # direct calls in the code that lead into a merged body
+    named_calls: int  # those of them that have a record for each function which shares the calling code
+    records: int
+    tail_calls: int
+    table_bytes: int
+    dropped: dict[str, int]  # statements that the image contradicts, by reason
+    skipped: list[str] = field(default_factory=list)  # inputs of other kinds
+
+
+def run_pass(
+    path: str, out: str | None, pdb_path: str | None, roots: Sequence[str], objects: Sequence[str]
+) -> PeSummary:
+    """Write the side table of a PE image.
+
+    Args:
+        path: the image.
+        out: the file to write; None: next to the PDB, with the suffix `.icf`.
+        pdb_path: its PDB; None: found by its identity.
+        roots: further directories to search for the PDB.
+        objects: inputs of the link: objects, archives, `@response`.
+
+    Returns:
+        What was found and written.
+
+    Raises:
+        FormatError: an input breaks its format.
+        IcfError: the image has no PDB, or a file cannot be read or written.
+    """
+    image = open_any(path, pdb_path, roots)
+    try:
+        assert isinstance(image, PeImage)
+        if image.pdb is None:
+            raise IcfError(
+                f"{path}: its PDB was not found", hint="name it with --debug-file, or a tree with --debug-root"
+            )
+        members = Members(image, image.pdb)
+        inputs = Inputs(objects)
+        calls = ObjectCalls(image, members)
+        calls.read(inputs)
+        made = make_table(image, members, calls)
+        target = out or side_table_path(image)
+        content = made.table.pack()
+        _write(target, content)
+        merged = [body for body in members.bodies if len(body.members) > 1]
+        found, named = _coverage(image, members, made)
+        return PeSummary(
+            path, target, len(members.bodies), len(merged), sum(len(body.members) for body in merged),
+            found, named, len(made.records), made.tail_calls, len(content), dict(calls.dropped), inputs.skipped,
+        )  # fmt: skip
+    finally:
+        image.close()
+
+
+def _write(path: str, content: bytes) -> None:
+    """Replace a file as a whole."""
+    try:
+        with (
+            NewFile(os.path.dirname(os.path.abspath(path)), ".icf-") as file,
+            open(file.fd, "wb", closefd=False) as out,
+        ):
+            out.write(content)
+            out.flush()
+            os.fchmod(file.fd, 0o644)
+            os.replace(file.name(), path)
+    except OSError as error:
+        raise IcfError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _coverage(image: PeImage, members: Members, made: Made) -> tuple[int, int]:
+    """Return how many direct calls lead into merged bodies, and how many of these all have records."""
+    merged = {image.base + body.start for body in members.bodies if len(body.members) > 1}
+    recorded: dict[int, set[int]] = {}
+    for site, caller in zip(made.records.call_site.tolist(), made.records.caller_die.tolist(), strict=True):
+        recorded.setdefault(site, set()).add(caller)
+    found = named = 0
+    for body in members.bodies:
+        start = image.base + body.start
+        code = image.read(start, body.end - body.start)
+        for end in find_call_ends(code) or ():
+            at = end - _NEAR_CALL_BYTES
+            if at < 0 or code[at] != _NEAR_CALL:
+                continue
+            target = start + end + int.from_bytes(code[at + 1 : end], "little", signed=True)
+            if target in merged:
+                found += 1
+                named += len(recorded.get(start + end, ())) == len(body.members)
+    return found, named
+
+
+def summary_lines(summary: PeSummary) -> list[str]:
+    """Return the result of a run as lines for people."""
+    share = f", {100 * summary.named_calls / summary.direct_calls:.1f} %" if summary.direct_calls else ""
+    lines = [
+        f"{summary.image}: {summary.members} functions share {summary.merged_bodies} of {summary.functions} bodies",
+        f"  call sites  {summary.records} records",
+        f"  named       {summary.named_calls} of {summary.direct_calls} direct calls of merged functions{share}",
+        f"  tail calls  {summary.tail_calls}",
+        f"  written to  {summary.out}, {summary.table_bytes} bytes",
+    ]
+    lines += [f"  dropped     {count}: {reason}" for reason, count in sorted(summary.dropped.items())]
+    return lines

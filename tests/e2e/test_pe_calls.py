@@ -1,0 +1,127 @@
+"""Direct calls of PE images: `icf pass --objects` against the same objects linked without folding."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from icf.pe.image import PeImage
+from tests.support.icf_command import icf_command
+from tests.support.toolchain import lasting_folder, run, tool
+from tests.support.windows import RUNTIME, SHOP, compile_windows, link_windows
+from tests.truth.pe import measure, read_listing
+
+# static functions of one name in two objects, and merged callers that call merged callees; tail calls into both
+LEFT = """
+extern volatile int total;
+template <class T> __attribute__((noinline)) int leaf(T* item) { total = total + 3; return total; }
+template <class T> __attribute__((noinline)) int middle(T* item) { return leaf(item) + 1; }
+template <class T> __attribute__((noinline)) int onward(T* item) { total = 7; return leaf(item); }
+static __attribute__((noinline)) int helper(short* item) { return middle(item) + onward(item) + 5; }
+int left() { short item = 0; return helper(&item) + 1; }
+"""
+RIGHT = LEFT.replace("short", "char").replace("left", "right").replace("+ 5", "+ 6")
+MAIN = """
+volatile int total;
+int left();
+int right();
+extern "C" int mainCRTStartup() { return left() + right() + 9; }
+"""
+
+
+@cache
+def archive() -> Path:
+    """An archive with the two objects, under names that need its table of long names."""
+    folder = lasting_folder()
+    for name, source in (("the_left_side_of_it", LEFT), ("the_right_side_of_it", RIGHT)):
+        shutil.copy(compile_windows(source, "-O2", name=name), folder / f"{name}.obj")
+    members = sorted(path.name for path in folder.iterdir())
+    run(tool("llvm-lib"), "/out:sides.lib", *members, folder=folder)
+    return folder / "sides.lib"
+
+
+def icf(*words: str | Path, stdin: str = "") -> str:
+    done = subprocess.run([*icf_command(), *map(str, words)], input=stdin, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("flags", ["-O1", "-O2"])
+def test_every_call_of_a_merged_function_is_named_and_none_is_wrong(flags: str, tmp_path: Path) -> None:
+    for number, objects in enumerate(
+        [[compile_windows(RUNTIME + SHOP, flags)], [compile_windows(RUNTIME + MAIN, "-O1", name="main"), archive()]]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        counts = measure(folder, objects)
+        assert counts.wrong == []
+        assert counts.named == counts.sites >= 4, counts
+        assert counts.summary["named_calls"] == counts.summary["direct_calls"]
+
+
+def frame_after(image: Path, caller: str, callee: str) -> int:
+    """Return the return address of the first call in one function that leads to another."""
+    listing = read_listing(image)
+    start, target = listing.address[caller], listing.address[callee]
+    return min(site for site, where in listing.calls if where == target and site > start)
+
+
+def test_a_stack_is_resolved_through_merged_callers(tmp_path: Path) -> None:
+    main = compile_windows(RUNTIME + MAIN, "-O1", name="main")
+    image = link_windows(tmp_path, main, archive(), f"/map:{tmp_path / 'app.map'}")
+    icf("pass", "-q", image, "--objects", main, archive())
+    listing = read_listing(image)
+    leaf = listing.address["??$leaf@F@@YAHPEAF@Z"]
+    assert listing.names[leaf] == {"??$leaf@F@@YAHPEAF@Z", "??$leaf@D@@YAHPEAD@Z"}
+    in_middle = frame_after(image, "??$middle@F@@YAHPEAF@Z", "??$leaf@F@@YAHPEAF@Z")
+    middle = listing.address["??$middle@F@@YAHPEAF@Z"]
+    in_helpers = [site for site, where in listing.calls if where == middle]  # of left.obj, then of right.obj
+    assert len(in_helpers) == 2
+    stacks = [f"{leaf + 1:#x} {in_middle:#x} {in_helper:#x}\n" for in_helper in in_helpers]
+    said = icf("resolve", "-e", image, "--out", "json", "--cache-dir", tmp_path / "cache", stdin="".join(stacks))
+    found = [[frame["linkage_name"] for frame in json.loads(line)["frames"][:2]] for line in said.splitlines()]
+    assert found == [
+        ["??$leaf@F@@YAHPEAF@Z", "??$middle@F@@YAHPEAF@Z"],
+        ["??$leaf@D@@YAHPEAD@Z", "??$middle@D@@YAHPEAD@Z"],
+    ]
+
+
+def test_objects_of_another_link_name_nothing(tmp_path: Path) -> None:
+    main = compile_windows(RUNTIME + MAIN, "-O1", name="main")
+    image = link_windows(tmp_path, main, archive())
+    changed = compile_windows(LEFT.replace("+ 1; }", "+ 2; }"), "-O2", name="the_left_side_of_it")
+    summary = json.loads(icf("pass", image, "--json", "--objects", changed))
+    assert summary["dropped"]["the code of a function is not that of the image"] > 0
+    direct = json.loads(icf("dump", "--dcall", "--json", image))["direct_calls"]
+    assert all("middle" not in each["caller"] for each in direct)
+
+
+def test_a_side_table_of_another_link_is_not_used(tmp_path: Path) -> None:
+    main = compile_windows(RUNTIME + MAIN, "-O1", name="main")
+    image = link_windows(tmp_path, main, archive())
+    icf("pass", "-q", image, "--objects", main, archive())
+    table = image.with_suffix(".icf")
+    content = table.read_bytes()
+    icf("pass", "-q", image, "--objects", main, archive())
+    assert table.read_bytes() == content  # the same input makes the same bytes
+    with PeImage.open(str(image)) as opened:
+        assert content[8:28] == opened.build_id
+    table.write_bytes(content[:8] + bytes(20) + content[28:])
+    done = subprocess.run([*icf_command(), "dump", "--dcall", str(image)], capture_output=True, text=True, check=True)
+    assert f"{table}: does not belong to {image}: not used" in done.stderr
+    assert "no .debug_dcall" in done.stdout
+    table.write_bytes(content[:20])
+    done = subprocess.run([*icf_command(), "dump", str(image)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "app.icf: side table+0x0: needs 52 bytes, 20 are left" in done.stderr
+
+
+def test_without_objects_the_classes_are_shown(tmp_path: Path) -> None:
+    image = link_windows(tmp_path, compile_windows(RUNTIME + SHOP))
+    classes = json.loads(icf("dump", "--folds", "--json", image))["classes"]
+    members = [{member["name"] for member in each["members"]} for each in classes]
+    assert {"sales::tax(int)", "costs::tax(int)"} in members and all(len(each) > 1 for each in members)

@@ -1,0 +1,66 @@
+"""Mutated objects and side tables: a table of what still holds, or one line of an IcfError, soon."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+from icf.debugfiles.opening import open_any
+from icf.errors import IcfError
+from icf.pe.sidetable import SUFFIX
+from icf.tables.load import load_tables
+from linkpass.pe.run import run_pass
+from tests.fuzz.limits import alarms, many, soon
+from tests.support.windows import RUNTIME, SHOP, compile_windows, link_windows
+
+MUTATION_COUNT = 100
+
+
+def test_objects_survive_mutations(tmp_path: Path) -> None:
+    rng, written, refused = random.Random(11), 0, 0
+    source = compile_windows(RUNTIME + SHOP)
+    image = link_windows(tmp_path, source)
+    content = source.read_bytes()
+    right = run_pass(str(image), None, None, (), [str(source)])
+    path = tmp_path / "changed.obj"
+    with alarms():
+        for _ in range(many(MUTATION_COUNT)):
+            changed = bytearray(content)
+            for _ in range(rng.choice((1, 1, 3, 8))):
+                at = rng.randrange(2, 2000 if rng.random() < 0.5 else len(changed))
+                changed[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            path.write_bytes(changed)
+            soon(10)
+            try:
+                found = run_pass(str(image), None, None, (), [str(path)])
+                assert found.records <= right.records
+                written += 1
+            except IcfError as error:
+                assert str(path) in str(error) and "\n" not in str(error)
+                refused += 1
+    assert written > 10 and refused > 10
+
+
+def test_side_tables_survive_mutations(tmp_path: Path) -> None:
+    rng, read, refused = random.Random(12), 0, 0
+    source = compile_windows(RUNTIME + SHOP)
+    image = Path(shutil.copy(link_windows(tmp_path, source), tmp_path / "copy.exe"))
+    run_pass(str(image), None, None, (), [str(source)])
+    path = tmp_path / f"app{SUFFIX}"
+    content = path.read_bytes()
+    with alarms():
+        for _ in range(many(MUTATION_COUNT)):
+            changed = bytearray(content)
+            for _ in range(rng.choice((1, 1, 3))):
+                changed[rng.randrange(len(changed))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            path.write_bytes(changed)
+            soon(5)
+            with open_any(str(image), None, ()) as opened:
+                try:
+                    load_tables(opened)
+                    read += 1
+                except IcfError as error:
+                    assert str(path) in str(error) and "\n" not in str(error)
+                    refused += 1
+    assert read > 5 and refused > 10

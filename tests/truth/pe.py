@@ -1,0 +1,128 @@
+"""Truth on PE images: the same objects linked with /OPT:ICF and with /OPT:NOICF, call sites compared.
+
+Without folding each function has an address of its own, so the code names every callee: llvm-objdump decodes it, and
+the map file of the linker has the names. Both are other readers than those of this project.
+
+    python -m tests.truth.pe FOLDER OBJECT...      links the objects twice, prints the counts
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from bisect import bisect_left
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from icf.microsoft_names import declared_by, spelled_alike
+from tests.support.icf_command import icf_command
+from tests.support.toolchain import run, tool
+from tests.support.windows import link_windows
+
+_SYMBOL = re.compile(r"^ 000\d:[0-9a-f]{8} +(\S+) +([0-9a-f]{16}) +(\S.*)$")
+_CALL = re.compile(r"^ *([0-9a-f]+):.*\tcall\w*\s+0x([0-9a-f]+)")
+_INSTRUCTION = re.compile(r"^ *([0-9a-f]+):")
+
+
+class Counts(NamedTuple):
+    """Pairs of a calling function and one of its direct calls of a function that is merged with ICF."""
+
+    sites: int
+    named: int  # with a record
+    wrong: list[str]  # with a record of another function
+    merged: int  # merged functions
+    summary: dict[str, object]  # of the pass
+
+
+class Listing(NamedTuple):
+    """What map file and disassembly say of one image."""
+
+    address: dict[str, int]  # by name; a name that is there twice is left out
+    names: dict[int, set[str]]
+    calls: list[tuple[int, int]]  # return address, target
+
+
+def read_listing(image: Path) -> Listing:
+    """Read the map file and the disassembly of an image."""
+    names: dict[int, set[str]] = {}
+    places: dict[str, set[int]] = {}
+    for line in image.with_suffix(".map").read_text(errors="replace").splitlines():
+        if found := _SYMBOL.match(line):
+            vaddr = int(found[2], 16)
+            names.setdefault(vaddr, set()).add(found[1])
+            places.setdefault(found[1], set()).add(vaddr)
+    calls: list[tuple[int, int]] = []
+    pending: int | None = None
+    text = run(tool("llvm-objdump"), "-d", "--no-show-raw-insn", "-j", ".text", image).stdout
+    for line in text.splitlines():
+        at = _INSTRUCTION.match(line)
+        if at and pending is not None:
+            calls.append((int(at[1], 16), pending))
+            pending = None
+        if found := _CALL.match(line):
+            pending = int(found[2], 16)
+    return Listing({name: min(vaddrs) for name, vaddrs in places.items() if len(vaddrs) == 1}, names, calls)
+
+
+def link_twice(folder: Path, objects: Sequence[Path | str]) -> tuple[Path, Path]:
+    """Link objects with and without ICF."""
+    found = []
+    for icf in (True, False):
+        name = "folded" if icf else "apart"
+        found.append(link_windows(folder, *objects, f"/map:{folder / name}.map", icf=icf, name=name))
+    return found[0], found[1]
+
+
+def measure(folder: Path, objects: Sequence[Path | str]) -> Counts:
+    """Link objects twice, run the pass, and compare its records with the code that was not folded."""
+    folded_image, apart_image = link_twice(folder, objects)
+    inputs = [str(each) for each in objects if not str(each).startswith("/opt")]
+    summary = json.loads(_icf("pass", folded_image, "--json", "--objects", *inputs))
+    records = json.loads(_icf("dump", "--dcall", "--folds", "--json", folded_image))
+    folded, apart = read_listing(folded_image), read_listing(apart_image)
+    merged = {int(each["address"], 16) for each in records["classes"] if len(each["members"]) > 1}
+    said: dict[tuple[int, str], set[str]] = {}
+    for each in records["direct_calls"]:
+        key = int(each["call_site"], 16), _alike(each["caller"])
+        said.setdefault(key, set()).add(_alike(each["callee"]))
+    starts = sorted(apart.names)
+    sites = named = 0
+    wrong = []
+    for site, target in apart.calls:
+        start = starts[bisect_left(starts, site) - 1]
+        callers, callees = apart.names.get(start, set()), apart.names.get(target, set())
+        for caller in callers:
+            for callee in callees:
+                if caller not in folded.address or folded.address.get(callee) not in merged:
+                    continue
+                sites += 1
+                place = folded.address[caller] + site - start
+                found = said.get((place, _alike(caller))) or said.get((place, _alike(caller).partition("(")[0]), set())
+                named += bool(found)
+                if found - set(map(_alike, callees)):
+                    wrong.append(f"{place:#x}: {caller} calls {callee}, recorded: {sorted(found)}")
+    return Counts(sites, named, wrong, summary["members"], summary)
+
+
+def _alike(name: str) -> str:
+    """Return a name as the record of a static function has it, and others as they are."""
+    declared = declared_by(name) if name.startswith("?") else None
+    return f"{spelled_alike(declared.name)}({declared.parameters})" if declared else name
+
+
+def _icf(*words: str | Path) -> str:
+    done = subprocess.run([*icf_command(), *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = measure(folder, sys.argv[2:])
+    of = f"{counts.sites} call sites of {counts.merged} merged functions"
+    print(f"{of}: {counts.named} named, {len(counts.wrong)} wrong")
+    print("\n".join(counts.wrong[:20]))
