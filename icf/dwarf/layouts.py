@@ -31,7 +31,7 @@ from icf.dwarf.constants import (
 _NAMES = (DW_TAG_typedef, DW_TAG_const_type, DW_TAG_volatile_type, DW_TAG_restrict_type, DW_TAG_atomic_type)
 _POINTERS = (DW_TAG_pointer_type, DW_TAG_reference_type, DW_TAG_rvalue_reference_type)
 _CLASSES = (0x02, 0x13)  # class, structure
-_CHAIN_LIMIT, _DEPTH_LIMIT, _ROUNDS = 16, 16, 256
+_CHAIN_LIMIT, _DEPTH_LIMIT, _PARTS_LIMIT, _ROUNDS = 16, 16, 64, 256
 _POINTER_BYTES = 8
 _LARGEST_IN_REGISTERS_BYTES = 16  # System V ABI for x86-64, 3.2.3
 _NO_ROW = (0,) * col.L_COUNT
@@ -142,10 +142,12 @@ def is_result_in_memory(offset: int) -> Question[bool | None]:
 def pointer_at(holder: Rows, offset: int) -> Question[int]:
     """Return the type of the pointer at an offset of a class; 0 if there is none, or if it is not known."""
     found: set[int] = set()
-    todo = [(holder, offset, 0)]
+    parts = 0
+    todo = [(holder, offset)]
     while todo:
-        rows, at, depth = todo.pop()
-        if rows.tag not in _CLASSES or not rows.is_known or depth > _DEPTH_LIMIT:
+        rows, at = todo.pop()
+        parts += 1
+        if rows.tag not in _CLASSES or not rows.is_known or parts > _PARTS_LIMIT:
             return 0
         for child in rows.children:
             place = child[col.L_OFFSET] - 1
@@ -166,7 +168,7 @@ def pointer_at(holder: Rows, offset: int) -> Question[int]:
                     return 0
                 found.add(child[col.L_TYPE])
             else:
-                todo.append((type_, at - place, depth + 1))
+                todo.append((type_, at - place))
     return found.pop() if len(found) == 1 else 0
 
 

@@ -8,7 +8,11 @@ import tracemalloc
 
 import numpy as np
 
+from icf.columns import U64
+from icf.dwarf import columns as col
+from icf.dwarf.children import ChildReader
 from icf.dwarf.dies import defined_subprograms, read_dies, resolve
+from icf.dwarf.layouts import DieRows, Question, is_result_in_memory, object_at, pointee, pointer_at
 from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.sites import read_sites
@@ -63,7 +67,25 @@ def exercise(sections: dict[str, bytes], rng: random.Random) -> DebugInfo:
     before = debug.units.copy()
     read_sites(debug, [*functions.die.tolist()[:8], *random_offsets])
     assert np.array_equal(before, debug.units)
+    if rng.random() < 0.25:
+        read_layouts(debug, np.unique(offsets))
     return debug
+
+
+def read_layouts(debug: DebugInfo, offsets: U64) -> None:
+    """What parameters point to, and what is in it."""
+    reader = ChildReader(debug)
+    rows = reader.read(offsets)
+    assert (rows[:, col.L_OWNER] < len(offsets)).all() and (rows[:, col.L_TYPE] < debug.die_limit).all()
+
+    def question(type_: int) -> Question[bool]:
+        holder = yield from pointee(type_)
+        found = yield from pointer_at(holder, 8)
+        inside = yield from object_at(holder, 16)
+        in_memory = yield from is_result_in_memory(type_)
+        return bool(found) or inside.is_known or in_memory is None
+
+    DieRows(reader).answer(question(type_) for type_ in np.unique(rows[:, col.L_TYPE]).tolist()[:32] if type_)
 
 
 def test_mutations() -> None:
