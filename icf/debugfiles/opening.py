@@ -25,6 +25,10 @@ def open_any(path: str, debug_file: str | None, roots: Sequence[str]) -> AnyImag
             from icf.pe.debugfile import attach_pdb
 
             attach_pdb(image, debug_file, roots)
+            if image.pdb is None:
+                from icf.debugfiles.pdb_servers import attach_pdb_of_server
+
+                attach_pdb_of_server(image)
         else:
             _attach(image, debug_file, roots, in_build=False)
     except BaseException:

@@ -32,7 +32,7 @@ def attach_pdb(image: PeImage, given: str | None, roots: Sequence[str]) -> None:
     """
     image.debug_roots = tuple(roots)
     if given is not None:
-        pdb, problem = _open(image, given)
+        pdb, problem = _open(image.build_id, given)
         if problem:
             raise IcfError(f"{given}: does not belong to {image.path}: {problem}")
         assert pdb is not None
@@ -46,7 +46,7 @@ def attach_pdb(image: PeImage, given: str | None, roots: Sequence[str]) -> None:
         if not os.path.exists(path):
             continue
         try:
-            pdb, problem = _open(image, path)
+            pdb, problem = _open(image.build_id, path)
         except IcfError as error:
             warn(f"{error}: not used")
             continue
@@ -69,15 +69,31 @@ def _candidates(image: PeImage, codeview: CodeView, roots: Sequence[str]) -> Ite
             yield os.path.join(root, key)
 
 
-def _open(image: PeImage, path: str) -> tuple[Pdb | None, str]:
+def wrong_pdb(path: str, key: bytes) -> str:
+    """Return why a file is not the PDB of a link; empty if it is.
+
+    Args:
+        path: of the file.
+        key: GUID and age, as `Pdb.key` and the build id of an image have them.
+    """
+    try:
+        pdb, problem = _open(key, path)
+    except IcfError as error:
+        return str(error)
+    if pdb is not None:
+        pdb.close()
+    return problem
+
+
+def _open(key: bytes, path: str) -> tuple[Pdb | None, str]:
     """Return the PDB at a path; if it is of another link None, and the two identities."""
     from icf.pdb.file import Pdb
 
     pdb = Pdb.open(path)
-    if pdb.key == image.build_id:
+    if pdb.key == key:
         return pdb, ""
     pdb.close()
-    return None, f"{_shown(pdb.key)}, not {_shown(image.build_id)}"
+    return None, f"{_shown(pdb.key)}, not {_shown(key)}"
 
 
 def _shown(key: bytes) -> str:

@@ -21,6 +21,7 @@ from icf.errors import FormatError
 from icf.pe.debugdirectory import CodeView
 
 _GUID_BYTES = 16
+_GUID_AGE = re.compile(r"[0-9A-Fa-f]{33,40}")
 
 
 def guid_digits(guid: bytes) -> str:
@@ -43,6 +44,16 @@ def pdb_key(codeview: CodeView, path: str) -> str:
     signature = codeview.signature
     digits = guid_digits(signature) if len(signature) == _GUID_BYTES else signature[::-1].hex().upper()
     return f"{name}/{digits}{codeview.age:X}/{name}"
+
+
+def parse_pdb_key(key: str) -> CodeView | None:
+    """Return what a key of `pdb_key` with a GUID says, with the name as the path; None for any other text."""
+    name, digits, again = (key.split("/") + ["", ""])[:3]
+    if name != again or not _GUID_AGE.fullmatch(digits):
+        return None
+    stored = bytes.fromhex(digits[:32])
+    guid = stored[3::-1] + stored[5:3:-1] + stored[7:5:-1] + stored[8:]
+    return CodeView(guid, int(digits[32:], 16), name)
 
 
 def image_key(image_path: str, timestamp: int, image_size_bytes: int) -> str:

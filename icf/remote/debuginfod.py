@@ -19,21 +19,18 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
 from icf.log import warn
-from icf.newfile import NewFile
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
     from icf.remote.download import Limits
 
 URLS, CACHE_PATH = "DEBUGINFOD_URLS", "DEBUGINFOD_CACHE_PATH"
-_MISS_S = 600.0
 _TIMEOUT_S, _SIZE_LIMIT_BYTES = 90.0, 8 << 30
 _ID_BYTES = range(8, 65)  # shorter ones are not the identity of one build
 
@@ -76,18 +73,14 @@ def find(build_id: bytes, kind: Kind) -> str | None:
     path = kept_path(build_id, kind)
     if not path or _is_distrusted(cache_folder()):
         return None
-    try:
-        status = os.stat(path)
-    except OSError:
-        status = None
-    if status is not None and status.st_size:
+    if os.path.isfile(path) and os.path.getsize(path):
         problem = _problem(path, build_id, kind)
         if not problem:
             return path
         warn(f"{path}: {problem}: not used")
-    elif status is not None and abs(time.time() - status.st_mtime) < _miss_s():
+    if not os.environ.get(URLS, "").strip() or _is_known_absent(path):
         return None
-    return path if os.environ.get(URLS, "").strip() and _fetch(path, build_id, kind) else None
+    return path if _fetch(path, build_id, kind) else None
 
 
 def appears(path: str) -> bool:
@@ -110,7 +103,7 @@ def appears(path: str) -> bool:
 
 def _fetch(path: str, build_id: bytes, kind: Kind) -> bool:
     """Ask each server for a file; keep it, or that none has it."""
-    from icf.remote.fetch import Outcome, fetch
+    from icf.remote.fetch import Outcome, fetch, remember_absence
 
     outcomes = set()
     for server in os.environ[URLS].split():
@@ -125,7 +118,7 @@ def _fetch(path: str, build_id: bytes, kind: Kind) -> bool:
             return True
         outcomes.add(outcome)
     if outcomes == {Outcome.ABSENT}:
-        _remember_absence(path)
+        remember_absence(path)
     return False
 
 
@@ -154,21 +147,20 @@ def _is_kind(image: Image, kind: Kind) -> bool:
     return kind is Kind.DEBUG_INFO or not image.is_debug_file
 
 
-def _remember_absence(path: str) -> None:
-    """Leave an empty file, which elfutils' client understands, too; a failure is not an error."""
-    try:
-        with NewFile(os.path.dirname(path), f".{os.path.basename(path)}.") as out:
-            os.replace(out.name(), path)
-    except OSError:
-        pass
+def _is_known_absent(path: str) -> bool:
+    from icf.remote.fetch import is_absent
+
+    return is_absent(path, _miss_s())
 
 
 def _miss_s() -> float:
+    from icf.remote.fetch import ABSENCE_S
+
     try:
         with open(os.path.join(cache_folder(), "cache_miss_s"), encoding="ascii") as file:
             return float(int(file.read(32)))
     except (OSError, ValueError):
-        return _MISS_S
+        return ABSENCE_S
 
 
 def _number(variable: str) -> float:

@@ -6,6 +6,7 @@ What a server does wrong is reported in one line. A server that failed is not as
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from enum import Enum
 
@@ -13,6 +14,7 @@ from icf.log import warn
 from icf.newfile import NewFile
 from icf.remote.download import Limits, RemoteError, download
 
+ABSENCE_S = 600.0  # how long it counts that no server had a file
 _READ_ONLY = 0o400
 _failed: set[str] = set()  # servers
 
@@ -55,3 +57,23 @@ def fetch(server: str, url: str, path: str, check: Callable[[str], str], limits:
     except OSError as error:
         warn(f"{folder}: {(error.strerror or str(error)).lower()}: nothing is fetched")
     return Outcome.FAILED
+
+
+def remember_absence(path: str) -> None:
+    """Leave an empty file where a file would be that no server has; a failure is not an error."""
+    folder, name = os.path.split(path)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with NewFile(folder, f".{name[:200]}.") as out:
+            os.replace(out.name(), path)
+    except OSError:
+        pass
+
+
+def is_absent(path: str, within_s: float = ABSENCE_S) -> bool:
+    """Return whether no server had a file when they were last asked, not long ago."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return status.st_size == 0 and abs(time.time() - status.st_mtime) < within_s

@@ -12,7 +12,8 @@ in lower case. Below a store with a file `index2.txt` a folder of the first two 
 directory before a URL, files are kept in ~/.cache/icf-symbols. Compressed files (`app.pd_`) and pointers to others
 (`file.ptr`) are not read.
 
-Each file is checked against what was asked for, wherever it is found.
+Each file is checked against what was asked for, wherever it is found. An empty file at ~/.cache/icf-symbols/KEY says
+for ten minutes that no server has the file.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from urllib.parse import quote
 
 from icf.cachefolder import problem_of_owner
 from icf.log import warn
-from icf.pe.keys import spellings
+from icf.pe.keys import parse_pdb_key, pdb_key, spellings
 
 if TYPE_CHECKING:
+    from icf.pe.debugdirectory import CodeView
     from icf.remote.download import Limits
+    from icf.remote.fetch import Outcome
 
 SYMBOL_PATH = "_NT_SYMBOL_PATH"
 _TWO_TIERS = "index2.txt"
@@ -67,11 +70,40 @@ def find(key: str, check: Callable[[str], str]) -> str | None:
     Returns:
         Its path; None if no store has it.
     """
-    for store in symbol_path():
-        found = _fetched(store, key, check) if store.kept_in else _found(store, key, check)
+    from icf.remote.fetch import Outcome, is_absent, remember_absence
+
+    stores, marker, outcomes = symbol_path(), os.path.join(_default_folder(), key), set[Outcome]()
+    asks_servers = any(store.kept_in for store in stores) and not is_absent(marker)
+    for store in stores:
+        found = _found(Store(store.kept_in) if store.kept_in else store, key, check)
+        if found is None and store.kept_in and asks_servers:
+            found, outcome = _fetched(store, key, check)
+            outcomes.add(outcome)
         if found is not None:
             return found
+    if outcomes == {Outcome.ABSENT}:
+        remember_absence(marker)
     return None
+
+
+def find_pdb(codeview: CodeView, path: str) -> str | None:
+    """Return the path of the PDB of an image, as `find` does; `path` is for messages."""
+    from icf.pe.debugfile import wrong_pdb
+
+    key = codeview.signature + codeview.age.to_bytes(4, "little")
+    return find(pdb_key(codeview, path), lambda there: wrong_pdb(there, key))
+
+
+def kept_path(codeview: CodeView, path: str) -> str:
+    """Return where it is kept that no server has the PDB of an image; `path` is for messages."""
+    return os.path.join(_default_folder(), pdb_key(codeview, path))
+
+
+def appears(path: str) -> bool:
+    """Return whether a PDB that was missing can be had now; `path` is what `kept_path` returned, or another one."""
+    folder = os.path.join(_default_folder(), "")
+    codeview = parse_pdb_key(path.removeprefix(folder)) if path.startswith(folder) else None
+    return codeview is not None and find_pdb(codeview, path) is not None
 
 
 def _chain(places: list[str], cache: str) -> Iterator[Store]:
@@ -92,7 +124,7 @@ def _found(store: Store, key: str, check: Callable[[str], str]) -> str | None:
         candidates.insert(0, key.partition("/")[0])
     for candidate in candidates:
         path = os.path.join(store.place, candidate)
-        if os.path.isfile(path):
+        if os.path.isfile(path) and os.path.getsize(path):
             problem = check(path)
             if not problem:
                 return path
@@ -100,24 +132,20 @@ def _found(store: Store, key: str, check: Callable[[str], str]) -> str | None:
     return None
 
 
-def _fetched(store: Store, key: str, check: Callable[[str], str]) -> str | None:
+def _fetched(store: Store, key: str, check: Callable[[str], str]) -> tuple[str | None, Outcome]:
     from icf.remote.fetch import Outcome, fetch
 
-    kept = Store(store.kept_in)
-    found = _found(kept, key, check)
-    if found is not None:
-        return found
     if store.kept_in == _default_folder() and (problem := problem_of_owner(store.kept_in)):
         warn(f"{store.kept_in}: {problem}: nothing is fetched")
-        return None
+        return None, Outcome.FAILED
     path = os.path.join(store.kept_in, key)
     for spelled in spellings(key):
         outcome = fetch(store.place, f"{store.place}/{quote(spelled)}", path, check, _limits())
         if outcome is Outcome.FETCHED:
-            return path
+            return path, outcome
         if outcome is Outcome.FAILED:
-            return None
-    return None
+            return None, outcome
+    return None, Outcome.ABSENT
 
 
 def _limits() -> Limits:

@@ -23,7 +23,15 @@ def program() -> Path:
     (folder / "app.cpp").write_text(SOURCE)
     flags = ["--target=x86_64-pc-windows-msvc", "-gcodeview", "-g", "-O1", "-ffunction-sections", "-fno-exceptions"]
     run(tool("clang++"), *flags, "-c", "app.cpp", "-o", "app.obj", folder=folder)
-    link = ["/debug", "/opt:ref,icf", "/nodefaultlib", "/entry:mainCRTStartup", "/subsystem:console", "/Brepro"]
+    link = [
+        "/debug",
+        "/opt:ref,icf",
+        "/nodefaultlib",
+        "/entry:mainCRTStartup",
+        "/subsystem:console",
+        "/Brepro",
+        "/pdbaltpath:app.pdb",
+    ]
     run(tool("lld-link"), *link, "app.obj", "/out:app.exe", "/pdb:app.pdb", folder=folder)
     return folder / "app.exe"
 

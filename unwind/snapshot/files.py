@@ -52,7 +52,7 @@ def _elf_files(module: LoadedModule, images: ImageFinder, debug_roots: Sequence[
 def _pe_files(module: LoadedModule) -> Iterator[NeededFile]:
     from icf.pe.debugdirectory import codeview_of
     from icf.pe.keys import image_key, pdb_key
-    from icf.remote.symbolserver import find
+    from icf.remote.symbolserver import find, find_pdb
 
     assert module.pe is not None
     key = image_key(module.path, module.pe.timestamp, module.pe.image_size_bytes)
@@ -62,9 +62,9 @@ def _pe_files(module: LoadedModule) -> Iterator[NeededFile]:
     if codeview is None:
         yield NeededFile(module.path, "pdb", problem="its debug directory names none")
         return
-    key = pdb_key(codeview, module.path)
-    path = find(key, partial(_wrong_pdb, codeview.signature + codeview.age.to_bytes(4, "little")))
-    yield NeededFile(module.path, "pdb", path or "", "" if path else f"{key}: not in _NT_SYMBOL_PATH")
+    path = find_pdb(codeview, module.path)
+    problem = "" if path else f"{pdb_key(codeview, module.path)}: not in _NT_SYMBOL_PATH"
+    yield NeededFile(module.path, "pdb", path or "", problem)
 
 
 def _wrong_image(module: LoadedModule, path: str) -> str:
@@ -79,19 +79,3 @@ def _wrong_image(module: LoadedModule, path: str) -> str:
         f"time stamp {each.timestamp:#010x} and size {each.image_size_bytes:#x}" for each in (module.pe, found)
     )
     return "" if ours == theirs else f"has {theirs}, not {ours}"
-
-
-def _wrong_pdb(key: bytes, path: str) -> str:
-    from icf.pdb.file import Pdb
-
-    try:
-        with Pdb.open(path) as pdb:
-            return "" if pdb.key == key else f"has GUID and age {_shown(pdb.key)}, not {_shown(key)}"
-    except IcfError as error:
-        return str(error)
-
-
-def _shown(key: bytes) -> str:
-    from icf.pe.keys import guid_digits
-
-    return f"{guid_digits(key[:-4])}-{int.from_bytes(key[-4:], 'little'):x}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,8 +132,8 @@ def test_files_of_another_link_are_refused_with_both_identities(
     digits = keys[0].split("/")[1][:8].lower()
     assert image.startswith(f"icf: warning: {tree}/{keys[0]}: has time stamp 0x")
     assert image.endswith(f", not time stamp 0x{digits} and size 0x{keys[0].split('/')[1][8:]}: not used")
-    assert pdb.startswith(f"icf: warning: {tree}/{keys[1]}: has GUID and age ")
-    assert pdb.endswith(f", not {keys[1].split('/')[1][:32]}-1: not used")
+    assert pdb.startswith(f"icf: warning: {tree}/{keys[1]}: GUID ")
+    assert pdb.endswith(f", not GUID {keys[1].split('/')[1][:32]} age 1: not used")
 
 
 def test_a_server_that_lies_or_hangs_costs_one_line(
@@ -149,6 +151,34 @@ def test_a_server_that_lies_or_hangs_costs_one_line(
         assert found == [f"{key}: not in _NT_SYMBOL_PATH" for key in keys]
         assert report == f"icf: warning: {url}/{keys[0]}: {problem}: not used\n"
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_an_image_without_its_pdb_has_names_once_a_server_has_it(
+    tmp_path: Path, keys: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = shutil.copy(pe.program(), tmp_path / "app.exe")
+    monkeypatch.setenv("ICF_CACHE_DIR", str(tmp_path / "symcaches"))
+
+    def name() -> str:
+        capsys.readouterr()
+        main(["symbolize", "-e", str(image), "0x140001000"])
+        out = capsys.readouterr()
+        assert out.err == ""
+        return out.out.splitlines()[0]
+
+    (tmp_path / "tree").mkdir()
+    with http_folder(tmp_path / "tree") as url:
+        assert name() == "??"
+        monkeypatch.setenv("_NT_SYMBOL_PATH", f"srv*{tmp_path}/mine*{url}")
+        assert name() == "??"
+        published(tmp_path / "tree", keys)
+        absent = tmp_path / "cache/icf-symbols" / keys[1]
+        assert absent.stat().st_size == 0 and name() == "??"  # the server is not asked again so soon
+        os.utime(absent, (time.time() - 700,) * 2)
+        assert name() != "??"
+    files = list((tmp_path / "symcaches").glob("*.symcache"))
+    before = [each.stat().st_ino for each in files]
+    assert name() != "??" and [each.stat().st_ino for each in files] == before  # what is kept is used
 
 
 def test_the_files_of_elf_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ image that moves together with its debug file stays the same.
 
 The symcache is valid as long as no file changed and none has appeared. A file that was removed since does not count:
 builders remove their .dwo files all the time, and the facts read from them are still true of this image. An empty file
-is as good as none, and stands for one that no debuginfod server had: it is asked for again from time to time.
+is as good as none, and stands for one that no server had: it is asked for again from time to time.
 """
 
 from __future__ import annotations
@@ -149,11 +149,16 @@ def _folder_of(path: str) -> str:
 
 def _appears(path: str) -> bool:
     """Return whether a server has a file that was missing."""
-    if not os.environ.get("DEBUGINFOD_URLS"):  # most users: nothing to import
-        return False
-    from icf.remote.debuginfod import appears
+    if os.environ.get("DEBUGINFOD_URLS"):  # most users have neither: nothing to import
+        from icf.remote import debuginfod
 
-    return appears(path)
+        if debuginfod.appears(path):
+            return True
+    if os.environ.get("_NT_SYMBOL_PATH"):
+        from icf.remote import symbolserver
+
+        return symbolserver.appears(path)
+    return False
 
 
 def _stat(path: str) -> tuple[int, int]:
