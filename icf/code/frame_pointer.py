@@ -3,29 +3,27 @@
     endbr64 ; push %rbp ; .. ; mov %rsp,%rbp     from here on          up to `pop %rbp` or `leave`
     stp x29, x30, [sp, #-32]! ; mov x29, sp      from here on          up to `ldp x29, x30`
 
-A function that begins in another way, or that is interrupted before or after it has a frame, has none that such a walk
-finds: the profiler then leaves its caller out. Only these plain beginnings count. What begins in another way may have
-a frame all the same, which its call frame information shows (`unwind.walk.frame_pointer`). To say that it has none
-costs an answer, and never makes a wrong one.
+A function that is interrupted before or after it has a frame has none that such a walk finds: the profiler then leaves
+its caller out. Here are the plain beginnings; `icf.code.frame_states` follows the jumps of a function. What begins in
+another way may have a frame all the same, which its call frame information shows (`unwind.walk.frame_pointer`). To say
+that it has none costs an answer, and never makes a wrong one.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from functools import cache
-from struct import unpack_from
+from struct import iter_unpack, unpack_from
 from typing import Any
 
-from icf.code import operations as op
 from icf.elf.types import Machine
 
-_SET_UP = bytes.fromhex("554889e5")  # push %rbp ; mov %rsp,%rbp
 HEAD_BYTES = 48  # of a function: its frame is set up there
 _ENDBR = b"\xf3\x0f\x1e\xfa"
-_PUSH_RBP, _POP_RBP, _LEAVE = 0x55, 0x5D, 0xC9
+_PUSH_RBP = 0x55
 _CHANGES_STACK = re.compile(r"(?:push|pop|call|ret|leave|enter|j|int|sys|loop)|\S+ [er]?[sb]p\b")
 _PAIR_MASK, _STORE_PAIR, _LOAD_PAIR = 0xFC407FFF, 0xA8007BFD, 0xA8407BFD  # of x29, x30 at sp
+_RETURN, _JUMP = 0xD65F03C0, 0x14000000  # ret; b
 _SET_MASK, _SET = 0xFFC003FF, 0x910003FD  # add x29, sp, #number: `mov x29, sp` is one
 
 
@@ -66,36 +64,14 @@ def _decoder() -> Any:
     return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
 
 
-def calls_have_frame(code: memoryview) -> bool:
-    """Return whether an x86-64 function has its frame wherever it calls; False: not known.
+def may_have_ended(code: bytes) -> bool:
+    """Return whether the frame of an AArch64 function may have ended in its first bytes `code`.
 
-    It may return early before that: the code on the way from its start to `push %rbp ; mov %rsp,%rbp` calls nothing.
+    Its end, `ldp x29, x30`, counts up to the next jump or return; after that another way may lead to the code.
     """
-    from icf.code.rows import decode_function  # with numpy, which most runs do not need here
-
-    set_up = bytes(code).find(_SET_UP)
-    if set_up < 0:
-        return False
-    rows = decode_function(code).tolist()
-    places = [row[op.AT] for row in rows]  # ascending; instructions that matter to no other have none
-    todo, seen = [0], set[int]()
-    while todo:
-        row = bisect_left(places, todo.pop())
-        while row < len(rows) and row not in seen and places[row] != set_up:
-            seen.add(row)
-            kind, target = rows[row][op.KIND], rows[row][op.VALUE]
-            if kind in (op.CALL, op.CALL_VALUE, op.JUMP_VALUE, op.BAD):
-                return False
-            if kind in (op.JUMP, op.BRANCH) and 0 <= target < len(code):
-                todo.append(target)
-            if kind in (op.JUMP, op.STOP):
-                break
-            row += 1
-    return True
-
-
-def ends_frame(machine: Machine, before: bytes) -> bool:
-    """Return whether the instruction that ends `before`, four bytes, may be the one that ends the frame."""
-    if machine is Machine.X86_64:
-        return before[-1:] == b"" or before[-1] in (_POP_RBP, _LEAVE)
-    return int.from_bytes(before[-4:], "little") & _PAIR_MASK == _LOAD_PAIR
+    for (word,) in reversed(list(iter_unpack("<I", code[: len(code) // 4 * 4]))):
+        if word & _PAIR_MASK == _LOAD_PAIR:
+            return True
+        if word == _RETURN or word & 0xFC000000 == _JUMP:
+            return False
+    return False

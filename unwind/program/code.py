@@ -34,7 +34,8 @@ from icf.code.calls import (
     call_size,
 )
 from icf.code.exits import find_exits
-from icf.code.frame_pointer import HEAD_BYTES, calls_have_frame, ends_frame, frame_offset
+from icf.code.frame_pointer import HEAD_BYTES, frame_offset, may_have_ended
+from icf.code.frame_states import FrameStates, frame_states
 from icf.code.jumps import is_retpoline
 from icf.elf.types import Machine
 from unwind.program.constants import Constants
@@ -70,7 +71,7 @@ class DecodedCode:
         self._sites: dict[int, CallSite] = {}
         self._jumps: dict[tuple[int, int], Jumps | None] = {}
         self._call_ends: dict[int, frozenset[int] | None] = {}  # by start of the function
-        self._calls_have_frame: dict[int, bool] = {}  # by start of the function, too
+        self._states: dict[int, FrameStates] = {}  # by start of the function, too
         self._frames: dict[int, int | None] = {}  # by start of the function, too
         self.may_form = Constants(facts).may_form
 
@@ -134,21 +135,26 @@ class DecodedCode:
             self._call_ends[start] = find_call_ends(code, self._facts.machine) if len(code) == size_bytes else None
         return self._call_ends[start]
 
-    def has_frame(self, start: int, vaddr: int) -> bool:
-        """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known."""
+    def has_frame(self, start: int, end: int, vaddr: int) -> bool:
+        """Return whether the function in `start:end` has set up its frame pointer at `vaddr`; False: not known."""
+        if self._facts.machine is Machine.X86_64:
+            return self._frame_states(start, end).at(vaddr - start)
         offset = self._frame_offset(start)
         if offset is None or vaddr < start + offset:
             return False
-        return not ends_frame(self._facts.machine, bytes(self._facts.read(vaddr - 4, 4)))
+        return not may_have_ended(bytes(self._facts.read(start, vaddr - start)))
 
     def calls_have_frame(self, start: int, end: int) -> bool:
         """Return whether the function in `start:end` has its frame wherever it calls; False: not known."""
-        if start not in self._calls_have_frame:
-            found = self._frame_offset(start) is not None
-            if not found and self._facts.machine is Machine.X86_64 and 0 < end - start <= _LONGEST_BODY_BYTES:
-                found = calls_have_frame(self._facts.read(start, end - start))
-            self._calls_have_frame[start] = found
-        return self._calls_have_frame[start]
+        if self._frame_offset(start) is not None:
+            return True
+        return self._facts.machine is Machine.X86_64 and self._frame_states(start, end).calls_have_frame
+
+    def _frame_states(self, start: int, end: int) -> FrameStates:
+        if start not in self._states:
+            is_short = 0 < end - start <= _LONGEST_BODY_BYTES
+            self._states[start] = frame_states(self._facts.read(start, end - start) if is_short else memoryview(b""))
+        return self._states[start]
 
     def _frame_offset(self, start: int) -> int | None:
         if start not in self._frames:

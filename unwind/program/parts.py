@@ -70,8 +70,8 @@ class Code(Protocol):
     def calls(self, start: int, end: int) -> Collection[int] | None:
         """Return the return addresses of the calls in `start:end`; None if they are not known."""
 
-    def has_frame(self, start: int, vaddr: int) -> bool:
-        """Return whether the function at `start` has set up its frame pointer at `vaddr`; False: not known."""
+    def has_frame(self, start: int, end: int, vaddr: int) -> bool:
+        """Return whether the function in `start:end` has set up its frame pointer at `vaddr`; False: not known."""
 
     def calls_have_frame(self, start: int, end: int) -> bool:
         """Return whether the function in `start:end` has its frame wherever it calls; False: not known."""
@@ -170,7 +170,7 @@ class ListedCode:
     def calls(self, start: int, end: int) -> Collection[int] | None:
         return [site for site in self._sites if start < site <= end]
 
-    def has_frame(self, start: int, vaddr: int) -> bool:
+    def has_frame(self, start: int, end: int, vaddr: int) -> bool:
         return vaddr not in self._frameless
 
     def calls_have_frame(self, start: int, end: int) -> bool:

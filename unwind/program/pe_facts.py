@@ -18,6 +18,7 @@ class PeFacts:
         self.machine = image.machine
         self.read = image.read
         self.may_start_function = image.is_code
+        self.code = image.code
 
     @property
     def text(self) -> tuple[int, int]:

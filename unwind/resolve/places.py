@@ -142,7 +142,7 @@ def has_frame(place: Place) -> bool:
     code = body.program.code
     if place.return_address:
         return code.calls_have_frame(body.start, body.end)
-    return code.has_frame(body.start, place.vaddr)
+    return code.has_frame(body.start, body.end, place.vaddr)
 
 
 def _returned_to(program: Program, at: Vaddr) -> Place:

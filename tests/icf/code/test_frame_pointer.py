@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from icf.code.frame_pointer import calls_have_frame, ends_frame, frame_offset
+from icf.code.frame_pointer import frame_offset, may_have_ended
+from icf.code.frame_states import frame_states
 from icf.elf.types import Machine
 
 PUSH, MOVE, OTHER_MOVE, ENDBR = b"\x55", b"\x48\x89\xe5", b"\x48\x8b\xec", b"\xf3\x0f\x1e\xfa"
@@ -48,10 +49,15 @@ def test_functions_of_aarch64(words: tuple[int, ...], offset: int | None) -> Non
 
 
 def test_the_end_of_a_frame() -> None:
-    assert ends_frame(Machine.X86_64, b"\x90\x90\x90\x5d") and ends_frame(Machine.X86_64, b"\xc9")
-    assert not ends_frame(Machine.X86_64, b"\x90\x5d\xc9\x90")
-    assert ends_frame(Machine.AARCH64, struct.pack("<I", LOAD))
-    assert not ends_frame(Machine.AARCH64, struct.pack("<I", STORE))
+    other, jump = 0xD503201F, 0x14000002  # nop; b
+    for words, has_ended in (
+        ((STORE, SET), False),
+        ((STORE, SET, LOAD), True),
+        ((STORE, SET, LOAD, other), True),  # moved between it and the end
+        ((STORE, SET, LOAD, RETURN), False),  # another way leads to what follows
+        ((STORE, SET, LOAD, jump, other), False),
+    ):
+        assert may_have_ended(struct.pack(f"<{len(words)}I", *words)) is has_ended
 
 
 CALL, JE, RET, XOR = b"\xe8\0\0\0\1", b"\x74", b"\xc3", b"\x31\xc0"  # xor %eax,%eax
@@ -66,11 +72,20 @@ POP = b"\x5d"
         (JE + b"\x03" + XOR + RET + PUSH + MOVE + CALL + POP + RET, True),  # and before its beginning
         (JE + b"\x0b" + PUSH + MOVE + CALL + POP + RET + CALL + RET, False),  # which calls
         (CALL + PUSH + MOVE + CALL + POP + RET, False),
-        (b"\xff\xe0" + PUSH + MOVE + CALL + POP + RET, False),  # jmp *%rax: a switch
+        (PUSH + MOVE + CALL + POP + CALL + RET, False),
+        (PUSH + b"\x53" + MOVE + CALL + RET, False),  # push %rbx between: it does not lead to the caller's
+        (b"\xff\xe0" + PUSH + MOVE + CALL + POP + RET, False),  # jmp *%rax before: a switch
+        (PUSH + MOVE + POP + b"\xff\xe0" + CALL + RET, True),  # after: a tail call; the rest is a landing pad
         (b"\xff\xd0" + PUSH + MOVE + CALL + POP + RET, False),  # call *%rax
         (CALL + RET, False),
-        (b"", False),
+        (b"\x06", False),  # no instruction in 64-bit code
     ],
 )
 def test_functions_that_have_a_frame_wherever_they_call(code: bytes, expected: bool) -> None:
-    assert calls_have_frame(memoryview(code)) is expected
+    assert frame_states(memoryview(code)).calls_have_frame is expected
+
+
+def test_instructions_between_the_end_of_a_frame_and_the_return_have_none() -> None:
+    code = PUSH + MOVE + CALL + POP + XOR + RET + XOR + RET
+    states = frame_states(memoryview(code))
+    assert [offset for offset in (0, 1, 4, 9, 10, 12) if states.at(offset)] == [4, 9]
