@@ -48,6 +48,14 @@ def run(args: Namespace) -> int:
     if not words:
         say("icf link: error: no link command", "hint: icf link -- c++ -fuse-ld=lld -Wl,--icf=all -o prog *.o")
         return _EXIT_USAGE
+    if "lld-link" in os.path.basename(words[0]).lower():
+        from linkpass.pe.link import is_pe_linker
+        from linkpass.pe.link import link_and_pass as link_pe
+
+        if is_pe_linker(words[0]):
+            if args.distinct is not None:
+                raise IcfError("--distinct is for ELF links; lld-link has no option that keeps a function unfolded")
+            return link_pe(words, say, strict=args.strict, summary=args.summary)
     if not _COMPILES.isdisjoint(words) and "ld" not in os.path.basename(words[0]):
         _become(words)
     from linkpass.link.command import parse_link_command

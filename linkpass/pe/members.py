@@ -1,12 +1,14 @@
 """The functions of a linked PE image, and which of them a symbol of an object means.
 
 A name with external linkage means the one member that has it. A static function is looked up in the module that the
-linker made of its object: by the name of its record, if just one there has it.
+linker made of its object: by the name of its record, if just one there has it. The module has the path of the object;
+of an object that was moved since it is the one module with that file name.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from typing import NamedTuple
 
 from icf.microsoft_names import declared_by, spelled_alike
@@ -47,6 +49,9 @@ class Members:
                     names = local.setdefault(keys[module_of[member.procedure]], {})
                     names.setdefault(spelled_alike(member.name), set()).add(function)
         self._external, self._local = external, local
+        self._moved: dict[_Key, set[_Key]] = {}  # modules by the last parts of their paths
+        for key in keys:
+            self._moved.setdefault(_last_parts(key), set()).add(key)
 
     def external(self, name: str) -> Function | None:
         """Return the function with that linkage name; None if there is not just one."""
@@ -55,8 +60,14 @@ class Members:
     def local(self, file: str, module: str, name: str) -> Function | None:
         """Return the static function of an object with that linkage name; None if there is not just one."""
         declared = declared_by(name) if name.startswith("?") else None
-        names = self._local.get(_key(file, module), {})
+        key = _key(file, module)
+        alike = self._moved.get(_last_parts(key), set())
+        names = self._local.get(key) or (self._local.get(min(alike)) if len(alike) == 1 else None) or {}
         return _only(names.get(spelled_alike(declared.name if declared else name), set()))
+
+
+def _last_parts(key: _Key) -> _Key:
+    return re.split(r"[\\/]", key[0])[-1], key[1]
 
 
 def _only(found: set[Function]) -> Function | None:

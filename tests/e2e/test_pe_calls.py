@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from functools import cache
@@ -125,3 +126,26 @@ def test_without_objects_the_classes_are_shown(tmp_path: Path) -> None:
     classes = json.loads(icf("dump", "--folds", "--json", image))["classes"]
     members = [{member["name"] for member in each["members"]} for each in classes]
     assert {"sales::tax(int)", "costs::tax(int)"} in members and all(len(each) > 1 for each in members)
+
+
+def test_a_link_with_lld_link_writes_the_side_table(tmp_path: Path) -> None:
+    main = shutil.copy(compile_windows(RUNTIME + MAIN, "-O1", name="main"), tmp_path)
+    (tmp_path / "lib").mkdir()
+    shutil.copy(archive(), tmp_path / "lib")
+    (tmp_path / "link.rsp").write_text(f"{main} sides.lib /libpath:{tmp_path / 'lib'}\n")
+    options = ["/DEBUG", "/nodefaultlib", "-entry:mainCRTStartup", "/subsystem:console"]
+    options.append(f"/out:{tmp_path / 'app.exe'}")
+    command = [tool("lld-link"), *options, "/opt:ref,icf", f"@{tmp_path / 'link.rsp'}"]
+    done = subprocess.run(
+        [*icf_command(), "link", "--summary", "--", *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"named       ([3-9]) of \1 direct calls of merged functions, 100\.0 %", done.stderr), done.stderr
+    assert (tmp_path / "app.icf").exists()
+    command[-2] = "/opt:ref,noicf"
+    done = subprocess.run(
+        [*icf_command(), "link", "--strict", "--", *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "app.exe: not folded: /opt:icf is not among the options" in done.stderr
+    last = subprocess.run([*icf_command(), "link", "--", *command, "no.obj"], capture_output=True, check=False)
+    assert last.returncode == 1  # of the linker
