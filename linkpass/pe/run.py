@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from icf.code.call_ends import find_call_ends
 from icf.debugfiles.opening import open_any
-from icf.errors import IcfError
+from icf.elf.types import Machine
+from icf.errors import IcfError, UnsupportedError
 from icf.newfile import NewFile
 from icf.pe.image import PeImage
 from icf.pe.sidetable import side_table_path
@@ -55,11 +56,14 @@ def run_pass(
 
     Raises:
         FormatError: an input breaks its format.
+        UnsupportedError: the image is not for x86-64.
         IcfError: the image has no PDB, or a file cannot be read or written.
     """
     image = open_any(path, pdb_path, roots)
     try:
         assert isinstance(image, PeImage)
+        if image.machine is not Machine.X86_64:
+            raise UnsupportedError(f"{path}: is for {image.machine.name}; the pass reads objects for x86-64 alone")
         if image.pdb is None:
             raise IcfError(
                 f"{path}: its PDB was not found", hint="name it with --debug-file, or a tree with --debug-root"

@@ -35,7 +35,3 @@ class PeFacts:
     def constants(self) -> tuple[U64, U64]:
         """Return no places: code forms the addresses of vtables, it does not load them from constant data."""
         return np.empty(0, np.uint64), np.empty(0, np.uint64)
-
-    def code(self) -> list[tuple[int, memoryview]]:
-        """Return address and bytes of each section with code."""
-        return self._image.code()

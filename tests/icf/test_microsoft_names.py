@@ -1,0 +1,50 @@
+"""Names of the Microsoft ABI: as llvm-undname has them, without what comes before the name; and hostile ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from icf.demangle import demangle
+from icf.microsoft_names import declaration, declared_by, parameters_alike, spelled_alike
+from tests.support.toolchain import run, tool
+
+NAMES = (
+    "?add@?$List@UOrder@@@@QEAAHPEAUOrder@@@Z",
+    "??_GD1@@UEAAPEAXI@Z",
+    "?f@?A0x12345678@@YAHH@Z",
+    "??RFoo@@QEBAHH@Z",
+    "??$make@HM@ns@@YA?AV?$vector@HV?$allocator@H@std@@@std@@HM@Z",
+    "?cb@@YAXP6AHH@Z@Z",
+    "?h@?1??f@@YAHXZ@YAHXZ",
+    "??BFoo@@QEAAHXZ",
+    "??6std@@YAAEAHAEAHH@Z",
+    "??CFoo@@QEBAPEAHXZ",
+    "?g@@YQHXZ",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_the_end_of_what_llvm_undname_prints(name: str) -> None:
+    whole = run(tool("llvm-undname"), name).stdout.splitlines()[1]
+    assert whole.endswith(demangle(name)) and demangle(name) != name
+    assert declared_by(name) == declaration(whole)
+
+
+def test_spellings_of_the_compiler_are_those_of_the_demangler() -> None:
+    declared = declared_by("??_GD1@@UEAAPEAXI@Z")
+    assert declared is not None and spelled_alike(declared.name) == spelled_alike("D1::~D1") == "D1::~"
+    assert spelled_alike("List<struct Order>::add") == spelled_alike("List<Order>::add")
+    assert parameters_alike("struct A const *const, bool") == parameters_alike("A const *,bool")
+    assert parameters_alike("void") == ""
+
+
+@pytest.mark.parametrize("name", ["?", "??_7Base@@6B@", "?x@@3HA", "main", "?\udc80@@YAXXZ"])
+def test_what_declares_no_function(name: str) -> None:
+    assert declared_by(name) is None
+    assert isinstance(demangle(name), str)
+
+
+def test_a_name_that_stands_for_gigabytes_stays_as_it_is() -> None:
+    levels = "".join("P6AX" + str(level) * 60 + "@Z" for level in range(9))
+    name = f"?f@@YAXP6AXPEAUx@@@Z{levels}@Z"
+    assert demangle(name) == name
