@@ -156,6 +156,9 @@ def find_images(
     placed: list[Placed] = []
     missing: list[str] = []
     for module in modules:
+        if module.pe is not None:
+            missing.append(f"{module.path}: is a PE image, of which lists are not resolved")
+            continue
         image = images.find(Sought(module.path, module.build_id))
         if not isinstance(image, str):
             exports = ImageExports(image)

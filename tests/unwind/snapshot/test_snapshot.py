@@ -175,7 +175,7 @@ def test_modules_log_of_drmemtrace(tmp_path: Path, capsys: pytest.CaptureFixture
     assert other == {"path": "/nowhere/libx.so", "load_address": "0x8000", "size_bytes": 0x1000}
 
 
-def test_images_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_by_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = pe.of_pip("t64-arm.exe")
     windows, linux = snapshot(capsys, app, SHOP / "shop.lld")
     if windows["path"] != str(app):
@@ -183,6 +183,11 @@ def test_images_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
     chunk = base64.b64decode(windows["pe"]["debug_directory"])
     entries = parse_chunk(chunk, windows["pe"]["debug_directory_entry_bytes"], "chunk")
     assert len(entries) == 3 and entries[0].type == CODEVIEW and pack_chunk(entries) == chunk
+    (tmp_path / "modules").write_text(json.dumps([{**windows, "load_address": "0x10000"}]))
+    (tmp_path / "stacks").write_text("0x11000\n")
+    assert main(["resolve", "--modules", str(tmp_path / "modules"), str(tmp_path / "stacks")]) == 1
+    problem = f"{app}: is a PE image, of which lists are not resolved: its frames are unknown"
+    assert capsys.readouterr().err.startswith(f"icf: warning: {problem}\n")
     assert windows["size_bytes"] == windows["pe"]["image_size_bytes"] and "load_address" not in windows
     assert base64.b64decode(linux["build_id_note"]) == note_of(SHOP / "shop.lld")
 

@@ -172,7 +172,7 @@ class _Splitter:
     def give_back(self) -> int:
         """Forget the part of a record at the end of the last piece, which will be read again; return its size.
 
-        To read it again costs less than to copy a piece behind it.
+        To read it again costs less than to copy a piece after it.
         """
         size_bytes, self._rest = len(self._rest), b""
         return size_bytes
