@@ -280,6 +280,7 @@ def run_pass(
     temporary: i64 = machine[op.REGISTER_COUNT] - 1
     is_changed: cython.bint = False
     is_live: cython.bint = True  # whether a path leads here
+    is_tail: cython.bint = False  # whether each path that leads here has been followed up to a jump to a value
     is_news: cython.bint
     row: i64 = begin
     register: i64 = 0
@@ -298,7 +299,10 @@ def run_pass(
         here = label[row]
         if here != 0:
             if is_live:
+                if not is_tail:
+                    store_joined(ops, row, end, start, machine, nodes, origin, offset, out, result)
                 meet(origin, offset, here, temporary)
+            is_tail = tail_end(ops, row, end) >= 0
             is_live = origin[here, temporary] != 0
             result[op.KNOWN] = 0
             if is_live:
@@ -350,6 +354,8 @@ def run_pass(
                 is_changed |= unknown(origin, label[c], temporary)
                 forget(origin, offset, row, -1, temporary)
         elif kind == op.JUMP or kind == op.BRANCH:
+            if c >= 0:
+                store_joined(ops, c, end, start, machine, nodes, origin, offset, out, result)
             if c >= 0 and meet(origin, offset, label[c], temporary) and c <= row:
                 is_changed = True
             is_live = kind == op.BRANCH
@@ -358,8 +364,10 @@ def run_pass(
                 result[op.SHORT_OF] = op.FOUND_ROWS
                 break
             store_jump(ops, row, start, machine, nodes, origin, offset, out, result)
-            is_changed |= follow_edges(ops, row, begin, end, start, edges, label, origin, offset)
-            is_live = False
+            is_changed |= follow_edges(
+                ops, row, begin, end, start, machine, edges, label, nodes, origin, offset, out, result
+            )
+            is_live = is_tail = False
         elif kind == op.STOP:
             is_live = False
         elif kind == op.BAD:
@@ -368,6 +376,8 @@ def run_pass(
         else:
             forget(origin, offset, row, -1, temporary)
             result[op.KNOWN] = 0
+        if result[op.SHORT_OF] != 0:
+            break
         if is_news and not is_first:
             is_changed = True
         row += 1
@@ -392,10 +402,14 @@ def follow_edges(
     begin: i64,
     end: i64,
     start: i64,
+    machine: cython.const[i64][::1],
     edges: cython.const[i64][:, ::1],
     label: i64[::1],
+    nodes: u64[:, ::1],
     origin: u64[:, ::1],
     offset: u64[:, ::1],
+    out: u64[:, ::1],
+    result: i64[::1],
 ) -> cython.bint:
     """Take the current values to the targets of a switch; return whether a label before it drops facts."""
     jump: i64 = start + ops[row, op.AT]
@@ -404,6 +418,7 @@ def follow_edges(
     target: i64
     while i < edges.shape[0] and edges[i, 0] == jump:
         target = row_at(ops, begin, end, edges[i, 1] - start)
+        store_joined(ops, target, end, start, machine, nodes, origin, offset, out, result)
         if meet(origin, offset, label[target], origin.shape[1] - 1) and target <= row:
             is_changed = True
         i += 1
@@ -614,6 +629,94 @@ def kind_of(nodes: u64[:, ::1], x: u64) -> u64:
 
 
 # -- what is found
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def tail_end(ops: i64[:, ::1], row: i64, end: i64) -> i64:
+    """Return the row of the jump to a value that the code comes to from `row` on without a choice; -1: to none.
+
+    The value is loaded before `row`.
+    """
+    limit: i64 = row + op.TAIL_ROWS if row + op.TAIL_ROWS < end else end
+    loaded: i64 = 0  # registers, as bits
+    kind: i64
+    while row < limit:
+        kind = ops[row, op.KIND]
+        if kind == op.JUMP_VALUE:
+            return row if loaded >> ops[row, op.B] & 1 == 0 else -1
+        if kind == op.LOAD:
+            loaded |= bit(ops[row, op.A])
+        if kind != op.KILL and kind != op.COPY and kind != op.ADD and kind != op.LOAD and kind != op.CONST:
+            return -1
+        row += 1
+    return -1
+
+
+@cython.cfunc
+@cython.nogil
+def store_joined(
+    ops: i64[:, ::1],
+    row: i64,
+    end: i64,
+    start: i64,
+    machine: cython.const[i64][::1],
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    out: u64[:, ::1],
+    result: i64[::1],
+) -> cython.int:
+    """Store what a jump to a value is on the current path, where that meets others at `row`."""
+    last: i64 = tail_end(ops, row, end)
+    temporary: i64 = machine[op.REGISTER_COUNT] - 1
+    kept: i64 = origin.shape[0] - 1
+    sp: i64 = machine[op.STACK_POINTER]
+    count: i64 = result[op.FOUND_COUNT]
+    register: i64 = 0
+    kind: i64
+    a: i64
+    b: i64
+    if last < 0:
+        return 0
+    if count >= out.shape[0]:
+        result[op.SHORT_OF] = op.FOUND_ROWS
+        return 0
+    while register <= temporary:
+        origin[kept, register] = origin[0, register]
+        offset[kept, register] = offset[0, register]
+        register += 1
+    while row < last:
+        kind = ops[row, op.KIND]
+        a = ops[row, op.A]
+        b = ops[row, op.B]
+        if kind == op.COPY or kind == op.ADD:
+            origin[0, a] = origin[0, b]
+            offset[0, a] = offset[0, b]
+            if kind == op.ADD:
+                offset[0, a] = (offset[0, b] + as_u64(ops[row, op.VALUE])) & MASK
+        elif kind == op.CONST:
+            origin[0, a] = 0
+            offset[0, a] = as_u64(ops[row, op.VALUE])
+        else:
+            forget(origin, offset, row, a if kind == op.KILL else bit(a), temporary)
+        row += 1
+    out[count, op.FOUND] = op.JOINS_VALUE
+    out[count, op.FOUND_AT] = start + ops[last, op.AT]
+    out[count, op.FOUND_STACK] = op.UNKNOWN
+    if origin[0, sp] == as_u64(1 + sp) and offset[0, sp] == 0:
+        out[count, op.FOUND_STACK] = op.AS_ON_ENTRY
+    out[count, op.FOUND_MORE] = 0
+    store_slot(nodes, origin, offset, ops[last, op.B], machine, out, count)
+    result[op.FOUND_COUNT] += 1
+    register = 0
+    while register <= temporary:
+        origin[0, register] = origin[kept, register]
+        offset[0, register] = offset[kept, register]
+        register += 1
+    return 0
 
 
 @cython.cfunc

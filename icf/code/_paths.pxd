@@ -51,7 +51,7 @@ cdef inline i64 row_at(i64[:, ::1] ops, i64 begin, i64 end, i64 at) nogil:
 cdef inline i64 new_label(i64[::1] label, u64[:, ::1] origin, i64 row, i64 labels, i64 temporary) nogil:
     if label[row] != 0:
         return labels
-    if labels + 1 >= origin.shape[0]:
+    if labels + 2 >= origin.shape[0]:
         return -2
     label[row] = labels + 1
     origin[labels + 1, temporary] = 0

@@ -73,7 +73,7 @@ def new_label(label: i64[::1], origin: u64[:, ::1], row: i64, labels: i64, tempo
     """Number a row if it has no number yet; return how many labels there are, -2 if these are too many."""
     if label[row] != 0:
         return labels
-    if labels + 1 >= origin.shape[0]:
+    if labels + 2 >= origin.shape[0]:  # the last row keeps values for a while
         return -2
     label[row] = labels + 1
     origin[labels + 1, temporary] = 0

@@ -175,6 +175,7 @@ class _Section:
         return self._owner(rows[:, op.FOUND_AT].astype(np.int64) - (rows[:, op.FOUND] == op.CALLS_VALUE))
 
     def _interpret(self, rows: U64, status: U8, edges: I64) -> Indirect:
+        rows = _join(rows)
         owner = self._owner_of_rows(rows)
         kind, slot, stack = rows[:, op.FOUND], rows[:, op.FOUND_SLOT], rows[:, op.FOUND_STACK]
         is_switch = is_in(rows[:, op.FOUND_AT].astype(np.int64), edges[:, 0]) & (kind != op.CALLS_VALUE)
@@ -219,6 +220,27 @@ class _Section:
         unread = (owner >= 0) & (np.append(status, 0)[owner] & 1 != 0)
         jumps: U64 = self._places[unread & self._is_jump].astype(np.uint64)
         return jumps
+
+
+def _join(rows: U64) -> U64:
+    """Replace jumps before which paths meet by what they are on each path, if that is a slot on all of them."""
+    is_path = rows[:, op.FOUND] == op.JOINS_VALUE
+    paths, rows = rows[is_path], rows[~is_path]
+    is_sound = (paths[:, op.FOUND_SLOT] > 0) & (paths[:, op.FOUND_STACK] == op.AS_ON_ENTRY)
+    is_open = (rows[:, op.FOUND] == op.JUMPS_TO_VALUE) & (rows[:, op.FOUND_SLOT] == 0)
+    is_open &= (rows[:, op.FOUND_STACK] == op.AS_ON_ENTRY) & is_in(
+        rows[:, op.FOUND_AT], distinct(paths[:, op.FOUND_AT])
+    )
+    is_open &= ~is_in(rows[:, op.FOUND_AT], distinct(paths[~is_sound, op.FOUND_AT]))
+    paths = paths[is_in(paths[:, op.FOUND_AT], distinct(rows[is_open, op.FOUND_AT]))]
+    paths[paths[:, op.FOUND_ROOT] == 0, op.FOUND_ROOT :] = 0
+    paths[:, op.FOUND_OFFSET :][np.arange(op.LOADS_MAX + 1) > paths[:, op.FOUND_LOADS, None].astype(np.int64)] = 0
+    paths[:, op.FOUND] = op.JUMPS_TO_VALUE
+    paths = np.unique(paths, axis=0)
+    _, first, count = np.unique(paths[:, [op.FOUND_AT, op.FOUND_SLOT]], axis=0, return_index=True, return_counts=True)
+    one = paths[first]
+    one[count > 1, op.FOUND_ROOT :] = 0  # the same slot of different objects
+    return np.concatenate([rows[~is_open], one])
 
 
 def _targets_of(rows: U64, tables: JumpTables) -> dict[int, I64]:

@@ -44,6 +44,8 @@ cdef enum:
     JUMPS_BY_TABLE = 0x3
     TIMES_4 = 0x20
     JUMPS_TO_FIXED = 0x4
+    JOINS_VALUE = 0x5
+    TAIL_ROWS = 0x18
     AS_ON_ENTRY = 0x0
     MOVED = 0x1
     UNKNOWN = 0x2

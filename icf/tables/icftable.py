@@ -33,8 +33,9 @@ decoded by one loop of a kernel, and because neighbours of one kind are close: m
     tail_jump       ULEB128, difference: address of the jump
     tail_caller     ULEB128, member whose call it is, plus 1; 0: every member of the class at the jump
     tail_callee     ULEB128, twice the member that is called; or twice the class plus 1: any of its members
-    pointer_jump    ULEB128, difference: address of a jump through a pointer; in a class, no two alike
-    pointer_slot    ULEB128, the slot of a vtable that it takes, plus 1; 0: any pointer; 2^32: any but those in vtables
+    pointer_jump    ULEB128, difference: address of a jump through a pointer; in a class
+    pointer_slot    ULEB128, the slot of a vtable that it takes, plus 1; 0: any pointer; 2^32: any but those in vtables.
+                    One jump can take several slots: paths that have loaded them meet before it. They ascend
     pointer_object  ULEB128, the object whose vtable that is, plus 1; 0: any
     vtable_vaddr    ULEB128, difference: address point of a vtable; no two alike
     vtable_group    ULEB128, how far before it its group of vtables begins
@@ -253,10 +254,11 @@ class _Parser:
         tail_callee = self._ulebs("tail_callee", tail_count)
         self._check_functions("tail_callee", tail_callee, class_count, member_count)
         pointer_jump = self._ascending("pointer_jump", pointer_count, address_max)
-        self._check(pointer_jump[1:] > pointer_jump[:-1], "pointer jump has the address of the one above", first=1)
         self._check(_inside(pointer_jump, class_vaddr, class_size), "pointer jump is in no class")
         pointer_slot = self._ulebs("pointer_slot", pointer_count)
         self._check(pointer_slot <= np.uint64(_SLOT_LIMIT), f"slot is {_SLOT_LIMIT} or more")
+        is_other = (pointer_jump[1:] > pointer_jump[:-1]) | (pointer_slot[1:] > pointer_slot[:-1])
+        self._check(is_other, "pointer jump has the address of the one above, and no higher slot", first=1)
         pointer_object = self._ulebs("pointer_object", pointer_count if has_types else 0)
         self._check(pointer_object <= object_count, f"pointer_object is above the {object_count} objects there are")
         vtable_vaddr = self._ascending("vtable_vaddr", vtable_count, address_max)

@@ -42,7 +42,7 @@ class ObjectTypes:
     types: list[tuple[int, ...]] = field(default_factory=list)  # the groups of vtables with a slot that matters
     objects: list[list[Row]] = field(default_factory=list)
     of_call: dict[int, int] = field(default_factory=dict)  # by return address
-    of_jump: dict[int, int] = field(default_factory=dict)  # by address
+    of_jump: dict[tuple[int, int], int] = field(default_factory=dict)  # by address and slot
 
 
 _Key = tuple[int, tuple[int, ...]]  # an object: a body, and the path to it (`icf.code.indirect`)
@@ -75,7 +75,7 @@ def find_object_types(
             numbers[key] = len(found.objects)
     found.types = list(type_of)
     found.of_call = {site: numbers[key] for site, key in calls.items()}
-    found.of_jump = {jump: numbers[key] for jump, key in jumps.items()}
+    found.of_jump = {place: numbers[key] for place, key in jumps.items()}
     return found
 
 
@@ -88,10 +88,11 @@ def _objects_of_calls(linked: Linked, pointers: PointerJumps, virtual: Virtual) 
     return {site: (body, path) for site, body, path in zip(sites, bodies, paths, strict=True) if body}
 
 
-def _objects_of_jumps(pointers: PointerJumps) -> dict[int, _Key]:
+def _objects_of_jumps(pointers: PointerJumps) -> dict[tuple[int, int], _Key]:
     known = pointers.object[:, 0] >= 0
     paths = map(tuple, pointers.object[known].tolist())
-    return dict(zip(pointers.jump[known].tolist(), zip(pointers.body[known].tolist(), paths, strict=True), strict=True))
+    places = zip(pointers.jump[known].tolist(), pointers.slot[known].tolist(), strict=True)
+    return dict(zip(places, zip(pointers.body[known].tolist(), paths, strict=True), strict=True))
 
 
 def _in_short(linked: Linked, body: int, rows: list[Row]) -> list[Row]:

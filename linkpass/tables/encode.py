@@ -220,7 +220,13 @@ def _columns(
         slot_function=rows.functions(bodies_of_slots, np.array([entry.member for entry in entries], np.int64)),
         pool=memoryview(pool),
         debug_str=linked.debug.str_,
-        pointer_object=np.array([objects.of_jump.get(jump, 0) for jump in pointers.jump.tolist()], np.uint64),
+        pointer_object=np.array(
+            [
+                objects.of_jump.get(place, 0)
+                for place in zip(pointers.jump.tolist(), pointers.slot.tolist(), strict=True)
+            ],
+            np.uint64,
+        ),
         type_start=np.cumsum([0, *map(len, objects.types)], dtype=np.uint64),
         type_group=np.array([groups[group] for each in objects.types for group in each], np.uint64),
         object_start=np.cumsum([0, *map(len, objects.objects)], dtype=np.uint64),

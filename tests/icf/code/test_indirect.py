@@ -43,6 +43,25 @@ X86_64: dict[str, tuple[str, Expected]] = {
         ".pushsection .rodata; .balign 4; 9: .long 1b-9b, 2b-9b; .balign 8; .popsection",
         ([], []),
     ),
+    "joined": (
+        "push %rbx; mov %rdi, %rbx; call other; mov (%rbx), %rcx; mov %rbx, %rdi; test %eax, %eax; je 1f;"
+        "mov 16(%rcx), %rax; jmp 2f; 1: mov 24(%rcx), %rax; 2: pop %rbx; jmp *%rax",
+        ([], [2, 3]),
+    ),
+    "joined_with_pointer": (
+        "mov (%rdi), %rcx; test %esi, %esi; je 1f; mov 16(%rcx), %rax; jmp 2f; 1: mov %rdx, %rax; 2: jmp *%rax",
+        ([], [N]),
+    ),
+    "joined_by_three": (
+        "mov (%rdi), %rcx; test %esi, %esi; je 1f; cmp $3, %esi; je 3f; mov 16(%rcx), %rax; jmp 2f;"
+        "1: mov 24(%rcx), %rax; 2: nop; jmp *%rax; 3: mov 40(%rcx), %rax; jmp 2b",
+        ([], [2, 3, 5]),
+    ),
+    "joined_with_stack": (
+        "mov (%rdi), %rcx; test %esi, %esi; je 1f; mov 16(%rcx), %rax; jmp 2f; 1: mov 24(%rcx), %rax; push %rbx;"
+        "2: jmp *%rax",
+        ([], [N]),
+    ),
     "stored_pointer": ("mov 8(%rdi), %rax; jmp *%rax", ([], [STORED_POINTER])),
     "stored_second": ("mov %rdi, %rax; mov %rsi, %rdi; jmp *(%rax)", ([], [STORED_POINTER])),
     "stored_further": ("mov (%rdi), %rax; mov 8(%rax), %rax; mov 8(%rax), %rax; jmp *%rax", ([], [N])),

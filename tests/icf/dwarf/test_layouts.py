@@ -50,7 +50,7 @@ def function_named(debug: DebugInfo, name: str) -> int:
     dies = scan_functions(debug, 1).functions.die
     rows = ChildReader(debug).read(np.unique(dies))
     named = [row for row in rows.tolist() if row[col.L_TAG] == col.TAG_SUBPROGRAM]
-    return next(row[col.L_DIE] for row in named if debug.string(row[col.L_NAME]) == name.encode())
+    return next(int(row[col.L_DIE]) for row in named if debug.string(row[col.L_NAME]) == name.encode())
 
 
 def test_fields_and_results(image: Path) -> None:

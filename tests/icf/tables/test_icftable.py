@@ -221,7 +221,6 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
         ("tail_caller", "04", 0, "tail_caller names a member beyond the 3 there are"),
         ("tail_callee", "fe01", 0, "tail_callee names a member or class that does not exist"),
         ("tail_callee", "05", 0, "tail_callee names a member or class that does not exist"),
-        ("pointer_jump", "a4a28002 00", 4, "pointer jump has the address of the one above"),
         ("pointer_jump", "9fa28002 22", 0, "pointer jump is in no class"),
         ("pointer_slot", "00 8180808010", 1, "slot is 4294967296 or more"),
         ("pointer_object", "00 03", 1, "pointer_object is above the 2 objects there are"),
@@ -254,6 +253,13 @@ def test_broken_rules_are_named(column: str, text: str, row_offset: int | None, 
     assert caught.value.problem == problem
     if row_offset is not None:
         assert caught.value.offset == start_of(column) + row_offset
+
+
+def test_one_jump_can_take_several_slots_that_ascend() -> None:
+    again = parse_icf(table(pointer_jump="a4a28002 00"), "a.out", DEBUG_STR)
+    assert [(jump.jump, jump.slot) for jump in again.pointer_jumps] == [(0x401124, ANY_POINTER), (0x401124, 3)]
+    with pytest.raises(FormatError, match="pointer jump has the address of the one above, and no higher slot$"):
+        parse_icf(table(pointer_jump="a4a28002 00", pointer_slot="04 04"), "a.out", DEBUG_STR)
 
 
 def test_addresses_of_four_bytes_are_checked_as_such() -> None:
