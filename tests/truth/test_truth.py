@@ -11,9 +11,12 @@ import pytest
 from tests.support.icf_command import icf_command
 from tests.truth.align import Alignment, align
 from tests.truth.builds import build
+from tests.truth.damaged.__main__ import damage_all
+from tests.truth.damaged.__main__ import measure as ask
+from tests.truth.damaged.damages import lost_at_entry
 from tests.truth.folding import match_images, read_folds
-from tests.truth.kinds import Kind
-from tests.truth.measure import measure
+from tests.truth.kinds import Kind, add_tables
+from tests.truth.measure import measure, sample_both
 from tests.truth.names import identifier, is_same
 from tests.truth.programs import SMALL, SMALL_VIRTUAL, Unavailable
 from tests.truth.reached import DIRECT, POINTER, TAIL_VIRTUAL, VIRTUAL
@@ -93,6 +96,24 @@ def test_no_name_is_wrong_and_direct_calls_are_named(kind: Kind, cache: Path, tm
         assert not result.misses_bar, (result.evidence, bad)
         assert score.other["contradicted"] == 0, (result.evidence, bad)
         assert sum(score.direct.values()) > 300
+
+
+def test_a_caller_that_is_missing_makes_no_name_wrong(cache: Path, tmp_path: Path) -> None:
+    try:
+        built = build(SMALL_VIRTUAL, "clang", "lldr", cache)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    passed = tmp_path / built.folded.name
+    add_tables(list(icf_command()), built, "image", passed)
+    stacks = sample_both(built, passed, tmp_path, cache)[0].stacks
+    damaged = damage_all(stacks, lost_at_entry)
+    scores = {
+        mode: ask(list(icf_command()), passed, damaged, tmp_path, mode, with_vptr=True)
+        for mode in ("none", "fp", "any")
+    }
+    for mode in ("fp", "any"):
+        assert scores[mode].merged["wrong"] == 0, scores[mode].findings.most_common(3)
+    assert scores["any"].share(scores["any"].merged, "right") > 2 * scores["none"].share(scores["none"].merged, "right")
 
 
 @pytest.mark.parametrize("compiler", ["clang", "gcc"])
