@@ -1,8 +1,8 @@
 """The functions of a linked PE image, and which of them a symbol of an object means.
 
 A name with external linkage means the one member that has it. A static function is looked up in the module that the
-linker made of its object: by the name of its record, if just one there has it. The module has the path of the object;
-of an object that was moved since it is the one module with that file name.
+linker made of its object: by name and parameters of its record, if just one there has them. The module has the path of
+the object; of an object that was moved since it is the one module with that file name.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 import re
 from typing import NamedTuple
 
-from icf.microsoft_names import declared_by, spelled_alike
+from icf.microsoft_names import declared_by, parameters_alike, spelled_alike
 from icf.model import MemberFlag
+from icf.pdb import columns as col
 from icf.pdb.file import Pdb
 from icf.pdb.functions import PdbBody, find_bodies, is_complete, read_procedures
 from icf.pe.classes import code_ranges
@@ -47,7 +48,11 @@ class Members:
                         external.setdefault(name, set()).add(function)
                 elif member.flags & MemberFlag.LOCAL:
                     names = local.setdefault(keys[module_of[member.procedure]], {})
-                    names.setdefault(spelled_alike(member.name), set()).add(function)
+                    name = spelled_alike(member.name)
+                    parameters = pdb.types.parameters(int(procedures.columns[member.procedure, col.P_TYPE]))
+                    names.setdefault(name, set()).add(function)
+                    if parameters is not None:
+                        names.setdefault(f"{name}({parameters_alike(','.join(parameters))})", set()).add(function)
         self._external, self._local = external, local
         self._moved: dict[_Key, set[_Key]] = {}  # modules by the last parts of their paths
         for key in keys:
@@ -63,7 +68,11 @@ class Members:
         key = _key(file, module)
         alike = self._moved.get(_last_parts(key), set())
         names = self._local.get(key) or (self._local.get(min(alike)) if len(alike) == 1 else None) or {}
-        return _only(names.get(spelled_alike(declared.name if declared else name), set()))
+        spelled = spelled_alike(declared.name if declared else name)
+        found = names.get(spelled, set())
+        if len(found) > 1 and declared is not None:  # overloads
+            found = names.get(f"{spelled}({parameters_alike(declared.parameters)})", set())
+        return _only(found)
 
 
 def _last_parts(key: _Key) -> _Key:

@@ -24,7 +24,8 @@ template <class T> __attribute__((noinline)) int leaf(T* item) { total = total +
 template <class T> __attribute__((noinline)) int middle(T* item) { return leaf(item) + 1; }
 template <class T> __attribute__((noinline)) int onward(T* item) { total = 7; return leaf(item); }
 static __attribute__((noinline)) int helper(short* item) { return middle(item) + onward(item) + 5; }
-int left() { short item = 0; return helper(&item) + 1; }
+static __attribute__((noinline)) int helper(short* item, int more) { return middle(item) + more; }
+int left() { short item = 0; return helper(&item) + helper(&item, 3) + 1; }
 """
 RIGHT = LEFT.replace("short", "char").replace("left", "right").replace("+ 5", "+ 6")
 MAIN = """
@@ -81,7 +82,7 @@ def test_a_stack_is_resolved_through_merged_callers(tmp_path: Path) -> None:
     assert listing.names[leaf] == {"??$leaf@F@@YAHPEAF@Z", "??$leaf@D@@YAHPEAD@Z"}
     in_middle = frame_after(image, "??$middle@F@@YAHPEAF@Z", "??$leaf@F@@YAHPEAF@Z")
     middle = listing.address["??$middle@F@@YAHPEAF@Z"]
-    in_helpers = [site for site, where in listing.calls if where == middle]  # of left.obj, then of right.obj
+    in_helpers = [site for site, where in listing.calls if where == middle][::2]  # of left.obj, then of right.obj
     assert len(in_helpers) == 2
     stacks = [f"{leaf + 1:#x} {in_middle:#x} {in_helper:#x}\n" for in_helper in in_helpers]
     said = icf("resolve", "-e", image, "--out", "json", "--cache-dir", tmp_path / "cache", stdin="".join(stacks))

@@ -84,26 +84,32 @@ def measure(folder: Path, objects: Sequence[Path | str]) -> Counts:
     records = json.loads(_icf("dump", "--dcall", "--folds", "--json", folded_image))
     folded, apart = read_listing(folded_image), read_listing(apart_image)
     merged = {int(each["address"], 16) for each in records["classes"] if len(each["members"]) > 1}
-    said: dict[tuple[int, str], set[str]] = {}
+    said: dict[tuple[int, str], dict[str, set[str]]] = {}  # callees by caller, and by number of the caller's record
     for each in records["direct_calls"]:
         key = int(each["call_site"], 16), _alike(each["caller"])
-        said.setdefault(key, set()).add(_alike(each["callee"]))
+        said.setdefault(key, {}).setdefault(each["caller_die"], set()).add(_alike(each["callee"]))
     starts = sorted(apart.names)
-    sites = named = 0
-    wrong = []
+    truth: dict[tuple[int, str], list[set[str]]] = {}  # spellings of the callee, of each caller of that name
     for site, target in apart.calls:
         start = starts[bisect_left(starts, site) - 1]
-        callers, callees = apart.names.get(start, set()), apart.names.get(target, set())
-        for caller in callers:
-            for callee in callees:
-                if caller not in folded.address or folded.address.get(callee) not in merged:
-                    continue
-                sites += 1
-                place = folded.address[caller] + site - start
-                found = said.get((place, _alike(caller))) or said.get((place, _alike(caller).partition("(")[0]), set())
-                named += bool(found)
-                if found - set(map(_alike, callees)):
-                    wrong.append(f"{place:#x}: {caller} calls {callee}, recorded: {sorted(found)}")
+        for caller in apart.names.get(start, set()):
+            for callee in apart.names.get(target, set()):
+                if caller in folded.address and folded.address.get(callee) in merged:
+                    key = folded.address[caller] + site - start, _alike(caller)
+                    if key not in said:  # the record of a static function has no parameters
+                        key = key[0], key[1].partition("(")[0]
+                    truth.setdefault(key, []).append({_alike(callee), _alike(callee).partition("(")[0]})
+    sites = named = 0
+    wrong = []
+    for key, callees in truth.items():
+        found = list(said.get(key, {}).values())
+        sites += len(callees)
+        named += min(len(found), len(callees))
+        spellings = set().union(*callees)
+        if any(len(each) != 1 or not each <= spellings for each in found):
+            wrong.append(f"{key[0]:#x}: {key[1]} calls {callees}, recorded: {found}")
+        if len(found) == len(callees) and any(all(each.isdisjoint(one) for one in found) for each in callees):
+            wrong.append(f"{key[0]:#x}: {key[1]} calls {callees}, recorded: {found}")
     return Counts(sites, named, wrong, summary["members"], summary)
 
 
