@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from icf.demangle import demangle
 from icf.model import ClassFlag, Evidence, MemberFlag, MemberRef, Vaddr, Verdict, Vtable, VtableSlot
+from tests.fuzz.limits import many
 from tests.unwind.support import MARKED, call, fold, pc, ret, start, tail
 from tests.unwind.worlds import World, worlds
 from unwind.program.parts import CallSite, Jumps, ListedCode, SiteKind, SlotCall
@@ -228,7 +229,7 @@ def test_as_json() -> None:
     assert "explain" not in plain[0]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=many(100), deadline=None)
 @given(st.data(), worlds())
 def test_a_function_that_is_no_candidate_any_more_is_listed_as_excluded(data: st.DataObject, world: World) -> None:
     program = world.program()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icf.model import FoldClass, Member, Vaddr
+from tests.fuzz.limits import many
 from tests.unwind.support import BODY_BYTES, COMPLETE, FRAGMENT, call, die, exports, fold, pc, ret, start, tail
 from unwind.program.parts import CallSite, Jumps, ListedCode, SiteKind
 from unwind.program.program import Program
@@ -224,7 +225,7 @@ def test_they_are_written_between_the_frames() -> None:
 _GRAPHS = st.dictionaries(st.integers(0, 5), st.lists(st.integers(0, 5), max_size=3), max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300), deadline=None)
 @given(_GRAPHS, st.integers(1, 5))
 def test_what_is_claimed_holds_on_every_way(ways: dict[int, list[int]], frame: int) -> None:
     claimed = [name.rstrip("?") for name in missing(program(ways), frame)][::-1]

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icf.model import Verdict
+from tests.fuzz.limits import many
 from tests.unwind.support import assert_same, pc, ret, start
 from tests.unwind.worlds import World, worlds
 from unwind.resolve.resolver import Resolver
@@ -14,7 +15,7 @@ from unwind.second_reader.resolver import SecondResolver
 
 
 @pytest.mark.first_alone  # the second is asked here
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=many(600), deadline=None)
 @given(st.data(), worlds())
 def test_both_resolvers_find_the_same(data: st.DataObject, world: World) -> None:
     program = world.program()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz.limits import many
 from unwind.process.jit.regions import Regions
 
 REGION = st.tuples(st.integers(0, 60), st.integers(0, 25))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300), deadline=None)
 @given(st.lists(st.lists(REGION, max_size=12), max_size=12))
 def test_the_last_one_that_covers_an_address_is_there(batches: list[list[tuple[int, int]]]) -> None:
     regions: Regions[int] = Regions()
