@@ -18,6 +18,7 @@ WRITERS = {
     "icf/printable.py",
     "icf/log.py",
     "linkpass/link/run.py",
+    "linkpass/pe/link.py",
     "unwind/output.py",
 }
 

@@ -61,8 +61,8 @@ def _compile(built: dict[str, Path]) -> None:
         shared_at = max((path.stat().st_mtime_ns for path in source.parent.glob("*.pxd")), default=0)
         if translated != source and translated.exists() and translated.stat().st_mtime_ns < shared_at:
             translated.unlink()  # Cython does not see that a kernel depends on what it cimports by another name
-    no_debug_info = ["-g0"]  # with it a kernel has 1.2 MB, without 0.2
-    sources = [Extension(name, [path], extra_compile_args=no_debug_info) for name, path in paths.items()]
+    options = ["-g0", "-w"]  # debug information makes a kernel six times as large; warnings are about what Cython writes
+    sources = [Extension(name, [path], extra_compile_args=options) for name, path in paths.items()]
     extensions = cythonize(
         sources,
         quiet=True,
