@@ -61,7 +61,8 @@ def _compile(built: dict[str, Path]) -> None:
         shared_at = max((path.stat().st_mtime_ns for path in source.parent.glob("*.pxd")), default=0)
         if translated != source and translated.exists() and translated.stat().st_mtime_ns < shared_at:
             translated.unlink()  # Cython does not see that a kernel depends on what it cimports by another name
-    options = ["-g0", "-w"]  # debug information makes a kernel six times as large; warnings are about what Cython writes
+    # debug information makes a kernel six times as large; warnings would be about what Cython writes
+    options = ["-g0", "-w"]
     sources = [Extension(name, [path], extra_compile_args=options) for name, path in paths.items()]
     extensions = cythonize(
         sources,
