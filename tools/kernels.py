@@ -3,9 +3,6 @@
 tools/shared.py writes each `.pxd`. Cython knows which of them a kernel uses: it translates to C again what depends on a
 change, and leaves the other C files as they are. A kernel that is older than its C file is compiled. Without a C
 compiler a stale kernel is removed: the sources then run as plain Python, and what runs is always what the sources say.
-
-What Cython adds to each module that takes buffers, 1.1 MB of C, is one module that all kernels import (MEMORYVIEWS).
-With a copy in each of them they take five times as long to compile.
 """
 
 from __future__ import annotations
@@ -24,17 +21,15 @@ import shared  # noqa: E402
 from icf.kernels import KERNELS  # noqa: E402
 
 SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
-MEMORYVIEWS = "icf._cyutility"  # as in pyproject.toml; Cython writes its C
 
 
 def main() -> int:
     sources = [ROOT / (kernel.replace(".", "/") + ".py") for kernel in KERNELS]
     built = [source.with_suffix(SUFFIX) for source in sources]
-    memoryviews = (ROOT / MEMORYVIEWS.replace(".", "/")).with_suffix(SUFFIX)
     shared.write(ROOT)
     declarations = [path for package in ("icf", "unwind") for path in (ROOT / package).rglob("*.pxd")]
     newest = max(path.stat().st_mtime_ns for path in (*sources, *declarations))
-    if memoryviews.exists() and all(each.exists() and each.stat().st_mtime_ns >= newest for each in built):
+    if all(kernel.exists() and kernel.stat().st_mtime_ns >= newest for kernel in built):
         return 0
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     if not (shutil.which(compiler) or shutil.which("cc")):
@@ -43,33 +38,27 @@ def main() -> int:
         print(f"setup: no C compiler ({compiler}): the kernels run as plain Python, which is slow", file=sys.stderr)
         return 0
     print("setup: compiles the kernels", file=sys.stderr)
-    _compile({MEMORYVIEWS: memoryviews, **dict(zip(KERNELS, built, strict=True))})
+    _compile(dict(zip(KERNELS, built, strict=True)))
     for kernel in built:  # those that were up to date count as looked at
         kernel.touch()
     return 0
 
 
 def _compile(built: dict[str, Path]) -> None:
-    """Translate and compile what is stale of the modules, given by name with the file that each is compiled to."""
+    """Translate and compile what is stale of the kernels, given by name with the file that each is compiled to."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
 
     os.chdir(ROOT)
-    paths = {name: name.replace(".", "/") + (".c" if name == MEMORYVIEWS else ".py") for name in built}
-    for source in map(ROOT.joinpath, paths.values()):
+    for source in (ROOT / (name.replace(".", "/") + ".py") for name in built):
         translated = source.with_suffix(".c")
         shared_at = max((path.stat().st_mtime_ns for path in source.parent.glob("*.pxd")), default=0)
-        if translated != source and translated.exists() and translated.stat().st_mtime_ns < shared_at:
+        if translated.exists() and translated.stat().st_mtime_ns < shared_at:
             translated.unlink()  # Cython does not see that a kernel depends on what it cimports by another name
-    # debug information makes a kernel six times as large; warnings would be about what Cython writes
+    # with debug information a kernel has 1.2 MB, without 0.2; warnings would be about what Cython writes
     options = ["-g0", "-w"]
-    sources = [Extension(name, [path], extra_compile_args=options) for name, path in paths.items()]
-    extensions = cythonize(
-        sources,
-        quiet=True,
-        compiler_directives={"show_performance_hints": False},
-        shared_utility_qualified_name=MEMORYVIEWS,
-    )
+    sources = [Extension(name, [name.replace(".", "/") + ".py"], extra_compile_args=options) for name in built]
+    extensions = cythonize(sources, quiet=True, compiler_directives={"show_performance_hints": False})
     stale = [each for each in extensions if _is_older(built[each.name], Path(each.sources[0]))]
     # not `setup()`: that would read pyproject.toml and compile all that is listed there
     command = Distribution({"ext_modules": stale}).get_command_obj("build_ext")
