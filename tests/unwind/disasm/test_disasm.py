@@ -207,7 +207,7 @@ def test_a_call_means_another_function_in_each_caller(shop: str, capsys: pytest.
     assert (
         disasm(capsys, "-e", shop, "Ledger::post")
         == """\
-0x8f0..0x913, 35 bytes, 2 functions: members-complete, calls-complete, address-taken-known
+0x8f0..0x913, 35 bytes, 2 functions: members-complete, calls-complete, address-taken-known, vtables-known
   Ledger::post(Payment*)
   OrderBook::place(Order*)
 
