@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,9 +27,10 @@ from typing import NamedTuple, NoReturn
 from icf.errors import IcfError
 from icf.log import show_lines
 from icf.printable import say
+from icf.signals import end_by_exceptions
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
-EXIT_INTERRUPTED, EXIT_CLOSED_PIPE, EXIT_TERMINATED = 130, 141, 143  # 128 + SIGINT, SIGPIPE, SIGTERM
+EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 130, 141  # 128 + SIGINT, SIGPIPE
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 16  # imports make no garbage; looking for it takes a tenth of a query
 
 
@@ -124,10 +124,10 @@ def _implied(program: str) -> list[str]:
 def _own_arguments() -> list[str]:
     """Return the arguments of this process.
 
-    From here on SIGTERM runs the clean-up, and any file name can be printed.
+    From here on SIGTERM and SIGINT run the clean-up, and any file name can be printed.
     """
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    end_by_exceptions()
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
