@@ -13,6 +13,7 @@ sections or relocations, is about ELF and uses its class.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from icf.elf.image import Image as ElfImage
@@ -148,11 +149,14 @@ def open_image(path: str) -> ElfImage:
 def open_any_image(path: str) -> AnyImage:
     """Open an image with the reader for its first bytes, as `open_image` does; also a PE image."""
     data = FileBytes.open(path)
-    try:
+    with data.closed_on_error():
         magic = bytes(data[:2])
-    except BaseException:
-        data.close()
-        raise
     if magic == MAGIC:
         return PeImage.of(path, data)
     return ElfImage.of(path, data)  # it reports what is wrong with the header
+
+
+def is_pe_file(path: str) -> bool:
+    """Return whether a file starts as a PE image. Raises IcfError if it is not a regular file, or empty."""
+    with closing(FileBytes.open(path)) as data:
+        return bytes(data[:2]) == MAGIC

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import closing
 
 from icf.elf.headers import is_bitcode
 from icf.elf.image import Image
 from icf.elf.relocatable import RelocatableObject
 from icf.elf.types import SHF_EXECINSTR, SHT_NULL, SHT_SYMTAB
+from icf.filebytes import FileBytes
 from icf.tables.annotation import ulebs
 from linkpass.annotate import is_branch
 from linkpass.rewrite.edits import SectionEdit
@@ -40,8 +42,8 @@ def add_address_significance(path: str) -> bool:
         FormatError: the object is damaged.
         UnsupportedError: its relocations are of a kind that is not handled.
     """
-    with open(path, "rb") as file:
-        if is_bitcode(memoryview(file.read(4))):
+    with closing(FileBytes.open(path)) as data:
+        if is_bitcode(data[:4]):
             return False
     with Image.open(path, allow_rel=True) as image:
         symtab = next((section for section in image.sections if section.type == SHT_SYMTAB), None)

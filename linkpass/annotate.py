@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from operator import attrgetter
 from struct import pack
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from icf.elf.headers import is_bitcode
 from icf.elf.image import Image
 from icf.elf.relocatable import RelocatableObject, Relocation
 from icf.elf.types import SHF_INFO_LINK, SHT_RELA, STT_FUNC, Machine
+from icf.filebytes import FileBytes
 from icf.tables import ANNOTATION_SECTION as SECTION
 from icf.tables.annotation import (
     ADDRESSES_AT,
@@ -56,8 +58,8 @@ class _Symbol(NamedTuple):
 
 def annotate(path: str) -> bool:
     """Annotate the object at `path`, in place; False if there is nothing to record: no function, or LLVM bitcode."""
-    with open(path, "rb") as file:
-        if is_bitcode(memoryview(file.read(4))):
+    with closing(FileBytes.open(path)) as data:
+        if is_bitcode(data[:4]):
             return False
     with Image.open(path, allow_rel=True) as image:
         object_file = RelocatableObject(image)

@@ -8,6 +8,7 @@ import sys
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
+from icf.image import is_pe_file
 from icf.printable import printable, say
 from linkpass.options import Options
 from linkpass.pipeline import SWITCH_INTERVAL_S, run_pass
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if _is_pe(args.image):
+    if is_pe_file(args.image):
         return _run_pe(args)
     gc.disable()  # all objects are used until the end
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -103,14 +104,6 @@ def run(args: argparse.Namespace) -> int:
     elif not args.quiet:
         print("\n".join(summary_lines(summary)))
     return 0
-
-
-def _is_pe(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(2) == b"MZ"
-    except OSError:
-        return False  # the error is reported where the image is opened
 
 
 _ELF_ONLY = ("debug_out", "icf_report", "link_map", "keep_unique_out", "in_image", "drop_relocations")

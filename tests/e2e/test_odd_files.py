@@ -146,7 +146,7 @@ def test_an_output_that_has_another_name_keeps_it(shop: Path, tmp_path: Path, wh
     assert (shop.read_bytes(), other.read_bytes()) == (before, whole)
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, "annotate"])
 def test_inputs_that_are_no_images(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipe, empty, hole = tmp_path / "pipe", tmp_path / "empty", tmp_path / "hole"
     os.mkfifo(pipe)
