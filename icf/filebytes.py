@@ -23,6 +23,7 @@ import errno
 import mmap
 import os
 import stat
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
@@ -92,6 +93,18 @@ class FileBytes:
         fd, self._fd = self._fd, -1  # in this order: a signal may come between them
         if fd >= 0:
             os.close(fd)
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close the file if the block raises; an error of reading becomes an IcfError."""
+        try:
+            yield
+        except OSError as error:
+            self.close()
+            raise IcfError(f"{self.path}: cannot be read: {error.strerror}") from error
+        except BaseException:
+            self.close()
+            raise
 
     def fileno(self) -> int:
         """Return the descriptor of the file, which may no longer be the one at the path."""

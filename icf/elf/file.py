@@ -32,7 +32,7 @@ from icf.elf.types import (
     Section,
     Segment,
 )
-from icf.errors import FormatError, IcfError
+from icf.errors import FormatError
 from icf.filebytes import FileBytes
 
 STREAMED_BYTES = 64 << 20  # shorter sections are kept: reading them again takes time
@@ -66,14 +66,8 @@ class ElfFile:
     @classmethod
     def of(cls, path: str, data: FileBytes, *, allow_rel: bool = False) -> Self:
         """Take over the bytes of an open file; they are closed if it is not an ELF file."""
-        try:
+        with data.closed_on_error():
             return cls(path, data, allow_rel=allow_rel)
-        except OSError as error:
-            data.close()
-            raise IcfError(f"{path}: cannot be read: {error.strerror}") from error
-        except BaseException:
-            data.close()
-            raise
 
     def close(self) -> None:
         """Close the file; its memory goes with the last view."""

@@ -18,7 +18,7 @@ from typing import Self
 
 import numpy as np
 
-from icf.errors import FormatError, IcfError
+from icf.errors import FormatError
 from icf.filebytes import FileBytes
 
 MAGIC = b"Microsoft C/C++ MSF 7.00\r\n\x1aDS\0\0\0"
@@ -70,14 +70,8 @@ class Msf:
     def open(cls, path: str) -> Self:
         """Open a file; close it, or use it in a `with` block. Raise IcfError if it is not a PDB."""
         data = FileBytes.open(path)
-        try:
+        with data.closed_on_error():
             return cls(path, data)
-        except OSError as error:
-            data.close()
-            raise IcfError(f"{path}: cannot be read: {error.strerror}") from error
-        except BaseException:
-            data.close()
-            raise
 
     def close(self) -> None:
         """Close the file; streams that were read stay valid."""

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from icf.errors import FormatError, IcfError
+from icf.errors import FormatError
 from icf.filebytes import FileBytes
 from icf.linkers import UNKNOWN, Linker
 from icf.pe.debugdirectory import CODEVIEW, CodeView, parse_codeview, parse_entries
@@ -53,14 +53,8 @@ class PeImage:
     @classmethod
     def of(cls, path: str, data: FileBytes) -> Self:
         """Take over the bytes of an open file; they are closed if it is not a PE image."""
-        try:
+        with data.closed_on_error():
             return cls(path, data)
-        except OSError as error:
-            data.close()
-            raise IcfError(f"{path}: cannot be read: {error.strerror}") from error
-        except BaseException:
-            data.close()
-            raise
 
     def attach_pdb(self, pdb: Pdb) -> None:
         """Attach the PDB of this image; `close` closes it, too."""
