@@ -25,6 +25,7 @@ SHARED = (
     "icf._bytes",
     "icf._sizes",
     "icf.code._emit",
+    "icf.code._findings",
     "icf.code._paths",
     "icf.code.branch_kinds",
     "icf.code.operations",

@@ -36,17 +36,18 @@ if cython.compiled:
     from cython.cimports.icf._types import i64, u64
     from cython.cimports.icf.code import operations as op
     from cython.cimports.icf.code._emit import bit
+    from cython.cimports.icf.code._findings import assign, store_call, store_joined, store_jump, tail_end
     from cython.cimports.icf.code._paths import (
         ADDED,
         FROM_TABLE,
         LOADED,
         NODE,
         PASSES,
-        SLOT_LIMIT,
         enter,
         first_at,
         first_edge,
         forget,
+        kind_of,
         meet,
         new_label,
         row_at,
@@ -57,17 +58,18 @@ else:
     from icf._types import i64, u64
     from icf.code import operations as op
     from icf.code._emit import bit
+    from icf.code._findings import assign, store_call, store_joined, store_jump, tail_end
     from icf.code._paths import (
         ADDED,
         FROM_TABLE,
         LOADED,
         NODE,
         PASSES,
-        SLOT_LIMIT,
         enter,
         first_at,
         first_edge,
         forget,
+        kind_of,
         meet,
         new_label,
         row_at,
@@ -287,7 +289,6 @@ def run_pass(
     here: i64
     kind: i64
     a: i64
-    b: i64
     c: i64
     result[op.KNOWN] = 0
     result[op.SUMS] = 0
@@ -316,20 +317,12 @@ def run_pass(
             continue
         kind = ops[row, op.KIND]
         a = ops[row, op.A]
-        b = ops[row, op.B]
         c = ops[row, op.C]
         is_news = False
         if kind == op.KILL:
             forget(origin, offset, row, a, temporary)
-        elif kind == op.COPY:
-            origin[0, a] = origin[0, b]
-            offset[0, a] = offset[0, b]
-        elif kind == op.ADD:
-            origin[0, a] = origin[0, b]
-            offset[0, a] = (offset[0, b] + as_u64(ops[row, op.VALUE])) & MASK
-        elif kind == op.CONST:
-            origin[0, a] = 0
-            offset[0, a] = as_u64(ops[row, op.VALUE])
+        elif kind == op.COPY or kind == op.ADD or kind == op.CONST:
+            assign(ops, row, origin, offset)
         elif kind == op.SUM:
             is_news = add(ops, row, nodes, origin, offset, memory, result)
         elif kind == op.LOAD:
@@ -618,243 +611,3 @@ def note(nodes: u64[:, ::1], row: i64, kind: u64, x: u64, y: u64) -> cython.bint
     nodes[row, 1] = x
     nodes[row, 2] = y
     return is_news
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def kind_of(nodes: u64[:, ::1], x: u64) -> u64:
-    """Return the kind of result that an origin is, 0 if it is not a result."""
-    return nodes[x - NODE, 0] if x >> 56 == 1 else 0
-
-
-# -- what is found
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def tail_end(ops: i64[:, ::1], row: i64, end: i64) -> i64:
-    """Return the row of the jump to a value that the code comes to from `row` on without a choice; -1: to none.
-
-    The value is loaded before `row`.
-    """
-    limit: i64 = row + op.TAIL_ROWS if row + op.TAIL_ROWS < end else end
-    loaded: i64 = 0  # registers, as bits
-    kind: i64
-    while row < limit:
-        kind = ops[row, op.KIND]
-        if kind == op.JUMP_VALUE:
-            return row if loaded >> ops[row, op.B] & 1 == 0 else -1
-        if kind == op.LOAD:
-            loaded |= bit(ops[row, op.A])
-        if kind != op.KILL and kind != op.COPY and kind != op.ADD and kind != op.LOAD and kind != op.CONST:
-            return -1
-        row += 1
-    return -1
-
-
-@cython.cfunc
-@cython.nogil
-def store_joined(
-    ops: i64[:, ::1],
-    row: i64,
-    end: i64,
-    start: i64,
-    machine: cython.const[i64][::1],
-    nodes: u64[:, ::1],
-    origin: u64[:, ::1],
-    offset: u64[:, ::1],
-    out: u64[:, ::1],
-    result: i64[::1],
-) -> cython.int:
-    """Store what a jump to a value is on the current path, where that meets others at `row`."""
-    last: i64 = tail_end(ops, row, end)
-    temporary: i64 = machine[op.REGISTER_COUNT] - 1
-    kept: i64 = origin.shape[0] - 1
-    sp: i64 = machine[op.STACK_POINTER]
-    count: i64 = result[op.FOUND_COUNT]
-    register: i64 = 0
-    kind: i64
-    a: i64
-    b: i64
-    if last < 0:
-        return 0
-    if count >= out.shape[0]:
-        result[op.SHORT_OF] = op.FOUND_ROWS
-        return 0
-    while register <= temporary:
-        origin[kept, register] = origin[0, register]
-        offset[kept, register] = offset[0, register]
-        register += 1
-    while row < last:
-        kind = ops[row, op.KIND]
-        a = ops[row, op.A]
-        b = ops[row, op.B]
-        if kind == op.COPY or kind == op.ADD:
-            origin[0, a] = origin[0, b]
-            offset[0, a] = offset[0, b]
-            if kind == op.ADD:
-                offset[0, a] = (offset[0, b] + as_u64(ops[row, op.VALUE])) & MASK
-        elif kind == op.CONST:
-            origin[0, a] = 0
-            offset[0, a] = as_u64(ops[row, op.VALUE])
-        else:
-            forget(origin, offset, row, a if kind == op.KILL else bit(a), temporary)
-        row += 1
-    out[count, op.FOUND] = op.JOINS_VALUE
-    out[count, op.FOUND_AT] = start + ops[last, op.AT]
-    out[count, op.FOUND_STACK] = op.UNKNOWN
-    if origin[0, sp] == as_u64(1 + sp) and offset[0, sp] == 0:
-        out[count, op.FOUND_STACK] = op.AS_ON_ENTRY
-    out[count, op.FOUND_MORE] = 0
-    store_slot(nodes, origin, offset, ops[last, op.B], machine, out, count)
-    result[op.FOUND_COUNT] += 1
-    register = 0
-    while register <= temporary:
-        origin[0, register] = origin[kept, register]
-        offset[0, register] = offset[kept, register]
-        register += 1
-    return 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def store_call(
-    ops: i64[:, ::1],
-    row: i64,
-    start: i64,
-    machine: cython.const[i64][::1],
-    nodes: u64[:, ::1],
-    origin: u64[:, ::1],
-    offset: u64[:, ::1],
-    out: u64[:, ::1],
-    result: i64[::1],
-) -> cython.int:
-    """Store a call of a value."""
-    count: i64 = result[op.FOUND_COUNT]
-    out[count, op.FOUND] = op.CALLS_VALUE
-    out[count, op.FOUND_AT] = start + ops[row, op.AT] + ops[row, op.VALUE]
-    out[count, op.FOUND_STACK] = 0
-    out[count, op.FOUND_MORE] = 0
-    store_slot(nodes, origin, offset, ops[row, op.B], machine, out, count)
-    result[op.FOUND_COUNT] += 1
-    return 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def store_jump(
-    ops: i64[:, ::1],
-    row: i64,
-    start: i64,
-    machine: cython.const[i64][::1],
-    nodes: u64[:, ::1],
-    origin: u64[:, ::1],
-    offset: u64[:, ::1],
-    out: u64[:, ::1],
-    result: i64[::1],
-) -> cython.int:
-    """Store a jump to a value."""
-    count: i64 = result[op.FOUND_COUNT]
-    b: i64 = ops[row, op.B]
-    sp: i64 = machine[op.STACK_POINTER]
-    x: u64 = origin[0, b]
-    code: u64 = kind_of(nodes, x)
-    stack: u64 = op.UNKNOWN
-    if origin[0, sp] == as_u64(1 + sp):
-        stack = op.AS_ON_ENTRY if offset[0, sp] == 0 else op.MOVED
-    out[count, op.FOUND] = op.JUMPS_TO_VALUE
-    out[count, op.FOUND_AT] = start + ops[row, op.AT]
-    out[count, op.FOUND_SLOT] = 0
-    out[count, op.FOUND_STACK] = stack
-    out[count, op.FOUND_MORE] = 0
-    out[count, op.FOUND_ROOT] = 0
-    if code & 0xFF == FROM_TABLE and nodes[x - NODE, 1] == MASK:
-        out[count, op.FOUND_STACK] = op.MOVED
-    elif code & 0xFF == FROM_TABLE:
-        out[count, op.FOUND] = op.JUMPS_BY_TABLE
-        out[count, op.FOUND_SLOT] = nodes[x - NODE, 1]
-        out[count, op.FOUND_STACK] = code >> 8
-        out[count, op.FOUND_MORE] = offset[0, b]
-    elif code == LOADED and offset[0, b] == 0 and nodes[x - NODE, 1] == 0:
-        out[count, op.FOUND] = op.JUMPS_TO_FIXED
-        out[count, op.FOUND_SLOT] = nodes[x - NODE, 2]
-    else:
-        store_slot(nodes, origin, offset, b, machine, out, count)
-        if code == LOADED and offset[0, b] == 0 and is_argument(nodes[x - NODE, 1], machine[op.ARGUMENTS]):
-            out[count, op.FOUND_MORE] = 1
-    result[op.FOUND_COUNT] += 1
-    return 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_argument(x: u64, arguments: i64) -> cython.bint:
-    """Return whether an origin is what one of these registers held on entry."""
-    return x > 0 and x <= 64 and arguments >> (x - 1) & 1
-
-
-@cython.cfunc
-@cython.nogil
-def store_slot(
-    nodes: u64[:, ::1],
-    origin: u64[:, ::1],
-    offset: u64[:, ::1],
-    register: i64,
-    machine: cython.const[i64][::1],
-    out: u64[:, ::1],
-    count: i64,
-) -> cython.int:
-    """Store 1 + the slot of the object's vtable that a register was loaded from, else 0; and where the object is."""
-    x: u64 = origin[0, register]
-    first: i64 = machine[op.FIRST_ARGUMENT]
-    second: i64 = machine[op.SECOND_ARGUMENT]
-    table: u64
-    place: u64
-    y: u64
-    is_first: cython.bint
-    out[count, op.FOUND_SLOT] = 0
-    out[count, op.FOUND_ROOT] = 0
-    if offset[0, register] != 0 or kind_of(nodes, x) != LOADED:
-        return 0
-    table = nodes[x - NODE, 1]
-    place = nodes[x - NODE, 2]
-    if kind_of(nodes, table) != LOADED or place & 7 != 0 or place >> 3 >= SLOT_LIMIT:
-        return 0
-    x = nodes[table - NODE, 1]
-    y = nodes[table - NODE, 2]
-    is_first = origin[0, first] == x and offset[0, first] == y
-    if not is_first and (second < 0 or origin[0, second] != x or offset[0, second] != y):
-        return 0
-    out[count, op.FOUND_SLOT] = (place >> 3) + 1
-    store_object(nodes, x, y, out, count)
-    return 0
-
-
-@cython.cfunc
-@cython.nogil
-def store_object(nodes: u64[:, ::1], x: u64, y: u64, out: u64[:, ::1], count: i64) -> cython.int:
-    """Store how the object with origin x and offset y is found from what a register holds on entry."""
-    loads: i64 = 0
-    i: i64
-    value: u64 = x
-    while loads <= op.LOADS_MAX and kind_of(nodes, value) == LOADED:
-        value = nodes[value - NODE, 1]
-        loads += 1
-    if loads > op.LOADS_MAX or value == 0 or value > 64:
-        return 0
-    out[count, op.FOUND_ROOT] = value
-    out[count, op.FOUND_LOADS] = as_u64(loads)
-    i = op.FOUND_OFFSET + loads
-    out[count, i] = y
-    while i > op.FOUND_OFFSET:
-        i -= 1
-        out[count, i] = nodes[x - NODE, 2]
-        x = nodes[x - NODE, 1]
-    return 0

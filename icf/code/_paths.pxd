@@ -112,6 +112,9 @@ cdef inline int enter(u64[:, ::1] origin, u64[:, ::1] offset, i64 here, i64 row,
         register += 1
     return 0
 
+cdef inline u64 kind_of(u64[:, ::1] nodes, u64 x) nogil:
+    return nodes[x - NODE, 0] if x >> 56 == 1 else 0
+
 cdef enum:
     NODE = 0x100000000000000
     LOST = 0x200000000000000

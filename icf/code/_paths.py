@@ -141,3 +141,9 @@ def enter(origin: u64[:, ::1], offset: u64[:, ::1], here: i64, row: i64, tempora
             offset[0, register] = offset[here, register]
         register += 1
     return 0
+
+
+@cython.inline
+def kind_of(nodes: u64[:, ::1], x: u64) -> u64:
+    """Return the kind of result that an origin is, 0 if it is not a result."""
+    return nodes[x - NODE, 0] if x >> 56 == 1 else 0

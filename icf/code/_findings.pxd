@@ -1,0 +1,189 @@
+# Written by tools/shared.py from _findings.py: change that.
+
+from icf._bytes cimport MASK, as_u64
+
+from icf._types cimport i64, u64
+
+from icf.code cimport operations as op
+
+from icf.code._emit cimport bit
+
+from icf.code._paths cimport FROM_TABLE, LOADED, NODE, SLOT_LIMIT, forget, kind_of
+
+cdef inline int assign(i64[:, ::1] ops, i64 row, u64[:, ::1] origin, u64[:, ::1] offset) nogil:
+    cdef i64 a
+    cdef i64 b
+    cdef i64 kind
+    cdef u64 added
+    a = ops[row, op.A]
+    b = ops[row, op.B]
+    kind = ops[row, op.KIND]
+    added = 0 if kind == op.COPY else as_u64(ops[row, op.VALUE])
+    origin[0, a] = 0 if kind == op.CONST else origin[0, b]
+    offset[0, a] = added if kind == op.CONST else offset[0, b] + added & MASK
+    return 0
+
+cdef inline i64 tail_end(i64[:, ::1] ops, i64 row, i64 end) nogil:
+    cdef i64 limit
+    cdef i64 loaded
+    cdef i64 kind
+    limit = row + op.TAIL_ROWS if row + op.TAIL_ROWS < end else end
+    loaded = 0
+    while row < limit:
+        kind = ops[row, op.KIND]
+        if kind == op.JUMP_VALUE:
+            return row if loaded >> ops[row, op.B] & 1 == 0 else -1
+        if kind == op.LOAD:
+            loaded |= bit(ops[row, op.A])
+        if kind != op.KILL and kind != op.COPY and (kind != op.ADD) and (kind != op.LOAD) and (kind != op.CONST):
+            return -1
+        row += 1
+    return -1
+
+cdef inline bint is_argument(u64 x, i64 arguments) nogil:
+    return x > 0 and x <= 64 and arguments >> x - 1 & 1
+
+cdef inline int store_object(u64[:, ::1] nodes, u64 x, u64 y, u64[:, ::1] out, i64 count) nogil:
+    cdef i64 loads
+    cdef i64 i
+    cdef u64 value
+    loads = 0
+    value = x
+    while loads <= op.LOADS_MAX and kind_of(nodes, value) == LOADED:
+        value = nodes[value - NODE, 1]
+        loads += 1
+    if loads > op.LOADS_MAX or value == 0 or value > 64:
+        return 0
+    out[count, op.FOUND_ROOT] = value
+    out[count, op.FOUND_LOADS] = as_u64(loads)
+    i = op.FOUND_OFFSET + loads
+    out[count, i] = y
+    while i > op.FOUND_OFFSET:
+        i -= 1
+        out[count, i] = nodes[x - NODE, 2]
+        x = nodes[x - NODE, 1]
+    return 0
+
+cdef inline int store_slot(u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, i64 register, const i64[::1] machine, u64[:, ::1] out, i64 count) nogil:
+    cdef u64 x
+    cdef i64 first
+    cdef i64 second
+    cdef u64 table
+    cdef u64 place
+    cdef u64 y
+    cdef bint is_first
+    x = origin[0, register]
+    first = machine[op.FIRST_ARGUMENT]
+    second = machine[op.SECOND_ARGUMENT]
+    out[count, op.FOUND_SLOT] = 0
+    out[count, op.FOUND_ROOT] = 0
+    if offset[0, register] != 0 or kind_of(nodes, x) != LOADED:
+        return 0
+    table = nodes[x - NODE, 1]
+    place = nodes[x - NODE, 2]
+    if kind_of(nodes, table) != LOADED or place & 7 != 0 or place >> 3 >= SLOT_LIMIT:
+        return 0
+    x = nodes[table - NODE, 1]
+    y = nodes[table - NODE, 2]
+    is_first = origin[0, first] == x and offset[0, first] == y
+    if not is_first and (second < 0 or origin[0, second] != x or offset[0, second] != y):
+        return 0
+    out[count, op.FOUND_SLOT] = (place >> 3) + 1
+    store_object(nodes, x, y, out, count)
+    return 0
+
+cdef inline int store_call(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] machine, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:
+    cdef i64 count
+    count = result[op.FOUND_COUNT]
+    out[count, op.FOUND] = op.CALLS_VALUE
+    out[count, op.FOUND_AT] = start + ops[row, op.AT] + ops[row, op.VALUE]
+    out[count, op.FOUND_STACK] = 0
+    out[count, op.FOUND_MORE] = 0
+    store_slot(nodes, origin, offset, ops[row, op.B], machine, out, count)
+    result[op.FOUND_COUNT] += 1
+    return 0
+
+cdef inline int store_jump(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] machine, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:
+    cdef i64 count
+    cdef i64 b
+    cdef i64 sp
+    cdef u64 x
+    cdef u64 code
+    cdef u64 stack
+    count = result[op.FOUND_COUNT]
+    b = ops[row, op.B]
+    sp = machine[op.STACK_POINTER]
+    x = origin[0, b]
+    code = kind_of(nodes, x)
+    stack = op.UNKNOWN
+    if origin[0, sp] == as_u64(1 + sp):
+        stack = op.AS_ON_ENTRY if offset[0, sp] == 0 else op.MOVED
+    out[count, op.FOUND] = op.JUMPS_TO_VALUE
+    out[count, op.FOUND_AT] = start + ops[row, op.AT]
+    out[count, op.FOUND_SLOT] = 0
+    out[count, op.FOUND_STACK] = stack
+    out[count, op.FOUND_MORE] = 0
+    out[count, op.FOUND_ROOT] = 0
+    if code & 255 == FROM_TABLE and nodes[x - NODE, 1] == MASK:
+        out[count, op.FOUND_STACK] = op.MOVED
+    elif code & 255 == FROM_TABLE:
+        out[count, op.FOUND] = op.JUMPS_BY_TABLE
+        out[count, op.FOUND_SLOT] = nodes[x - NODE, 1]
+        out[count, op.FOUND_STACK] = code >> 8
+        out[count, op.FOUND_MORE] = offset[0, b]
+    elif code == LOADED and offset[0, b] == 0 and (nodes[x - NODE, 1] == 0):
+        out[count, op.FOUND] = op.JUMPS_TO_FIXED
+        out[count, op.FOUND_SLOT] = nodes[x - NODE, 2]
+    else:
+        store_slot(nodes, origin, offset, b, machine, out, count)
+        if code == LOADED and offset[0, b] == 0 and is_argument(nodes[x - NODE, 1], machine[op.ARGUMENTS]):
+            out[count, op.FOUND_MORE] = 1
+    result[op.FOUND_COUNT] += 1
+    return 0
+
+cdef inline int store_joined(i64[:, ::1] ops, i64 row, i64 end, i64 start, const i64[::1] machine, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:
+    cdef i64 last
+    cdef i64 temporary
+    cdef i64 kept
+    cdef i64 sp
+    cdef i64 count
+    cdef i64 register
+    cdef i64 kind
+    cdef i64 a
+    last = tail_end(ops, row, end)
+    temporary = machine[op.REGISTER_COUNT] - 1
+    kept = origin.shape[0] - 1
+    sp = machine[op.STACK_POINTER]
+    count = result[op.FOUND_COUNT]
+    register = 0
+    if last < 0:
+        return 0
+    if count >= out.shape[0]:
+        result[op.SHORT_OF] = op.FOUND_ROWS
+        return 0
+    while register <= temporary:
+        origin[kept, register] = origin[0, register]
+        offset[kept, register] = offset[0, register]
+        register += 1
+    while row < last:
+        kind = ops[row, op.KIND]
+        if kind == op.COPY or kind == op.ADD or kind == op.CONST:
+            assign(ops, row, origin, offset)
+        else:
+            a = ops[row, op.A]
+            forget(origin, offset, row, a if kind == op.KILL else bit(a), temporary)
+        row += 1
+    out[count, op.FOUND] = op.JOINS_VALUE
+    out[count, op.FOUND_AT] = start + ops[last, op.AT]
+    out[count, op.FOUND_STACK] = op.UNKNOWN
+    if origin[0, sp] == as_u64(1 + sp) and offset[0, sp] == 0:
+        out[count, op.FOUND_STACK] = op.AS_ON_ENTRY
+    out[count, op.FOUND_MORE] = 0
+    store_slot(nodes, origin, offset, ops[last, op.B], machine, out, count)
+    result[op.FOUND_COUNT] += 1
+    register = 0
+    while register <= temporary:
+        origin[0, register] = origin[kept, register]
+        offset[0, register] = offset[kept, register]
+        register += 1
+    return 0
