@@ -11,12 +11,12 @@ import pytest
 from icf.pe.image import PeImage
 from tests.support.icf_command import icf_command
 from tests.support.toolchain import lasting_folder, tool
-from tests.support.windows import RUNTIME, SHOP, compile_windows, library_and_user, link_windows, shop
+from tests.support.windows import SHOP, compile_windows, library_and_user, link_windows, shop
 
 
 @cache
 def optimized() -> Path:
-    return link_windows(lasting_folder(), compile_windows(RUNTIME + SHOP, "-O2", "-gcolumn-info"), name="optimized")
+    return link_windows(lasting_folder(), compile_windows(SHOP, "-O2", "-gcolumn-info"), name="optimized")
 
 
 def icf(*words: str | Path, stdin: str = "") -> str:
@@ -75,7 +75,7 @@ def test_every_address_is_that_of_llvm_symbolizer_or_merged(name: str, tmp_path:
 
 
 def test_each_member_has_its_own_lines(tmp_path: Path) -> None:
-    lines = (RUNTIME + SHOP).splitlines()
+    lines = SHOP.splitlines()
     asked = "\n".join(map(hex, addresses_of(shop())))
     said = answers(icf("symbolize", "-e", shop(), "--candidates", "--cache-dir", tmp_path, stdin=asked))
     merged = {frames[-1] for found in said if len(found) > 1 for frames in found}

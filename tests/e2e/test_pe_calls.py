@@ -56,7 +56,7 @@ def icf(*words: str | Path, stdin: str = "") -> str:
 @pytest.mark.parametrize("flags", ["-O1", "-O2"])
 def test_every_call_of_a_merged_function_is_named_and_none_is_wrong(flags: str, tmp_path: Path) -> None:
     for number, objects in enumerate(
-        [[compile_windows(RUNTIME + SHOP, flags)], [compile_windows(RUNTIME + MAIN, "-O1", name="main"), archive()]]
+        [[compile_windows(SHOP, flags)], [compile_windows(RUNTIME + MAIN, "-O1", name="main"), archive()]]
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -123,7 +123,7 @@ def test_a_side_table_of_another_link_is_not_used(tmp_path: Path) -> None:
 
 
 def test_without_objects_the_classes_are_shown(tmp_path: Path) -> None:
-    image = link_windows(tmp_path, compile_windows(RUNTIME + SHOP))
+    image = link_windows(tmp_path, compile_windows(SHOP))
     classes = json.loads(icf("dump", "--folds", "--json", image))["classes"]
     members = [{member["name"] for member in each["members"]} for each in classes]
     assert {"sales::tax(int)", "costs::tax(int)"} in members and all(len(each) > 1 for each in members)

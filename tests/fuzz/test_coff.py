@@ -12,14 +12,14 @@ from icf.pe.sidetable import SUFFIX
 from icf.tables.load import load_tables
 from linkpass.pe.run import run_pass
 from tests.fuzz.limits import alarms, many, soon
-from tests.support.windows import RUNTIME, SHOP, compile_windows, link_windows
+from tests.support.windows import SHOP, compile_windows, link_windows
 
 MUTATION_COUNT = 100
 
 
 def test_objects_survive_mutations(tmp_path: Path) -> None:
     rng, written, refused = random.Random(11), 0, 0
-    source = compile_windows(RUNTIME + SHOP)
+    source = compile_windows(SHOP)
     image = link_windows(tmp_path, source)
     content = source.read_bytes()
     right = run_pass(str(image), None, None, (), [str(source)])
@@ -44,7 +44,7 @@ def test_objects_survive_mutations(tmp_path: Path) -> None:
 
 def test_side_tables_survive_mutations(tmp_path: Path) -> None:
     rng, read, refused = random.Random(12), 0, 0
-    source = compile_windows(RUNTIME + SHOP)
+    source = compile_windows(SHOP)
     image = Path(shutil.copy(link_windows(tmp_path, source), tmp_path / "copy.exe"))
     run_pass(str(image), None, None, (), [str(source)])
     path = tmp_path / f"app{SUFFIX}"

@@ -11,11 +11,11 @@ from icf.coff.objectfile import REL32, CoffObject, is_coff_object
 from icf.elf.archive import map_file, members
 from icf.errors import FormatError
 from tests.support.toolchain import lasting_folder, run, tool
-from tests.support.windows import RUNTIME, SHOP, compile_windows
+from tests.support.windows import SHOP, compile_windows
 
 
 def shop_object() -> Path:
-    return compile_windows(RUNTIME + SHOP)
+    return compile_windows(SHOP)
 
 
 def test_functions_and_relocations_are_those_of_llvm_readobj() -> None:

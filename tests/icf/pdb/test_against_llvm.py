@@ -42,7 +42,7 @@ def build(name: str) -> Path:
     if name == "shop":
         return shop()
     if name == "columns":
-        objects = [compile_windows(RUNTIME + SHOP, "-O2", "-gcolumn-info")]
+        objects = [compile_windows(SHOP, "-O2", "-gcolumn-info")]
     else:
         c_object = compile_windows(OTHER, "-O1", "-xc", suffix=".c", name="other")
         objects = [compile_windows(RUNTIME + NESTED, "-O2"), c_object]

@@ -13,7 +13,7 @@ from icf.image import open_any_image, open_image
 from icf.pe.debugfile import attach_pdb
 from icf.pe.image import PeImage
 from icf.pe.keys import guid_digits
-from tests.support.windows import RUNTIME, SHOP, compile_windows, library_and_user, link_windows, shop
+from tests.support.windows import SHOP, compile_windows, library_and_user, link_windows, shop
 
 
 def test_headers_imports_and_exports_are_those_of_lief() -> None:
@@ -54,7 +54,7 @@ def test_an_image_is_identified_by_its_pdb() -> None:
 def test_the_pdb_is_found_in_a_symbol_server_tree(tmp_path: Path) -> None:
     linked = tmp_path / "build"
     linked.mkdir()
-    path = link_windows(linked, compile_windows(RUNTIME + SHOP), name="moved")
+    path = link_windows(linked, compile_windows(SHOP), name="moved")
     with PeImage.open(str(path)) as image:
         digits = guid_digits(image.build_id[:16])
     for spelled in (digits, digits.lower()):
