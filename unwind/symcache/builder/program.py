@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,8 @@ def pack_program(image: Image) -> dict[str, bytes]:
     if has_only_records(image):
         return {}
     facts, tables = ImageFacts(image), read_tables(image)
-    links = _links(facts, image.span, ImageExports(image), folds_imports=may_fold_imports(image))
-    sections = _code(facts.code())
+    links = _links(facts, image.span, folds_imports=may_fold_imports(image))
+    sections = _code(facts.code()) | {"exports": _json(list(ImageExports(image)))}
     if tables is not None:
         columns, file = tables.icf.columns, file_with_tables(image)
         functions = SymbolFunctions(image, folds_known=True)
@@ -42,14 +41,14 @@ def pack_program(image: Image) -> dict[str, bytes]:
             "vcall": bytes(file.contents(VCALL)),
             "words": _words(facts, columns.vtable_group, columns.vtable_vaddr).tobytes(),
         }
-    return sections | _packed(links)
+    return sections | {"links": _json(links)}
 
 
 def pack_pe_program(image: PeImage) -> dict[str, bytes]:
     """Return the sections of a PE image."""
-    exports = (Export(each.name, image.base + each.rva) for each in image.exports)
-    links = _links(PeFacts(image), image.span, exports, folds_imports=False)
-    sections, side = _code(image.code()), find_side_table(image)
+    exports = [Export(each.name, image.base + each.rva) for each in image.exports]
+    links = _links(PeFacts(image), image.span, folds_imports=False)
+    sections, side = _code(image.code()) | {"exports": _json(exports)}, find_side_table(image)
     if side is not None:
         links["jumps_known"] = False
         path = side_table_path(image)
@@ -57,25 +56,22 @@ def pack_pe_program(image: PeImage) -> dict[str, bytes]:
         parse_dcall(side.dcall, path)
         parse_vcall(side.vcall, path)
         sections |= {"icf": icf, "dcall": side.dcall, "vcall": side.vcall, "words": b""}
-    return sections | _packed(links)
+    return sections | {"links": _json(links)}
 
 
-def _links(
-    facts: CodeFacts, span: tuple[int, int], exports: Iterable[Export], *, folds_imports: bool
-) -> dict[str, Any]:
+def _links(facts: CodeFacts, span: tuple[int, int], *, folds_imports: bool) -> dict[str, Any]:
     return {
         "folds_imports": folds_imports,
         "text": facts.text,
         "span": span,
         "imports": facts.imports,
         "stubs": facts.stubs,
-        "exports": list(exports),
         "vtables": {},
     }
 
 
-def _packed(links: dict[str, Any]) -> dict[str, bytes]:
-    return {"links": json.dumps(links, separators=(",", ":")).encode()}
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _code(code: list[tuple[int, memoryview]]) -> dict[str, bytes]:

@@ -4,7 +4,8 @@
     code                the bytes of the sections that hold code, one after the other
     codemap             3 x u64 for each: address, size, offset in `code`; ascending
     words               2 x u64 for each constant that is an address in a group of vtables of `icf`: place, address
-    links               JSON: where code is, imports by GOT slot and by PLT stub, exports, names of vtables
+    links               JSON: where code is, imports by GOT slot and by PLT stub, names of vtables
+    exports             JSON: name, address, version and marks of what the image defines for others, read when asked for
 
 The code itself is kept, not the facts in it: the resolver decodes a call or a function when a stack leads to
 it, and the builder cannot know which ones. It is a few percent of a program with debug information.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,6 @@ _LINKS = {
     "span": list,
     "imports": dict,
     "stubs": dict,
-    "exports": list,
     "vtables": dict,
 }
 
@@ -118,7 +118,7 @@ class KeptFacts:
     @cached_property
     def exports(self) -> ListedExports:
         """What the image defines for others."""
-        return ListedExports(map(Export._make, self.links["exports"]))
+        return ListedExports(self._read_exports())
 
     def code(self) -> list[tuple[int, memoryview]]:
         """Return address and bytes of each section with code."""
@@ -140,25 +140,39 @@ class KeptFacts:
         return {int(address): symbol for address, symbol in self.links[name].items()}
 
     def _read_links(self) -> dict[str, Any]:
-        try:
-            links = json.loads(bytes(self._container.section("links")))
-        except (ValueError, RecursionError) as error:
-            raise FormatError(self._container.path, "links", 0, f"is not JSON: {error}") from error
-        if not isinstance(links, dict) or not _is_sound(links):
-            raise FormatError(self._container.path, "links", 0, "is not what the resolver needs")
+        links = self._json("links")
+        if not isinstance(links, dict) or not _are_links(links):
+            raise self._error("links")
         return links
 
+    def _read_exports(self) -> Iterator[Export]:
+        exports = self._json("exports")
+        if not isinstance(exports, list) or not _are_exports(exports):
+            raise self._error("exports")
+        yield from map(Export._make, exports)
 
-def _is_sound(links: dict[str, Any]) -> bool:
+    def _json(self, name: str) -> object:
+        try:
+            return json.loads(bytes(self._container.section(name)))
+        except (ValueError, RecursionError) as error:
+            raise FormatError(self._container.path, name, 0, f"is not JSON: {error}") from error
+
+    def _error(self, name: str) -> FormatError:
+        return FormatError(self._container.path, name, 0, "is not what the resolver needs")
+
+
+def _are_links(links: dict[str, Any]) -> bool:
     """Return whether everything exists with its type."""
     if any(type(links.get(key)) is not kind for key, kind in _LINKS.items()):
         return False
     for key in ("imports", "stubs", "vtables"):
         if not all(map(str.isdecimal, links[key])) or set(map(type, links[key].values())) - {str}:
             return False
-    if any(list(map(type, links[key])) != [int, int] for key in ("text", "span")):
-        return False
-    exports = links["exports"]  # a library has 100,000: no loop over them
+    return all(list(map(type, links[key])) == [int, int] for key in ("text", "span"))
+
+
+def _are_exports(exports: list[Any]) -> bool:
+    """Return whether each entry has the fields of an export; a library has 100,000, so no loop looks at them."""
     if set(map(type, exports)) - {list} or set(map(len, exports)) - {len(_EXPORT)}:
         return False
     return all(

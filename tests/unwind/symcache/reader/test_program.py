@@ -17,7 +17,7 @@ from unwind.program.from_image import load_program
 from unwind.resolve.resolver import Resolver
 from unwind.symcache.builder.program import pack_program
 from unwind.symcache.format.container import Container, pack
-from unwind.symcache.reader.program import load_cached
+from unwind.symcache.reader.program import KeptFacts, load_cached
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.store import open_or_build
 
@@ -81,14 +81,18 @@ def test_links_that_are_not_what_they_should_be_are_refused(program: Path, folde
     with Image.open(program) as image:
         links = json.loads(pack_program(image)["links"])
     for key, wrong in (
-        ("text", [1]), ("span", ["a", 1]), ("imports", {"x": "y"}), ("stubs", {"1": 2}), ("exports", [["g", 1]]),
-        ("exports", [["g", "1", "", False, False]]), ("vtables", []), ("folds_imports", 1),
+        ("text", [1]), ("span", ["a", 1]), ("imports", {"x": "y"}), ("stubs", {"1": 2}),
+        ("vtables", []), ("folds_imports", 1),
     ):  # fmt: skip
         with pytest.raises(FormatError, match="links"):
             load_cached(_with_section(cache, "links", json.dumps(links | {key: wrong}).encode()))
     for content in (b"", b"[]", b"{", b"\xff", b"[" * 100_000):
         with pytest.raises(FormatError, match="links"):
             load_cached(_with_section(cache, "links", content))
+    for content in (b"", b"{}", b"[1]", b'[["g",1]]', b'[["g","1","",false,false]]', b"[" * 100_000):
+        exports = KeptFacts(_with_section(cache, "exports", content)).exports
+        with pytest.raises(FormatError, match="exports"):
+            exports.find("g")
     with pytest.raises(FormatError, match="codemap"):
         load_cached(_with_section(cache, "codemap", bytes(25)))
 
