@@ -25,20 +25,43 @@ cdef inline int assign(i64[:, ::1] ops, i64 row, u64[:, ::1] origin, u64[:, ::1]
 
 cdef inline i64 tail_end(i64[:, ::1] ops, i64 row, i64 end) nogil:
     cdef i64 limit
-    cdef i64 loaded
     cdef i64 kind
     limit = row + op.TAIL_ROWS if row + op.TAIL_ROWS < end else end
-    loaded = 0
     while row < limit:
         kind = ops[row, op.KIND]
         if kind == op.JUMP_VALUE:
-            return row if loaded >> ops[row, op.B] & 1 == 0 else -1
-        if kind == op.LOAD:
-            loaded |= bit(ops[row, op.A])
-        if kind != op.KILL and kind != op.COPY and (kind != op.ADD) and (kind != op.LOAD) and (kind != op.CONST):
+            return row
+        if kind >= op.CALL or kind == op.INDEXED or kind == op.SCALED_SUM:
             return -1
         row += 1
     return -1
+
+cdef inline int do_in_tail(i64[:, ::1] ops, i64 row, i64 node, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, i64 temporary) nogil:
+    cdef i64 kind
+    cdef i64 a
+    cdef i64 b
+    cdef i64 c
+    cdef u64 value
+    kind = ops[row, op.KIND]
+    a = ops[row, op.A]
+    b = ops[row, op.B]
+    c = ops[row, op.C]
+    value = as_u64(ops[row, op.VALUE])
+    if kind == op.COPY or kind == op.ADD or kind == op.CONST:
+        assign(ops, row, origin, offset)
+    elif kind == op.LOAD:
+        nodes[node, 0] = LOADED
+        nodes[node, 1] = 0 if b < 0 else origin[0, b]
+        nodes[node, 2] = value if b < 0 else offset[0, b] + value & MASK
+        origin[0, a] = NODE + node
+        offset[0, a] = 0
+    elif kind == op.SUM and (origin[0, b] == 0 or origin[0, c] == 0):
+        value = offset[0, b] + offset[0, c] + value & MASK
+        origin[0, a] = origin[0, c] if origin[0, b] == 0 else origin[0, b]
+        offset[0, a] = value
+    elif kind == op.SUM or kind == op.KILL:
+        forget(origin, offset, row, a if kind == op.KILL else bit(a), temporary)
+    return 0
 
 cdef inline bint is_argument(u64 x, i64 arguments) nogil:
     return x > 0 and x <= 64 and arguments >> x - 1 & 1
@@ -147,14 +170,14 @@ cdef inline int store_joined(i64[:, ::1] ops, i64 row, i64 end, i64 start, const
     cdef i64 kept
     cdef i64 sp
     cdef i64 count
+    cdef i64 node
     cdef i64 register
-    cdef i64 kind
-    cdef i64 a
     last = tail_end(ops, row, end)
     temporary = machine[op.REGISTER_COUNT] - 1
     kept = origin.shape[0] - 1
     sp = machine[op.STACK_POINTER]
     count = result[op.FOUND_COUNT]
+    node = nodes.shape[0] - op.TAIL_ROWS
     register = 0
     if last < 0:
         return 0
@@ -166,13 +189,9 @@ cdef inline int store_joined(i64[:, ::1] ops, i64 row, i64 end, i64 start, const
         offset[kept, register] = offset[0, register]
         register += 1
     while row < last:
-        kind = ops[row, op.KIND]
-        if kind == op.COPY or kind == op.ADD or kind == op.CONST:
-            assign(ops, row, origin, offset)
-        else:
-            a = ops[row, op.A]
-            forget(origin, offset, row, a if kind == op.KILL else bit(a), temporary)
+        do_in_tail(ops, row, node, nodes, origin, offset, temporary)
         row += 1
+        node += 1
     out[count, op.FOUND] = op.JOINS_VALUE
     out[count, op.FOUND_AT] = start + ops[last, op.AT]
     out[count, op.FOUND_STACK] = op.UNKNOWN

@@ -28,23 +28,44 @@ def assign(ops: i64[:, ::1], row: i64, origin: u64[:, ::1], offset: u64[:, ::1])
 
 @cython.inline
 def tail_end(ops: i64[:, ::1], row: i64, end: i64) -> i64:
-    """Return the row of the jump to a value that the code comes to from `row` on without a choice; -1: to none.
-
-    The value is loaded before `row`.
-    """
+    """Return the row of the jump to a value that the code comes to from `row` on without a choice; -1: to none."""
     limit: i64 = row + op.TAIL_ROWS if row + op.TAIL_ROWS < end else end
-    loaded: i64 = 0  # registers, as bits
     kind: i64
     while row < limit:
         kind = ops[row, op.KIND]
         if kind == op.JUMP_VALUE:
-            return row if loaded >> ops[row, op.B] & 1 == 0 else -1
-        if kind == op.LOAD:
-            loaded |= bit(ops[row, op.A])
-        if kind != op.KILL and kind != op.COPY and kind != op.ADD and kind != op.LOAD and kind != op.CONST:
+            return row
+        if kind >= op.CALL or kind == op.INDEXED or kind == op.SCALED_SUM:
             return -1
         row += 1
     return -1
+
+
+@cython.inline
+def do_in_tail(
+    ops: i64[:, ::1], row: i64, node: i64, nodes: u64[:, ::1], origin: u64[:, ::1], offset: u64[:, ::1], temporary: i64
+) -> cython.int:
+    """Do an operation of a tail. What is loaded becomes `node`: it equals no other value."""
+    kind: i64 = ops[row, op.KIND]
+    a: i64 = ops[row, op.A]
+    b: i64 = ops[row, op.B]
+    c: i64 = ops[row, op.C]
+    value: u64 = as_u64(ops[row, op.VALUE])
+    if kind == op.COPY or kind == op.ADD or kind == op.CONST:
+        assign(ops, row, origin, offset)
+    elif kind == op.LOAD:
+        nodes[node, 0] = LOADED
+        nodes[node, 1] = 0 if b < 0 else origin[0, b]
+        nodes[node, 2] = value if b < 0 else (offset[0, b] + value) & MASK
+        origin[0, a] = NODE + node
+        offset[0, a] = 0
+    elif kind == op.SUM and (origin[0, b] == 0 or origin[0, c] == 0):
+        value = (offset[0, b] + offset[0, c] + value) & MASK
+        origin[0, a] = origin[0, c] if origin[0, b] == 0 else origin[0, b]
+        offset[0, a] = value
+    elif kind == op.SUM or kind == op.KILL:
+        forget(origin, offset, row, a if kind == op.KILL else bit(a), temporary)
+    return 0
 
 
 @cython.inline
@@ -198,9 +219,8 @@ def store_joined(
     kept: i64 = origin.shape[0] - 1
     sp: i64 = machine[op.STACK_POINTER]
     count: i64 = result[op.FOUND_COUNT]
+    node: i64 = nodes.shape[0] - op.TAIL_ROWS
     register: i64 = 0
-    kind: i64
-    a: i64
     if last < 0:
         return 0
     if count >= out.shape[0]:
@@ -211,13 +231,9 @@ def store_joined(
         offset[kept, register] = offset[0, register]
         register += 1
     while row < last:
-        kind = ops[row, op.KIND]
-        if kind == op.COPY or kind == op.ADD or kind == op.CONST:
-            assign(ops, row, origin, offset)
-        else:
-            a = ops[row, op.A]
-            forget(origin, offset, row, a if kind == op.KILL else bit(a), temporary)
+        do_in_tail(ops, row, node, nodes, origin, offset, temporary)
         row += 1
+        node += 1
     out[count, op.FOUND] = op.JOINS_VALUE
     out[count, op.FOUND_AT] = start + ops[last, op.AT]
     out[count, op.FOUND_STACK] = op.UNKNOWN

@@ -108,7 +108,7 @@ def follow(
     edges      i64[m, 2]: jumps of switch tables and where they lead, ascending
     endless    i64[m]: functions that do not return, ascending
     label, nodes, origin, offset, memory
-               scratch: i64[rows], u64[rows, 3], u64[labels, registers] twice, u64[2 * KEEP, 4]
+               scratch: i64[rows], u64[rows + TAIL_ROWS, 3], u64[labels, registers] twice, u64[2 * KEEP, 4]
     out        u64[m, FOUND_COLUMN_COUNT]: what is found
     status     u8[n]: UNREADABLE, NOT_FOLLOWED
     result     i64[RESULT_SIZE]

@@ -41,7 +41,7 @@ class Flow:
 
         Without `everything`, code to which no known path leads is left out.
         """
-        label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows), 3), np.uint64)
+        label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows) + op.TAIL_ROWS, 3), np.uint64)
         facts = np.array([*MACHINES[self._machine], everything, _ARGUMENTS[self._machine]], np.int64)
         origin, offset = (np.empty((_LABELS, int(facts[0])), np.uint64) for _ in range(2))
         memory = np.empty((2 * op.KEEP, 4), np.uint64)
@@ -55,7 +55,10 @@ class Flow:
             decoded = int(result[op.NEXT])
             if decoded == at:
                 self._rows = np.empty((2 * len(self._rows), op.COLUMN_COUNT), np.int64)
-                label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows), 3), np.uint64)
+                label, nodes = (
+                    np.empty(len(self._rows), np.int64),
+                    np.empty((len(self._rows) + op.TAIL_ROWS, 3), np.uint64),
+                )
                 continue
             while at < decoded:
                 follow(

@@ -57,6 +57,24 @@ X86_64: dict[str, tuple[str, Expected]] = {
         "1: mov 24(%rcx), %rax; 2: nop; jmp *%rax; 3: mov 40(%rcx), %rax; jmp 2b",
         ([], [2, 3, 5]),
     ),
+    "joined_slot_number": (
+        "test %esi, %esi; je 1f; mov $16, %ecx; jmp 2f; 1: mov $24, %ecx; 2: mov %rdx, object(%rip); mov 8(%rdi), %rdi;"
+        "mov (%rdi), %rax; mov (%rax,%rcx), %rax; mov %rdx, %rsi; jmp *%rax",
+        ([], [2, 3]),
+    ),
+    "joined_object": (
+        "test %esi, %esi; je 1f; mov %rdx, %rdi; jmp 2f; 1: mov 8(%rdi), %rdi; 2: mov (%rdi), %rax; jmp *16(%rax)",
+        ([], [2]),
+    ),
+    "joined_unknown_number": (
+        "test %esi, %esi; je 1f; mov $16, %ecx; jmp 2f; 1: mov (%rdx), %rcx; 2: mov (%rdi), %rax;"
+        "mov (%rax,%rcx), %rax; jmp *%rax",
+        ([], [N]),
+    ),
+    "joined_two_objects": (
+        "test %esi, %esi; je 1f; mov %rdx, %rcx; jmp 2f; 1: mov %rdi, %rcx; 2: mov (%rcx), %rax; jmp *16(%rax)",
+        ([], [N]),
+    ),
     "joined_with_stack": (
         "mov (%rdi), %rcx; test %esi, %esi; je 1f; mov 16(%rcx), %rax; jmp 2f; 1: mov 24(%rcx), %rax; push %rbx;"
         "2: jmp *%rax",
