@@ -11,7 +11,7 @@ import os
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 
-# the same list, in the same order, as `ext-modules` in pyproject.toml
+# setup.py compiles them
 KERNELS = (
     "icf._mangled",
     "icf._mangled_rust",

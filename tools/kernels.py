@@ -1,13 +1,15 @@
 """Compiles in place the kernels whose sources changed; `make` runs it before everything else.
 
-tools/shared.py writes each `.pxd`. Cython knows which of them a kernel uses: it translates to C again what depends on a
-change, and leaves the other C files as they are. A kernel that is older than its C file is compiled. Without a C
-compiler a stale kernel is removed: the sources then run as plain Python, and what runs is always what the sources say.
+tools/shared.py writes each `.pxd`, setup.py says how kernels are built. Cython knows which `.pxd` a kernel uses: it
+translates to C again what depends on a change, and leaves the other C files as they are. A kernel that is older than
+its C file is compiled. Without a C compiler a stale kernel is removed: the sources then run as plain Python, and what
+runs is always what the sources say.
 """
 
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import sys
 import sysconfig
@@ -21,11 +23,12 @@ import shared  # noqa: E402
 from icf.kernels import KERNELS  # noqa: E402
 
 SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
+SETUP = runpy.run_path(str(ROOT / "setup.py"))
 
 
 def main() -> int:
     sources = [ROOT / (kernel.replace(".", "/") + ".py") for kernel in KERNELS]
-    built = [source.with_suffix(SUFFIX) for source in sources]
+    built = [source.with_suffix(SUFFIX) for source in (*sources, ROOT / "icf/_cyutility.c")]
     shared.write(ROOT)
     declarations = [path for package in ("icf", "unwind") for path in (ROOT / package).rglob("*.pxd")]
     newest = max(path.stat().st_mtime_ns for path in (*sources, *declarations))
@@ -38,7 +41,7 @@ def main() -> int:
         print(f"setup: no C compiler ({compiler}): the kernels run as plain Python, which is slow", file=sys.stderr)
         return 0
     print("setup: compiles the kernels", file=sys.stderr)
-    _compile(dict(zip(KERNELS, built, strict=True)))
+    _compile(dict(zip((*KERNELS, SETUP["MEMORYVIEWS"]), built, strict=True)))
     for kernel in built:  # those that were up to date count as looked at
         kernel.touch()
     return 0
@@ -46,21 +49,17 @@ def main() -> int:
 
 def _compile(built: dict[str, Path]) -> None:
     """Translate and compile what is stale of the kernels, given by name with the file that each is compiled to."""
-    from Cython.Build import cythonize
-    from setuptools import Distribution, Extension
+    from setuptools import Distribution
 
     os.chdir(ROOT)
-    for source in (ROOT / (name.replace(".", "/") + ".py") for name in built):
+    for source in (ROOT / (name.replace(".", "/") + ".py") for name in KERNELS):
         translated = source.with_suffix(".c")
         shared_at = max((path.stat().st_mtime_ns for path in source.parent.glob("*.pxd")), default=0)
         if translated.exists() and translated.stat().st_mtime_ns < shared_at:
             translated.unlink()  # Cython does not see that a kernel depends on what it cimports by another name
-    # with debug information a kernel has 1.2 MB, without 0.2; warnings would be about what Cython writes
-    options = ["-g0", "-w"]
-    sources = [Extension(name, [name.replace(".", "/") + ".py"], extra_compile_args=options) for name in built]
-    extensions = cythonize(sources, quiet=True, compiler_directives={"show_performance_hints": False})
+    extensions = SETUP["translated"](KERNELS)
     stale = [each for each in extensions if _is_older(built[each.name], Path(each.sources[0]))]
-    # not `setup()`: that would read pyproject.toml and compile all that is listed there
+    # not `setup()`: that would compile all
     command = Distribution({"ext_modules": stale}).get_command_obj("build_ext")
     command.inplace = True
     command.parallel = os.cpu_count()
