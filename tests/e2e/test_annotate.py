@@ -135,7 +135,7 @@ def test_what_cannot_be_annotated(tmp_path: Path, capsys: pytest.CaptureFixture[
     icf("annotate", linked, status=1)
     assert "needs a relocatable object" in capsys.readouterr().err
     icf("annotate", tmp_path / "none", status=1)
-    assert capsys.readouterr().err == f"icf: error: {tmp_path}/none: no such file or directory\n"
+    assert capsys.readouterr().err == f"icf: error: {tmp_path}/none: No such file or directory\n"
     icf("annotate", empty)
     assert capsys.readouterr().err.startswith(f"icf: {empty}: has no function")
     assert {path: path.read_bytes() for path in before} == before
