@@ -27,7 +27,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     sources = parser.add_mutually_exclusive_group(required=True)
     sources.add_argument("--core", metavar="FILE", help="a core file: of a process that crashed, or of gcore")
     sources.add_argument("--pid", metavar="PID", type=int, help="a running process, which stops for milliseconds")
-    sources.add_argument("--minidump", metavar="FILE", help="a minidump of Crashpad, Breakpad or lldb, of Linux")
+    sources.add_argument(
+        "--minidump", metavar="FILE", help="a minidump of Crashpad, Breakpad or lldb on Linux, or of Windows"
+    )
     parser.add_argument(
         "-e",
         "--exe",

@@ -163,6 +163,10 @@ class PeImage:
         """Return whether a section with code has bytes at an address."""
         return any(0 <= vaddr - each.vaddr < each.stored_bytes for each in self.code_sections)
 
+    def may_start_function(self, vaddr: int) -> bool:
+        """Return whether a function may start at an address: wherever there is code."""
+        return self.is_code(vaddr)
+
     # Imports and exports
 
     def _read_rva(self, rva: int, size_bytes: int) -> memoryview:

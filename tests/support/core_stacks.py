@@ -45,6 +45,7 @@ class CoreStack:
         found = self._images.at(address)
         if found is None:
             return None
+        assert isinstance(found.image, Image)
         if found.image not in self._described:
             self._described[found.image] = Described(found.image)
         return self._described[found.image], found.bias

@@ -31,6 +31,7 @@ class MadeMinidump:
     memory: list[tuple[int, bytes]] = field(default_factory=list)
     memory_64: list[tuple[int, bytes]] = field(default_factory=list)
     exception: tuple[int, int, int, dict[int, int]] | None = None  # tid, signal, address, registers
+    parameters: tuple[int, ...] = ()  # of the exception: ExceptionInformation
     names: dict[int, str] = field(default_factory=dict)
     maps: bytes = b""
     status: bytes = b""
@@ -67,7 +68,8 @@ class MadeMinidump:
         streams[5] = pack("<I", len(ranges)) + self.padding + b"".join(ranges)  # MemoryListStream
         if self.exception is not None:
             tid, number, address, registers = self.exception
-            record = pack("<2I2Q2I", number, 0, 0, address, 0, 0) + bytes(120)
+            record = pack("<2I2Q2I", number, 0, 0, address, len(self.parameters), 0)
+            record += pack("<15Q", *self.parameters, *[0] * (15 - len(self.parameters)))
             streams[6] = pack("<2I", tid, 0) + record + pack("<2I", *self._context(registers))  # ExceptionStream
         if self.memory_64:
             offset = len(self._content)

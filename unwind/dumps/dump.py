@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from icf.elf.types import Machine
+from icf.pe.identity import PeIdentity
 from unwind.process.maps import Mapping
 
 PC = {Machine.X86_64: 16, Machine.AARCH64: 32}
@@ -43,6 +44,7 @@ class DumpedModule:
     mappings: tuple[Mapping, ...]  # ascending; of a minidump one that covers the whole image
     first_page: bytes = b""  # what memory had of the file's beginning; empty: not known
     load_address: int | None = None  # of its lowest page, where that alone is known of the mappings
+    pe: PeIdentity | None = None  # of a PE image
 
 
 @dataclass(slots=True)

@@ -14,6 +14,8 @@ from bisect import bisect_right
 
 from icf.elf.image import Image
 from icf.errors import IcfError
+from icf.image import AnyImage
+from icf.pe.image import PeImage
 from unwind.dumps.dump import DumpedModule, ProcessDump
 from unwind.dumps.loaded import LoadedImage, loaded, read
 from unwind.process.image_finder import ImageFinder, Sought
@@ -84,16 +86,19 @@ class DumpImages:
             return []
         low, high = image.span
         low = low // _PAGE_BYTES * _PAGE_BYTES
-        if module.load_address is not None:
-            biases = [module.load_address - low]
+        if module.load_address is not None or isinstance(image, PeImage):
+            start = module.mappings[0].start if module.load_address is None else module.load_address
+            biases = [start - low]
         else:
             biases = biases_of(module.mappings, image.segments)
         if not biases:
             self.problems[module] = f"{image.path}: no segment of it is mapped as {module.path} is"
         return [loaded(image, bias, low + bias, high + bias) for bias in biases]
 
-    def _find(self, module: DumpedModule) -> Image | str:
+    def _find(self, module: DumpedModule) -> AnyImage | str:
         """Return the image of a module, or why there is none."""
+        if module.pe is not None:
+            return self._finder.find_pe(Sought(module.path, pe=module.pe))
         first = module.mappings[0]
         file_id = first.file_id if first.inode else None
         image = self._finder.find(Sought(module.path, module.build_id, file_id))

@@ -5,23 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from icf.elf.image import Image
 from icf.elf.types import PF_W, PT_LOAD
 from icf.errors import FormatError
+from icf.image import AnyImage
 from icf.log import warn
+from icf.pe.image import PeImage
 from unwind.dumps.dump import CopiedMemory
 from unwind.walk.images import ImageSteps
+from unwind.walk.windows import WindowsSteps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedImage:
     """An image and where it lay: `start` and `end` are run-time addresses."""
 
-    image: Image
+    image: AnyImage
     bias: int
     start: int
     end: int
-    steps: ImageSteps
+    steps: ImageSteps | WindowsSteps
 
 
 class Images(Protocol):
@@ -37,9 +39,10 @@ class Images(Protocol):
         """Return memory of the process; None if one of the bytes is not known."""
 
 
-def loaded(image: Image, bias: int, start: int, end: int) -> LoadedImage:
+def loaded(image: AnyImage, bias: int, start: int, end: int) -> LoadedImage:
     """Return an image at its place; a malformed entry of its call frame information is reported once."""
-    return LoadedImage(image, bias, start, end, ImageSteps(image, _report))
+    steps = WindowsSteps(image, _report) if isinstance(image, PeImage) else ImageSteps(image, _report)
+    return LoadedImage(image, bias, start, end, steps)
 
 
 def read(memory: CopiedMemory, images: Images, address: int, size_bytes: int) -> bytes | None:
@@ -48,7 +51,7 @@ def read(memory: CopiedMemory, images: Images, address: int, size_bytes: int) ->
     if extent is not None:
         return bytes(memory.view(address, address + size_bytes)) if address + size_bytes <= extent[1] else None
     found = images.at(address)
-    if found is None:
+    if found is None or isinstance(found.image, PeImage):  # the loader adds the bias to pointers in constant data
         return None
     vaddr = address - found.bias
     for segment in found.image.segments:

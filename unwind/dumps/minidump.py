@@ -1,4 +1,4 @@
-"""Minidumps of Crashpad, Breakpad and lldb on Linux: registers and stacks of all threads, modules with build ids.
+"""Minidumps of Crashpad, Breakpad and lldb on Linux, and of Windows: registers and stacks of all threads, modules.
 
 Microsoft's format (minidumpapiset.h), with streams and records for ELF (Breakpad, minidump_format.h). Read are
 
@@ -9,6 +9,7 @@ Microsoft's format (minidumpapiset.h), with streams and records for ELF (Breakpa
 Writers differ. Crashpad has names of threads and the process, Breakpad /proc/PID/status and maps, lldb all of it. The
 address of the exception is that of the memory that could not be accessed; lldb's is that of the instruction. The thread
 that crashed has its registers in the exception: those in the list may be of the handler that waits for the dump.
+Minidumps of Windows have the code of an exception in place of a signal (`windows_exceptions`).
 """
 
 from __future__ import annotations
@@ -27,16 +28,24 @@ from icf.reader import Reader
 from unwind.dumps.dump import PC, DumpedThread, ProcessDump
 from unwind.dumps.memory import FileMemory, Piece
 from unwind.dumps.minidump_file import MinidumpFile, Place, Stream
-from unwind.dumps.minidump_modules import listed_modules, mappings_of, modules_of
+from unwind.dumps.minidump_modules import (
+    is_of_windows,
+    listed_modules,
+    mappings_of,
+    modules_of,
+    windows_modules,
+)
 from unwind.dumps.register_order import registers_of_context
+from unwind.dumps.windows_exceptions import name_of_exception
 
 _THREADS, _NAMES = Stream(3, "ThreadListStream"), Stream(24, "ThreadNamesStream")
 _MEMORY, _MEMORY_64 = Stream(5, "MemoryListStream"), Stream(9, "Memory64ListStream")
 _EXCEPTION, _SYSTEM = Stream(6, "ExceptionStream"), Stream(7, "SystemInfoStream")
 _PROCESS, _STATUS = Stream(15, "MiscInfoStream"), Stream(0x47670004, "LinuxProcStatus")
 _MACHINES = {9: Machine.X86_64, 12: Machine.AARCH64, 0x8003: Machine.AARCH64}
-_PLATFORMS = (0x8201, 0x8203)  # Linux, Android
+_PLATFORMS = (2, 0x8201, 0x8203)  # Windows, Linux, Android
 _THREAD_BYTES, _RANGE_BYTES, _RANGE_64_BYTES, _NAME_BYTES = 48, 16, 16, 12
+_PARAMETER_LIMIT = 15  # EXCEPTION_MAXIMUM_PARAMETERS
 _NO_CRASH = 0xFFFFFFFF  # the program has asked for the dump
 _ACCESS = (signal.SIGSEGV, signal.SIGBUS)
 _HAVE_ADDRESS = (*_ACCESS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP)
@@ -54,13 +63,15 @@ class _Exception(NamedTuple):
     number: int = _NO_CRASH  # of the signal
     address: int = 0
     context: Place = Place(0, 0)
+    parameters: tuple[int, ...] = ()  # of Windows
 
 
 def read_minidump(file: FileBytes) -> ProcessDump:
     """Return the process of a minidump, whose file stays open. Raises `IcfError` for one that is malformed."""
     minidump = MinidumpFile(file)
     machine = _machine(minidump)
-    listed, mappings = listed_modules(minidump), mappings_of(minidump)
+    is_windows = is_of_windows(minidump)
+    listed, mappings = ([], []) if is_windows else (listed_modules(minidump), mappings_of(minidump))
     found = list(_threads(minidump))
     if not found:
         raise FormatError(file.path, _THREADS.name, 0, "there is no thread")
@@ -69,7 +80,7 @@ def read_minidump(file: FileBytes) -> ProcessDump:
         file.path,
         machine,
         FileMemory(file, [*(each.stack for each in found), *_ranges(minidump), *_ranges_64(minidump)]),
-        modules=modules_of(listed, mappings),
+        modules=windows_modules(minidump) if is_windows else modules_of(listed, mappings),
         pid=pid,
         command=command,
         code=[(each.start, each.end) for each in mappings if each.is_executable],
@@ -83,7 +94,14 @@ def read_minidump(file: FileBytes) -> ProcessDump:
         registers = registers_of_context(machine, minidump.part(place, "thread context"))
         dump.threads.append(DumpedThread(each.tid, registers, names.get(each.tid, "")))
     if dump.threads[0].tid == exception.tid:
-        dump.threads[0] = replace(dump.threads[0], stopped_by=_stopped_by(exception, dump))
+        dump.threads[0] = replace(
+            dump.threads[0],
+            stopped_by=(
+                name_of_exception(exception.number, exception.parameters)
+                if is_windows
+                else _stopped_by(exception, dump)
+            ),
+        )
     return dump
 
 
@@ -96,7 +114,7 @@ def _machine(minidump: MinidumpFile) -> Machine:
     if machine is None or platform not in _PLATFORMS:
         raise UnsupportedError(
             f"{minidump.path}: a minidump of processor {processor}, platform {platform:#x} is not handled: x86-64 (9)"
-            " and AArch64 (12) on Linux (0x8201) are"
+            " and AArch64 (12) on Linux (0x8201) and Windows (2) are"
         )
     return machine
 
@@ -144,9 +162,11 @@ def _exception(minidump: MinidumpFile) -> _Exception:
     stream.pos = 8
     number = stream.u32()
     stream.pos = 24
-    address = stream.u64()
+    address, parameter_count = stream.u64(), min(stream.u32(), _PARAMETER_LIMIT)
+    stream.pos = 40
+    parameters = tuple(stream.u64() for _ in range(parameter_count))
     stream.pos = 160
-    return _Exception(tid, number, address, Place(stream.u32(), stream.u32()))
+    return _Exception(tid, number, address, Place(stream.u32(), stream.u32()), parameters)
 
 
 def _stopped_by(exception: _Exception, dump: ProcessDump) -> str:

@@ -24,6 +24,7 @@ from unwind.dumps.loaded import Images
 from unwind.walk.frame import WalkedFrame
 from unwind.walk.plt import entry_row
 from unwind.walk.walker import End, Steps, Walker
+from unwind.walk.windows import WindowsSteps
 
 FRAME_LIMIT = 1 << 16
 _FIRST_BYTES = 1 << 14
@@ -77,11 +78,21 @@ class DumpWalker:
         self._extend(windows, thread.registers[SP[self._dump.machine]], 1)
         for _ in range(_ROUND_LIMIT):
             walk = walker.walk(thread.registers, *self._memory(windows))
-            frames = walk.frames
+            frames = self._believed(walk.frames)
             if not any(self._lacks(frame, windows) for frame in frames):
                 break
         last = frames[-1].pc - frames[-1].is_call
-        return WalkedThread(thread, frames, walk.end, self._images.problem_at(last))
+        end = walk.end if len(frames) == len(walk.frames) else End.NO_CALL_FRAMES
+        return WalkedThread(thread, frames, end, self._images.problem_at(last))
+
+    def _believed(self, frames: list[WalkedFrame]) -> list[WalkedFrame]:
+        """Return the frames up to one that has called, but lies in a function of Windows that calls nothing."""
+        for idx, frame in enumerate(frames):
+            found = self._images.at(frame.pc - 1) if frame.is_call else None
+            if found is not None and isinstance(found.steps, WindowsSteps):
+                if found.steps.is_leaf(frame.pc - 1 - found.bias):
+                    return frames[: idx + 1]
+        return frames
 
     def _lacks(self, frame: WalkedFrame, windows: dict[int, tuple[int, int]]) -> bool:
         """Return whether a frame lies outside of what the walk was given; the windows then have more."""

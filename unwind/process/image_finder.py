@@ -13,6 +13,8 @@ A recording is read where its modules may be elsewhere, or where other files hav
                                      and where this machine has its libraries
     debuginfod servers               by build id (`icf.remote.debuginfod`)
 
+PE images, which have no build ids, are looked for in other places (`unwind.process.pe_images`).
+
 A file is the module's if its build id is the recorded one; of a file without a build id, what a minidump has in its
 place must fit, too (`unwind.process.build_ids`). If none was recorded, the file at the path must have the device and
 inode that were recorded; a file below R is taken by its name, as the user has named R. Of a module without either, as
@@ -33,6 +35,8 @@ from unwind.process.library_folders import library_folders
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
+    from icf.pe.identity import PeIdentity
+    from icf.pe.image import PeImage
     from unwind.samples.recording import RecordedModule
 
 PERF_CACHE = "~/.debug"
@@ -46,11 +50,12 @@ class Sought(NamedTuple):
     build_id: bytes = b""
     file_id: tuple[int, int] | None = None  # device and inode, as `Mapping.file_id`
     root: str = ""  # where its process sees its root directory, "" if that is ours
+    pe: PeIdentity | None = None  # of a PE image
 
     @classmethod
     def of(cls, module: RecordedModule, root: str = "") -> Self:
         """Return what identifies a recorded module: all mappings of a file are one."""
-        return cls(module.path, module.build_id, None if module.build_id else module.file_id, root)
+        return cls(module.path, module.build_id, None if module.build_id else module.file_id, root, module.pe)
 
 
 class ImageFinder:
@@ -64,6 +69,7 @@ class ImageFinder:
         self._given_path = image
         self.given: Image | None = None  # the image that the user has named, once it was needed
         self._found: dict[Sought, Image | str] = {}
+        self._pe_images: dict[Sought, PeImage | str] = {}
         self._of_build: dict[tuple[str, bytes], Image] = {}  # whichever container they are of
         self._opened = ExitStack()
         self._unknown: dict[str, set[int]] = {}  # by the problem: addresses in modules that were not found
@@ -78,6 +84,19 @@ class ImageFinder:
             self._found[sought] = known
             if sought.build_id and not isinstance(known, str):
                 self._of_build[build] = known
+        return known
+
+    def find_pe(self, sought: Sought) -> PeImage | str:
+        """Return the PE image of a module, or why there is none, which begins with a path."""
+        known = self._pe_images.get(sought)
+        if known is None:
+            from unwind.process.pe_images import find_pe
+
+            assert sought.pe is not None
+            given = () if self._given_path is None else (self._given_path,)
+            known = self._pe_images[sought] = find_pe(sought.path, sought.pe, self.roots, given)
+            if not isinstance(known, str):
+                self._opened.enter_context(known)
         return known
 
     def find_file(self, sought: Sought) -> tuple[int, str]:
@@ -162,7 +181,7 @@ class ImageFinder:
 
     def _candidates(self, sought: Sought) -> Iterator[tuple[str, bool]]:
         """Yield paths, and whether the file there must be the one that was mapped."""
-        path, build_id, _, root = sought
+        path, build_id, root = sought.path, sought.build_id, sought.root
         if root:
             yield os.path.join(root, path.lstrip("/")), True
         yield path, True

@@ -30,13 +30,16 @@ from typing import Any
 
 from icf.elf.types import Segment
 from icf.errors import IcfError
+from icf.image import AnyImage
 from icf.pe.identity import PeIdentity
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed, biases_of
 from unwind.process.maps import Mapping, parse_maps
 from unwind.process.module_identity import number_of, parse_identity
-from unwind.program.exports import Exports
+from unwind.process.pe_images import kept_id
+from unwind.program.exports import Exports, ListedExports
 from unwind.program.image_exports import ImageExports
+from unwind.program.pe_facts import pe_exports
 from unwind.symcache.reader.program import KeptFacts, has_program
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.store import open_by_build_id
@@ -94,12 +97,12 @@ def read_modules(path: str, *, with_addresses: bool = True) -> list[LoadedModule
     if len(pids) > 1 and with_addresses:
         raise IcfError(f"{path}: has the modules of {len(pids)} processes", hint="icf snapshot --process PID")
     # the mappings of one file make one module
-    places: dict[tuple[str, bytes], tuple[tuple[int, int], ...]] = {}
+    places: dict[tuple[str, bytes, PeIdentity | None], tuple[tuple[int, int], ...]] = {}
     for module in modules:
         if module.places:
-            key = module.path, module.build_id
+            key = module.path, module.build_id, module.pe
             places[key] = places.get(key, ()) + module.places
-    merged = [LoadedModule(path, build_id, places=listed) for (path, build_id), listed in places.items()]
+    merged = [LoadedModule(path, build_id, places=listed, pe=pe) for (path, build_id, pe), listed in places.items()]
     return [module for module in modules if not module.places] + merged
 
 
@@ -138,7 +141,7 @@ def _entry(entry: Any, place: str, with_addresses: bool) -> LoadedModule:
         places = ((start, offset),)
     return LoadedModule(
         path,
-        identity.build_id,
+        identity.build_id or (kept_id(identity.pe, path) if identity.pe is not None else b""),
         number_of(entry.get("load_address"), f"{place}: load_address", 0),
         number_of(entry.get("bias"), f"{place}: bias", -1 << 63),
         places=places,
@@ -156,13 +159,9 @@ def find_images(
     placed: list[Placed] = []
     missing: list[str] = []
     for module in modules:
-        if module.pe is not None:
-            missing.append(f"{module.path}: is a PE image, of which lists are not resolved")
-            continue
-        image = images.find(Sought(module.path, module.build_id))
+        image, exports, segments = _found(module, images)
         if not isinstance(image, str):
-            exports = ImageExports(image)
-            at = _loaded(module, image.segments)
+            at = _loaded(module, segments)
             placed += [_place(each, image.path, None, image.span, exports) for each in at]
             if not at:
                 missing.append(f"{image.path}: no segment of it is mapped as {module.path} is")
@@ -179,6 +178,15 @@ def find_images(
         if above.start < below.end:
             raise IcfError(f"{above.path} at {above.start:#x} overlaps {below.path}, which ends at {below.end:#x}")
     return placed, missing
+
+
+def _found(module: LoadedModule, images: ImageFinder) -> tuple[AnyImage | str, Exports, Sequence[Segment]]:
+    """Return the image of a module, or why there is none, its exports and its segments; a PE image has none."""
+    if module.pe is not None:
+        pe = images.find_pe(Sought(module.path, pe=module.pe))
+        return pe, ListedExports(() if isinstance(pe, str) else pe_exports(pe)), ()
+    image = images.find(Sought(module.path, module.build_id))
+    return (image, ListedExports(), ()) if isinstance(image, str) else (image, ImageExports(image), image.segments)
 
 
 def _loaded(module: LoadedModule, segments: Sequence[Segment]) -> list[LoadedModule]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from icf.columns import U64
 from icf.pe.image import PeImage
+from unwind.program.exports import Export
 
 
 class PeFacts:
@@ -17,7 +18,7 @@ class PeFacts:
         self._image = image
         self.machine = image.machine
         self.read = image.read
-        self.may_start_function = image.is_code
+        self.may_start_function = image.may_start_function
         self.code = image.code
 
     @property
@@ -35,3 +36,9 @@ class PeFacts:
     def constants(self) -> tuple[U64, U64]:
         """Return no places: code forms the addresses of vtables, it does not load them from constant data."""
         return np.empty(0, np.uint64), np.empty(0, np.uint64)
+
+
+def pe_exports(image: PeImage) -> Iterator[Export]:
+    """Yield the functions that other images can call by name."""
+    for each in image.exports:
+        yield Export(each.name, image.base + each.rva)

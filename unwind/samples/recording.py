@@ -27,7 +27,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from icf.pe.identity import PeIdentity
 
 
 class Base(Enum):
@@ -58,6 +61,7 @@ class RecordedModule:
     end: int = 0
     offset: int = 0  # in the file, of `start`
     file_id: tuple[int, int] | None = None  # device and inode as the kernel has recorded them
+    pe: PeIdentity | None = None  # of a PE image
 
 
 class Inlined(NamedTuple):

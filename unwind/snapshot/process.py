@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from icf.filebytes import FileBytes
+from icf.pe.image import PeImage
 from unwind.dumps.dump import DumpedModule, ProcessDump
 from unwind.dumps.first_page import segments_of
 from unwind.dumps.images import DumpImages
@@ -50,13 +51,19 @@ def modules_of_minidump(path: str, finder: ImageFinder) -> list[SnapshotModule]:
     """Return the modules of a minidump, of Linux or Windows. Raises `IcfError` for one that cannot be read."""
     from unwind.dumps.minidump import read_minidump
     from unwind.dumps.minidump_file import MinidumpFile
-    from unwind.snapshot.windows import is_of_windows, windows_modules
+    from unwind.dumps.minidump_modules import is_of_windows, windows_modules
 
     file = FileBytes.open(path)
     minidump = MinidumpFile(file)
     if is_of_windows(minidump):
-        return windows_modules(minidump)
+        return [_windows(each) for each in windows_modules(minidump)]
     return list(_of_dump(read_minidump(file), finder))
+
+
+def _windows(module: DumpedModule) -> SnapshotModule:
+    """Return what a minidump says itself of a PE image: the CodeView record is the one entry of its debug directory."""
+    assert module.pe is not None
+    return SnapshotModule(module.path, ModuleIdentity(pe=module.pe), module.load_address, module.pe.image_size_bytes)
 
 
 def _of_dump(dump: ProcessDump, finder: ImageFinder) -> Iterator[SnapshotModule]:
@@ -64,6 +71,7 @@ def _of_dump(dump: ProcessDump, finder: ImageFinder) -> Iterator[SnapshotModule]
     for module in dump.modules:
         found = images.of(module)
         for loaded in found:
+            assert not isinstance(loaded.image, PeImage)  # those are in minidumps of Windows
             identity = identity_of_image(loaded.image)
             identity = identity._replace(build_id=identity.build_id or module.build_id)
             yield module_of_image(module.path, loaded.image, identity, loaded.bias)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Self
 
 from icf.elf.types import PF_X, PT_LOAD
+from icf.pe.image import PeImage
 from unwind.dumps.dump import DumpedModule, ProcessDump
 from unwind.dumps.images import DumpImages
 from unwind.dumps.loaded import LoadedImage
@@ -79,14 +80,22 @@ class DumpStacks:
                 first, last = module.mappings[0], module.mappings[-1]
                 yield (
                     module,
-                    RecordedModule(module.path, module.build_id, Base.RUN_TIME, first.start, last.end, first.offset),
+                    RecordedModule(
+                        module.path, module.build_id, Base.RUN_TIME, first.start, last.end, first.offset, pe=module.pe
+                    ),
                 )
             for loaded in found:
+                if isinstance(loaded.image, PeImage):
+                    place = Base.RUN_TIME, loaded.start, loaded.end
+                    yield loaded, RecordedModule(module.path, module.build_id, *place, pe=module.pe)
+                    continue
                 for segment in loaded.image.segments:
                     if segment.type == PT_LOAD and segment.flags & PF_X and segment.filesz:
                         start, end = segment.vaddr + loaded.bias, segment.vaddr + segment.memsz + loaded.bias
-                        place = Base.RUN_TIME, start, end, segment.offset
-                        yield loaded, RecordedModule(module.path, module.build_id, *place)
+                        yield (
+                            loaded,
+                            RecordedModule(module.path, module.build_id, Base.RUN_TIME, start, end, segment.offset),
+                        )
                         break
 
     def _is_whole(self) -> bool:
@@ -122,4 +131,5 @@ class DumpStacks:
 def _function_at(loaded: LoadedImage, address: int) -> str:
     """Return the function of the vdso at an address; empty if it has no symbol."""
     vaddr = address - loaded.bias
+    assert not isinstance(loaded.image, PeImage)
     return next((name for start, end, name in vdso_functions(loaded.image) if start <= vaddr < end), "")

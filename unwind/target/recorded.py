@@ -209,9 +209,10 @@ class RecordedResolver:
         return None if body is None or body.settled else body
 
     def image_of(self, module: RecordedModule, root: str) -> tuple[Image, int] | None:
-        """Return the image of a module, and its run-time less its link-time addresses; None if it is not there."""
+        """Return the ELF image of a module, and its run-time less its link-time addresses; None if it is not there."""
         found = self._images.locate(module, root)
-        return None if found is None or found.image.image is None else (found.image.image, -found.to_linked)
+        image = None if found is None else found.image.image
+        return None if found is None or not isinstance(image, Image) else (image, -found.to_linked)
 
     def exported(self, module: RecordedModule, symbol: str) -> list[int]:
         """Return where, as linked, a module has a symbol that it exports; several if there are several versions."""

@@ -13,15 +13,17 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from icf.elf.image import Image
 from icf.elf.types import PF_X, PT_LOAD, Machine, Segment
 from icf.errors import FormatError
+from icf.image import AnyImage
 from icf.log import warn
+from icf.pe.image import PeImage
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed
 from unwind.process.module_list import kept_cache
-from unwind.program.exports import Exports
+from unwind.program.exports import Exports, ListedExports
 from unwind.program.image_exports import ImageExports
+from unwind.program.pe_facts import pe_exports
 from unwind.samples.recording import Base, RecordedModule
 from unwind.symcache.reader.program import KeptFacts
 from unwind.symcache.reader.symcache import SymCache
@@ -44,14 +46,14 @@ class PlacedImage:
     segments: Sequence[Segment]
     machine: Machine
     span: tuple[int, int]  # as linked
-    image: Image | None = None  # None: only its symcache is there
+    image: AnyImage | None = None  # None: only its symcache is there
     bias: int = 0
     is_placed: bool = False
     _steps: ImageSteps | None = None
 
     def has_frame(self, vaddr: int) -> bool:
         """Return whether a walk along frame pointers finds the caller of what is at an address as linked."""
-        if self.image is None or self.machine not in FRAME_POINTERS:
+        if self.image is None or isinstance(self.image, PeImage) or self.machine not in FRAME_POINTERS:
             return False
         try:
             if self._steps is None:
@@ -93,7 +95,7 @@ class RecordedImages:
     def __init__(self, finder: ImageFinder, cache_dir: str | None = None) -> None:
         self._finder, self._cache_dir = finder, cache_dir
         self._images: dict[Sought, PlacedImage | str] = {}  # or the problem
-        self._of_files: dict[tuple[str, Image], PlacedImage] = {}
+        self._of_files: dict[tuple[str, AnyImage], PlacedImage] = {}
         self._located: dict[tuple[str, RecordedModule], Located | str] = {}
         self._places: list[tuple[int, int]] = []  # start and end, ascending
 
@@ -172,23 +174,27 @@ class RecordedImages:
 
     def _find(self, sought: Sought) -> PlacedImage | str:
         """Return the image of a module, or why there is none; "" where nothing is missing."""
-        path, build_id, *_ = sought
+        path, build_id = sought.path, sought.build_id
         if not build_id and path[:1] in ("", "["):
             return ""  # [vdso], [heap]
-        image = self._finder.find(sought)
+        image = self._finder.find(sought) if sought.pe is None else self._finder.find_pe(sought)
         if not isinstance(image, str):
             key = path, image
             if key not in self._of_files:
-                exports = ImageExports(image)
-                self._of_files[key] = PlacedImage(
-                    path, image.path, None, exports, image.segments, image.machine, image.span, image
-                )
+                self._of_files[key] = _placed(path, image)
             return self._of_files[key]
         cache = kept_cache(build_id, self._cache_dir)
         if cache is None:
             return image
         facts = KeptFacts(cache)
         return PlacedImage(path, "", cache, facts.exports, (), facts.machine, facts.span)
+
+
+def _placed(path: str, image: AnyImage) -> PlacedImage:
+    """Return an image without a place; PE images have no segments, as each is mapped in one piece."""
+    exports = ListedExports(pe_exports(image)) if isinstance(image, PeImage) else ImageExports(image)
+    segments = () if isinstance(image, PeImage) else image.segments
+    return PlacedImage(path, image.path, None, exports, segments, image.machine, image.span, image)
 
 
 def _report(error: FormatError) -> None:

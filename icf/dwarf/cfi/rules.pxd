@@ -23,6 +23,7 @@ cdef enum:
     VAL_EXPRESSION = 0x7
     IS_SIGNAL_FRAME = 0x1
     IS_RETURN_ADDRESS_SIGNED = 0x2
+    HAS_ONE_STACK = 0x4
     CIE_START = 0x0
     CIE_END = 0x1
     FDE_START = 0x2

@@ -27,7 +27,7 @@ CFA_UNSET = (1 << 32) + 1
 
 UNSPECIFIED, UNDEFINED, SAME_VALUE, OFFSET, VAL_OFFSET, REGISTER, EXPRESSION, VAL_EXPRESSION = range(8)
 
-IS_SIGNAL_FRAME, IS_RETURN_ADDRESS_SIGNED = 1, 2  # bits of FLAGS
+IS_SIGNAL_FRAME, IS_RETURN_ADDRESS_SIGNED, HAS_ONE_STACK = 1, 2, 4  # bits of FLAGS; the last: none for signals
 
 # The columns of a program: where the instructions of CIE and FDE are, and what they need
 (

@@ -163,6 +163,6 @@ def test_what_is_refused(at: int, content: bytes, message: str, tmp_path: Path) 
 
 
 def test_other_systems_are_refused(tmp_path: Path) -> None:
-    made = MadeMinidump(threads=[(7, REGISTERS, 0, b"")], platform=2)
-    with pytest.raises(UnsupportedError, match="a minidump of processor 9, platform 0x2 is not handled"):
+    made = MadeMinidump(threads=[(7, REGISTERS, 0, b"")], platform=0x8101)  # macOS
+    with pytest.raises(UnsupportedError, match="a minidump of processor 9, platform 0x8101 is not handled"):
         read(made, tmp_path)

@@ -16,12 +16,11 @@ from icf.tables.icftable import encode_icf, parse_icf
 from icf.tables.load import find_side_table
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import parse_vcall
-from unwind.program.exports import Export
 from unwind.program.facts import CodeFacts, ImageFacts
 from unwind.program.from_image import DCALL, VCALL, has_only_records, may_fold_imports, read_tables
 from unwind.program.functions import SymbolFunctions
 from unwind.program.image_exports import ImageExports
-from unwind.program.pe_facts import PeFacts
+from unwind.program.pe_facts import PeFacts, pe_exports
 
 
 def pack_program(image: Image) -> dict[str, bytes]:
@@ -46,9 +45,8 @@ def pack_program(image: Image) -> dict[str, bytes]:
 
 def pack_pe_program(image: PeImage) -> dict[str, bytes]:
     """Return the sections of a PE image."""
-    exports = [Export(each.name, image.base + each.rva) for each in image.exports]
     links = _links(PeFacts(image), image.span, folds_imports=False)
-    sections, side = _code(image.code()) | {"exports": _json(exports)}, find_side_table(image)
+    sections, side = _code(image.code()) | {"exports": _json(list(pe_exports(image)))}, find_side_table(image)
     if side is not None:
         links["jumps_known"] = False
         path = side_table_path(image)
