@@ -99,9 +99,9 @@ class Texts:
                 yield str(out[:size_bytes], "utf-8", _STR)
 
     def _reset(self) -> None:
-        style = self._style
+        style, strings = self._style, self._cache.strings
         self._texts, self._ends = bytearray(), array("Q", [0])
-        self._names, self._paths = (array("I", bytes(4 * count)) for count in self._cache.string_counts)
+        self._names, self._paths = (array("I", bytes(4 * count)) for count in (strings.name_count, strings.file_count))
         self._of_several: dict[int, int] = {}  # by entry
         self._of_kind = [self._add(style.nothing)]
         self._of_kind += [self._add("", *each) for each in (style.one, style.one_or_more)]
@@ -121,13 +121,13 @@ class Texts:
 
     def _make_ready(self, found: Many) -> None:
         """Prepare the texts of names and paths that are new."""
-        cache, style = self._cache, self._style
+        strings, style = self._cache.strings, self._style
         for number in found.numbers(FRAME_NAME):
             if number != SELF and not self._names[number]:
-                self._names[number] = self._add(style.name(cache.text(number)))
+                self._names[number] = self._add(style.name(strings.text(number)))
         for number in found.numbers(FRAME_FILE):
             if not self._paths[number]:
-                self._paths[number] = self._add(style.path(cache.path_of(number)))
+                self._paths[number] = self._add(style.path(strings.path_of(number)))
 
     def _around(self, kind: int, entry: int) -> int:
         if kind != SEVERAL:

@@ -81,8 +81,8 @@ def _frames_at_once(cache: SymCache, vaddrs: Sequence[int]) -> list[list[Frame]]
 
 def _frames_of(cache: SymCache, found: Many) -> list[list[Frame]]:
     """Return the frames of the first chain at each address."""
-    names = {number: cache.text(number) for number in found.numbers(col.FRAME_NAME)}
-    paths = {number: cache.path_of(number) for number in found.numbers(col.FRAME_FILE)}
+    names = {number: cache.strings.text(number) for number in found.numbers(col.FRAME_NAME)}
+    paths = {number: cache.strings.path_of(number) for number in found.numbers(col.FRAME_FILE)}
     is_inlined = bytearray(b"\1") * found.frame_count
     edges = found.chains[: col.CHAIN_WIDTH * found.chain_count]
     for last in edges[col.LAST_FRAME :: col.CHAIN_WIDTH]:

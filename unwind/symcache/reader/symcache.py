@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 from icf.errors import FormatError, IcfError
 from unwind.program.frame import Frame, Frames
 from unwind.symcache.format.container import COMPLETE, Container, Head, Identity
-from unwind.symcache.format.records import ALL_KNOWN, META, NAME_BITS, NAME_COUNT, SIZED
+from unwind.symcache.format.records import ALL_KNOWN, META, SIZED
 from unwind.symcache.reader._decode import decode, read_members
 from unwind.symcache.reader.columns import FAULT, SPARE
 from unwind.symcache.reader.found import CachedMember, Located, Record
+from unwind.symcache.reader.strings import STRING_ERRORS, Strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from icf.columns import I64, U64
 
 
-_STR = "surrogateescape"
 _MIN_NODES = 64
 _FEW, _KEPT_MEMBERS = 16, 1 << 18
 MANY = 1000  # from this many addresses on it pays to check all records at once
@@ -66,15 +66,14 @@ class SymCache:
         self.container = container
         self.path = container.path
         meta = container.piece("meta", 0, META.size)
-        self._base, width, self._count, self._name_count, self._file_count, *_ = META.unpack(meta)
+        self._base, width, self._count, name_count, file_count, *_ = META.unpack(meta)
         if width not in (4, 8):
             raise self.error("meta", 8, f"addresses of {width} bytes")
         code: Literal["I", "Q"] = "I" if width == 4 else "Q"
         self._starts = self._column("starts", code, self._count)
         self._sizes = self._column("sizes", code, self._count)
         self._infos = self._column("infos", "I", self._count + 1)
-        self._texts: dict[int, list[str]] = {}  # by block
-        self._paths: dict[int, str] = {}
+        self.strings = Strings(container, name_count, file_count)
         self._idle: list[_Room] = []  # of each that reads, as several threads may do at a time
         self._index: tuple[Any, ...] | None = None
         self._wide: tuple[memoryview, memoryview] | None = None
@@ -160,8 +159,9 @@ class SymCache:
         first = self.entry_at(record.start)
         if first != entry and (first < 0 or self._record(first) != record):
             raise self.error("starts", 0, f"the function that goes on at entry {entry} is not at its start")
+        text = self.strings.text
         members = tuple(
-            CachedMember(self.text(names[0]), MemberFlag(flags), tuple(self.text(name) for name in names[1:]))
+            CachedMember(text(names[0]), MemberFlag(flags), tuple(map(text, names[1:])))
             for names, flags in zip(record.names, record.flags, strict=True)
         )
         return Located(record.start, record.size_bytes, members, record.is_complete)
@@ -226,7 +226,7 @@ class SymCache:
         Returns:
             One name for each member.
         """
-        return [self.text(names[0]) for names in record.names]
+        return [self.strings.text(names[0]) for names in record.names]
 
     def members(self, entry: int) -> tuple[list[str], bool]:
         """Return the linkage names of the members of a body.
@@ -254,11 +254,6 @@ class SymCache:
         """
         return any(len(self._read_record(entry).names) > 1 for entry in range(self._count))
 
-    @property
-    def string_counts(self) -> tuple[int, int]:
-        """The number of names and of paths."""
-        return self._name_count, self._file_count
-
     def addresses(self, name: str) -> list[int]:
         """Return where the functions of a name begin.
 
@@ -272,7 +267,7 @@ class SymCache:
             NotCached: the symcache is partial and does not cover the name.
             FormatError: the columns of names are damaged.
         """
-        encoded = name.encode("utf-8", _STR)
+        encoded = name.encode("utf-8", STRING_ERRORS)
         hashes = self._column("hashes", "I", self.container.section_size_bytes("hashes") // 4)
         entries = self._column("nameidx", "I", len(hashes))
         value = zlib.crc32(encoded)
@@ -281,7 +276,7 @@ class SymCache:
             if entries[i] >= self._count:
                 raise self.error("nameidx", 4 * i, f"entry {entries[i]} is none of {self._count}")
             record = self._record(entries[i])
-            if any(self.text(number) == name for names in record.names for number in names):
+            if any(self.strings.text(number) == name for names in record.names for number in names):
                 found.add(record.start)
         if not self.is_complete:
             raise NotCached(f"{self.path}: partial symcache without an answer for {name}")
@@ -444,7 +439,7 @@ class SymCache:
         if not 0 <= member_idx < len(record.names):
             raise IndexError(f"member {member_idx} of {len(record.names)}")
         at, size_bytes = record.payloads[member_idx]
-        own_name = self.text(record.names[member_idx][0])
+        own_name = self.strings.text(record.names[member_idx][0])
         if not size_bytes:
             return [(Frame(own_name, "", 0, 0, False),)] * len(vaddrs)
         self.container.piece("records", at, size_bytes)
@@ -481,78 +476,10 @@ class SymCache:
         self, nodes: array[int], own_name: str, width: int, node: int, file: int, line: int, column: int
     ) -> Frames:
         """Return the frames of a place that `decode` found, from its nodes; a column of nodes has `width` numbers."""
-        frames = []
+        frames, text, path_of = [], self.strings.text, self.strings.path_of
         while node:
-            frames.append(_new(Frame, (self.text(nodes[width + node]), self.path_of(file), line, column, True)))
+            frames.append(_new(Frame, (text(nodes[width + node]), path_of(file), line, column, True)))
             file, line, column = nodes[2 * width + node], nodes[3 * width + node], nodes[4 * width + node]
             node = nodes[node]
-        frames.append(_new(Frame, (own_name, self.path_of(file), line, column, False)))
+        frames.append(_new(Frame, (own_name, path_of(file), line, column, False)))
         return tuple(frames)
-
-    def text(self, number: int) -> str:
-        """Return the name of a number.
-
-        Args:
-            number: as records have it; 0 is none.
-
-        Returns:
-            The linkage name; "" for 0.
-
-        Raises:
-            FormatError: there is no such name, or its block is damaged.
-        """
-        block = number >> NAME_BITS
-        texts = self._texts.get(block)
-        if texts is None:
-            texts = self._texts[block] = self._read_names(block)
-        try:
-            return texts[number & NAME_COUNT - 1]
-        except IndexError:
-            raise self.error("records", 0, f"name {number} is none of {self._name_count}") from None
-
-    def _read_names(self, block: int) -> list[str]:
-        count = min(NAME_COUNT, self._name_count - (block << NAME_BITS))
-        if count <= 0:
-            return []
-        start, end = self.container.piece("nameoff", 4 * block, 8).cast("I")
-        try:
-            names = zlib.decompress(self.container.piece("names", start, end - start))
-        except zlib.error as error:
-            raise self.error("names", start, f"names cannot be decompressed: {error}") from error
-        texts = str(names, "utf-8", _STR).split("\0")
-        if texts.pop() or len(texts) != count:
-            raise self.error("names", start, f"block of names has {len(texts)}, must have {count}")
-        return texts
-
-    def path_of(self, number: int) -> str:
-        """Return the path of a number.
-
-        Args:
-            number: as records have it; 0 is none.
-
-        Returns:
-            The path of a source file; "" for 0.
-
-        Raises:
-            FormatError: there is no such path.
-        """
-        path = self._paths.get(number)
-        if path is None:
-            if number >= self._file_count:
-                raise self.error("records", 0, f"file {number} is none of {self._file_count}")
-            directory, base = self.container.piece("fileoff", 8 * number, 8).cast("I")
-            path = self._paths[number] = self._string("files", directory) + self._string("files", base)
-        return path
-
-    def _string(self, section: str, start: int) -> str:
-        limit = self.container.section_size_bytes(section)
-        step = 128
-        while start < limit:
-            piece = bytes(self.container.piece(section, start, min(step, limit - start)))
-            end = piece.find(0)
-            if end >= 0:
-                return str(piece[:end], "utf-8", _STR)
-            if step >= limit - start:
-                break
-            step *= 4
-        raise self.error(section, start, "string has no end")

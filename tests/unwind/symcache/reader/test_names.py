@@ -33,7 +33,7 @@ def block(names: list[bytes]) -> bytes:
 
 def test_each_name_is_found_by_its_number() -> None:
     opened = cache([block(NAMES[:NAME_COUNT]), block(NAMES[NAME_COUNT:])])
-    found = [opened.text(number) for number in range(len(NAMES))]
+    found = [opened.strings.text(number) for number in range(len(NAMES))]
     assert [name.encode("utf-8", "surrogateescape") for name in found] == NAMES
 
 
@@ -49,12 +49,12 @@ def test_each_name_is_found_by_its_number() -> None:
 def test_a_block_that_breaks_a_rule_is_refused(first: bytes, problem: str) -> None:
     opened = cache([first, block(NAMES[NAME_COUNT:])])
     with pytest.raises(FormatError, match=problem):
-        opened.text(1)
-    assert opened.text(NAME_COUNT) == NAMES[NAME_COUNT].decode()
+        opened.strings.text(1)
+    assert opened.strings.text(NAME_COUNT) == NAMES[NAME_COUNT].decode()
 
 
 @pytest.mark.parametrize("number", [len(NAMES), 2 * NAME_COUNT, 1 << 31])
 def test_a_number_of_no_name_is_refused(number: int) -> None:
     opened = cache([block(NAMES[:NAME_COUNT]), block(NAMES[NAME_COUNT:])])
     with pytest.raises(FormatError, match=f"name {number} is none of {len(NAMES)}"):
-        opened.text(number)
+        opened.strings.text(number)
