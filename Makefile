@@ -49,8 +49,13 @@ docs: setup ## the documentation as a site in build/docs; offline once its packa
 	@$(RUN) -c 'import material, mkdocs, mkdocstrings' 2>/dev/null || $(RUN) -m pip install --quiet --editable '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict && echo build/docs/index.html
 
-build: setup-demo ## a wheel in dist/
-	@$(RUN) -m pip wheel --quiet --no-deps --wheel-dir dist .
+build: setup-demo ## an sdist and the wheel that it makes in dist/, and the wheel tried where nothing else is
+	@$(RUN) -c 'import build.__main__' 2>/dev/null || $(RUN) -m pip install --quiet 'build>=1.2'
+	@rm -rf dist
+	@$(RUN) -m build --outdir dist .
+	@$(RUN) -m venv --clear build/installed
+	@build/installed/bin/python -m pip install --quiet dist/*.whl
+	@build/installed/bin/python tools/try_install.py
 
 setup: ## .venv with the package and its compiled kernels; Debian packages for the tests too when root
 	@PYTHON='$(PYTHON)' tools/setup test

@@ -31,6 +31,8 @@ from icf.signals import end_by_exceptions
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 130, 141  # 128 + SIGINT, SIGPIPE
+DESCRIPTION = "Find out which function a stack frame really is, after identical code folding."
+VERSION_HELP = "print the version; report whether the kernels are compiled"
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 16  # imports make no garbage; looking for it takes a tenth of a query
 
 
@@ -237,7 +239,7 @@ def _usage() -> str:
     verbs = "".join(f"  {name:<{width}}  {verb.help}\n" for name, verb in VERBS.items())
     return (
         "usage: icf COMMAND [ARGUMENTS]\n\n"
-        "Find out which function a stack frame really is, after identical code folding.\n\n"
+        f"{DESCRIPTION}\n\n"
         f"commands:\n{verbs}\n"
         "'icf COMMAND --help' describes a command; 'icf --version' also reports whether the kernels are compiled.\n"
     )
