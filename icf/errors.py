@@ -28,8 +28,8 @@ class FormatError(IcfError):
         problem: the value and the rule that it breaks.
     """
 
-    def __init__(self, path: str, section: str, offset: int, problem: str) -> None:
-        super().__init__(path, section, offset, problem)  # all of it, so it survives pickling
+    def __init__(self, path: str, section: str, offset: int, problem: str, *, hint: str | None = None) -> None:
+        super().__init__(path, section, offset, problem, hint=hint)  # all of it, so it survives pickling
         self.path, self.section, self.offset, self.problem = path, section, offset, problem
 
     def __str__(self) -> str:

@@ -33,9 +33,9 @@ class Reader:
         size_bytes = len(self._buffer)
         self.end = size_bytes if end is None else min(end, size_bytes)
 
-    def error(self, problem: str, offset: int | None = None) -> FormatError:
+    def error(self, problem: str, offset: int | None = None, *, hint: str | None = None) -> FormatError:
         """Return the error to raise for `problem` at `offset`, or where the reader stands."""
-        return FormatError(self.path, self.section, self.pos if offset is None else offset, problem)
+        return FormatError(self.path, self.section, self.pos if offset is None else offset, problem, hint=hint)
 
     @property
     def remaining(self) -> int:

@@ -423,7 +423,8 @@ def _read_header(reader: Reader) -> IcfHeader:
     version = reader.u8()
     if version not in (_WITHOUT_DIGEST, _WITHOUT_TYPES, VERSION):
         known = f"only {_WITHOUT_DIGEST} to {VERSION} are known"
-        raise reader.error(f"table has version {version}, {known}", reader.pos - 1)
+        hint = "a newer icf has written it" if version > VERSION else "link the program again, then run 'icf pass'"
+        raise reader.error(f"table has version {version}, {known}", reader.pos - 1, hint=hint)
     address_size = reader.u8()
     if address_size not in (4, 8):
         raise reader.error(f"address size is {address_size}, not 4 or 8", reader.pos - 1)

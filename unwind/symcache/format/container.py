@@ -199,8 +199,8 @@ class Container:
     def _read_head(self) -> tuple[Head, dict[str, tuple[int, int]], memoryview, int, memoryview]:
         file_bytes = len(self._data)
 
-        def fail(offset: int, problem: str) -> FormatError:
-            return FormatError(self.path, "head", offset, problem)
+        def fail(offset: int, problem: str, *, hint: str | None = None) -> FormatError:
+            return FormatError(self.path, "head", offset, problem, hint=hint)
 
         data = self._data[: _HEAD.size]
         if len(data) < _HEAD.size:
@@ -212,7 +212,8 @@ class Container:
         if magic != _MAGIC:
             raise fail(0, "is not a symcache")
         if version != VERSION:
-            raise fail(8, f"version is {version}, only {VERSION} is known")
+            hint = "a newer icf has written it" if version > VERSION else "'icf cache build IMAGE' builds it again"
+            raise fail(8, f"version is {version}, only {VERSION} is known", hint=hint)
         if order != _ORDER_MARK or data[:16].cast("I")[3] != _ORDER_MARK:
             raise fail(12, "byte order is not that of this machine")
         if size_bytes != file_bytes:
