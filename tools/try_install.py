@@ -35,7 +35,7 @@ def main() -> int:
 def checks(work: Path) -> Iterator[str]:
     """Try one thing after the other; yield what was done."""
     place = icf(work, "-c", "import icf; print(icf.__file__)", program=sys.executable).strip()
-    expect(not Path(place).is_relative_to(ROOT), f"{place} is of the checkout, not of the install")
+    expect(Path(place).is_relative_to(PREFIX), f"{place} is not of the install in {PREFIX}")
     for name in (*SHARED, *COMPLETIONS):
         expect((PREFIX / "share" / name).stat().st_size > 0, f"share/{name} is empty")
     version = icf(work, "--version")
