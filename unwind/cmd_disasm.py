@@ -9,23 +9,32 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from icf.debugfiles.opening import open_with_debug
+from icf.debugfiles.opening import open_any, open_with_debug
 from icf.debugfiles.options import add_debug_arguments
 from icf.debugfiles.stripped import tables_hint
 from icf.demangle import demangle
 from icf.errors import IcfError
+from icf.image import AnyImage, is_pe_file
+from icf.pe.image import PeImage
 from icf.printable import say
+from icf.tables.load import find_side_table
 from icf.tables.place import are_stale, has_tables
 from unwind.disasm.display import Display, Syntax
 from unwind.disasm.listing import Listing, Piece
+from unwind.disasm.names import ElfNames, FunctionNames, PeNames
 from unwind.disasm.select import Region, Selection
 from unwind.disasm.sources import SourcePlace, Sources
 from unwind.options import add_cache_options
-from unwind.program.facts import ImageFacts
+from unwind.program.facts import CodeFacts, ImageFacts
 from unwind.program.from_image import has_only_records, load_program
+from unwind.program.pe_facts import PeFacts
+from unwind.program.program import Program
+from unwind.symcache.reader.program import load_cached
+from unwind.target.search import SearchPaths
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -99,31 +108,38 @@ def run(args: Namespace) -> int:
 
 
 def _of_image(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
-    with open_with_debug(args.exe, args.debug_file, args.debug_root, needs_code=True) as image:
-        folds = image.linker.name and image.linker.folds_functions
-        if folds and not (has_tables(image) or has_only_records(image) or are_stale(image)):
-            say(
-                f"icf: {args.exe} has no call-site tables, so names are those of the symbols, folded or not",
-                f"hint: {tables_hint(args.exe)}",
-            )
-        program, facts = load_program(image), ImageFacts(image)
-        selection, listing = Selection(image, program, facts), Listing(image, program, facts)
-        place = None
-        if args.lines or args.source:
-            from unwind.symcache.store.store import open_or_build
-
-            cache = open_or_build(
-                args.exe,
-                debug_file=args.debug_file,
-                debug_roots=args.debug_root,
-                cache_dir=args.cache_dir,
-                shared_caches=args.shared_cache,
-            )
-            place = Sources(cache).place
+    search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
+    with _open(args, search) as (image, program, facts, names):
+        selection, listing = Selection(args.exe, names, program, facts), Listing(image, program, facts)
+        place = Sources(search.open(args.exe)).place if args.lines or args.source else None
         start, stop = args.start_address or 0, args.stop_address or 1 << 64
         found = chain.from_iterable(map(selection.regions, args.what)) if args.what else selection.between(start, stop)
         for region in found:
             yield Piece(region, listing.lines(region), 0, image.machine, image), place
+
+
+@contextmanager
+def _open(args: Namespace, search: SearchPaths) -> Iterator[tuple[AnyImage, Program, CodeFacts, FunctionNames]]:
+    """Open the image with what is known of its code. A PE image has that in its symcache."""
+    if is_pe_file(args.exe):
+        with open_any(args.exe, args.debug_file, args.debug_root) as image:
+            assert isinstance(image, PeImage)
+            if find_side_table(image) is None:
+                _say_without_tables(args.exe)
+            yield image, load_cached(search.open(args.exe)), PeFacts(image), PeNames(image)
+        return
+    with open_with_debug(args.exe, args.debug_file, args.debug_root, needs_code=True) as elf:
+        folds = elf.linker.name and elf.linker.folds_functions
+        if folds and not (has_tables(elf) or has_only_records(elf) or are_stale(elf)):
+            _say_without_tables(args.exe)
+        yield elf, load_program(elf), ImageFacts(elf), ElfNames(elf)
+
+
+def _say_without_tables(path: str) -> None:
+    say(
+        f"icf: {path} has no call-site tables, so names are those of the symbols, folded or not",
+        f"hint: {tables_hint(path)}",
+    )
 
 
 def _of_process(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
@@ -142,7 +158,7 @@ def _of_process(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
     ):
         for piece in chain.from_iterable(map(code.pieces, args.what)):
             cache = None
-            if (args.lines or args.source) and piece.image is not None:
+            if (args.lines or args.source) and piece.image is not None and not isinstance(piece.image, PeImage):
                 cache = symbolizer.cache_of(piece.image)
             yield piece, None if cache is None else Sources(cache).place
 

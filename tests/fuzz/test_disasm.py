@@ -12,9 +12,11 @@ from icf.cli import main
 from linkpass.pipeline import Options, run_pass
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
 from tests.support.mutations import LONGEST_S, SHOP, mutations
+from tests.support.paths import ROOT
 from tests.support.toolchain import compile_object, link, tool
 
 MUTATION_COUNT = many(25)  # of each input
+WINDOWS = ROOT / "testdata" / "pe"
 EVERYTHING = "0..ffffffffffffffff"
 AARCH64 = """
     struct Fruit { virtual int price() { return 1; } };
@@ -72,3 +74,26 @@ def test_mutated_programs_are_disassembled_or_refused(
                 outcomes[status] += 1
     assert min(outcomes) > 0, outcomes
     assert peak_memory() - start_bytes < 64 << 20
+
+
+def test_mutated_images_of_windows_are_disassembled_or_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng, outcomes, path = random.Random(7), [0, 0], tmp_path / "shop.exe"
+    content = (WINDOWS / "shop.exe").read_bytes()
+    shutil.copy(WINDOWS / "shop.pdb", tmp_path)
+    used = [at for at in range(len(content)) if content[at]]
+    with alarms():
+        for _ in range(2 * MUTATION_COUNT):
+            changed = bytearray(content)
+            for _ in range(rng.choice((1, 1, 4, 8))):
+                at = rng.choice(used[:256] if rng.random() < 0.5 else used)
+                changed[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            path.write_bytes(changed)
+            soon(LONGEST_S)
+            status = main(["disasm", "-e", str(path), "--cache-dir", str(tmp_path / "cache")])
+            soon(0)
+            errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("icf: error: ")]
+            assert (status, len(errors)) in ((0, 0), (1, 1))
+            outcomes[status] += 1
+    assert min(outcomes) > 0, outcomes

@@ -108,16 +108,9 @@ class ImageData:
         if section.flags & (SHF_WRITE | SHF_EXECINSTR) or section.type == SHT_NOBITS:
             return None
         size_bytes = min(_LONGEST_TEXT_BYTES, section.vaddr + section.size_bytes - vaddr)
-        raw, nul, _ = bytes(self._image.read(vaddr, size_bytes)).partition(b"\0")
-        try:
-            text = raw.decode()
-        except UnicodeDecodeError:
-            return None
-        if not nul or not (
-            section.flags & SHF_STRINGS or len(text) >= _SHORTEST_TEXT or self._is_among_text(vaddr, raw)
-        ):
-            return None
-        return text if _READABLE.fullmatch(text) else None
+        content = bytes(self._image.read(vaddr, size_bytes))
+        is_short = bool(section.flags & SHF_STRINGS) or self._is_among_text(vaddr, content.partition(b"\0")[0])
+        return text_of(content, is_short=is_short)
 
     def _is_among_text(self, vaddr: int, raw: bytes) -> bool:
         """Return whether a short string stands between others: a number would be followed by zeros."""
@@ -153,3 +146,15 @@ class ImageData:
         size_bytes = np.minimum(np.maximum(symbols.size_bytes[rows], np.uint64(1)), ~starts)
         ends = starts + size_bytes
         return starts, ends, np.maximum.accumulate(ends) if len(ends) else ends, rows
+
+
+def text_of(content: bytes, *, is_short: bool = False) -> str | None:
+    """Return the string at the beginning of some bytes; None if there is none. `is_short`: it may be short."""
+    raw, nul, _ = content.partition(b"\0")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return None
+    if not nul or not (is_short or len(text) >= _SHORTEST_TEXT):
+        return None
+    return text if _READABLE.fullmatch(text) else None

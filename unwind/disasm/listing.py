@@ -16,15 +16,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from icf.code.indirect import Switch, find_switches
-from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, Machine
+from icf.image import AnyImage
+from icf.pe.image import PeImage
 from unwind.disasm.calls import Calls
 from unwind.disasm.data import GOT, ImageData
 from unwind.disasm.instructions import Decoder, Instruction, Kind, Read, Reference, Use
 from unwind.disasm.notes import Data, Import, JumpTable, Likely, Note, Place, Pointer
+from unwind.disasm.pe_data import PeData
 from unwind.disasm.registers import find_references
 from unwind.disasm.select import Region
-from unwind.program.facts import ImageFacts
+from unwind.program.facts import CodeFacts
 from unwind.program.program import Body, Program
 
 _TOGETHER = 4096  # instructions
@@ -44,18 +46,19 @@ class Piece(NamedTuple):
     lines: Iterator[Line]
     bias: int
     machine: Machine
-    image: Image | None = None  # none has code made at run time
+    image: AnyImage | None = None  # none has code made at run time
 
 
 class Listing:
     """Annotates the code of one image; `read` returns the bytes where they are not the file's."""
 
-    def __init__(self, image: Image, program: Program, facts: ImageFacts, read: Read | None = None) -> None:
+    def __init__(self, image: AnyImage, program: Program, facts: CodeFacts, read: Read | None = None) -> None:
         self._image, self._program, self._facts = image, program, facts
         self._read = read or image.read  # by addresses as linked
         self._decoder = Decoder(image.machine)
         self._calls = Calls(program)
-        self._data = ImageData(image)
+        self._data = PeData(image) if isinstance(image, PeImage) else ImageData(image)
+        self._has_numbers = not isinstance(image, PeImage) and image.elf_type == ET_EXEC  # that may be addresses
 
     def lines(self, region: Region) -> Iterator[Line]:
         """Yield the instructions of a region, and what is known of each."""
@@ -116,7 +119,7 @@ class Listing:
     ) -> Note | None:
         vaddr = reference.vaddr
         if reference.use is Use.NUMBER:
-            place = self._place(vaddr, with_text=True) if self._image.elf_type == ET_EXEC else None
+            place = self._place(vaddr, with_text=True) if self._has_numbers else None
             return Likely(place) if place is not None and _is_exact(place) else None
         if reference.use is Use.ADDRESS:
             return self._place(vaddr, with_text=all(table.vaddr != vaddr for table in switches.values()))
@@ -155,7 +158,8 @@ class Listing:
 
     def _switches(self, instructions: Sequence[Instruction], body: Body) -> dict[int, JumpTable]:
         """Return the switches of a function, by the address of their jump."""
-        if not any(each.kind is Kind.JUMP and each.target is None for each in instructions):
+        has_jumps = any(each.kind is Kind.JUMP and each.target is None for each in instructions)
+        if not has_jumps or isinstance(self._image, PeImage):  # their tables have offsets from the image base
             return {}
         row_of = {each.vaddr: row for row, each in enumerate(instructions)}
         parts = [body, *self._parts(body)]

@@ -2,8 +2,8 @@
 
 A name is a linkage name, or what it demangles to: all of it, or without parameters, return type, template arguments or
 leading scopes, so `Ledger::post` and `post` both mean `Ledger::post(Payment*)`. The closest of these that anything
-answers to is taken, with all functions that answer to it. Demangling every symbol of a large image takes seconds, so
-those are tried first that contain the identifier: `post` is spelled `4post` in every mangled name of that function.
+answers to is taken, with all functions that answer to it. Those are tried first whose mangled names spell the
+identifier (`unwind.disasm.names`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from icf.demangle import demangle
-from icf.elf.image import Image
 from icf.errors import IcfError
-from unwind.program.facts import ImageFacts
+from unwind.disasm.names import FunctionNames, Named
+from unwind.program.facts import CodeFacts
 from unwind.program.program import Body, Program
 
 _RANGE = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})\.\.(?:0x)?([0-9a-fA-F]{1,16})")
@@ -45,8 +43,8 @@ class Region:
 class Selection:
     """Finds code in one image."""
 
-    def __init__(self, image: Image, program: Program, facts: ImageFacts) -> None:
-        self._image, self._program, self._facts = image, program, facts
+    def __init__(self, path: str, names: FunctionNames, program: Program, facts: CodeFacts) -> None:
+        self._path, self._names, self._program, self._facts = path, names, program, facts
         self._code = [(vaddr, vaddr + len(contents)) for vaddr, contents in facts.code()]
 
     def regions(self, argument: str) -> Iterator[Region]:
@@ -63,7 +61,7 @@ class Selection:
             return iter(named)
         if address:
             return iter([self._around(int(address[2], 16))])
-        raise IcfError(f"{self._image.path}: no function {argument!r}", hint=self._suggestion(argument))
+        raise IcfError(f"{self._path}: no function {argument!r}", hint=self._suggestion(argument))
 
     def between(self, start: int, end: int) -> Iterator[Region]:
         """Yield all code between two addresses; IcfError if there is none."""
@@ -80,16 +78,16 @@ class Selection:
             return stub
         if any(start <= vaddr < end for start, end in self._code):
             raise IcfError(
-                f"{self._image.path}: no symbol or table tells of a function at {vaddr:#x}",
+                f"{self._path}: no symbol or table tells of a function at {vaddr:#x}",
                 hint=f"a range shows the code there: {vaddr:#x}..{vaddr + 64:#x}",
             )
-        raise IcfError(f"{self._image.path}: no code at {vaddr:#x}")
+        raise IcfError(f"{self._path}: no code at {vaddr:#x}")
 
     def _in_range(self, argument: str, start: int, end: int) -> Iterator[Region]:
         parts = [(max(start, low), min(end, high)) for low, high in self._code]
         parts = [(low, high) for low, high in parts if low < high]
         if not parts:
-            raise IcfError(f"{self._image.path}: no code in {argument}")
+            raise IcfError(f"{self._path}: no code in {argument}")
         return (region for low, high in sorted(parts) for region in self._split(low, high))
 
     def _split(self, start: int, end: int) -> Iterator[Region]:
@@ -122,8 +120,7 @@ class Selection:
     @cached_property
     def _starts(self) -> list[int]:
         """Where functions and stubs begin."""
-        symbols = self._image.symbols
-        starts = {*symbols.value[symbols.functions].tolist(), *self._facts.stubs}
+        starts = {*self._names.starts(), *self._facts.stubs}
         return sorted(starts | {body.start for body in self._program.bodies})
 
     # By name
@@ -145,7 +142,7 @@ class Selection:
         if len(found) > _FUNCTIONS_AT_MOST:
             some = sorted({region.body.members[region.member_idx].name for region in found.values() if region.body})
             raise IcfError(
-                f"{self._image.path}: {len(found)} functions answer to {wanted!r}",
+                f"{self._path}: {len(found)} functions answer to {wanted!r}",
                 hint=f"say more, as {', '.join(repr(demangle(name)) for name in some[:2])}, or name an address",
             )
         return [found[start] for start in sorted(found)]
@@ -159,39 +156,24 @@ class Selection:
                 return Region(body.start, body.end, body, idx)
         return Region(body.start, body.end, body)
 
-    def _called(self, name: str) -> Iterator[tuple[str, int]]:
+    def _called(self, name: str) -> Iterator[Named]:
         """Yield the functions with exactly that linkage name."""
-        ends = re.finditer(re.escape(name.encode("utf-8", "surrogateescape")) + b"\0", self._image.symbols.strtab)
-        offsets = np.array([match.start() for match in ends], np.uint32)
-        symbols = self._image.symbols
-        for row in symbols.functions[np.isin(symbols.name_offset[symbols.functions], offsets)].tolist():
-            yield name, int(symbols.value[row])
-        yield from ((each, vaddr) for each, vaddr in self._listed if each == name)
+        yield from self._names.called(name)
+        yield from (each for each in self._listed if each[0] == name)
 
-    def _spelling(self, wanted: str) -> Iterator[tuple[str, int]]:
+    def _spelling(self, wanted: str) -> Iterator[Named]:
         """Yield the mangled names that spell the identifier of a demangled one."""
         identifiers = _identifiers(wanted)
-        if not identifiers:
-            return
-        spelled = f"{len(identifiers[-1])}{identifiers[-1]}"
-        symbols = self._image.symbols
-        strtab = symbols.strtab
-        rows = symbols.functions[np.argsort(symbols.name_offset[symbols.functions], kind="stable")]
-        offsets = symbols.name_offset[rows]
-        for match in re.finditer(rb"[^\0]*" + re.escape(spelled.encode()) + rb"[^\0]*", strtab):
-            first, last = np.searchsorted(offsets, np.array(match.span(), np.uint32)).tolist()
-            for row in rows[first:last].tolist():
-                yield symbols.name(row), int(symbols.value[row])
-        yield from ((name, vaddr) for name, vaddr in self._listed if spelled in name)
+        if identifiers:
+            yield from self._names.spelling(identifiers[-1])
+            yield from (each for each in self._listed if identifiers[-1] in each[0])
 
-    def _all_names(self) -> Iterator[tuple[str, int]]:
-        symbols = self._image.symbols
-        for row in symbols.functions.tolist():
-            yield symbols.name(row), int(symbols.value[row])
+    def _all_names(self) -> Iterator[Named]:
+        yield from self._names.all()
         yield from self._listed
 
     @cached_property
-    def _listed(self) -> list[tuple[str, int]]:
+    def _listed(self) -> list[Named]:
         """Return the names in the tables, also of functions whose symbols the linker dropped."""
         return [
             (name, body.start)

@@ -21,6 +21,7 @@ from icf.errors import IcfError
 from unwind.disasm.data import ImageData
 from unwind.disasm.listing import Listing, Piece
 from unwind.disasm.memory import MemoryListing
+from unwind.disasm.names import ElfNames
 from unwind.disasm.notes import Data, Function, Meaning, Place
 from unwind.disasm.select import Region, Selection
 from unwind.process.jit.code import JitCode
@@ -129,7 +130,7 @@ class _View:
     def __init__(self, image: Image, live: LiveProcess) -> None:
         self._image, self._live = image, live
         self._program, self._facts = load_program(image), ImageFacts(image)
-        self.selection = Selection(image, self._program, self._facts)
+        self.selection = Selection(image.path, ElfNames(image), self._program, self._facts)
 
     def listing(self, module: LiveModule) -> Listing:
         """Return the listing that annotates the code of one of the modules that have this image."""
