@@ -91,7 +91,9 @@ def parse_headers(data: FileBytes, path: str) -> PeHeaders:
     optional = start + 24
     reader = Reader(data[optional : optional + optional_bytes + section_count * _SECTION.size], path, _PLACE)
     magic = reader.u16()
-    if magic == _PE32 or (magic == _PE32_PLUS and machine not in MACHINES):
+    if magic == _PE32:
+        raise UnsupportedError(f"{path}: PE of 32 bits; only x86-64 and ARM64 are supported")
+    if magic == _PE32_PLUS and machine not in MACHINES:
         raise UnsupportedError(f"{path}: PE for machine {machine:#06x}; only x86-64 and ARM64 are supported")
     if magic != _PE32_PLUS:
         raise reader.error(f"magic of the optional header is {magic:#x}, must be {_PE32_PLUS:#x}", 0)

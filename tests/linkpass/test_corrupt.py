@@ -35,6 +35,7 @@ def test_each_kind_of_damage_has_its_message(name: str, tmp_path: Path, capsys: 
     words = COMMANDS.get(name, "pass NAME -o OUT").split()
     places = {"NAME": str(path), "@NAME": f"@{path}", "OUT": str(tmp_path / "out")}
     places |= {other: str(CORRUPT / other) for other in os.listdir(CORRUPT)}
+    places["shop.exe"] = str(ROOT / "testdata" / "pe" / "shop.exe")
     icf(*(places.get(word, word) for word in words), status=0 if read_in_part else 1)
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("icf: error", "icf: warning"))]
     expected = re.sub(r"\bFILE\b", lambda _: str(path), MESSAGES[name])  # not that of NT_FILE
