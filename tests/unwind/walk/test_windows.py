@@ -7,13 +7,16 @@ from pathlib import Path
 from struct import pack
 
 import pytest
+from capstone import CS_ARCH_X86, CS_MODE_64, Cs
 
+from icf.dwarf.cfi import rules
 from icf.elf.types import Machine
 from icf.filebytes import FileBytes
 from icf.pe.image import PeImage
+from icf.pe.unwindinfo import UnwindTable
 from tests.support.minidumps import MadeMinidump
 from tests.support.paths import ROOT
-from tests.support.pe import BASE, code_image
+from tests.support.pe import BASE, code_image, of_pip
 from tests.support.toolchain import lasting_folder
 from tests.support.windows import RUNTIME, compile_windows, link_windows
 from tests.support.windows_steps import KEPT, RIP, RSP, Step, steps_of
@@ -21,6 +24,7 @@ from unwind.dumps.images import DumpImages
 from unwind.dumps.minidump import read_minidump
 from unwind.dumps.walk import DumpWalker
 from unwind.process.image_finder import ImageFinder
+from unwind.walk.epilogue import read_epilogue
 from unwind.walk.frame import WalkedFrame
 from unwind.walk.walker import Steps, Walker
 from unwind.walk.windows import WindowsSteps
@@ -176,6 +180,33 @@ def test_every_instruction_has_its_frames(flags: tuple[str, ...]) -> None:
 def test_every_instruction_of_the_shop() -> None:
     path = ROOT / "testdata" / "pe" / "shop.exe"
     assert check_walks(path, steps_of(path)) > 400
+
+
+@pytest.mark.parametrize("name", ["t64.exe", "w64.exe"])
+def test_epilogues_of_msvc_undo_what_its_unwind_codes_do(name: str) -> None:
+    """Programs that cannot be run here: at the first instruction of an epilogue both lead to the caller."""
+    disassembler, count, problems = Cs(CS_ARCH_X86, CS_MODE_64), 0, list[Exception]()
+    with PeImage.open(str(of_pip(name))) as image:
+        table, steps = UnwindTable(image), WindowsSteps(image, problems.append)
+        for function in table:
+            info = table.read(function)
+            code = bytes(image.read(image.base + function.begin, function.end - function.begin))
+            before = function.begin  # the instruction before, if it is followed by the next one
+            for at, _, mnemonic, operands in disassembler.disasm_lite(code, function.begin):
+                rest = code[at - function.begin :]
+                begins = mnemonic in ("add", "lea") and operands.startswith("rsp,") and before > function.begin
+                if begins and read_epilogue(rest, info.frame_register, lambda _: True) is not None:
+                    # the instruction before it is of the body, for which the codes count
+                    ours, theirs = (steps.row_at(image.base + each) for each in (at, before))
+                    assert ours is not None and theirs is not None
+                    wanted = [rules.CFA_REGISTER, rules.CFA_OFFSET]
+                    for register in KEPT:
+                        if ours.columns[rules.FIRST + 2 * register] == rules.OFFSET:
+                            wanted += [rules.FIRST + 2 * register, rules.FIRST + 2 * register + 1]
+                    assert ours.columns[wanted].tolist() == theirs.columns[wanted].tolist(), hex(at)
+                    count += 1
+                before = function.begin if mnemonic in ("ret", "jmp") else at
+    assert count > 200 and not problems
 
 
 # A function at 0x1000 that an interrupt enters, and that pushes rbx; the processor has pushed the number of an error.
