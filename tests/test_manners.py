@@ -19,6 +19,7 @@ WRITERS = {
     "icf/log.py",
     "linkpass/link/run.py",
     "linkpass/pe/link.py",
+    "unwind/arrow/reading.py",
     "unwind/output.py",
 }
 

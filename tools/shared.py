@@ -41,6 +41,7 @@ SHARED = (
     "icf.dwarf.line_opcodes",
     "icf.pdb.columns",
     "icf.string_kinds",
+    "unwind.arrow.columns",
     "unwind.readers.perf_data.layout",
     "unwind.readers.perf_data.rows",
     "unwind.samples._table",

@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
 from icf.printable import say
-from unwind.options import add_cache_options, add_lossy_option
+from unwind.arrow import need_pyarrow
+from unwind.options import add_cache_options, add_lossy_option, losses_of
 from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
 from unwind.readers.formats import IN_TEXT, PCS, READERS, reader_of, recognize
+from unwind.readers.pcs import recording_of
 from unwind.readers.source import Source
 from unwind.samples.recording import Losses
-from unwind.writers.formats import BINARY, WRITERS, default_format
+from unwind.writers.formats import BINARY, STACKS, WRITERS, default_format
 from unwind.writers.named import Ambiguous
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ _EXIT_USAGE = 2
 LOG = "log"
 _NOT_LOG = ("out", "explain", "second_reader", "no_vptr")
 _ONLY_PCS = ("modules", "pid", "explain", "second_reader")
+_COLUMNS = ("parquet", STACKS)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -79,8 +82,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--out",
-        choices=WRITERS,
-        help="format of the results (that of the recording, if it can hold them, else text); json: one object a line",
+        choices=[*WRITERS, STACKS],
+        help="format of the results (that of the recording, if it can hold them, else text); json: one object a line;"
+        " parquet: columns; stacks: nothing is resolved, the stacks alone as Parquet for --format parquet",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the results to a file, which replaces an older one"
@@ -139,8 +143,11 @@ def run(args: Namespace) -> int:
                 "hint: -e IMAGE, --modules FILE or --pid PID",
             )
             return _EXIT_USAGE
+        elif args.out in _COLUMNS and args.exe is not None:
+            is_any_known = _resolve_recording(args, source, name)
         elif args.out not in (None, "text", "json"):
-            raise IcfError(f"--out {args.out} needs a recording", hint="stacks of addresses alone: --out text or json")
+            hint = "stacks of addresses alone: --out text or json, with -e IMAGE also parquet"
+            raise IcfError(f"--out {args.out} needs a recording", hint=hint)
         else:
             from unwind.resolve_stacks import resolve_stacks
 
@@ -189,10 +196,24 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
             raise IcfError(words, hint=hint)
     if name in IN_TEXT:
         source.places = _given_places(args, source)
-    recording = reader_of(name).read(source)
+    recording = recording_of(source.lines(), source.path, args.exe) if name == PCS else reader_of(name).read(source)
     out_format = args.out or default_format(recording)
     if out_format in BINARY and args.output is None and sys.stdout.isatty():
         raise IcfError(f"{out_format} is not for a terminal", hint="-o FILE, or --out text")
+    if out_format == STACKS:
+        need_pyarrow()
+        from unwind.write_stacks import write_stacks
+
+        with open_output(args.output) as out:
+            write_stacks(recording, source.images, losses_of(args, recording.losses), args.cache_dir, out)
+        source.images.report()
+        return True
+    if name == out_format == "parquet":
+        from unwind.arrow.files import ParquetStacks
+        from unwind.resolve_columns import resolve_columns
+
+        assert isinstance(recording.samples, ParquetStacks)
+        return resolve_columns(args, recording.samples, source)
     from unwind.resolve_recording import resolve_recording
 
     return resolve_recording(args, recording, source, out_format)

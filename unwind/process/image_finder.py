@@ -66,7 +66,7 @@ class ImageFinder:
     ) -> None:
         self.roots = (*module_roots, *debug_roots, os.path.expanduser(PERF_CACHE))
         self.program_folders: tuple[str, ...] = ()  # where libraries of which only the name is known may be, too
-        self._given_path = image
+        self.given_path = image  # what the user has named
         self.given: Image | None = None  # the image that the user has named, once it was needed
         self._found: dict[Sought, Image | str] = {}
         self._pe_images: dict[Sought, PeImage | str] = {}
@@ -93,7 +93,7 @@ class ImageFinder:
             from unwind.process.pe_images import find_pe
 
             assert sought.pe is not None
-            given = () if self._given_path is None else (self._given_path,)
+            given = () if self.given_path is None else (self.given_path,)
             known = self._pe_images[sought] = find_pe(sought.path, sought.pe, self.roots, given)
             if not isinstance(known, str):
                 self._opened.enter_context(known)
@@ -144,15 +144,15 @@ class ImageFinder:
 
     def _given_image(self, sought: Sought) -> Image | None:
         """Return the image that the user has named, if it can be this module; `IcfError` if it cannot be read."""
-        if self._given_path is None:
+        if self.given_path is None:
             return None
         if self.given is None:
             from icf.elf.image import Image
 
-            self.given = self._opened.enter_context(Image.open(self._given_path))
+            self.given = self._opened.enter_context(Image.open(self.given_path))
         if sought.build_id:
             return self.given if is_of_build(self.given, sought.build_id) else None
-        is_named_so = os.path.basename(self._given_path) == os.path.basename(sought.path)
+        is_named_so = os.path.basename(self.given_path) == os.path.basename(sought.path)
         return self.given if is_named_so else None
 
     def _search(self, sought: Sought) -> Image | str:

@@ -23,6 +23,7 @@ from unwind.samples.recording import Recording
 PCS = "pcs"
 READERS: dict[str, str] = {
     "perf": "unwind.readers.perf_data",
+    "parquet": "unwind.readers.parquet",
     "gperftools-cpu": "unwind.readers.gperftools_cpu",
     "pprof": "unwind.readers.pprof",
     "firefox": "unwind.readers.firefox",

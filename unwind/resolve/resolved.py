@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from icf.columns import Mask
 from unwind.samples._tree import answers_along
 from unwind.samples.calls import CallTree
 from unwind.samples.recording import RecordedFrame, RecordedProcess, Sample
@@ -100,3 +101,17 @@ class AnsweredSums(NamedTuple):
     def sample_count(self) -> int:
         """How many samples they are."""
         return int(self.sums.counts.sum()) + sum(each.sample_count for each in self.whole)
+
+
+class AnsweredColumns(NamedTuple):
+    """Stacks in columns with the answers for their frames.
+
+    Attributes:
+        tree: has the answers of states.
+        are_plain: of each stack, whether the answers for all frames are the ones of their states.
+        whole: the other stacks: the index and the answers of each.
+    """
+
+    tree: AnsweredTree
+    are_plain: Mask
+    whole: list[tuple[int, Resolved]]

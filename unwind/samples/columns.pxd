@@ -13,3 +13,11 @@ cdef enum:
     WANTED_CALLER = 0x2
     WANTED_NUMBER = 0x3
     TREE_WIDTH = 0x4
+    FRAME_ADDRESS = 0x0
+    FRAME_KIND = 0x1
+    FRAME_NUMBER = 0x2
+    DONE = 0x0
+    FRAMES = 0x1
+    NEW = 0x2
+    STACKS = 0x3
+    PROGRESS_WIDTH = 0x4

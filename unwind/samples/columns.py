@@ -22,3 +22,8 @@ STATE_MASK = 0x7FFFFFFF
 # The state of a tree, and of `follow`
 NODE_COUNT, AT, WANTED_CALLER, WANTED_NUMBER = range(4)
 TREE_WIDTH = 4
+
+# Frames of stacks in columns, by address and kind: columns of the table of their numbers; the progress of kernels
+FRAME_ADDRESS, FRAME_KIND, FRAME_NUMBER = range(3)
+DONE, FRAMES, NEW, STACKS = range(4)
+PROGRESS_WIDTH = 4

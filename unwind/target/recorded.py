@@ -10,7 +10,7 @@ frame inwards of it. If that name is certain, as of a kernel function or one mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from icf.columns import U64, Mask
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.log import note
@@ -27,10 +28,11 @@ from unwind.process.image_finder import ImageFinder
 from unwind.process.process import Module, Process
 from unwind.program.program import Body, Linkage, Program
 from unwind.resolve.bases import warn_of_bases
-from unwind.resolve.resolved import AnsweredSums, Resolved, StackAnswers, WholeStack
+from unwind.resolve.resolved import AnsweredColumns, AnsweredSums, Resolved, StackAnswers, WholeStack
 from unwind.resolve.resolver import Resolver
 from unwind.samples.calls import CallStack, CallTree, stacks_at
 from unwind.samples.recording import Losses, RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.samples.stack_columns import NewStacks
 from unwind.samples.sums import AddsUp, StackSums
 from unwind.symbolize.answer import Answer, read_frames
 from unwind.target.recorded_images import PlacedImage, RecordedImages
@@ -42,6 +44,9 @@ _TOGETHER = 4096  # samples
 _KEPT_STACKS, _KEPT_NODES, _KEPT_STATES = 1 << 18, 1 << 20, 1 << 20
 _HINT = "the recording is of another build, or its addresses are not what its format says"
 _HINT_OF_LOSSES = "the recording is of another build, or frame pointers were followed through code that has none"
+
+
+_SampleOf = Callable[[int, CallStack], tuple[ProcessStacks, Sample]]
 
 
 class _New(NamedTuple):
@@ -123,20 +128,47 @@ class RecordedResolver:
         if self._stack_count > _KEPT_STACKS:
             self._forget()
         self._stack_count += len(sums.nodes)
-        process, states = self._process(sums.process), self._states(sums.calls)
-        are_plain = states.look_up(sums.nodes, [process])
-        held = np.flatnonzero(~are_plain)
-        whole: list[tuple[int, Sample, Sequence[Answer]]] = []
-        for idx, stack in zip(held.tolist(), stacks_at(sums.calls, sums.nodes[held].tolist()), strict=True):
-            sample = Sample(stack, sums.process, tuple([each[idx] for each in sums.weights]), sums.labels)
-            whole.append((int(sums.counts[idx]), sample, process.of_whole(sample, states.states_of(stack.node))))
-        self._read_frames([process])
-        states.fill()
-        answered = [
-            WholeStack(node, count, Resolved(sample, process.answered(sample, found)))
-            for node, (count, sample, found) in zip(sums.nodes[held].tolist(), whole, strict=True)
-        ]
+        process = self._process(sums.process)
+
+        def sample(idx: int, stack: CallStack) -> tuple[ProcessStacks, Sample]:
+            weights = tuple([each[idx] for each in sums.weights])
+            return process, Sample(stack, sums.process, weights, sums.labels)
+
+        states, are_plain, whole = self._look_up(sums.calls, sums.nodes, [process], sample)
+        answered = [WholeStack(int(sums.nodes[idx]), int(sums.counts[idx]), resolved) for idx, resolved in whole]
         return AnsweredSums(sums.only(are_plain), states, answered)
+
+    def of_columns(self, calls: CallTree, new: NewStacks, processes: Mapping[int, RecordedProcess]) -> AnsweredColumns:
+        """Return the answers for stacks in columns, given the process of each root of their tree.
+
+        Raises `IcfError` for an image that cannot be read.
+        """
+        of_root = {root: self._process(process) for root, process in processes.items()}
+
+        def sample(idx: int, stack: CallStack) -> tuple[ProcessStacks, Sample]:
+            process = of_root[int(new.roots[idx])]
+            return process, Sample(stack, process.recorded, is_called=bool(new.is_called[idx]))
+
+        return AnsweredColumns(*self._look_up(calls, new.nodes, of_root.values(), sample))
+
+    def _look_up(
+        self, calls: CallTree, nodes: U64, processes: Collection[ProcessStacks], sample_of: _SampleOf
+    ) -> tuple[TreeStates, Mask, list[tuple[int, Resolved]]]:
+        """Return the answers for stacks of a tree: those of their states, and those that follow from whole stacks."""
+        states = self._states(calls)
+        are_plain = states.look_up(nodes, processes)
+        held = np.flatnonzero(~are_plain)
+        whole: list[tuple[int, ProcessStacks, Sample, Sequence[Answer]]] = []
+        for idx, stack in zip(held.tolist(), stacks_at(calls, nodes[held].tolist()), strict=True):
+            process, sample = sample_of(idx, stack)
+            whole.append((idx, process, sample, process.of_whole(sample, states.states_of(stack.node))))
+        self._read_frames(processes)
+        states.fill()
+        return (
+            states,
+            are_plain,
+            [(idx, Resolved(sample, process.answered(sample, found))) for idx, process, sample, found in whole],
+        )
 
     def _read_frames(self, processes: Collection[ProcessStacks]) -> None:
         """Read the lines of answers that are new."""
@@ -191,6 +223,10 @@ class RecordedResolver:
             return
         for part in samples.added_up():
             yield self._sums(part) if isinstance(part, StackSums) else self.resolve(part)
+
+    def missing(self, process: RecordedProcess) -> list[str]:
+        """Return the paths of the modules of a process that were not found."""
+        return [each.path for each in process.modules if self._images.locate(each, process.root) is None]
 
     def body_of(self, frame: RecordedFrame, answer: Answer, process: RecordedProcess) -> Body | None:
         """Return the body that the answer for a frame of a process is about; None if it is about none."""

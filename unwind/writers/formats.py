@@ -24,9 +24,11 @@ WRITERS: dict[str, str] = {
     "collapsed": "unwind.writers.collapsed",
     "perf-script": "unwind.writers.perf_script",
     "firefox": "unwind.writers.firefox",
+    "parquet": "unwind.writers.parquet",
 }
 """Name of each format -> module of its writer."""
-BINARY = frozenset({"pprof"})  # not for a terminal
+BINARY = frozenset({"pprof", "parquet", "stacks"})  # not for a terminal
+STACKS = "stacks"  # no results: the stacks alone, which `--format parquet` reads
 _SAME: dict[str, str] = {}  # format of a recording -> that of its results; text, of all others
 
 
