@@ -9,8 +9,8 @@
 
 KEY is `app.pdb/GUIDAGE/app.pdb` or `app.exe/TIMESTAMPSIZE/app.exe` (`icf.pe.keys`), looked up as spelled on Windows and
 in lower case. Below a store with a file `index2.txt` a folder of the first two letters comes before it. Without a
-directory before a URL, files are kept in ~/.cache/icf-symbols. Compressed files (`app.pd_`) and pointers to others
-(`file.ptr`) are not read.
+directory before a URL, files are kept in ~/.cache/icf-symbols. Trees may have pointers to files in their place
+(`icf.remote.storedforms`); servers are not asked for those, nor for compressed files (`app.pd_`).
 
 Each file is checked against what was asked for, wherever it is found. An empty file at ~/.cache/icf-symbols/KEY says
 for ten minutes that no server has the file.
@@ -26,6 +26,7 @@ from urllib.parse import quote
 from icf.cachefolder import problem_of_owner
 from icf.log import warn
 from icf.pe.keys import parse_pdb_key, pdb_key, spellings
+from icf.remote.storedforms import stored_path
 
 if TYPE_CHECKING:
     from icf.pe.debugdirectory import CodeView
@@ -123,7 +124,7 @@ def _found(store: Store, key: str, check: Callable[[str], str]) -> str | None:
     if store.is_flat:
         candidates.insert(0, key.partition("/")[0])
     for candidate in candidates:
-        path = os.path.join(store.place, candidate)
+        path = stored_path(os.path.join(store.place, candidate))
         if os.path.isfile(path) and os.path.getsize(path):
             problem = check(path)
             if not problem:

@@ -93,6 +93,29 @@ def test_a_tree_in_lower_case_and_one_of_two_tiers(
     assert fetched(listed, capsys) == ([str(tiers / "ap" / key) for key in keys], "")
 
 
+def test_pointers_lead_to_files_and_other_forms_are_reported(
+    tmp_path: Path, keys: tuple[str, str], listed: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    image, pdb = (tmp_path / "tree" / key for key in keys)
+    monkeypatch.setenv("_NT_SYMBOL_PATH", f"srv*{tmp_path}/tree")
+    for path in (image, pdb):
+        path.parent.mkdir(parents=True)
+        (path.parent / "file.ptr").write_text(f"PATH:{pe.program().with_suffix(path.suffix)}\r\n")
+    assert fetched(listed, capsys) == ([str(pe.program()), str(pe.program().with_suffix(".pdb"))], "")
+    (image.parent / "file.ptr").write_text(f"PATH:{pe.program().with_suffix('.pdb')}")  # it is checked as any other
+    (pdb.parent / "file.ptr").write_text("MSG: removed\nin 2021 \x1b[31m")
+    found, said = fetched(listed, capsys)
+    assert found == [f"{key}: not in _NT_SYMBOL_PATH" for key in keys]
+    assert f"{pe.program().with_suffix('.pdb')}: PE header+0x0: is not a PE image: not used" in said
+    assert f"{pdb.parent}/file.ptr: 'MSG: removed in 2021  [31m' names no file of this machine: not used" in said
+    (pdb.parent / "file.ptr").unlink()
+    (pdb.parent / "app.pd_").write_bytes(b"MSCF")
+    assert (
+        f"{pdb.parent}/app.pd_: is compressed: not used; 'cabextract' makes app.pdb of it" in fetched(listed, capsys)[1]
+    )
+
+
 @pytest.mark.parametrize("spell", [str, str.lower], ids=["windows", "lower case"])
 def test_files_of_a_server_are_kept(
     spell: type[str], tmp_path: Path, keys: tuple[str, str], listed: Path, monkeypatch: pytest.MonkeyPatch,
