@@ -15,6 +15,7 @@ import pytest
 from icf.elf.types import EHDR, PF_X, PHDR, Machine
 from icf.errors import IcfError
 from icf.filebytes import FileBytes
+from icf.pe.image import PeImage
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory
 from tests.support.cores import MadeCore, MadeThread
 from tests.support.elf import Elf, Part
@@ -68,10 +69,30 @@ def made_minidump() -> bytes:
     return made.build()
 
 
+def made_windows_minidump() -> bytes:
+    """One whose thread is in `count`, called by `discount`, `orders` and the entry point of the program."""
+    folder = ROOT / "testdata" / "pe"
+    with PeImage.open(str(folder / "shop.exe")) as image:
+        codeview, headers, base = image.codeview, image.headers, image.base
+    assert codeview is not None
+    words = [base + 0x102C, *[0] * 5, base + 0x10BA, *[0] * 7, base + 0x1188, *[0] * 20]
+    by_number = dict.fromkeys(range(17), 0) | {16: base + 0x1010, 7: STACK}
+    stack = pack(f"<{len(words)}Q", *words)
+    made = MadeMinidump(platform=2, threads=[(7, by_number, STACK, stack)], pid=7, signature=b"RSDS")
+    record = codeview.signature + pack("<I", codeview.age) + b"shop.pdb\0"
+    made.modules, made.timestamp = (
+        [(str(folder / "shop.exe"), record, base, headers.image_size_bytes)],
+        headers.timestamp,
+    )
+    made.exception, made.parameters = (7, 0xC0000005, base, by_number), (0, 8)
+    return made.build()
+
+
 KINDS: dict[str, tuple[Callable[[FileBytes], ProcessDump], Callable[[], bytes]]] = {
     "core": (read_core, made_core),
     "core without files": (read_core, partial(made_core, lists_files=False)),
     "minidump": (read_minidump, made_minidump),
+    "minidump of Windows": (read_minidump, made_windows_minidump),
 }
 
 
@@ -125,7 +146,8 @@ def test_every_truncation(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFi
         for size_bytes in range(1, len(content), 5):
             signal.alarm(LONGEST_S)
             counts.append(outcome(content[:size_bytes], tmp_path / "dump", read))
-    assert counts[0] == 0 and (counts[-1] > 0) == (kind != "minidump")  # the streams of a minidump are its last bytes
+    is_core = kind.startswith("core")  # the streams of a minidump are its last bytes
+    assert counts[0] == 0 and (counts[-1] > 0) == is_core
 
 
 @pytest.mark.slow

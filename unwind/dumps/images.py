@@ -98,7 +98,7 @@ class DumpImages:
     def _find(self, module: DumpedModule) -> AnyImage | str:
         """Return the image of a module, or why there is none."""
         if module.pe is not None:
-            return self._finder.find_pe(Sought(module.path, pe=module.pe))
+            return self._finder.find_pe(Sought(module.path, module.build_id, pe=module.pe))
         first = module.mappings[0]
         file_id = first.file_id if first.inode else None
         image = self._finder.find(Sought(module.path, module.build_id, file_id))

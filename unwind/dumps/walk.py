@@ -17,8 +17,10 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+from icf.code.calls import CallKind, call_ending_at
 from icf.dwarf.cfi.frames import Row
 from icf.elf.types import Machine
+from icf.pe.image import PeImage
 from unwind.dumps.dump import PC, SP, DumpedThread, ProcessDump
 from unwind.dumps.loaded import Images
 from unwind.walk.frame import WalkedFrame
@@ -86,12 +88,18 @@ class DumpWalker:
         return WalkedThread(thread, frames, end, self._images.problem_at(last))
 
     def _believed(self, frames: list[WalkedFrame]) -> list[WalkedFrame]:
-        """Return the frames up to one that has called, but lies in a function of Windows that calls nothing."""
+        """Return the frames as far as those of Windows can be: a return address follows a call, and not in a leaf.
+
+        Code without unwind information is taken for a leaf, but may have moved the stack pointer all the same.
+        """
         for idx, frame in enumerate(frames):
             found = self._images.at(frame.pc - 1) if frame.is_call else None
-            if found is not None and isinstance(found.steps, WindowsSteps):
-                if found.steps.is_leaf(frame.pc - 1 - found.bias):
-                    return frames[: idx + 1]
+            if found is None or not isinstance(found.image, PeImage) or not isinstance(found.steps, WindowsSteps):
+                continue
+            if call_ending_at(found.image, frame.pc - found.bias).kind is CallKind.NONE:
+                return frames[:idx]
+            if found.steps.is_leaf(frame.pc - 1 - found.bias):
+                return frames[: idx + 1]
         return frames
 
     def _lacks(self, frame: WalkedFrame, windows: dict[int, tuple[int, int]]) -> bool:

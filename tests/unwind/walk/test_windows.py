@@ -210,15 +210,17 @@ def test_epilogues_of_msvc_undo_what_its_unwind_codes_do(name: str) -> None:
 
 
 # A function at 0x1000 that an interrupt enters, and that pushes rbx; the processor has pushed the number of an error.
-# At 0x1020 a function that calls, then one without unwind information.
-INTERRUPTED, CALLED, LEAF, STACK = BASE + 0x1024, BASE + 0x1028, BASE + 0x1030, 0x7F0000
+# At 0x1020 a function that calls, then one without unwind information, that calls nevertheless.
+INTERRUPTED, CALLED, LEAF, LEAF_CALLED, STACK = BASE + 0x1024, BASE + 0x1029, BASE + 0x1030, BASE + 0x1039, 0x7F0000
+CALL = b"\xe8" + bytes(4)
+CODE = (b"\x90" * 0x24 + CALL).ljust(0x34, b"\x90") + CALL + b"\x90" * 7
 PDATA = pack("<3I", 0x1000, 0x1010, 0x2000) + pack("<3I", 0x1020, 0x1030, 0x2010)
 XDATA = bytes([1, 1, 2, 0, 1, 0x30, 0, 0x1A]).ljust(16, b"\0") + bytes([1, 4, 1, 0, 4, 0x42])
 
 
 def made_image(folder: Path) -> PeImage:
     path = folder / "app.exe"
-    path.write_bytes(code_image(b"\x90" * 64, pdata=PDATA, xdata=XDATA))
+    path.write_bytes(code_image(CODE, pdata=PDATA, xdata=XDATA))
     return PeImage.open(str(path))
 
 
@@ -236,13 +238,13 @@ def walked(image: PeImage, words: list[int], **registers: int) -> list[WalkedFra
 
 def test_a_machine_frame_leads_to_what_was_interrupted(tmp_path: Path) -> None:
     # rbx, number of the error, rip, cs, eflags, rsp, ss; then the frame of the function that was interrupted
-    words = [33, 14, INTERRUPTED, 0x33, 0x202, STACK + 0x38, 0x2B, *[0] * 5, LEAF + 1]
+    words = [33, 14, INTERRUPTED, 0x33, 0x202, STACK + 0x38, 0x2B, *[0] * 5, LEAF_CALLED]
     inner, interrupted, leaf = walked(made_image(tmp_path), words, pc=BASE + 0x1008)
     assert (inner.pc, inner.is_call, inner.is_signal) == (BASE + 0x1008, False, True)
     assert (interrupted.pc, interrupted.is_call, interrupted.registers[RSP]) == (INTERRUPTED, False, STACK + 0x38)
     assert interrupted.registers[3] == 33
     # a function without unwind information cannot have called: what lies on its stack is no return address
-    assert (leaf.pc, leaf.is_call) == (LEAF + 1, True)
+    assert (leaf.pc, leaf.is_call) == (LEAF_CALLED, True)
 
 
 def test_a_machine_frame_that_leads_back_ends_the_stack(tmp_path: Path) -> None:
@@ -251,5 +253,11 @@ def test_a_machine_frame_that_leads_back_ends_the_stack(tmp_path: Path) -> None:
 
 
 def test_the_innermost_frame_may_be_a_leaf(tmp_path: Path) -> None:
-    words = [CALLED, *[0] * 5, LEAF + 1]
-    assert [each.pc for each in walked(made_image(tmp_path), words, pc=LEAF)] == [LEAF, CALLED, LEAF + 1]
+    words = [CALLED, *[0] * 5, LEAF_CALLED]
+    assert [each.pc for each in walked(made_image(tmp_path), words, pc=LEAF)] == [LEAF, CALLED, LEAF_CALLED]
+
+
+def test_what_follows_no_call_is_no_return_address(tmp_path: Path) -> None:
+    """Code without unwind information has pushed an address."""
+    words = [INTERRUPTED, CALLED, *[0] * 5, LEAF_CALLED]
+    assert [each.pc for each in walked(made_image(tmp_path), words, pc=LEAF)] == [LEAF]
