@@ -74,7 +74,6 @@ def walk(
     address: u64
     base: u64
     is_good: cython.bint
-    may_be_elsewhere: cython.bint
     is_free: cython.bint
     reason: u64
     # most of what is loaded is in the first range, which has a thread's own stack
@@ -138,8 +137,11 @@ def walk(
                 reason = c.NO_MEMORY
                 break
             frames[count, c.CFA] = cfa
-            may_be_elsewhere = flags & (c.IS_SIGNAL | c.IS_EXACT) and not steps[step, r.FLAGS] & r.HAS_ONE_STACK
-            if count != 0 and cfa <= state[c.LAST_CFA] and not may_be_elsewhere:
+            if (
+                count != 0
+                and cfa <= state[c.LAST_CFA]
+                and ((flags & (c.IS_SIGNAL | c.IS_EXACT)) == 0 or steps[step, r.FLAGS] & r.HAS_ONE_STACK)
+            ):
                 kind = steps[step, r.FIRST + 2 * steps[step, r.RETURN_ADDRESS]]
                 reason = c.END_OF_STACK if kind == r.UNDEFINED else c.NOT_GROWING  # _start of AArch64 has no frame
                 break
