@@ -9,23 +9,43 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.bench.timing import run_in_turns, warm
-from tests.support.toolchain import find
+from tests.bench.unwinding import WORK
+from tests.support import toolchain
+from tests.truth.programs import Unavailable, find
 from tests.truth.tool import default_command
 
 FORMATS = ("text", "collapsed", "pprof", "perf-script")
 PEER = "perf script"
 
 
+def record(folder: Path) -> Path:
+    """Record a Python that works, by frame pointers, into a folder.
+
+    Raises:
+        Unavailable: perf is missing, or may not record.
+    """
+    path = folder / "frame-pointers.data"
+    how = ("-q", "-e", "cpu-clock:u", "-F", "4999", "--call-graph", "fp")
+    done = subprocess.run(
+        [find("perf"), "record", *how, "-o", path, "--", sys.executable, "-c", WORK], capture_output=True
+    )
+    if done.returncode:
+        raise Unavailable("perf may not record")
+    return path
+
+
 def bench_recording(path: Path, formats: Sequence[str], command: Sequence[str], turn_count: int) -> dict[str, Any]:
     """Return what each format costs, and its share of the processor time of `perf script`, if that is there."""
     warm(path)
     commands = {out: [*command, "resolve", str(path), "--out", out, "-o", "/dev/stdout"] for out in formats}
-    perf = find("perf")
+    perf = toolchain.find("perf")
     if perf is not None:
         commands[PEER] = [perf, "script", "-i", str(path)]
     costs = run_in_turns(commands, turn_count)
