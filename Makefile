@@ -33,17 +33,11 @@ format: setup ## rewrite the sources as `make check` wants them
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-bench: setup ## how fast: kernels, pass and resolver
-	@$(RUN) -m tests.bench
-	@$(RUN) -m tests.bench --copies 100 300 --turns 2
-	@$(RUN) -m tests.bench.links .cache
+bench: setup ## how fast: everything beside its peers, as one page: docs/benchmarks.md; leave the machine alone
+	@$(RUN) -m tests.bench --page docs/benchmarks.md
 
-accuracy: setup ## how right: frames of real programs against their links without folding
-	@$(RUN) -m tests.truth
-	@$(RUN) -m tests.truth.modules
-	@$(RUN) -m tests.truth.recordings
-	@$(RUN) -m tests.truth.stepped
-	@$(RUN) -m tests.truth.damaged
+accuracy: setup ## how right: frames of real programs against their links without folding, as one page: docs/accuracy.md
+	@$(RUN) -m tests.truth.page docs/accuracy.md
 
 docs: setup ## the documentation as a site in build/docs; offline once its packages are installed
 	@$(RUN) -c 'import material, mkdocs, mkdocstrings' 2>/dev/null || $(RUN) -m pip install --quiet --editable '.[docs]'

@@ -30,7 +30,8 @@ from tests.truth.table import table_lines, way_lines
 from tests.truth.tool import default_command
 
 
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Return what was asked for."""
     parser = argparse.ArgumentParser(prog="tests.truth", description="measure accuracy against the truth")
     parser.add_argument("--program", action="append", choices=sorted(PROGRAMS))
     parser.add_argument("--compiler", action="append", choices=sorted(COMPILERS))
@@ -123,14 +124,23 @@ def _as_json(result: Measurement) -> dict[str, object]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure what was asked for and print one table."""
-    args = _parse(arguments)
+    args = parse(arguments)
+    if not args.json:
+        print(HEAD, flush=True)
+    results = list(measure_all(args))
+    if args.json:
+        print(json.dumps([_as_json(result) for result in results], indent=1))
+    else:
+        print("\n".join([*table_lines(results), *way_lines(results)]))
+    return int(any(each.misses_bar for result in results for each in result.results))
+
+
+def measure_all(args: argparse.Namespace) -> Iterator[Measurement]:
+    """Yield what is measured of each program and kind of build, and print it as it comes."""
     command = [] if args.peers_only else shlex.split(args.tool) if args.tool else default_command()
     wanted = _wanted(args)
     programs = ", ".join(f"{program} in {len(kinds)} ways" for program, kinds in wanted.items())
     print(f"links with and without folding, runs both and compares: {programs}; in {args.cache}", file=sys.stderr)
-    results: list[Measurement] = []
-    if not args.json:
-        print(HEAD, flush=True)
     for program, kinds in wanted.items():
         for kind in kinds:
             kind = replace(kind, evidence=tuple(each for each in kind.evidence if each in args.evidence))
@@ -139,14 +149,9 @@ def main(arguments: list[str] | None = None) -> int:
             except Unavailable as reason:
                 print(f"{program} {kind.compiler} {kind.linker}: left out: {reason}", file=sys.stderr)
                 continue
-            results.append(result)
             if not args.json:
                 _print(result, args.findings)
-    if args.json:
-        print(json.dumps([_as_json(result) for result in results], indent=1))
-    else:
-        print("\n".join([*table_lines(results), *way_lines(results)]))
-    return int(any(each.misses_bar for result in results for each in result.results))
+            yield result
 
 
 def _measure(args: argparse.Namespace, program: str, kind: Kind, command: list[str]) -> Measurement:

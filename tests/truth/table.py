@@ -67,11 +67,11 @@ def _shares(results: Sequence[Result]) -> str:
     if any(result.score is None for result in results):
         return "failed"
     shares = [result.score.share(result.score.direct, "right") for result in results if result.score]
-    low, high = (_percent(share) for share in (min(shares), max(shares)))
+    low, high = (percent(share) for share in (min(shares), max(shares)))
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """Rounded down, so that 100 means all."""
     return f"{int(share * 10) / 10:g}"
 
@@ -103,4 +103,4 @@ def way_lines(measured: Sequence[Measurement]) -> Iterator[str]:
 
 def _outcomes(counts: Counter[str]) -> str:
     frames = counts.total()
-    return " / ".join(_percent(100 * counts[kind] / frames) for kind in OUTCOMES) + " %" if frames else ""
+    return " / ".join(percent(100 * counts[kind] / frames) for kind in OUTCOMES) + " %" if frames else ""
