@@ -25,6 +25,7 @@ KERNELS = (
     "icf.dwarf._line",
     "icf.dwarf._line_header",
     "icf.dwarf._ranges",
+    "icf.dwarf._registers",
     "icf.dwarf._scan",
     "icf.dwarf._tombstones",
     "icf.dwarf._unit_headers",

@@ -44,11 +44,18 @@ class PointerJumps(NamedTuple):
     call_end: U64  # return addresses of all calls through pointers
     call_slot: I64  # of a vtable, or ANY_POINTER
     call_object: I64
+    holder: U64  # the registers that point to the objects of calls and jumps, as in `icf.code.indirect`
+    holder_end: U64
+    holder_register: I64
+    holder_offset: I64
 
 
 _NO_PLACES, _NO_SLOTS = np.empty(0, np.uint64), np.empty(0, np.int64)
 _NO_PATHS = np.empty((0, PATH_COLUMNS), np.int64)
-NO_POINTER_JUMPS = PointerJumps(_NO_PLACES, _NO_SLOTS, _NO_PATHS, _NO_PLACES, _NO_PLACES, _NO_SLOTS, _NO_PATHS)
+NO_POINTER_JUMPS = PointerJumps(
+    _NO_PLACES, _NO_SLOTS, _NO_PATHS, _NO_PLACES, _NO_PLACES, _NO_SLOTS, _NO_PATHS, _NO_PLACES, _NO_PLACES,
+    _NO_SLOTS, _NO_SLOTS,
+)  # fmt: skip
 
 
 def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> PointerJumps:
@@ -73,8 +80,9 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
     order = np.lexsort((slot, jump))
     order = order[body[order] != 0]
     return PointerJumps(
-        jump[order], slot[order], holder[order], body[order], found.call_end, found.call_slot, found.call_object
-    )
+        jump[order], slot[order], holder[order], body[order], found.call_end, found.call_slot, found.call_object,
+        found.holder, found.holder_end, found.holder_register, found.holder_offset,
+    )  # fmt: skip
 
 
 def _parts(image: Image, bodies: Bodies, functions: Functions) -> U64:

@@ -115,6 +115,33 @@ cdef inline int store_slot(u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] of
     store_object(nodes, x, y, out, count)
     return 0
 
+cdef inline int store_holders(i64[:, ::1] ops, i64 row, i64 start, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:
+    cdef i64 count
+    cdef i64 register
+    cdef u64 table
+    count = result[op.FOUND_COUNT]
+    register = 0
+    if out[count - 1, op.FOUND_SLOT] == 0:
+        return 0
+    table = nodes[origin[0, ops[row, op.B]] - NODE, 1]
+    while register < origin.shape[1] - 1:
+        if origin[0, register] == nodes[table - NODE, 1] and origin[0, register] != 0:
+            if count >= out.shape[0]:
+                result[op.SHORT_OF] = op.FOUND_ROWS
+                return 0
+            out[count, op.FOUND] = op.HOLDS_OBJECT
+            out[count, op.FOUND_AT] = start + ops[row, op.AT]
+            out[count, op.FOUND_SLOT] = 0
+            out[count, op.FOUND_STACK] = 0
+            out[count, op.FOUND_MORE] = ops[row, op.VALUE]
+            out[count, op.FOUND_ROOT] = 1 + register
+            out[count, op.FOUND_LOADS] = 0
+            out[count, op.FOUND_OFFSET] = nodes[table - NODE, 2] - offset[0, register] & MASK
+            count += 1
+        register += 1
+    result[op.FOUND_COUNT] = count
+    return 0
+
 cdef inline int store_call(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] machine, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:
     cdef i64 count
     count = result[op.FOUND_COUNT]
@@ -124,6 +151,7 @@ cdef inline int store_call(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] m
     out[count, op.FOUND_MORE] = 0
     store_slot(nodes, origin, offset, ops[row, op.B], machine, out, count)
     result[op.FOUND_COUNT] += 1
+    store_holders(ops, row, start, nodes, origin, offset, out, result)
     return 0
 
 cdef inline int store_jump(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] machine, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:
@@ -162,6 +190,8 @@ cdef inline int store_jump(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] m
         if code == LOADED and offset[0, b] == 0 and is_argument(nodes[x - NODE, 1], machine[op.ARGUMENTS]):
             out[count, op.FOUND_MORE] = 1
     result[op.FOUND_COUNT] += 1
+    if out[count, op.FOUND] == op.JUMPS_TO_VALUE:
+        store_holders(ops, row, start, nodes, origin, offset, out, result)
     return 0
 
 cdef inline int store_joined(i64[:, ::1] ops, i64 row, i64 end, i64 start, const i64[::1] machine, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:

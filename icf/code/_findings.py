@@ -133,6 +133,43 @@ def store_slot(
 
 
 @cython.inline
+def store_holders(
+    ops: i64[:, ::1],
+    row: i64,
+    start: i64,
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    out: u64[:, ::1],
+    result: i64[::1],
+) -> cython.int:
+    """Store which registers point to the object of the call or jump that was stored last, or into it."""
+    count: i64 = result[op.FOUND_COUNT]
+    register: i64 = 0
+    table: u64
+    if out[count - 1, op.FOUND_SLOT] == 0:
+        return 0
+    table = nodes[origin[0, ops[row, op.B]] - NODE, 1]
+    while register < origin.shape[1] - 1:
+        if origin[0, register] == nodes[table - NODE, 1] and origin[0, register] != 0:
+            if count >= out.shape[0]:
+                result[op.SHORT_OF] = op.FOUND_ROWS
+                return 0
+            out[count, op.FOUND] = op.HOLDS_OBJECT
+            out[count, op.FOUND_AT] = start + ops[row, op.AT]
+            out[count, op.FOUND_SLOT] = 0
+            out[count, op.FOUND_STACK] = 0
+            out[count, op.FOUND_MORE] = ops[row, op.VALUE]
+            out[count, op.FOUND_ROOT] = 1 + register
+            out[count, op.FOUND_LOADS] = 0
+            out[count, op.FOUND_OFFSET] = (nodes[table - NODE, 2] - offset[0, register]) & MASK
+            count += 1
+        register += 1
+    result[op.FOUND_COUNT] = count
+    return 0
+
+
+@cython.inline
 def store_call(
     ops: i64[:, ::1],
     row: i64,
@@ -152,6 +189,7 @@ def store_call(
     out[count, op.FOUND_MORE] = 0
     store_slot(nodes, origin, offset, ops[row, op.B], machine, out, count)
     result[op.FOUND_COUNT] += 1
+    store_holders(ops, row, start, nodes, origin, offset, out, result)
     return 0
 
 
@@ -197,6 +235,8 @@ def store_jump(
         if code == LOADED and offset[0, b] == 0 and is_argument(nodes[x - NODE, 1], machine[op.ARGUMENTS]):
             out[count, op.FOUND_MORE] = 1
     result[op.FOUND_COUNT] += 1
+    if out[count, op.FOUND] == op.JUMPS_TO_VALUE:
+        store_holders(ops, row, start, nodes, origin, offset, out, result)
     return 0
 
 

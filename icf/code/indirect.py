@@ -57,6 +57,10 @@ class Indirect(NamedTuple):
     jump_slot: I64  # STORED_POINTER: not through a vtable
     jump_object: I64
     jump_place: U64  # the fixed place in memory that holds its target, 0 if there is none
+    holder: U64  # address of a call or jump by a slot, for each register that points to its object then, or into it
+    holder_end: U64  # return address of that call; the address of a jump
+    holder_register: I64
+    holder_offset: I64  # from where the register points to, to the object
 
 
 def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
@@ -81,10 +85,10 @@ def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
             found.append(code.follow(tables, landings))
     if not found:
         none, nothing, paths = np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((0, PATH_COLUMNS), np.int64)
-        return Indirect(none, nothing, paths, none, nothing, paths, none)
+        return Indirect(none, nothing, paths, none, nothing, paths, none, none, none, nothing, nothing)
     columns = [np.concatenate(column) for column in zip(*found, strict=True)]
-    calls, jumps = (np.argsort(columns[at], kind="stable") for at in (0, 3))
-    return Indirect(*(column[calls if at < 3 else jumps] for at, column in enumerate(columns)))
+    orders = [np.argsort(columns[at], kind="stable") for at in (0, 3, 7)]
+    return Indirect(*(column[orders[(at >= 3) + (at >= 7)]] for at, column in enumerate(columns)))
 
 
 class Switch(NamedTuple):
@@ -175,7 +179,8 @@ class _Section:
         return self._owner(rows[:, op.FOUND_AT].astype(np.int64) - (rows[:, op.FOUND] == op.CALLS_VALUE))
 
     def _interpret(self, rows: U64, status: U8, edges: I64) -> Indirect:
-        rows = _join(rows)
+        is_holder = rows[:, op.FOUND] == op.HOLDS_OBJECT
+        holders, rows = rows[is_holder], _join(rows[~is_holder])
         owner = self._owner_of_rows(rows)
         kind, slot, stack = rows[:, op.FOUND], rows[:, op.FOUND_SLOT], rows[:, op.FOUND_STACK]
         is_switch = is_in(rows[:, op.FOUND_AT].astype(np.int64), edges[:, 0]) & (kind != op.CALLS_VALUE)
@@ -212,6 +217,10 @@ class _Section:
             np.append(slot[leaves].astype(np.int64) - 1, np.full(len(unread), NO_SLOT)),
             np.concatenate([path[leaves], np.full((len(unread), PATH_COLUMNS), NO_OBJECT)]),
             np.append(fixed[leaves], np.zeros(len(unread), np.uint64)),
+            holders[:, op.FOUND_AT],
+            holders[:, op.FOUND_AT] + holders[:, op.FOUND_MORE],
+            holders[:, op.FOUND_ROOT].astype(np.int64) - 1,
+            holders[:, op.FOUND_OFFSET].astype(np.int64),
         )
 
     def _unread(self, status: U8) -> U64:

@@ -45,6 +45,7 @@ cdef enum:
     TIMES_4 = 0x20
     JUMPS_TO_FIXED = 0x4
     JOINS_VALUE = 0x5
+    HOLDS_OBJECT = 0x6
     TAIL_ROWS = 0x18
     AS_ON_ENTRY = 0x0
     MOVED = 0x1

@@ -40,6 +40,7 @@ JUMPS_BY_TABLE = 3  # FOUND_SLOT: where that is; FOUND_STACK: size of its entrie
 TIMES_4 = 32  # FOUND_MORE: what they add to
 JUMPS_TO_FIXED = 4  # to what a fixed place holds: FOUND_SLOT
 JOINS_VALUE = 5  # one of the paths that meet before a jump to a value: what that is on this path, as of JUMPS_TO_VALUE
+HOLDS_OBJECT = 6  # a register that points to the object of the call or jump at that address; FOUND_MORE: size of a call
 TAIL_ROWS = 24  # of operations between where paths meet and the jump
 AS_ON_ENTRY, MOVED, UNKNOWN = range(3)  # the stack pointer; MOVED also where the value comes from an unknown table
 

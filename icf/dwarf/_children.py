@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Reads DIEs with those directly below them: parameters of functions, members and bases of classes.
+"""Reads DIEs with those directly below them: parameters of functions, members and bases of classes; or functions with
+their variables.
 
 `icf.dwarf.children` describes the rows, whose columns are L_*. A DIE that breaks its format ends its list; its own row
 has the flag L_FAILED.
@@ -56,6 +57,7 @@ def read_children(
     picks: u64[::1],
     first: cython.size_t,
     last: cython.size_t,
+    variables: cython.bint,
     rows: u64[:, ::1],
     scratch: u64[::1],
     result: u64[::1],
@@ -63,6 +65,7 @@ def read_children(
     """Read the DIEs `picks[first:last]` of one unit, as many as fit.
 
     info     the bytes of the unit; `before`: the offset of the first one
+    variables  below a DIE, at any depth, only variables and parameters that have a location have rows
     rows     u64[n, L_COUNT]
     scratch  u64[2 * SLOT_COUNT]
     result   u64[2]: the pick to go on with, and how many rows are filled
@@ -97,6 +100,7 @@ def read_children(
     is_full: cython.bint
     is_bad: cython.bint
     has_method: cython.bint
+    is_row: cython.bint
     tag: u64
     target: u64
     with cython.nogil:
@@ -183,13 +187,18 @@ def read_children(
                             is_bad = True
                             break
                         pos += value
-                        value = 0
+                        value = pos - value + before
                     if slot != 0:
                         values[slot] = value
                         classes[slot] = packed >> 9 & 31
                 if is_bad:
                     break
-                if depth == 0 or depth == 1 and is_wanted(tag, classes[col.LT_LINKAGE_NAME] != 0, has_method):
+                if variables:
+                    is_row = tag == col.TAG_VARIABLE or tag == col.TAG_FORMAL_PARAMETER
+                    is_row = is_row and classes[col.LT_PLACE] != 0
+                else:
+                    is_row = depth == 1 and is_wanted(tag, classes[col.LT_LINKAGE_NAME] != 0, has_method)
+                if depth == 0 or is_row:
                     if count >= rows.shape[0]:
                         is_full = True
                         break
@@ -209,6 +218,9 @@ def read_children(
                         rows[count, col.L_FLAGS] |= col.L_FAILED
                         target = 0
                     rows[count, col.L_TYPE] = target
+                    target = origin_of(values, classes, col.LT_ORIGIN, units, unit, more_size)
+                    rows[count, col.L_ORIGIN] = 0 if target == OUTSIDE else target
+                    rows[count, col.L_PLACE] = values[col.LT_PLACE] if classes[col.LT_PLACE] != 0 else 0
                     rows[count, col.L_OFFSET] = constant(values, classes, col.LT_LOCATION)
                     rows[count, col.L_SIZE] = constant(values, classes, col.LT_SIZE)
                     count += 1
@@ -269,6 +281,12 @@ def flags_of(values: u64[::1], classes: u64[::1]) -> u64:
         flags |= col.L_VIRTUAL
     if classes[col.LT_EXTERNAL] != 0:
         flags |= col.L_STATIC
+    if classes[col.LT_PLACE] == col.CLS_OFFSET:
+        flags |= col.L_LIST
+    elif classes[col.LT_PLACE] == col.CLS_LIST_INDEX:
+        flags |= col.L_LIST_INDEX
+    elif classes[col.LT_PLACE] == col.CLS_BLOCK:
+        flags |= col.L_BLOCK
     return flags
 
 

@@ -15,6 +15,7 @@ def read_children(
     picks: memoryview,
     first: int,
     last: int,
+    variables: bool,
     rows: memoryview,
     scratch: memoryview,
     result: memoryview,

@@ -101,6 +101,7 @@ _SLOTS = {  # kind of DIE -> attribute: slot that receives its value
         0x73: col.AT_ADDR_BASE,
         0x2133: col.AT_ADDR_BASE,  # GNU_addr_base
         0x74: col.AT_RNGLISTS_BASE,
+        0x8C: col.AT_LOCLISTS_BASE,
         0x2132: col.AT_RNGLISTS_BASE,  # GNU_ranges_base
         0x13: col.AT_LANGUAGE,
         0x76: col.AT_DWO_NAME,
@@ -179,6 +180,8 @@ def child_slots() -> U8:
         0x64: col.LT_OBJECT_POINTER,
         0x4C: col.LT_VIRTUALITY,
         0x3F: col.LT_EXTERNAL,
+        0x31: col.LT_ORIGIN,  # abstract_origin
+        0x02: col.LT_PLACE,  # location
     }
     table = np.zeros((len(_SLOTS) + 1, 1 + max(slot_of)), np.uint8)
     for attr, slot in slot_of.items():

@@ -24,6 +24,7 @@ cdef inline u64 store_unit(u64[:, ::1] units, size_t unit, u64[::1] values, u64[
             units[unit, col.ADDR_BASE] = values[col.AT_ADDR_BASE]
         elif version >= 5:
             units[unit, col.ADDR_BASE] = 16 if is_wide else 8
+        units[unit, col.LOCLISTS_BASE] = value_or_0(values, classes, col.AT_LOCLISTS_BASE)
         units[unit, col.RNGLISTS_BASE] = value_or_0(values, classes, col.AT_RNGLISTS_BASE)
         if classes[col.AT_RNGLISTS_BASE] == 0 and version >= 5:
             units[unit, col.RNGLISTS_BASE] = 20 if is_wide else 12

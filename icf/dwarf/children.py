@@ -33,16 +33,19 @@ class ChildReader:
         self._tables = compile_abbreviations(debug.abbrev, self._units, slot_of=child_slots())
         self._rows = np.empty((_ROWS, col.L_COUNT), np.uint64)
 
-    def read(self, offsets: U64) -> U64:
-        """Return the rows of the DIEs at `offsets`, which ascend: of each its own first; L_OWNER is its index there."""
+    def read(self, offsets: U64, *, variables: bool = False) -> U64:
+        """Return the rows of the DIEs at `offsets`, which ascend: of each its own first; L_OWNER is its index there.
+
+        `variables`: those of a function at any depth, parameters and inlined calls' included, in place of children.
+        """
         unit_of = self.debug.unit_of(offsets)
         found = [self._rows[:0]]
         for unit, first, end in zip(*(column.tolist() for column in runs(unit_of)), strict=True):
             if unit >= 0:
-                found += self._read_unit(unit, offsets, first, end)
+                found += self._read_unit(unit, offsets, first, end, variables)
         return np.concatenate(found)
 
-    def _read_unit(self, unit: int, offsets: U64, first: int, end: int) -> list[U64]:
+    def _read_unit(self, unit: int, offsets: U64, first: int, end: int, variables: bool) -> list[U64]:
         debug, columns = self.debug, self._units[unit]
         start, stop, shift = (int(columns[at]) for at in (col.OFFSET, col.END, col.SHIFT))
         info = debug.more[start - shift : stop - shift] if shift else debug.info[start:stop]
@@ -52,8 +55,8 @@ class ChildReader:
         while first < end:
             read_children(
                 info, start, len(debug.more), debug.str_offsets, self._units.data, unit, tables.data, decls.data,
-                ops.data, consts.data, operations().data, offsets.data, first, end, self._rows.data, scratch.data,
-                result.data,
+                ops.data, consts.data, operations().data, offsets.data, first, end, variables, self._rows.data,
+                scratch.data, result.data,
             )  # fmt: skip
             reached, count = result.tolist()
             found.append(self._rows[:count].copy())

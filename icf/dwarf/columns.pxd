@@ -28,7 +28,8 @@ cdef enum:
     SUP_BASE = 0x18
     STR_KIND = 0x19
     PRODUCER = 0x1a
-    COLUMN_COUNT = 0x1b
+    LOCLISTS_BASE = 0x1b
+    COLUMN_COUNT = 0x1c
     HAS_STMT_LIST = 0x1
     IS_SPLIT = 0x2
     BASES_GIVEN = 0x4
@@ -133,6 +134,7 @@ cdef enum:
     AT_DWO_NAME = 0xa
     AT_DWO_ID = 0xb
     AT_PRODUCER = 0xc
+    AT_LOCLISTS_BASE = 0xd
     AT_SIBLING = 0x1f
     SLOT_COUNT = 0x20
     READ_SITES = 0x0
@@ -193,12 +195,17 @@ cdef enum:
     L_FLAGS = 0x6
     L_OFFSET = 0x7
     L_SIZE = 0x8
-    L_COUNT = 0x9
+    L_ORIGIN = 0x9
+    L_PLACE = 0xa
+    L_COUNT = 0xb
     L_DECLARATION = 0x1
     L_METHOD = 0x2
     L_VIRTUAL = 0x4
     L_STATIC = 0x8
     L_FAILED = 0x10
+    L_LIST = 0x20
+    L_LIST_INDEX = 0x40
+    L_BLOCK = 0x80
     LT_NAME = 0x1
     LT_LINKAGE_NAME = 0x2
     LT_TYPE = 0x3
@@ -208,6 +215,9 @@ cdef enum:
     LT_OBJECT_POINTER = 0x7
     LT_VIRTUALITY = 0x8
     LT_EXTERNAL = 0x9
+    LT_ORIGIN = 0xa
+    LT_PLACE = 0xb
+    TAG_VARIABLE = 0x34
     TAG_FORMAL_PARAMETER = 0x5
     TAG_MEMBER = 0xd
     TAG_INHERITANCE = 0x1c

@@ -15,6 +15,7 @@ DW_TAG_pointer_type = 0x0F
 DW_TAG_reference_type = 0x10
 DW_TAG_subroutine_type = 0x15
 DW_TAG_typedef = 0x16
+DW_TAG_union_type = 0x17
 DW_TAG_inlined_subroutine = 0x1D
 DW_TAG_base_type = 0x24
 DW_TAG_const_type = 0x26

@@ -25,6 +25,7 @@ from icf.dwarf.constants import (
     DW_TAG_restrict_type,
     DW_TAG_rvalue_reference_type,
     DW_TAG_typedef,
+    DW_TAG_union_type,
     DW_TAG_volatile_type,
 )
 
@@ -49,6 +50,11 @@ class Rows(NamedTuple):
         return self.own[col.L_TAG]
 
     @property
+    def is_class(self) -> bool:
+        """Whether this is a class, a structure or a union."""
+        return self.tag in (*_CLASSES, DW_TAG_union_type)
+
+    @property
     def is_known(self) -> bool:
         """Whether the DIE can be read, and its type if it has one."""
         return bool(self.own[col.L_TAG]) and not self.own[col.L_FLAGS] & col.L_FAILED
@@ -62,7 +68,7 @@ class DieRows:
     """The rows of the DIEs of an image, each read once."""
 
     def __init__(self, reader: ChildReader) -> None:
-        self._reader = reader
+        self.reader = reader
         self._known: dict[int, Rows] = {}
 
     def answer(self, questions: Iterable[Question[Answer]]) -> list[Answer | None]:
@@ -101,7 +107,7 @@ class DieRows:
         offsets = np.array(sorted(wanted), np.uint64)
         for offset in offsets.tolist():
             self._known[offset] = Rows(_NO_ROW, [])
-        for row in map(tuple, self._reader.read(offsets).tolist()):
+        for row in map(tuple, self.reader.read(offsets).tolist()):
             offset = int(offsets[row[col.L_OWNER]])
             if self._known[offset].own is _NO_ROW:
                 self._known[offset] = Rows(row, [])

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from icf.dwarf import columns as col
-from icf.dwarf.children import ChildReader
 from icf.dwarf.layouts import DieRows, Question, Rows, is_result_in_memory, method_of, object_at, pointee, pointer_at
+from icf.dwarf.units import DebugInfo
 from icf.vtables.parameters import objects_of, read_signature, registers_of
 from linkpass.linked import Linked
 from linkpass.pointers.address_taken import Marks
@@ -36,10 +36,9 @@ class Holder(NamedTuple):
 class DeclaredObjects:
     """The objects of the functions of one image."""
 
-    def __init__(self, linked: Linked, marks: Marks) -> None:
-        self._linked, self._marks = linked, marks
+    def __init__(self, linked: Linked, marks: Marks, rows: DieRows) -> None:
+        self._linked, self._marks, self._rows = linked, marks, rows
         self._machine = linked.image.machine
-        self._rows = DieRows(ChildReader(linked.debug))
 
     def classes_of(self, holders: Sequence[Holder]) -> list[str]:
         """Return the name of the class of each object; "" where it is not known."""
@@ -79,12 +78,14 @@ class DeclaredObjects:
                 return ""
             place = yield from pointee((yield from pointer_at(place, offset)))
         place = yield from object_at(place, offsets[loads])
-        return self._name_of(place) if place.is_known else ""
+        return name_of_class(linked.debug, place) if place.is_known else ""
 
-    def _name_of(self, rows: Rows) -> str:
-        name = self._linked.debug.string(method_of(rows)).decode("utf-8", "surrogateescape")
-        signature = read_signature(name) if name else None
-        return "" if signature is None else signature.scope
+
+def name_of_class(debug: DebugInfo, rows: Rows) -> str:
+    """Return the name of a class, as hierarchies have it; "" if no method tells it."""
+    name = debug.string(method_of(rows)).decode("utf-8", "surrogateescape")
+    signature = read_signature(name) if name else None
+    return "" if signature is None else signature.scope
 
 
 def _parameter_types(rows: Rows) -> list[int]:

@@ -4,6 +4,7 @@
 
     the code                the object is what %rsi points to on entry       icf.code.indirect
     the function's name     that is a Visitor                                linkpass.pointers.declared_objects
+    variables at the call   where parameters do not tell it                  linkpass.pointers.local_objects
     RTTI                    its vtable is one of these groups                linkpass.pointers.hierarchy
 
 C++ says: the object of a virtual call is of the declared class, or of one that derives from it. One instruction can
@@ -17,13 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.model import ALL_MEMBERS
+from icf.dwarf.children import ChildReader
+from icf.dwarf.layouts import DieRows
+from icf.model import ALL_MEMBERS, STORED_POINTER
+from icf.sets import distinct, is_in
 from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
 from linkpass.pointer_jumps import PointerJumps
 from linkpass.pointers.address_taken import Marks
 from linkpass.pointers.declared_objects import DeclaredObjects, Holder
 from linkpass.pointers.hierarchy import Hierarchy
+from linkpass.pointers.local_objects import Classes, LocalObjects, Place, dwarf_register
 from linkpass.pointers.virtual_calls import Virtual
 
 
@@ -59,7 +64,8 @@ def find_object_types(
     keys = list(dict.fromkeys([*calls.values(), *jumps.values()]))
     linked.finder.prepare(np.array(sorted({body for body, _ in keys}.difference(linked.folds)), np.uint64))
     holders = [Holder(body, idx, path) for body, path in keys for idx in range(len(linked.members(body)))]
-    names = DeclaredObjects(linked, marks).classes_of(holders)
+    rows = DieRows(ChildReader(linked.debug))
+    names = DeclaredObjects(linked, marks, rows).classes_of(holders)
     found, numbers = ObjectTypes(), dict.fromkeys(keys, 0)
     type_of: dict[tuple[int, ...], int] = {}
     rows_of: dict[_Key, list[Row]] = {}
@@ -68,15 +74,83 @@ def find_object_types(
         if groups:
             row = Row(body, idx, type_of.setdefault(groups, len(type_of)))
             rows_of.setdefault((body, path), []).append(row)
-    for key, rows in rows_of.items():
-        rows = _in_short(linked, key[0], rows)
-        if rows:
-            found.objects.append(rows)
-            numbers[key] = len(found.objects)
-    found.types = list(type_of)
+    for key, typed in rows_of.items():
+        numbers[key] = _number(found, _in_short(linked, key[0], typed))
     found.of_call = {site: numbers[key] for site, key in calls.items()}
     found.of_jump = {place: numbers[key] for place, key in jumps.items()}
+    _add_locals(found, linked, pointers, virtual, LocalObjects(linked, rows), hierarchy, type_of)
+    found.types = list(type_of)
     return found
+
+
+def _add_locals(
+    found: ObjectTypes,
+    linked: Linked,
+    pointers: PointerJumps,
+    virtual: Virtual,
+    local_objects: LocalObjects,
+    hierarchy: Hierarchy,
+    type_of: dict[tuple[int, ...], int],
+) -> None:
+    """Add the types of objects that only variables tell, at the call or jump itself."""
+    sites = [site for site, _, _ in virtual.calls if not found.of_call.get(site)]
+    is_slot = (pointers.slot >= 0) & (pointers.slot != STORED_POINTER)
+    jumps = [
+        place
+        for place in zip(pointers.jump[is_slot].tolist(), pointers.slot[is_slot].tolist(), strict=True)
+        if not found.of_jump.get(place)
+    ]
+    keys: list[int | tuple[int, int]] = [*sites, *jumps]
+    ends = sites + [jump for jump, _ in jumps]
+    places = _places(linked, pointers, dict(zip(ends, keys, strict=True)))
+    linked.finder.prepare(
+        np.array(sorted({place.body for place in places.values()}.difference(linked.folds)), np.uint64)
+    )
+    classes = local_objects.classes_of(list(places.values()))
+    number_of: dict[tuple[Row, ...], int] = {}
+    for idx, (key, place) in enumerate(places.items()):
+        typed = []
+        for member in range(len(linked.members(place.body))):
+            names = classes.get((idx, member), Classes())
+            each = [hierarchy.groups_of(name) for name in names.sure]
+            if each and all(each):
+                groups = tuple(sorted(set().union(*each, *map(hierarchy.groups_of, names.possible))))
+                typed.append(Row(place.body, member, type_of.setdefault(groups, len(type_of))))
+        typed = _in_short(linked, place.body, typed)
+        number = number_of.get(tuple(typed))
+        if number is None:
+            number = number_of[tuple(typed)] = _number(found, typed)
+        if isinstance(key, tuple):
+            found.of_jump[key] = number
+        else:
+            found.of_call[key] = number
+
+
+def _places(
+    linked: Linked, pointers: PointerJumps, key_of: dict[int, int | tuple[int, int]]
+) -> dict[int | tuple[int, int], Place]:
+    """Return the calls and jumps whose object is found from a register."""
+    wanted = np.flatnonzero(is_in(pointers.holder_end, np.array(sorted(key_of), np.uint64)))
+    bodies = linked.bodies.starts_at(pointers.holder[wanted])
+    functions = linked.functions
+    cut = functions.die[functions.part > 0]
+    in_parts = set(functions.low[is_in(functions.die, distinct(cut))].tolist())
+    columns = (pointers.holder[wanted], pointers.holder_end[wanted], bodies)
+    values = zip(pointers.holder_register[wanted].tolist(), pointers.holder_offset[wanted].tolist(), strict=True)
+    found: dict[int | tuple[int, int], Place] = {}
+    for address, end, body, (register, offset) in zip(*(column.tolist() for column in columns), values, strict=True):
+        fold = linked.folds.get(body)
+        if body and body not in in_parts and not (fold is not None and fold.fragment):
+            place = found.setdefault(key_of[end], Place(address, body, {}))
+            place.offsets[dwarf_register(linked.image.machine, register)] = offset
+    return found
+
+
+def _number(found: ObjectTypes, rows: list[Row]) -> int:
+    """Add an object, if there are rows of it; return its number, 0 for none."""
+    if rows:
+        found.objects.append(rows)
+    return len(found.objects) if rows else 0
 
 
 def _objects_of_calls(linked: Linked, pointers: PointerJumps, virtual: Virtual) -> dict[int, _Key]:

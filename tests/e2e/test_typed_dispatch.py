@@ -186,3 +186,73 @@ def test_a_program_that_loads_others_does_not_know_all_classes(workshop: Worksho
         """
     )
     assert program.check()["_ZN6Circle4drawEi"] <= OPEN
+
+
+@typed_toolchains
+def test_the_class_of_a_variable_that_holds_the_object(workshop: Workshop) -> None:
+    """In a loop, after a call, in an inlined method, with the object inside of what the variable points to."""
+    program = workshop.build_with_tables(
+        f"""
+        #include <vector>
+        {HEADER} {FUNCTIONS}
+        static Shape *any_shape(Shape *one, Shape *other, int n) {{ return n ? one : other; }}
+        NOINLINE void each(const std::vector<Shape *> &all) {{ for (Shape *s : all) {{ s->draw(1); ++total; }} }}
+        NOINLINE void every(const std::vector<Sound *> &all) {{ for (Sound *s : all) {{ s->play(1); total += 2; }} }}
+        int main(int argc, char **) {{
+            Circle c; Note n; Square s; Drum d;
+            each({{&c, &s}}); every({{&n, &d}});
+            Shape *one = any_shape(&c, &s, argc);
+            return total == 77 + one->x;
+        }}
+        """,
+        ["-fno-devirtualize-speculatively"] if workshop.toolchain.compiler == "gcc" else [],
+    )
+    verdicts = program.check()
+    for name in ("_ZN6Circle4drawEi", "_ZN4Note4playEi"):
+        assert verdicts[name] == UNIQUE, name
+    program.check(with_vptrs=True)
+
+
+@typed_toolchains
+def test_variables_that_prove_nothing(workshop: Workshop) -> None:
+    """Two of different classes in one register, one in another block, one that has got another value, `void *`."""
+    program = workshop.build_with_tables(
+        f"""
+        {HEADER} {FUNCTIONS}
+        struct Both : Shape, Sound {{ void draw(int n) override; void play(int n) override; }};
+        void Both::draw(int n) {{ SAMPLE(); total += n + 7; }}
+        void Both::play(int n) {{ SAMPLE(); total += n + 7; }}
+        NOINLINE void keep(const void *p) {{ total += p != nullptr; asm volatile("" ::: "memory"); }}
+        NOINLINE void disguised(Sound **all) {{
+            for (int i = 0; i < 2; ++i) {{
+                Sound *sound = all[i]; Shape *other = reinterpret_cast<Shape *>(sound);
+                sound->play(1); keep(other); total += 3;
+            }}
+        }}
+        NOINLINE void hidden(void **all) {{
+            for (int i = 0; i < 2; ++i) {{
+                {{ Shape *gone = static_cast<Shape *>(all[i]); keep(gone); }}
+                reinterpret_cast<Sound *>(all[i + 2])->play(2); total += 4;
+            }}
+        }}
+        NOINLINE void changed(Shape **shapes, Sound **sounds) {{
+            for (int i = 0; i < 2; ++i) {{
+                void *p = shapes[i]; static_cast<Shape *>(p)->draw(1); total += 5;
+                p = sounds[i]; static_cast<Sound *>(p)->play(1); total += 6;
+            }}
+        }}
+        NOINLINE void second_base(Both **all) {{
+            for (int i = 0; i < 2; ++i) {{ Both *b = all[i]; b->play(1); total += 7; b->draw(1); total += 8; }}
+        }}
+        struct More : Both {{ void draw(int) override {{ total += 9; }} void play(int) override {{ total += 8; }} }};
+        int main() {{
+            Circle c; Note n; Square s; Drum d; Both b; More m;
+            Sound *sounds[] = {{&n, &d}}; Shape *shapes[] = {{&c, &s}}; Both *both[] = {{&b, &m}};
+            void *all[] = {{&c, &s, &n, &d}};
+            disguised(sounds); hidden(all); changed(shapes, sounds); second_base(both);
+            return total == 77;
+        }}
+        """
+    )
+    program.check()
+    program.check(with_vptrs=True)

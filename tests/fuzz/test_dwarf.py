@@ -14,6 +14,7 @@ from icf.dwarf.children import ChildReader
 from icf.dwarf.dies import defined_subprograms, read_dies, resolve
 from icf.dwarf.layouts import DieRows, Question, is_result_in_memory, object_at, pointee, pointer_at
 from icf.dwarf.opening import open_debug
+from icf.dwarf.registers import Asked, RegisterReader
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.sites import read_sites
 from icf.dwarf.units import DebugInfo
@@ -48,7 +49,8 @@ def originals() -> list[dict[str, bytes]]:
 
 def exercise(sections: dict[str, bytes], rng: random.Random) -> DebugInfo:
     """All that is read of debug information."""
-    debug = open_debug(image_of(sections))
+    image = image_of(sections)
+    debug = open_debug(image)
     scan = scan_functions(debug, 1)
     functions, sites = scan.functions, scan.sites
     size_bytes = len(sections[".debug_info"])
@@ -68,12 +70,12 @@ def exercise(sections: dict[str, bytes], rng: random.Random) -> DebugInfo:
     read_sites(debug, [*functions.die.tolist()[:8], *random_offsets])
     assert np.array_equal(before, debug.units)
     if rng.random() < 0.25:
-        read_layouts(debug, np.unique(offsets))
+        read_layouts(debug, image, np.unique(offsets))
     return debug
 
 
-def read_layouts(debug: DebugInfo, offsets: U64) -> None:
-    """What parameters point to, and what is in it."""
+def read_layouts(debug: DebugInfo, image: Image, offsets: U64) -> None:
+    """What parameters point to, and what is in it; the variables of functions that are in registers."""
     reader = ChildReader(debug)
     rows = reader.read(offsets)
     assert (rows[:, col.L_OWNER] < len(offsets)).all() and (rows[:, col.L_TYPE] < debug.die_limit).all()
@@ -85,6 +87,9 @@ def read_layouts(debug: DebugInfo, offsets: U64) -> None:
         in_memory = yield from is_result_in_memory(type_)
         return bool(found) or inside.is_known or in_memory is None
 
+    registers = RegisterReader(image, reader)
+    for found in registers.read([Asked(offset, 0x1000, [(0x1010, 0xFFFF)]) for offset in offsets.tolist()]):
+        assert found.asked < len(offsets) and found.register < 32 and found.variable.type < debug.die_limit
     DieRows(reader).answer(question(type_) for type_ in np.unique(rows[:, col.L_TYPE]).tolist()[:32] if type_)
 
 

@@ -1,0 +1,93 @@
+"""Which variables are in registers, beside what the reader of single DIEs says of their location lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from icf.dwarf import _registers, registers
+from icf.dwarf.children import ChildReader
+from icf.dwarf.constants import DW_AT_abstract_origin, DW_AT_location, DW_AT_type
+from icf.dwarf.locations import entries
+from icf.dwarf.opening import open_debug
+from icf.dwarf.registers import ANYWHERE, Asked, InRegister, RegisterReader, Variable
+from icf.dwarf.scan import scan_functions
+from icf.dwarf.trees import Tree, Trees
+from icf.elf.image import Image
+from tests.support.builds import uncompiled
+from tests.support.toolchain import run, tool
+
+SOURCE = """
+struct Shape { int x; virtual void draw(int n); int twice() { draw(1); draw(2); return x; } };
+int total;
+void Shape::draw(int n) { total += n; }
+__attribute__((noinline)) void each(Shape **all, int n) {
+  for (int i = 0; i < n; ++i) { Shape *s = all[i]; s->draw(n); total += s->twice(); }
+}
+int main(int n, char **) { Shape s; Shape *all[] = {&s, &s}; each(all, n); return total == 7; }
+"""
+EVERY_REGISTER = 0xFFFF
+
+
+@pytest.fixture(params=[("g++", 5), ("g++", 4), ("clang++", 5), ("clang++", 4)], ids=str)
+def image(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    compiler, version = request.param
+    (tmp_path / "a.cpp").write_text(SOURCE)
+    run(tool(compiler), "-g", f"-gdwarf-{version}", "-O2", tmp_path / "a.cpp", "-o", tmp_path / "a")
+    return tmp_path / "a"
+
+
+def in_lists(trees: Trees, tree: Tree, addresses: list[int]) -> set[tuple[int, int, Variable]]:
+    """The variables below a DIE that are in a register: address, register, and what tells the type."""
+    found, todo = set(), list(tree.children)
+    while todo:
+        each = todo.pop()
+        todo += each.children
+        what = Variable(trees.reference(each.die, DW_AT_type), trees.reference(each.die, DW_AT_abstract_origin))
+        for entry in entries(trees, each.die, DW_AT_location):
+            expression = bytes(entry.expression)
+            if len(expression) == 1 and 0x50 <= expression[0] < 0x60:
+                inside = [at for at in addresses if entry.low <= at < entry.high]
+                found |= {(at, expression[0] - 0x50, what) for at in inside}
+            if len(expression) == 3 and 0x70 <= expression[0] < 0x80 and expression[1:] == b"\0\x9f":
+                inside = [at for at in addresses if entry.low <= at < entry.high]
+                found |= {(at, expression[0] - 0x70, what) for at in inside}
+    return found
+
+
+def test_registers_are_those_of_the_location_lists(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Image.open(image) as opened:
+        debug = open_debug(opened, locations=True)
+        functions, trees = scan_functions(debug, 1).functions, Trees(debug)
+        asked, expected = [], set()
+        for row, (die, low, high) in enumerate(
+            sorted(zip(functions.die.tolist(), functions.low.tolist(), functions.high.tolist(), strict=True))
+        ):
+            addresses = list(range(low, high))
+            asked.append(Asked(die, low, [(at, EVERY_REGISTER) for at in addresses]))
+            expected |= {(row, *found) for found in in_lists(trees, trees.tree(die, 1000), addresses)}
+        found = RegisterReader(opened, ChildReader(debug)).read(asked)
+        monkeypatch.setattr(registers, "read_registers", uncompiled(_registers).read_registers)
+        assert RegisterReader(opened, ChildReader(debug)).read(asked) == found
+        assert {
+            (each.asked, asked[each.asked].addresses[each.address][0], each.register, each.variable)
+            for each in found
+            if each.address != ANYWHERE
+        } == expected
+        assert len(expected) > 40
+
+
+def test_only_registers_that_are_asked_for(image: Path) -> None:
+    with Image.open(image) as opened:
+        debug = open_debug(opened)
+        functions = scan_functions(debug, 1).functions
+        reader = RegisterReader(opened, ChildReader(debug))
+
+        def found(bits: int) -> list[InRegister]:
+            rows = sorted(zip(functions.die.tolist(), functions.low.tolist(), strict=True))
+            return reader.read([Asked(die, low, [(low, bits)]) for die, low in rows])
+
+        assert any(each.register == 5 for each in found(1 << 5))  # rdi, the first argument
+        assert all(each.register == 5 for each in found(1 << 5) if each.address != ANYWHERE)
+        assert found(0) == []
