@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.program import icf
 from tests.support.markdown import Block, read_page
 from tests.support.paths import ROOT
+from tests.support.stack_columns import batch
 from tests.support.toolchain import run
 from unwind import open_resolver
 
@@ -40,7 +41,7 @@ def test_an_example_runs(example: Block, shop: Path, capsys: pytest.CaptureFixtu
     assert found is not None
     code = example.text.replace("/usr/bin/shop", "shop").replace("91ab5f...", found[1])
     here = ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value
-    names = {
+    names: dict[str, object] = {
         "addresses": STACK,
         "this": 0x1000,
         "read_memory": lambda address, size_bytes: bytes(size_bytes),
@@ -51,6 +52,8 @@ def test_an_example_runs(example: Block, shop: Path, capsys: pytest.CaptureFixtu
         "return_address": here,
         "return_addresses": [here],
     }
+    if "batches" in code:
+        names |= {"batches": [batch([STACK])], "write": lambda answers: print(answers.to_pylist())}
     exec(compile(code, "example.py", "exec"), names)
     if "print" in code:
         assert capsys.readouterr().out.strip()

@@ -93,7 +93,7 @@ class StackReader:
             kinds[lacks] = (kinds[lacks] & np.uint32(FIRST)) | np.uint32(NO_ADDRESS << MODULE_BITS)
         vptrs = self._vptrs(batch, starts)
         self._row_count += len(weights)
-        return Stacks(addresses, starts, values, weights, kinds, processes, process, vptrs)
+        return Stacks(addresses, starts, values.view(pa.uint64()), weights, kinds, processes, process, vptrs)
 
     def _forget(self) -> None:
         self.modules: list[RecordedModule] = []

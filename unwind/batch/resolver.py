@@ -11,7 +11,7 @@ row alone, so they are the same however the rows are divided among workers.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from unwind.process.image_finder import ImageFinder
 from unwind.resolve.resolved import AnsweredTree
 from unwind.samples._stack_columns import rows_along
 from unwind.samples.calls import stacks_at
-from unwind.samples.recording import Losses, RecordedProcess, Sample
+from unwind.samples.recording import Losses, RecordedModule, RecordedProcess, Sample
 from unwind.samples.stack_columns import NewStacks
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
@@ -44,6 +44,7 @@ class BatchResolver:
         module_roots: further directories to search for modules, by build id and by path.
         with_lines: whether frames have files and lines.
         use_vptrs: whether vtable pointers count.
+        on_module: called for each module before it is looked for.
         path: what the batches are called in messages.
     """
 
@@ -56,10 +57,12 @@ class BatchResolver:
         module_roots: Sequence[str] = (),
         with_lines: bool = True,
         use_vptrs: bool = True,
+        on_module: Callable[[RecordedModule], None] = lambda _: None,
         path: str = "stacks",
     ) -> None:
         self._image, self._losses, self._search = image, losses, search or SearchPaths()
         self._roots, self._with_lines, self._use_vptrs, self._path = module_roots, with_lines, use_vptrs, path
+        self._on_module = on_module
         self._is_any_known = False
         self._open()
 
@@ -77,6 +80,9 @@ class BatchResolver:
             self.close()
             self._open()
         stacks = self._reader.read(batch)
+        for module in {module for process in stacks.processes for module in process.modules} - self._met:
+            self._met.add(module)
+            self._on_module(module)
         table = self._reader.table
         roots = [table.calls.root(process) for process in stacks.processes]
         numbers, new = table.keep(
@@ -115,6 +121,7 @@ class BatchResolver:
         self._reader = StackReader(self._path, self._image)
         self._frames = FrameTable(with_lines=self._with_lines)
         self._problems: dict[RecordedProcess, str | None] = {}
+        self._met: set[RecordedModule] = set()
         self._tree: AnsweredTree | None = None  # of the states that have a row
         self._rows = array("I")  # by state
 

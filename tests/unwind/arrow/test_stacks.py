@@ -40,7 +40,7 @@ def test_addresses_are_used_where_they_lie() -> None:
 def test_engines_may_have_other_types(kind: Any) -> None:
     stacks = [[1, -1 if kind.value_type == pa.int64() else (1 << 64) - 1]]
     found = StackReader("s", "shop").read(pa.RecordBatch.from_pydict({"addresses": pa.array(stacks, kind)}))
-    assert found.addresses.tolist() == [1, (1 << 64) - 1]
+    assert found.addresses.tolist() == found.values.to_pylist() == [1, (1 << 64) - 1]
     assert found.weights.tolist() == [1]
 
 

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 from icf import __version__
 from icf.errors import IcfError
@@ -32,6 +33,7 @@ from unwind.symcache.store.ownership import COMPLETE, is_entry
 
 _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](\S+)")
 _PIECE_BYTES = 1 << 20
+_SERVERS = ("http://", "https://")
 
 
 def publish(folder: Folder, name: str, place: str) -> str:
@@ -68,7 +70,7 @@ def take(folder: Folder, name: str, place: str, digest: str = "") -> str:
     Args:
         folder: the user's own directory.
         name: of the entry: identity and content digest of an image at hand, or as a manifest has it.
-        place: a directory or a URL.
+        place: a directory, a URL, or one of an object store that fsspec knows.
         digest: SHA-256 of the file in hexadecimal; "" where the image is at hand.
 
     Raises:
@@ -81,7 +83,9 @@ def take(folder: Folder, name: str, place: str, digest: str = "") -> str:
         path = os.path.join(scratch, name)
         source = os.path.join(place.rstrip("/"), name)
         with open(path, "wb") as out:
-            if is_url(place):
+            if is_url(place) and not place.startswith(_SERVERS):
+                _copy_from_store(source, out)
+            elif is_url(place):
                 if not download(source, out.write, limits()):
                     raise IcfError(f"{source}: not there")
             else:
@@ -139,6 +143,22 @@ def _lines(text: str, path: str) -> Iterator[tuple[str, str]]:
         if found is None or not is_entry(found[2]):
             raise IcfError(f"{path}:{number}: must be a SHA-256 and the name of a symcache")
         yield found[1], found[2]
+
+
+def _copy_from_store(source: str, out: BinaryIO) -> None:
+    """Copy a file of an object store; `IcfError` where that is not possible."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise IcfError(f"{source}: needs fsspec, which is not installed", hint="pip install fsspec") from error
+    try:
+        with fsspec.open(source, "rb") as file:
+            for piece in iter(partial(file.read, _PIECE_BYTES), b""):
+                out.write(piece)
+    except FileNotFoundError as error:
+        raise IcfError(f"{source}: not there") from error
+    except (OSError, ValueError, ImportError) as error:  # of a protocol that fsspec or its plug-ins do not know
+        raise IcfError(f"{source}: {' '.join(str(error).split())}") from error
 
 
 def _digest(path: str) -> str:
