@@ -46,5 +46,5 @@ def peak_memory() -> int:
 
 
 def many(count: int) -> int:
-    """Return a part of `count`, by default 0.4 of it; ICF_FUZZ_SCALE=1 asks for all, 100 for a long run."""
-    return max(int(count * float(os.environ.get("ICF_FUZZ_SCALE", "0.4"))), 1)
+    """Return a part of `count`, by default a quarter of it; ICF_FUZZ_SCALE=1 asks for all, 100 for a long run."""
+    return max(int(count * float(os.environ.get("ICF_FUZZ_SCALE", "0.25"))), 1)
