@@ -63,6 +63,16 @@ cdef inline int do_in_tail(i64[:, ::1] ops, i64 row, i64 node, u64[:, ::1] nodes
         forget(origin, offset, row, a if kind == op.KILL else bit(a), temporary)
     return 0
 
+cdef inline int begin(u64[:, ::1] out, i64 count, u64 kind, u64 at) nogil:
+    out[count, op.FOUND] = kind
+    out[count, op.FOUND_AT] = at
+    out[count, op.FOUND_SLOT] = 0
+    out[count, op.FOUND_STACK] = 0
+    out[count, op.FOUND_MORE] = 0
+    out[count, op.FOUND_ROOT] = 0
+    out[count, op.FOUND_LOADS] = 0
+    return 0
+
 cdef inline bint is_argument(u64 x, i64 arguments) nogil:
     return x > 0 and x <= 64 and arguments >> x - 1 & 1
 
@@ -98,8 +108,6 @@ cdef inline int store_slot(u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] of
     x = origin[0, register]
     first = machine[op.FIRST_ARGUMENT]
     second = machine[op.SECOND_ARGUMENT]
-    out[count, op.FOUND_SLOT] = 0
-    out[count, op.FOUND_ROOT] = 0
     if offset[0, register] != 0 or kind_of(nodes, x) != LOADED:
         return 0
     table = nodes[x - NODE, 1]
@@ -129,13 +137,9 @@ cdef inline int store_holders(i64[:, ::1] ops, i64 row, i64 start, u64[:, ::1] n
             if count >= out.shape[0]:
                 result[op.SHORT_OF] = op.FOUND_ROWS
                 return 0
-            out[count, op.FOUND] = op.HOLDS_OBJECT
-            out[count, op.FOUND_AT] = start + ops[row, op.AT]
-            out[count, op.FOUND_SLOT] = 0
-            out[count, op.FOUND_STACK] = 0
+            begin(out, count, op.HOLDS_OBJECT, start + ops[row, op.AT])
             out[count, op.FOUND_MORE] = ops[row, op.VALUE]
             out[count, op.FOUND_ROOT] = 1 + register
-            out[count, op.FOUND_LOADS] = 0
             out[count, op.FOUND_OFFSET] = nodes[table - NODE, 2] - offset[0, register] & MASK
             count += 1
         register += 1
@@ -145,10 +149,7 @@ cdef inline int store_holders(i64[:, ::1] ops, i64 row, i64 start, u64[:, ::1] n
 cdef inline int store_call(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] machine, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:
     cdef i64 count
     count = result[op.FOUND_COUNT]
-    out[count, op.FOUND] = op.CALLS_VALUE
-    out[count, op.FOUND_AT] = start + ops[row, op.AT] + ops[row, op.VALUE]
-    out[count, op.FOUND_STACK] = 0
-    out[count, op.FOUND_MORE] = 0
+    begin(out, count, op.CALLS_VALUE, start + ops[row, op.AT] + ops[row, op.VALUE])
     store_slot(nodes, origin, offset, ops[row, op.B], machine, out, count)
     result[op.FOUND_COUNT] += 1
     store_holders(ops, row, start, nodes, origin, offset, out, result)
@@ -169,12 +170,8 @@ cdef inline int store_jump(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] m
     stack = op.UNKNOWN
     if origin[0, sp] == as_u64(1 + sp):
         stack = op.AS_ON_ENTRY if offset[0, sp] == 0 else op.MOVED
-    out[count, op.FOUND] = op.JUMPS_TO_VALUE
-    out[count, op.FOUND_AT] = start + ops[row, op.AT]
-    out[count, op.FOUND_SLOT] = 0
+    begin(out, count, op.JUMPS_TO_VALUE, start + ops[row, op.AT])
     out[count, op.FOUND_STACK] = stack
-    out[count, op.FOUND_MORE] = 0
-    out[count, op.FOUND_ROOT] = 0
     if code & 255 == FROM_TABLE and nodes[x - NODE, 1] == MASK:
         out[count, op.FOUND_STACK] = op.MOVED
     elif code & 255 == FROM_TABLE:
@@ -202,6 +199,7 @@ cdef inline int store_joined(i64[:, ::1] ops, i64 row, i64 end, i64 start, const
     cdef i64 count
     cdef i64 node
     cdef i64 register
+    cdef bint is_as_on_entry
     last = tail_end(ops, row, end)
     temporary = machine[op.REGISTER_COUNT] - 1
     kept = origin.shape[0] - 1
@@ -222,12 +220,9 @@ cdef inline int store_joined(i64[:, ::1] ops, i64 row, i64 end, i64 start, const
         do_in_tail(ops, row, node, nodes, origin, offset, temporary)
         row += 1
         node += 1
-    out[count, op.FOUND] = op.JOINS_VALUE
-    out[count, op.FOUND_AT] = start + ops[last, op.AT]
-    out[count, op.FOUND_STACK] = op.UNKNOWN
-    if origin[0, sp] == as_u64(1 + sp) and offset[0, sp] == 0:
-        out[count, op.FOUND_STACK] = op.AS_ON_ENTRY
-    out[count, op.FOUND_MORE] = 0
+    begin(out, count, op.JOINS_VALUE, start + ops[last, op.AT])
+    is_as_on_entry = origin[0, sp] == as_u64(1 + sp) and offset[0, sp] == 0
+    out[count, op.FOUND_STACK] = op.AS_ON_ENTRY if is_as_on_entry else op.UNKNOWN
     store_slot(nodes, origin, offset, ops[last, op.B], machine, out, count)
     result[op.FOUND_COUNT] += 1
     register = 0

@@ -69,6 +69,19 @@ def do_in_tail(
 
 
 @cython.inline
+def begin(out: u64[:, ::1], count: i64, kind: u64, at: u64) -> cython.int:
+    """Begin the row of something that was found at an address: all other columns are 0."""
+    out[count, op.FOUND] = kind
+    out[count, op.FOUND_AT] = at
+    out[count, op.FOUND_SLOT] = 0
+    out[count, op.FOUND_STACK] = 0
+    out[count, op.FOUND_MORE] = 0
+    out[count, op.FOUND_ROOT] = 0
+    out[count, op.FOUND_LOADS] = 0
+    return 0
+
+
+@cython.inline
 def is_argument(x: u64, arguments: i64) -> cython.bint:
     """Return whether an origin is what one of these registers held on entry."""
     return x > 0 and x <= 64 and arguments >> (x - 1) & 1
@@ -106,7 +119,7 @@ def store_slot(
     out: u64[:, ::1],
     count: i64,
 ) -> cython.int:
-    """Store 1 + the slot of the object's vtable that a register was loaded from, else 0; and where the object is."""
+    """Store 1 + the slot of the object's vtable that a register was loaded from, if it was; and where the object is."""
     x: u64 = origin[0, register]
     first: i64 = machine[op.FIRST_ARGUMENT]
     second: i64 = machine[op.SECOND_ARGUMENT]
@@ -114,8 +127,6 @@ def store_slot(
     place: u64
     y: u64
     is_first: cython.bint
-    out[count, op.FOUND_SLOT] = 0
-    out[count, op.FOUND_ROOT] = 0
     if offset[0, register] != 0 or kind_of(nodes, x) != LOADED:
         return 0
     table = nodes[x - NODE, 1]
@@ -155,13 +166,9 @@ def store_holders(
             if count >= out.shape[0]:
                 result[op.SHORT_OF] = op.FOUND_ROWS
                 return 0
-            out[count, op.FOUND] = op.HOLDS_OBJECT
-            out[count, op.FOUND_AT] = start + ops[row, op.AT]
-            out[count, op.FOUND_SLOT] = 0
-            out[count, op.FOUND_STACK] = 0
+            begin(out, count, op.HOLDS_OBJECT, start + ops[row, op.AT])
             out[count, op.FOUND_MORE] = ops[row, op.VALUE]
             out[count, op.FOUND_ROOT] = 1 + register
-            out[count, op.FOUND_LOADS] = 0
             out[count, op.FOUND_OFFSET] = (nodes[table - NODE, 2] - offset[0, register]) & MASK
             count += 1
         register += 1
@@ -183,10 +190,7 @@ def store_call(
 ) -> cython.int:
     """Store a call of a value."""
     count: i64 = result[op.FOUND_COUNT]
-    out[count, op.FOUND] = op.CALLS_VALUE
-    out[count, op.FOUND_AT] = start + ops[row, op.AT] + ops[row, op.VALUE]
-    out[count, op.FOUND_STACK] = 0
-    out[count, op.FOUND_MORE] = 0
+    begin(out, count, op.CALLS_VALUE, start + ops[row, op.AT] + ops[row, op.VALUE])
     store_slot(nodes, origin, offset, ops[row, op.B], machine, out, count)
     result[op.FOUND_COUNT] += 1
     store_holders(ops, row, start, nodes, origin, offset, out, result)
@@ -214,12 +218,8 @@ def store_jump(
     stack: u64 = op.UNKNOWN
     if origin[0, sp] == as_u64(1 + sp):
         stack = op.AS_ON_ENTRY if offset[0, sp] == 0 else op.MOVED
-    out[count, op.FOUND] = op.JUMPS_TO_VALUE
-    out[count, op.FOUND_AT] = start + ops[row, op.AT]
-    out[count, op.FOUND_SLOT] = 0
+    begin(out, count, op.JUMPS_TO_VALUE, start + ops[row, op.AT])
     out[count, op.FOUND_STACK] = stack
-    out[count, op.FOUND_MORE] = 0
-    out[count, op.FOUND_ROOT] = 0
     if code & 0xFF == FROM_TABLE and nodes[x - NODE, 1] == MASK:
         out[count, op.FOUND_STACK] = op.MOVED
     elif code & 0xFF == FROM_TABLE:
@@ -261,6 +261,7 @@ def store_joined(
     count: i64 = result[op.FOUND_COUNT]
     node: i64 = nodes.shape[0] - op.TAIL_ROWS
     register: i64 = 0
+    is_as_on_entry: cython.bint
     if last < 0:
         return 0
     if count >= out.shape[0]:
@@ -274,12 +275,9 @@ def store_joined(
         do_in_tail(ops, row, node, nodes, origin, offset, temporary)
         row += 1
         node += 1
-    out[count, op.FOUND] = op.JOINS_VALUE
-    out[count, op.FOUND_AT] = start + ops[last, op.AT]
-    out[count, op.FOUND_STACK] = op.UNKNOWN
-    if origin[0, sp] == as_u64(1 + sp) and offset[0, sp] == 0:
-        out[count, op.FOUND_STACK] = op.AS_ON_ENTRY
-    out[count, op.FOUND_MORE] = 0
+    begin(out, count, op.JOINS_VALUE, start + ops[last, op.AT])
+    is_as_on_entry = origin[0, sp] == as_u64(1 + sp) and offset[0, sp] == 0
+    out[count, op.FOUND_STACK] = op.AS_ON_ENTRY if is_as_on_entry else op.UNKNOWN
     store_slot(nodes, origin, offset, ops[last, op.B], machine, out, count)
     result[op.FOUND_COUNT] += 1
     register = 0
