@@ -1,14 +1,21 @@
-"""Stacks in Parquet, for tests."""
+"""Stacks in Parquet, and those of the program in testdata, for tests."""
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from tests.support.paths import ROOT
+
 Stack = Sequence[int | None]
+
+SHOP = ROOT / "testdata" / "shop"
+LINES = [json.loads(line) for line in (SHOP / "shop.gold.json").read_text().splitlines()]
+STACKS: list[Stack] = [[None if word == "?" else int(word, 16) for word in line["stack"].split()] for line in LINES]
 
 
 def batch(stacks: Sequence[Stack], weights: Sequence[int] = (), **more: Any) -> Any:

@@ -12,14 +12,11 @@ import pytest
 from icf.cli import main
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
-from tests.support.stack_columns import batch, parquet
+from tests.support.stack_columns import LINES, SHOP, STACKS, batch, parquet
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-SHOP = ROOT / "testdata" / "shop"
-LINES = [json.loads(line) for line in (SHOP / "shop.gold.json").read_text().splitlines()]
-STACKS = [[None if word == "?" else int(word, 16) for word in line["stack"].split()] for line in LINES]
 BIAS = 0x7F0000000000
 MAPS = f"{BIAS:x}-{BIAS + 0x1000:x} r-xp 00000000 08:01 5    /gone/shop\n"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from functools import partial
@@ -16,6 +15,7 @@ from icf.elf.image import Image
 from linkpass import Options, run_pass
 from tests.support.dying_worker import die_once
 from tests.support.paths import ROOT
+from tests.support.stack_columns import LINES, SHOP, STACKS
 from tests.support.toolchain import find
 from unwind.samples.recording import Losses
 from unwind.symcache.store.store import open_or_build
@@ -26,9 +26,6 @@ from unwind.arrow.answers import as_plain  # noqa: E402
 from unwind.batch.resolver import BatchResolver  # noqa: E402
 from unwind.batch.worker import Job, manifest_of  # noqa: E402
 
-SHOP = ROOT / "testdata" / "shop"
-LINES = [json.loads(line) for line in (SHOP / "shop.gold.json").read_text().splitlines()]
-STACKS = [[None if word == "?" else int(word, 16) for word in line["stack"].split()] for line in LINES]
 GONE = "00" * 20
 Rows = list[dict[str, Any]]
 

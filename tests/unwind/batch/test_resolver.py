@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from collections.abc import Iterator
@@ -14,8 +13,7 @@ import pytest
 from icf.elf.image import Image
 from icf.errors import IcfError
 from linkpass import Options, run_pass
-from tests.support.paths import ROOT
-from tests.support.stack_columns import Stack, batch
+from tests.support.stack_columns import LINES, SHOP, STACKS, Stack, batch
 from unwind.samples.recording import Losses
 from unwind.symcache.store.store import open_or_build
 from unwind.target.opening import open_resolver
@@ -23,10 +21,6 @@ from unwind.target.search import SearchPaths
 
 pa = pytest.importorskip("pyarrow")
 from unwind.batch.resolver import BatchResolver  # noqa: E402
-
-SHOP = ROOT / "testdata" / "shop"
-LINES = [json.loads(line) for line in (SHOP / "shop.gold.json").read_text().splitlines()]
-STACKS: list[Stack] = [[None if word == "?" else int(word, 16) for word in line["stack"].split()] for line in LINES]
 
 
 @pytest.fixture(scope="module")
