@@ -7,7 +7,9 @@ A variable counts as being in a register if its expression is DW_OP_reg0 .. DW_O
 DW_OP_stack_value. Other expressions say that it is elsewhere, or was optimized out. A list that breaks its format ends
 there.
 
-lld leaves 0 for the address of a function whose code it folded. Offsets from there are offsets in the kept body.
+lld leaves 0 for the address of a function whose code it folded. LLVM counts from the start of the function's section
+then (base_addressx), so offsets are those in the kept body. gcc counts from where the list's first entry begins
+(base_address), which is anywhere in the function: such entries say nothing.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ def read_registers(
     kind: u64
     register: u64
     is_new: cython.bint
+    is_based: cython.bint  # whether it is known what offsets count from
     section: Bytes
     with cython.nogil:
         while i < n:
@@ -71,6 +74,7 @@ def read_registers(
             section = loclists if is_new else loc
             size = section.shape[0]
             base = units[unit, col.LOW_PC]
+            is_based = True
             while entries > 0 and pos < size:
                 entries -= 1
                 first = 0
@@ -104,10 +108,11 @@ def read_registers(
                         second = indexed(addr, units[unit, col.ADDR_BASE], second, address_size)
                     if kind == 1 or kind == 6:
                         base = first if first != 0 else lists[i, 4]
+                        is_based = first != 0 or kind == 1
                         continue
                     if kind == 4:
                         first = (first + base) & MASK
-                        second = (second + base) & MASK
+                        second = (second + base) & MASK if is_based else 0
                     elif kind == 3 or kind == 8:
                         second = (first + second) & MASK
                     length, pos = uleb(section, pos, size)

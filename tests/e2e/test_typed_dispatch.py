@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.e2e.program import Program
@@ -256,3 +258,29 @@ def test_variables_that_prove_nothing(workshop: Workshop) -> None:
     )
     program.check()
     program.check(with_vptrs=True)
+
+
+@pytest.mark.parametrize("toolchain", [replace(LLD_ALONE, compiler="gcc")], ids=str, indirect=True)
+def test_a_location_list_whose_start_the_linker_overwrote_says_nothing(workshop: Workshop) -> None:
+    """gcc counts from the first entry of the list, so the sound of the second block is not the object of the first."""
+    program = workshop.build_with_tables(
+        f"""
+        {HEADER} {FUNCTIONS}
+        NOINLINE void *pick(void *p) {{ asm volatile("" : "+r"(p)); return p; }}
+        NOINLINE void kept(void *p, void *q) {{
+            static_cast<Shape *>(p)->draw(1); static_cast<Shape *>(p)->draw(2);
+            {{ Shape *s = static_cast<Shape *>(pick(q)); s->draw(1); s->draw(2); total += 2; }}
+        }}
+        NOINLINE void folded(void *p, void *q) {{
+            static_cast<Shape *>(p)->draw(1); static_cast<Shape *>(p)->draw(2);
+            {{ Sound *s = static_cast<Sound *>(pick(q)); s->play(1); s->play(2); total += 2; }}
+        }}
+        int main() {{
+            Circle c; Note n; Square s; Drum d;
+            kept(&c, &c); folded(&c, &n); kept(&s, &s); folded(&s, &d);
+            return total == 77;
+        }}
+        """,
+        ["-fno-devirtualize-speculatively"],
+    )
+    program.check()
