@@ -10,7 +10,6 @@ making the symcache, and of its first query. What an engine adds (the network, i
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import time
 from collections.abc import Callable, Sequence
@@ -145,7 +144,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("stacks", metavar="STACKS", type=Path)
     parser.add_argument("--rows", type=int, default=1 << 22)
     args = parser.parse_args(arguments)
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     cost = measure(args.image, args.stacks, args.rows)
     print(f"{cost.depth:.1f} frames a stack, {cost.merged:.1%} of them in merged functions")
     print(f"a million stacks: {cost.resolve_s:.2f} s in memory, {cost.command_s:.2f} s from Parquet to Parquet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,14 @@ def test_memory_and_time_are_those_of_the_command_alone() -> None:
     cost = run([sys.executable, "-c", "block = bytearray(150_000_000); block[::4096] = bytes(len(block[::4096]))"])
     assert 150 < cost.peak_mb < 250
     assert run([sys.executable, "-c", ""]).peak_mb < 100
+
+
+def test_measured_processes_keep_their_bytecode() -> None:
+    command = "import sys; sys.exit(sys.dont_write_bytecode)"
+    measured = f"import sys; from tests.bench.timing import run; run([sys.executable, '-c', {command!r}])"
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", measured], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_failed_command_says_its_last_words() -> None:
