@@ -19,8 +19,9 @@ import numpy as np
 
 from icf.code.branches import executable_sections
 from icf.columns import I64, U8, U32, U64, Mask
-from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, Machine
+from icf.image import AnyImage
+from icf.pe.image import PeImage
 from icf.sets import distinct, distinct_pairs
 
 _CHUNK_BYTES = 1 << 20  # so that temporary columns stay small
@@ -72,16 +73,18 @@ def find_words(contents: memoryview, vaddr: int, targets: U64, step: int) -> tup
     return np.concatenate(places), np.concatenate(found)
 
 
-def find_mentions(image: Image, targets: U64, starts: U64, ends: U64) -> Mentions:
+def find_mentions(image: AnyImage, targets: U64, starts: U64, ends: U64) -> Mentions:
     """Return where the code of `image` may form one of `targets`, which ascend; `starts`, `ends` are its functions."""
     rows: list[tuple[U64, U64]] = []
     if not len(targets):
         return Mentions.of(rows)
     x86 = image.machine is Machine.X86_64
-    fixed = image.elf_type == ET_EXEC
-    bases = [section.vaddr for section in image.sections if section.name in (".got", ".got.plt")]
+    bases, fixed = list[int](), False
+    if not isinstance(image, PeImage):
+        fixed = image.elf_type == ET_EXEC
+        bases = [section.vaddr for section in image.sections if section.name in (".got", ".got.plt")]
     for section in executable_sections(image):
-        contents = image.contents(section)
+        contents = section.code
         if not x86:
             rows += _aarch64(contents, section.vaddr, targets, starts, ends)
         for start in range(0, len(contents), _CHUNK_BYTES):

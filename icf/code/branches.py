@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from icf.code._branches import find_aarch64, find_x86_64
 from icf.columns import U8, U64
-from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine, Section
+from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine
 from icf.errors import FormatError
+from icf.image import AnyImage
+from icf.pe.image import PeImage
 from icf.sets import distinct
-
-if TYPE_CHECKING:
-    from icf.elf.image import Image
 
 _REACH_BYTES = {Machine.X86_64: 1 << 31, Machine.AARCH64: 1 << 27}  # of a call or jump, both ways
 _LAST_VADDR = (1 << 64) - 1
@@ -29,20 +29,36 @@ class Branches(NamedTuple):
     kind: U8
 
 
-def executable_sections(image: Image) -> Iterator[Section]:
+class CodeSection:
+    """A section that holds code in the file: `vaddr` and `size_bytes` of it are loaded."""
+
+    def __init__(self, name: str, vaddr: int, size_bytes: int, read: Callable[[], memoryview]) -> None:
+        self.name, self.vaddr, self.size_bytes, self._read = name, vaddr, size_bytes, read
+
+    @property
+    def code(self) -> memoryview:
+        """The bytes, read from the file."""
+        return self._read()
+
+
+def executable_sections(image: AnyImage) -> Iterator[CodeSection]:
     """Yield the sections that hold code in this file."""
+    if isinstance(image, PeImage):
+        for part in image.code_sections:
+            yield CodeSection(part.name, part.vaddr, part.stored_bytes, partial(image.contents, part))
+        return
     for section in image.sections:
         if section.flags & SHF_EXECINSTR and section.type != SHT_NOBITS and section.size_bytes:
-            yield section
+            yield CodeSection(section.name, section.vaddr, section.size_bytes, partial(image.contents, section))
 
 
-def find_branches(image: Image, call_targets: U64, jump_targets: U64) -> Branches:
+def find_branches(image: AnyImage, call_targets: U64, jump_targets: U64) -> Branches:
     """Direct calls to `call_targets` and direct jumps to `jump_targets`, anywhere in the code."""
     rows: list[U64] = [np.empty((0, 3), np.uint64)]
     wanted = _Wanted(call_targets, jump_targets)
     scanned_bytes = 0
     for section in executable_sections(image):
-        text = image.contents(section)
+        text = section.code
         scanned_bytes += len(text)
         if scanned_bytes > len(image.data):
             raise FormatError(image.path, section.name, 0, "sections with code overlap in the file")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from icf.code import operations as op
@@ -9,25 +11,46 @@ from icf.code._flow import follow
 from icf.code.imports import is_endless
 from icf.columns import I64, U8, U64
 from icf.elf.types import Machine
-from icf.image import Image
+from icf.image import AnyImage
+from icf.pe.image import PeImage
 
 _ROWS = 1 << 14  # of a batch of functions, unless one of them has more
 _LABELS = 1 << 8
 _FOUND = 1 << 14
-# number of registers plus one; stack pointer; first argument; second one, if it may be the object, as after a
-# hidden pointer to the result; registers that calls keep, as bits
-MACHINES = {
-    Machine.X86_64: (17, 4, 7, 6, 1 << 3 | 1 << 4 | 1 << 5 | 0xF << 12),
-    Machine.AARCH64: (33, 31, 0, -1, 0x7FF << 19 | 1 << 31),
-}
-_ARGUMENTS = {Machine.X86_64: 1 << 7 | 1 << 6 | 1 << 2 | 1 << 1 | 3 << 8, Machine.AARCH64: 0xFF}  # registers, as bits
+
+
+class Convention(NamedTuple):
+    """The registers of a machine, as functions use them; sets are bits."""
+
+    register_count: int  # and one
+    stack_pointer: int
+    first_argument: int
+    second_argument: int  # if it may be the object, as after a hidden pointer to the result; else -1
+    kept: int  # by calls
+    arguments: int
+
+
+_X86_64 = Convention(17, 4, 7, 6, 1 << 3 | 1 << 4 | 1 << 5 | 0xF << 12, 1 << 7 | 1 << 6 | 1 << 2 | 1 << 1 | 3 << 8)
+# rcx, rdx, r8 and r9; rsi and rdi are kept, too. The object is in rcx, also where the result is a structure (Microsoft,
+# "x64 calling convention")
+_WINDOWS_X86_64 = Convention(17, 4, 1, -1, 0x3 << 3 | 0x7 << 5 | 0xF << 12, 1 << 1 | 1 << 2 | 3 << 8)
+_AARCH64 = Convention(33, 31, 0, -1, 0x7FF << 19 | 1 << 31, 0xFF)
+
+
+def convention_of(image: AnyImage) -> Convention:
+    """Return how functions of an image use registers."""
+    if image.machine is Machine.AARCH64:
+        return _AARCH64
+    return _WINDOWS_X86_64 if isinstance(image, PeImage) else _X86_64
 
 
 class Flow:
     """Follows functions in the code `text` at `vaddr`."""
 
-    def __init__(self, image: Image, text: memoryview, vaddr: int) -> None:
+    def __init__(self, image: AnyImage, text: memoryview, vaddr: int) -> None:
         self._machine, self._text, self._vaddr = image.machine, text, vaddr
+        *registers, self._arguments = convention_of(image)
+        self._registers = registers
         endless = [stub for stub, name in image.plt_stubs.items() if is_endless(name)]
         self._endless = np.array(sorted(endless), np.int64)
         self._rows = np.empty((_ROWS, op.COLUMN_COUNT), np.int64)
@@ -42,7 +65,7 @@ class Flow:
         Without `everything`, code to which no known path leads is left out.
         """
         label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows) + op.TAIL_ROWS, 3), np.uint64)
-        facts = np.array([*MACHINES[self._machine], everything, _ARGUMENTS[self._machine]], np.int64)
+        facts = np.array([*self._registers, everything, self._arguments], np.int64)
         origin, offset = (np.empty((_LABELS, int(facts[0])), np.uint64) for _ in range(2))
         memory = np.empty((2 * op.KEEP, 4), np.uint64)
         status, result = np.zeros(len(functions), np.uint8), np.zeros(op.RESULT_SIZE, np.int64)

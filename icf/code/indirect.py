@@ -29,8 +29,8 @@ from icf.code.flow import Flow
 from icf.code.jump_tables import JumpTables
 from icf.code.landings import find_landings
 from icf.columns import I64, U8, U64, Mask
-from icf.elf.image import Image
 from icf.elf.types import Machine
+from icf.image import AnyImage
 from icf.model import STORED_POINTER
 from icf.sets import distinct, is_in, union
 
@@ -63,7 +63,7 @@ class Indirect(NamedTuple):
     holder_offset: I64  # from where the register points to, to the object
 
 
-def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
+def find_indirect(image: AnyImage, starts: U64, ends: U64, parts: U64) -> Indirect:
     """Follow the functions `starts`..`ends`; those at `parts` belong to others. All three columns ascend."""
     tables = JumpTables(image)
     found: list[Indirect] = []
@@ -71,7 +71,7 @@ def find_indirect(image: Image, starts: U64, ends: U64, parts: U64) -> Indirect:
     for section in executable_sections(image):
         if section.vaddr + section.size_bytes > _LIMIT:
             continue
-        text = image.contents(section)
+        text = section.code
         first, last = np.searchsorted(starts, np.array([section.vaddr, section.vaddr + len(text)], np.uint64)).tolist()
         if first == last:
             continue
@@ -99,13 +99,13 @@ class Switch(NamedTuple):
     targets: tuple[int, ...]  # one for each entry, and maybe some for what follows the table
 
 
-def find_switches(image: Image, start: int, end: int) -> list[Switch]:
+def find_switches(image: AnyImage, start: int, end: int) -> list[Switch]:
     """Return the jumps through tables in the function `start`..`end`, by address."""
     for section in executable_sections(image):
         if section.vaddr <= start < end <= section.vaddr + section.size_bytes <= _LIMIT:
             tables, function = JumpTables(image), np.array([[start, end]], np.int64)
             nowhere, nothing = np.empty(0, np.int64), np.empty(0, np.bool_)
-            contents, parts = image.contents(section), np.empty(0, np.uint64)
+            contents, parts = section.code, np.empty(0, np.uint64)
             code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts)
             rows = code.find_switches(np.zeros(1, np.int64), tables)[:, op.FOUND_AT : op.FOUND_MORE + 1].tolist()
             return sorted(Switch(jump, table[0], tuple(tables.entries(*table).tolist())) for jump, *table in rows)
@@ -116,7 +116,7 @@ class _Section:
     """The functions of one section that have such calls or jumps."""
 
     def __init__(
-        self, image: Image, text: memoryview, vaddr: int, functions: I64, places: I64, is_jump: Mask, parts: U64
+        self, image: AnyImage, text: memoryview, vaddr: int, functions: I64, places: I64, is_jump: Mask, parts: U64
     ) -> None:
         self._text, self._vaddr = text, vaddr
         self._is_part = np.append(is_in(functions[:, 0].astype(np.uint64), parts), True)

@@ -16,6 +16,8 @@ from icf.code.branches import executable_sections
 from icf.columns import I64, U64
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
+from icf.image import AnyImage
+from icf.pe.image import PeImage
 from icf.sets import distinct, union
 
 SIGNED, IN_WORDS = 16, 32  # with the size of an entry, in its code
@@ -26,7 +28,7 @@ _MOST_ENTRIES = 1 << 16
 class JumpTables:
     """Reads the tables of one image."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: AnyImage) -> None:
         self._image = image
         self._code = [(section.vaddr, section.vaddr + section.size_bytes) for section in executable_sections(image)]
         self._relocated: tuple[U64, U64] | None = None
@@ -64,8 +66,8 @@ class JumpTables:
         count = len(raw) // size_bytes
         sign = "i" if code & SIGNED else "u"
         entries = np.frombuffer(raw[: count * size_bytes], f"<{sign}{size_bytes}").astype(np.int64)
-        if code == ADDRESSES:
-            entries = self._with_relocations(place, entries)
+        if code == ADDRESSES and not isinstance(self._image, PeImage):  # there words have their values already
+            entries = self._with_relocations(self._image, place, entries)
         if code & IN_WORDS:
             entries = entries << 2
         targets = (entries + np.int64(base)).view(np.uint64)
@@ -75,12 +77,12 @@ class JumpTables:
         targets = targets if in_code.all() else targets[: int(np.argmin(in_code))]
         return targets.astype(np.int64)
 
-    def _with_relocations(self, place: int, entries: I64) -> I64:
+    def _with_relocations(self, image: Image, place: int, entries: I64) -> I64:
         """Return words with the values that the loader stores."""
         if self._relocated is None:
             offsets, addends = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-            for section in self._image.sections:
-                found = self._image.relocations(section) if section.is_alloc and section.type == SHT_RELA else None
+            for section in image.sections:
+                found = image.relocations(section) if section.is_alloc and section.type == SHT_RELA else None
                 if found is not None and found.count:
                     own = found.symbol == 0
                     offsets.append(found.offset[own])

@@ -16,14 +16,14 @@ from icf.columns import U64
 from icf.elf.types import Machine
 
 if TYPE_CHECKING:
-    from icf.elf.image import Image
+    from icf.image import AnyImage
 
 _RETPOLINE = re.compile(rb"[\x48\x4c]\x89[\x04\x0c\x14\x1c\x24\x2c\x34\x3c]\x24(?=\xc3)")  # mov %reg, (%rsp); ret
 _RETPOLINE_MOV_BYTES = 4
 _PREFIXES = b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf2\xf3"
 
 
-def jump_at(image: Image, vaddr: int) -> int | None:
+def jump_at(image: AnyImage, vaddr: int) -> int | None:
     """Return the target of the direct jump, conditional or not, at `vaddr`; None if there is none."""
     if image.machine is Machine.AARCH64:
         return _aarch64(bytes(image.read(vaddr, 4)), vaddr)
@@ -37,7 +37,7 @@ def jump_at(image: Image, vaddr: int) -> int | None:
     return None
 
 
-def is_pointer_jump(image: Image, vaddr: int) -> bool:
+def is_pointer_jump(image: AnyImage, vaddr: int) -> bool:
     """Return whether the instruction at `vaddr` jumps through a register or memory; the `ret` of a retpoline does."""
     code = bytes(image.read(vaddr, 8))
     if image.machine is Machine.AARCH64:  # br, and braa and its kind
@@ -59,11 +59,11 @@ def is_retpoline(image: CodeView, vaddr: int) -> bool:
     return _RETPOLINE.match(image.read(target, _RETPOLINE_MOV_BYTES + 1)) is not None
 
 
-def find_retpolines(image: Image) -> U64:
+def find_retpolines(image: AnyImage) -> U64:
     """Return the addresses of the `ret` of all retpolines, ascending."""
     found = []
     for section in executable_sections(image) if image.machine is Machine.X86_64 else ():
-        text = image.contents(section)
+        text = section.code
         code = np.frombuffer(text, np.uint8)
         ends = np.flatnonzero((code[:-1] == 0x24) & (code[1:] == 0xC3)) + 1  # few: the rest is checked one by one
         moves = (end - _RETPOLINE_MOV_BYTES for end in ends.tolist() if end >= _RETPOLINE_MOV_BYTES)

@@ -13,13 +13,13 @@ import numpy as np
 
 from icf.columns import I64, U8, U64
 from icf.elf.types import Machine
-from icf.image import Image
+from icf.image import AnyImage
 from icf.sets import distinct, is_in
 
 _PADDING_BYTES = 8
 
 
-def find_landings(image: Image, starts: U64, ends: U64, parts: U64) -> I64:
+def find_landings(image: AnyImage, starts: U64, ends: U64, parts: U64) -> I64:
     """Return the addresses outside of each function to which code of the functions at `parts` may jump, ascending."""
     rows = np.flatnonzero(is_in(starts, parts))
     codes = [

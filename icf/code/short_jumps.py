@@ -14,16 +14,16 @@ import numpy as np
 from icf.code.addresses import hits
 from icf.code.branches import executable_sections
 from icf.columns import U8, U32, U64
-from icf.elf.image import Image
 from icf.elf.types import Machine
+from icf.image import AnyImage
 
 _DISPLACEMENTS = np.arange(-128, 128)
 
 
-def find_short_jumps(image: Image, targets: U64) -> Iterator[tuple[int, int]]:
+def find_short_jumps(image: AnyImage, targets: U64) -> Iterator[tuple[int, int]]:
     """Yield (address after the jump, target) for each of the ascending `targets` that a short jump may lead to."""
     for section in executable_sections(image):
-        contents = image.contents(section)
+        contents = section.code
         low, high = np.searchsorted(targets, np.array([section.vaddr, section.vaddr + len(contents)], np.uint64))
         if low == high:
             continue

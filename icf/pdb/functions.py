@@ -99,9 +99,8 @@ def find_bodies(pdb: Pdb, procedures: Procedures, code: Iterable[tuple[int, int]
     publics = _publics(pdb, code)
     matcher = _Matcher(pdb, procedures, complete)
     bodies = []
-    for start, end, low, high in zip(
-        starts.tolist(), ends.tolist(), first.tolist(), [*first[1:].tolist(), len(rows)], strict=True
-    ):
+    last = np.append(first, len(rows))[1:]
+    for start, end, low, high in zip(starts.tolist(), ends.tolist(), first.tolist(), last.tolist(), strict=True):
         members = matcher.members(rows[low:high].tolist(), publics.pop(start, []))
         bodies.append(PdbBody(start, end, tuple(sorted(members))))
     return sorted([*bodies, *_undescribed(publics, starts, ends, code)])

@@ -149,9 +149,13 @@ class PeImage:
         """The sections with code, by address."""
         return [each for each in self.sections if each.is_code]
 
+    def contents(self, section: PeSection) -> memoryview:
+        """Return the bytes of a section that are in the file."""
+        return self.read(section.vaddr, section.stored_bytes)
+
     def code(self) -> list[tuple[int, memoryview]]:
         """Return address and bytes of each section with code."""
-        return [(each.vaddr, self.read(each.vaddr, each.stored_bytes)) for each in self.code_sections]
+        return [(each.vaddr, self.contents(each)) for each in self.code_sections]
 
     @property
     def text(self) -> tuple[int, int]:

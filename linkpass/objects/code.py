@@ -182,7 +182,7 @@ def _read_bodies(image: Image, vaddrs: U64, sizes: I64) -> list[memoryview]:
     bodies: dict[int, memoryview] = {}
     ends = vaddrs + sizes.astype(np.uint64)
     for section in executable_sections(image):
-        code = image.contents(section)
+        code = section.code
         inside = np.flatnonzero((vaddrs >= section.vaddr) & (ends <= section.vaddr + len(code)) & (ends >= vaddrs))
         starts = (vaddrs[inside] - np.uint64(section.vaddr)).tolist()
         stops = (ends[inside] - np.uint64(section.vaddr)).tolist()

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.program import icf
 from tests.support.pe import of_pip
 from tests.support.toolchain import lasting_folder
-from tests.support.windows import SHOP, compile_windows, library_and_user, link_windows
+from tests.support.windows import RUNTIME, SHOP, compile_windows, library_and_user, link_windows
 
 FUNCTIONS = ("orders", "payments", "discount", "rebate", "tax", "add", "price", "stock", "mainCRTStartup")
 
@@ -75,6 +75,16 @@ def test_data_and_imports_are_named() -> None:
 def test_lines_are_those_of_the_function_that_was_named() -> None:
     text = icf("disasm", "-e", linked(folded=True), "-S", "costs::tax")
     assert "namespace costs { KEEP int tax" in text and "namespace sales" not in text
+
+
+def test_the_cases_of_a_switch_are_shown(tmp_path: Path) -> None:
+    cases = "".join(f"case {n}: total = total {sign} 7; break; " for n, sign in enumerate("+*/|%"))
+    pick = f"__attribute__((noinline)) int pick(int by) {{ switch (by) {{ {cases} }} return 0; }}"
+    main = 'extern "C" int mainCRTStartup() { return pick(total); }'
+    image = link_windows(tmp_path, compile_windows(f"{RUNTIME} volatile int total; {pick} {main}", "-O2"))
+    text = icf("disasm", "-e", image, "pick")
+    (line,) = [line for line in text.splitlines() if "switch by 0x" in line]
+    assert ", 5: +0x" in line and len(set(line.partition(", 5: ")[2].split())) == 5
 
 
 def test_an_image_without_tables_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -159,7 +159,7 @@ class Listing:
     def _switches(self, instructions: Sequence[Instruction], body: Body) -> dict[int, JumpTable]:
         """Return the switches of a function, by the address of their jump."""
         has_jumps = any(each.kind is Kind.JUMP and each.target is None for each in instructions)
-        if not has_jumps or isinstance(self._image, PeImage):  # their tables have offsets from the image base
+        if not has_jumps:
             return {}
         row_of = {each.vaddr: row for row, each in enumerate(instructions)}
         parts = [body, *self._parts(body)]

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from icf.code import operations as op
-from icf.code.flow import MACHINES
+from icf.code.flow import convention_of
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from unwind.objects.instructions import CALLS, Instructions, Operation
@@ -46,9 +46,10 @@ class Kept:
 
     def __init__(self, image: Image, ranges: Sequence[tuple[int, int]], low: int, *, has_pads: bool) -> None:
         self._registers, self._sp_at_entry = _REGISTERS[image.machine], (_FRAME, _SP_AT_ENTRY[image.machine])
-        count, sp, *_, kept = MACHINES[image.machine]
-        self._sp = False, sp
-        self._lost_in_calls = [(False, register) for register in range(count) if not kept >> register & 1]
+        convention = convention_of(image)
+        self._sp = False, convention.stack_pointer
+        every = range(convention.register_count)
+        self._lost_in_calls = [(False, register) for register in every if not convention.kept >> register & 1]
         self._has_pads = has_pads
         self.left_to: int | None = None
         self._code = Instructions(image, ranges)
