@@ -26,6 +26,7 @@ SOURCE = r"""
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 struct Order {}; struct Payment {};
@@ -44,6 +45,7 @@ int main(int argc, char **) {
   while (ready < 2) usleep(100);
   puts("ready");
   fflush(stdout);
+  if (argc > 2) syscall(SYS_exit, 0);
   if (argc > 1) come_and_go();
   pause();
 }
@@ -129,6 +131,16 @@ def test_threads_that_come_and_go(program: Path) -> None:
         for _ in range(30):
             assert len(copy_process(pid).dump.threads) >= 4
         assert_runs(pid)
+
+
+def test_threads_outlive_the_first_one(program: Path) -> None:
+    with running(program, "first", "ends") as pid:
+        while "Z" not in states(pid):
+            time.sleep(0.001)
+        threads = [json.loads(line) for line in icf("stacks", "--pid", str(pid), "--json").splitlines()]
+    assert sorted(thread["labels"]["tid"] - pid for thread in threads) == [1, 2, 3]
+    names = [frame["name"] for thread in threads for frame in thread["frames"]]
+    assert {"Ledger<Order>::book(int)", "Ledger<Payment>::book(int)", "count()"} <= set(names)
 
 
 def test_a_process_that_is_stopped_stays_so(program: Path) -> None:

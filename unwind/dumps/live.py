@@ -202,6 +202,8 @@ def _stop(pid: int, stopped: dict[int, int]) -> tuple[int, ...]:
 
 
 def _copy_stopped(pid: int, machine: Machine, tids: Sequence[int], stuck: tuple[int, ...]) -> _Copied:
+    if tids:
+        pid = tids[0]  # a process has no memory under the number of its first thread once that has ended
     with open(f"/proc/{pid}/maps", "rb") as file:
         maps = file.read()
     mappings = parse_maps(maps, f"/proc/{pid}/maps")

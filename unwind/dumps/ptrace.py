@@ -15,6 +15,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from unwind.process.proc_files import has_ended
+
 _SEIZE, _INTERRUPT, _GETREGSET, _DETACH = 0x4206, 0x4207, 0x4204, 17
 _EVENT_STOP = 128
 _NT_PRSTATUS = 1
@@ -49,6 +51,10 @@ def seize(tid: int) -> bool:
         _call(_INTERRUPT, tid)
     except ProcessLookupError:
         return False
+    except PermissionError:  # of a thread that has ended but is still listed, too
+        if has_ended(tid):
+            return False
+        raise
     return True
 
 

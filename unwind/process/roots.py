@@ -67,8 +67,3 @@ class Roots:
         """A running process of each mount namespace."""
         pids = sorted((int(name) for name in os.listdir(self._proc) if name.isdecimal()), reverse=True)
         return {namespace: pid for pid in pids if (namespace := self._namespace(pid))}
-
-
-def innermost_pid(status: bytes, pid: int) -> int:
-    """Return the number that a process has in its own container, as the text of its `status` in /proc says it."""
-    return next((int(line.split()[-1]) for line in status.splitlines() if line.startswith(b"NSpid:")), pid)

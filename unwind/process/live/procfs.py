@@ -18,7 +18,7 @@ from typing import Literal
 
 from icf.errors import IcfError
 from unwind.process.maps import Mapping
-from unwind.process.roots import innermost_pid
+from unwind.process.proc_files import has_ended, innermost_pid
 
 _QUERY = Struct("<9Q4I2Q")  # struct procmap_query of linux/fs.h
 _PROCMAP_QUERY = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
@@ -36,7 +36,9 @@ class Target:
         self.pid = os.getpid() if pid == "self" else pid
         self._memory = self._queried = self._folder = -1
         try:
-            self._folder = os.open(f"/proc/{self.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._folder = os.open(
+                f"/proc/{_thread_with_memory(self.pid)}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+            )
         except OSError as error:
             raise IcfError(f"process {self.pid}: no such process") from error
         self.can_query = True
@@ -139,3 +141,12 @@ class Target:
         except OSError:
             return ()
         return (f"/proc/{self.pid}/root{_DEBUG_ROOT}",)
+
+
+def _thread_with_memory(pid: int) -> int:
+    """Return the number under which /proc shows the memory of a process: that of another thread once the first ended.
+
+    Raise OSError if there is no such process.
+    """
+    tids = sorted(map(int, os.listdir(f"/proc/{pid}/task")), key=lambda tid: tid != pid)
+    return next((tid for tid in tids if not has_ended(tid)), pid)

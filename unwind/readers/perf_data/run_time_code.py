@@ -10,7 +10,8 @@ import stat
 import time
 
 from unwind.process.jit.perf_map import PerfMap
-from unwind.process.roots import Roots, innermost_pid
+from unwind.process.proc_files import innermost_pid
+from unwind.process.roots import Roots
 
 _CLOCK_SLACK_S = 5
 

@@ -6,7 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from unwind.process.roots import Roots, innermost_pid
+from unwind.process.proc_files import innermost_pid
+from unwind.process.roots import Roots
 from unwind.readers.perf_data.run_time_code import RunTimeCode
 
 START = 0x7F0000001000
@@ -53,5 +54,5 @@ def test_a_process_of_a_container_that_has_ended(tmp_path: Path) -> None:
 
 
 def test_numbers_in_containers() -> None:
-    assert innermost_pid(b"Name:\tx\nNSpid:\t4711\t17\t3\n", 4711) == 3
+    assert innermost_pid(b"Name:\tx\nNStgid:\t4711\t17\t3\n", 4711) == 3
     assert innermost_pid(b"Name:\tx\n", 4711) == 4711  # before Linux 4.1
