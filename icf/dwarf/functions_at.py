@@ -15,7 +15,8 @@ from icf.columns import U64
 from icf.dwarf import columns as col
 from icf.dwarf.aranges import read_ranges
 from icf.dwarf.constants import DW_AT_low_pc, DW_AT_ranges
-from icf.dwarf.scan import Functions, expand_lists, scan_unit
+from icf.dwarf.range_lists import expand_lists
+from icf.dwarf.scan import Functions, scan_unit
 from icf.dwarf.trees import Trees
 from icf.elf.image import Image
 from icf.errors import FormatError

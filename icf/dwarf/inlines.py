@@ -11,18 +11,21 @@ applies: of the nodes that claim an address the last one in the order of DIEs ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from icf.columns import I64, U32, U64
 from icf.dwarf import columns as col
-from icf.dwarf.scan import each_run, expand_lists
+from icf.dwarf.range_lists import expand_lists
+from icf.dwarf.runs import Layout, Pieces, each_run
 from icf.dwarf.units import MAX_DEPTH, DebugInfo
 
 _SHIFT32 = np.uint64(32)
 _LIST = col.RANGES_AT | col.RANGES_INDEX
+_INLINED = Layout(
+    col.READ_INLINED, functions=(1 << 13, col.S_COUNT_INLINED), rows=(1 << 14, col.I_COUNT), depth=2 * MAX_DEPTH
+)
 
 
 class TreeFunctions(NamedTuple):
@@ -68,7 +71,7 @@ def scan_functions(debug: DebugInfo, threads: int | None = None) -> InlineScan:
     Nodes need more memory than all else: `scan_inlines` reads them, of some units at a time.
     """
     assert debug.has_inlines
-    parts = each_run(debug, _Scanner(debug).count_run, _Scratch, threads)
+    parts = each_run(debug, _INLINED, _counts, threads)
     functions = np.concatenate([np.empty((0, col.S_COUNT_INLINED), np.uint64), *(part for part, _ in parts)])
     edges = np.cumsum(np.concatenate([np.zeros(1, np.int64), *(counts for _, counts in parts)]))
     tree_functions, ranges = _functions(debug, functions, edges)
@@ -80,7 +83,7 @@ def scan_functions(debug: DebugInfo, threads: int | None = None) -> InlineScan:
 def scan_inlines(debug: DebugInfo, threads: int | None = None, units: slice = slice(None)) -> InlineScan:
     """Scan some units of what was opened with `inlines`; what cannot be read is in `debug.errors()` afterwards."""
     assert debug.has_inlines
-    parts = each_run(debug, _Scanner(debug).scan_run, _Scratch, threads, units)
+    parts = each_run(debug, _INLINED, _columns, threads, units)
     if not parts:
         parts = [(np.empty((0, col.S_COUNT_INLINED), np.uint64), _narrow(np.empty((0, col.I_COUNT), np.uint64)))]
     bases = np.cumsum([0, *(len(functions) for functions, _ in parts)])
@@ -152,66 +155,27 @@ def _narrow(rows: U64) -> list[Any]:
     return narrow + [words[:, i].copy() for i in (place, place + 1, flags)] + [rows[:, col.I_FLAGS] >> _SHIFT32]
 
 
-class _Scratch:
-    """What one thread scans into; grown when a single unit does not fit."""
+def _counts(pieces: Pieces) -> tuple[U64, I64]:
+    """Return the functions of a run, and how many nodes each has."""
+    functions, counts = [], []
+    for found, rows in pieces:
+        functions.append(found.copy())
+        owner = (rows[:, col.I_OWNER] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        counts.append(np.bincount(owner, minlength=len(found)))
+    return np.concatenate(functions), np.concatenate(counts)
 
-    def __init__(self) -> None:
-        self.functions = np.empty((1 << 13, col.S_COUNT_INLINED), np.uint64)
-        self.nodes = np.empty((1 << 14, col.I_COUNT), np.uint64)
-        self.stack = np.empty(2 * MAX_DEPTH, np.int32)
-        self.result = np.zeros(col.R_SIZE, np.uint64)
 
-
-class _Scanner:
-    def __init__(self, debug: DebugInfo) -> None:
-        self.debug = debug
-        self.no_picks = np.empty((0, 2), np.uint64)
-
-    def scan_run(self, run: tuple[int, int], scratch: _Scratch) -> tuple[U64, list[Any]]:
-        """Return functions and node columns of the units run[0]..run[1].
-
-        Functions are numbered by their rows in this run.
-        """
-        functions: list[U64] = []
-        nodes: list[list[Any]] = []
-        base = 0
-        for found, rows in self._pieces(run, scratch):
-            functions.append(found.copy())
-            columns = _narrow(rows)
-            columns[0] += np.uint32(base)
-            nodes.append(columns)
-            base += len(found)
-        if len(functions) == 1:
-            return functions[0], nodes[0]
-        return np.concatenate(functions), [np.concatenate(column) for column in zip(*nodes, strict=True)]
-
-    def count_run(self, run: tuple[int, int], scratch: _Scratch) -> tuple[U64, I64]:
-        """Return functions of the units run[0]..run[1], and how many nodes each has."""
-        functions, counts = [], []
-        for found, rows in self._pieces(run, scratch):
-            functions.append(found.copy())
-            owner = (rows[:, col.I_OWNER] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-            counts.append(np.bincount(owner, minlength=len(found)))
-        return np.concatenate(functions), np.concatenate(counts)
-
-    def _pieces(self, run: tuple[int, int], scratch: _Scratch) -> Iterator[tuple[U64, U64]]:
-        """Yield the rows of functions and nodes as the kernel wrote them, until the next piece is read."""
-        at, last = run
-        while at < last:
-            self.debug.run(
-                at,
-                last,
-                self.no_picks,
-                scratch.functions,
-                scratch.nodes,
-                scratch.stack,
-                scratch.result,
-                mode=col.READ_INLINED,
-            )
-            reached, function_count, node_count = (int(x) for x in scratch.result[:3])
-            if reached == at:  # not even one unit fits
-                scratch.functions = np.empty((2 * len(scratch.functions), col.S_COUNT_INLINED), np.uint64)
-                scratch.nodes = np.empty((2 * len(scratch.nodes), col.I_COUNT), np.uint64)
-                continue
-            yield scratch.functions[:function_count], scratch.nodes[:node_count]
-            at = reached
+def _columns(pieces: Pieces) -> tuple[U64, list[Any]]:
+    """Return functions and node columns of a run. Functions are numbered by their rows in this run."""
+    functions: list[U64] = []
+    nodes: list[list[Any]] = []
+    base = 0
+    for found, rows in pieces:
+        functions.append(found.copy())
+        columns = _narrow(rows)
+        columns[0] += np.uint32(base)
+        nodes.append(columns)
+        base += len(found)
+    if len(functions) == 1:
+        return functions[0], nodes[0]
+    return np.concatenate(functions), [np.concatenate(column) for column in zip(*nodes, strict=True)]

@@ -51,7 +51,7 @@ from icf.dwarf.constants import (
 )
 from icf.dwarf.functions_at import FunctionIndex
 from icf.dwarf.opening import open_debug
-from icf.dwarf.scan import expand_lists
+from icf.dwarf.range_lists import expand_lists
 from icf.dwarf.trees import Die, Tree, Trees
 from icf.elf.image import Image
 from icf.errors import FormatError

@@ -11,7 +11,8 @@ import numpy as np
 from icf.columns import I64
 from icf.dwarf import _ranges
 from icf.dwarf.dies import read_dies
-from icf.dwarf.scan import Functions, range_requests
+from icf.dwarf.range_lists import range_requests
+from icf.dwarf.scan import Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.sets import distinct

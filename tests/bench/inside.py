@@ -36,7 +36,8 @@ def _median_s(work: Callable[[], object]) -> float:
 
 def scan(image_path: Path) -> dict[str, float]:
     from icf.dwarf.opening import open_debug
-    from icf.dwarf.scan import scan_functions, thread_count
+    from icf.dwarf.runs import thread_count
+    from icf.dwarf.scan import scan_functions
     from icf.elf.image import Image
 
     with Image.open(image_path) as image:

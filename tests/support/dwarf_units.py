@@ -103,7 +103,7 @@ def uncompiled_kernels() -> Iterator[None]:
         "icf.dwarf.units.scan": _PURE[_scan].scan,
         "icf.dwarf.restored.find_tombstones": _PURE[_tombstones].find_tombstones,
         "icf.dwarf.restored.put_words": _PURE[_tombstones].put_words,
-        "icf.dwarf.scan._ranges": _PURE[_ranges],
+        "icf.dwarf.range_lists._ranges": _PURE[_ranges],
     }
     patches = [patch(name, function) for name, function in replaced.items()]
     try:

@@ -116,12 +116,7 @@ def test_functions_within_functions_and_small_buffers(monkeypatch: pytest.Monkey
         debug = open_debug(image, inlines=True)
         whole = plain(scan_inlines(debug, 1))
 
-        class Small(inlines._Scratch):
-            def __init__(self) -> None:
-                super().__init__()
-                self.functions, self.nodes = np.empty((2, 7), np.uint64), np.empty((1, 6), np.uint64)
-
-        monkeypatch.setattr(inlines, "_Scratch", Small)
+        monkeypatch.setattr(inlines, "_INLINED", inlines._INLINED._replace(functions=(2, 7), rows=(1, 6)))
         assert plain(scan_inlines(debug, 1)) == whole
 
 

@@ -14,7 +14,7 @@ from icf.columns import I64, U32, U64
 from icf.dwarf.columns import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.line import LineProgram, LineSections, SequenceMark, scan_all
-from icf.dwarf.scan import thread_count
+from icf.dwarf.runs import thread_count
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from unwind.symcache.builder.bodies import Bodies

@@ -9,7 +9,7 @@ import numpy as np
 
 from icf.columns import I64
 from icf.dwarf.inlines import InlineScan, TreeFunctions
-from icf.dwarf.scan import thread_count
+from icf.dwarf.runs import thread_count
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from unwind.symcache.builder.bodies import Bodies
