@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.printable import say
-from unwind.options import add_cache_options, add_lossy_option, losses_of
+from unwind.options import add_cache_options, add_lossy_option, add_module_root_option, losses_of
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -36,13 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     out.add_argument("--json", action="store_true", help="write the same data to stdout, as one JSON document")
     parser.add_argument("-e", "--exe", metavar="IMAGE", help="the image that a recording is of, wherever it lies now")
-    parser.add_argument(
-        "--module-root",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="another directory to search for modules, by build id and by path; may be repeated",
-    )
+    add_module_root_option(parser)
     parser.add_argument(
         "--value",
         metavar="NAME",

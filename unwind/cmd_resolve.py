@@ -19,7 +19,7 @@ from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
 from icf.printable import say
 from unwind.arrow import need_pyarrow
-from unwind.options import add_cache_options, add_lossy_option, losses_of
+from unwind.options import add_cache_options, add_lossy_option, add_module_root_option, add_output_option, losses_of
 from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
 from unwind.readers.formats import IN_TEXT, PCS, READERS, reader_of, recognize
@@ -62,13 +62,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     images.add_argument(
         "--pid", metavar="PID", type=int, help="a running process; addresses in stacks are run-time ones"
     )
-    parser.add_argument(
-        "--module-root",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="another directory to search for modules, by build id and by path; may be repeated",
-    )
+    add_module_root_option(parser)
     add_debug_arguments(parser)
     add_cache_options(parser)
     parser.add_argument(
@@ -86,9 +80,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="format of the results (that of the recording, if it can hold them, else text); json: one object a line;"
         " parquet: columns; stacks: nothing is resolved, the stacks alone as Parquet for --format parquet",
     )
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the results to a file, which replaces an older one"
-    )
+    add_output_option(parser, "the results")
     parser.add_argument(
         "--ambiguous",
         choices=[each.value for each in Ambiguous],

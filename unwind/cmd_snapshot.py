@@ -14,6 +14,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from icf.errors import IcfError
+from unwind.options import add_module_root_option, add_output_option
 from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
 from unwind.snapshot.modules import SnapshotModule, write_modules
@@ -33,14 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--process", metavar="PID", type=int, help="of a recording of several processes, the modules of this one"
     )
-    parser.add_argument(
-        "--module-root",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="another directory to search for modules, by build id and by path; may be repeated",
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the list to a file, which replaces an older one")
+    add_module_root_option(parser)
+    add_output_option(parser, "the list")
 
 
 def run(args: Namespace) -> int:

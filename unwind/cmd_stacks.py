@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from icf.debugfiles.options import add_debug_arguments
 from icf.model import Verdict
 from icf.printable import say
-from unwind.options import add_cache_options
+from unwind.options import add_cache_options, add_module_root_option, add_output_option
 from unwind.output import open_output
 from unwind.target.search import SearchPaths
 from unwind.writers.backtrace import BacktraceWriter
@@ -36,19 +36,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="IMAGE",
         help="the image to take for the module of its build, or of its name where its build is not known",
     )
-    parser.add_argument(
-        "--module-root",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="another directory to search for modules, by build id and by path; may be repeated",
-    )
+    add_module_root_option(parser)
     add_debug_arguments(parser)
     add_cache_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each thread")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the results to a file, which replaces an older one"
-    )
+    add_output_option(parser, "the results")
     parser.add_argument("--no-vptr", action="store_true", help="ignore the vtable pointers of objects")
     parser.add_argument("--no-lines", action="store_true", help="do not look up files, lines and inlined functions")
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.printable import say
-from unwind.options import add_cache_options
+from unwind.options import add_cache_options, add_output_option
 from unwind.trace import columns as c
 from unwind.trace.container import TraceFile, trace_files
 from unwind.trace.reader import NEVER, TraceReader
@@ -102,7 +102,7 @@ def _add_profile(parser: ArgumentParser) -> None:
         help="instructions of each function before and after (table); stacks with their counts, in a format of `icf"
         " resolve`",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file, which replaces an older one")
+    add_output_option(parser, "the results")
     parser.add_argument(
         "--ambiguous",
         choices=["joined", "first", "body"],

@@ -19,6 +19,22 @@ def add_cache_options(parser: ArgumentParser | _ArgumentGroup) -> None:
     )
 
 
+def add_module_root_option(parser: ArgumentParser) -> None:
+    """Add `--module-root`."""
+    parser.add_argument(
+        "--module-root",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="another directory to search for modules, by build id and by path; may be repeated",
+    )
+
+
+def add_output_option(parser: ArgumentParser, what: str) -> None:
+    """Add `--output`; `what` is written to it."""
+    parser.add_argument("-o", "--output", metavar="FILE", help=f"write {what} to a file, which replaces an older one")
+
+
 def add_lossy_option(parser: ArgumentParser) -> None:
     """Add `--lossy`."""
     parser.add_argument(
