@@ -54,8 +54,7 @@ class Cost(NamedTuple):
 
 def measure(image: Path, stacks: Path, row_count: int) -> Cost:
     """Return what it costs to resolve so many rows; prints how memory grows."""
-    with stacks.open("rb") as file:
-        distinct = [stack.addresses for stack in read_pcs(file, str(stacks))]
+    distinct = recorded_stacks(stacks)
     column, chance = pa.array(distinct, pa.list_(pa.uint64())), np.random.default_rng(1)
     with TemporaryDirectory() as folder:
         build_s = spent(lambda: open_or_build(image, cache_dir=folder))
@@ -78,6 +77,12 @@ def measure(image: Path, stacks: Path, row_count: int) -> Cost:
             build_s, cache_bytes, image.stat().st_size, start_bytes, binary_bytes, peak() - start_bytes - binary_bytes,
             sum(map(len, distinct)) / len(distinct), merged / len(answers),
         )  # fmt: skip
+
+
+def recorded_stacks(path: Path) -> list[list[int | None]]:
+    """Return the stacks in a file."""
+    with path.open("rb") as file:
+        return [list(stack.addresses) for stack in read_pcs(file, str(path))]
 
 
 def rows(column: Any, chance: np.random.Generator) -> Any:

@@ -8,13 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+# Statistics of each column take as long as all else, and say nothing of a list. pyarrow cuts the rows of a list into
+# pieces of 1,024 values otherwise.
+OPTIONS: dict[str, Any] = {"compression": "zstd", "write_statistics": ["weight"], "write_batch_size": 1 << 14}
+
 
 class ParquetPieces:
     """Writes record batches of one schema; each row group is complete when its batch was written."""
 
     def __init__(self, schema: Any) -> None:
         self._sink = _Pieces()
-        self._writer = pq.ParquetWriter(pa.PythonFile(self._sink, mode="w"), schema, compression="zstd")
+        self._writer = pq.ParquetWriter(pa.PythonFile(self._sink, mode="w"), schema, **OPTIONS)
 
     def write(self, batch: Any) -> Iterator[bytes]:
         """Yield what a batch adds to the file."""

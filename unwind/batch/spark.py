@@ -9,9 +9,11 @@ resolve_stacks(spark.read.parquet("stacks"), job).write.parquet("answers")
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from unwind.arrow.answers import as_plain
 from unwind.batch.worker import Job, resolve_batches
 
 SCHEMA = (
@@ -23,6 +25,11 @@ SCHEMA = (
 def resolve_stacks(stacks: Any, job: Job) -> Any:
     """Return the answers for the stacks of a DataFrame, with the columns of `unwind.arrow.answers`.
 
-    The rows of a partition keep their order. Addresses of 2**63 and more are negative.
+    The rows of a partition keep their order. Spark has no unsigned numbers, so addresses of 2**63 and more are
+    negative, and no dictionaries: texts are copied for each row.
     """
-    return stacks.mapInArrow(partial(resolve_batches, job), SCHEMA)
+    return stacks.mapInArrow(partial(_resolve, job), SCHEMA)
+
+
+def _resolve(job: Job, batches: Iterable[Any]) -> Iterator[Any]:
+    return map(as_plain, resolve_batches(job, batches))

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from icf.errors import IcfError
 from icf.log import warn
-from unwind.arrow.answers import as_plain
 from unwind.batch.resolver import BatchResolver
 from unwind.samples.recording import Losses, RecordedModule
 from unwind.symcache.store.folder import Folder
@@ -51,14 +50,14 @@ def manifest_of(path: str) -> tuple[tuple[str, str], ...]:
 
 
 def resolve_batches(job: Job, batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield the answers for record batches of stacks, without dictionaries, in this worker.
+    """Yield the answers for record batches of stacks, in this worker, in the columns of `unwind.arrow.answers`.
 
     Raises `IcfError` for a column or value that breaks its rule.
     """
     resolver = _resolver(job)
     for batch in batches:
         for start in range(0, batch.num_rows, _TOGETHER):
-            yield as_plain(resolver.resolve(batch.slice(start, _TOGETHER)))
+            yield resolver.resolve(batch.slice(start, _TOGETHER))
 
 
 @cache

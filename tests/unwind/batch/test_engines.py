@@ -22,7 +22,7 @@ from unwind.symcache.store.store import open_or_build
 from unwind.target.search import SearchPaths
 
 pa = pytest.importorskip("pyarrow")
-from unwind.arrow.answers import as_plain  # noqa: E402
+from unwind.arrow.answers import SCHEMA  # noqa: E402
 from unwind.batch.resolver import BatchResolver  # noqa: E402
 from unwind.batch.worker import Job, manifest_of  # noqa: E402
 
@@ -71,7 +71,7 @@ def columns(build_id: str) -> Any:
 def in_one_process(stacks: Any, published: Path) -> Rows:
     search = SearchPaths(cache_dir=str(published / "own"))
     with BatchResolver(losses=Losses.NONE, search=search) as resolver:
-        rows: Rows = as_plain(resolver.resolve(stacks.combine_chunks().to_batches()[0])).to_pylist()
+        rows: Rows = resolver.resolve(stacks.combine_chunks().to_batches()[0]).to_pylist()
     return rows
 
 
@@ -122,7 +122,22 @@ def test_dask(job: Job, published: Path, build_id: str, monkeypatch: pytest.Monk
     parts = frames.from_pandas(stacks.to_pandas(types_mapper=pandas.ArrowDtype), npartitions=4)
     found = resolve_stacks(parts, job).compute(scheduler="processes", num_workers=2)
     assert found.index.tolist() == list(range(stacks.num_rows))
-    check(pa.Table.from_pandas(found, preserve_index=False).to_pylist(), stacks, published)
+    answers = pa.Table.from_pandas(found, preserve_index=False)
+    assert answers.schema.types == SCHEMA.types
+    check(answers.to_pylist(), stacks, published)
+
+
+def test_a_partition_has_one_dictionary_for_all_its_batches(
+    job: Job, build_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else pyarrow writes the texts of each row."""
+    pandas, dask = pytest.importorskip("pandas"), pytest.importorskip("unwind.batch.dask")
+    monkeypatch.setattr("unwind.batch.worker._TOGETHER", 1)
+    stacks = columns(build_id).slice(0, 3).to_pandas(types_mapper=pandas.ArrowDtype)
+    answers = pa.Table.from_pandas(dask._resolve(stacks, job), preserve_index=False)
+    chunks = [chunk.values.field("name").dictionary.to_pylist() for chunk in answers.column("frames").chunks]
+    assert len(chunks) == 3
+    assert chunks[0] == chunks[1] == chunks[2] and len(chunks[0]) > 1
 
 
 def test_a_symcache_that_is_not_what_the_manifest_has_is_not_used(
