@@ -8,7 +8,7 @@ from icf.code cimport operations as op
 
 from icf.code._emit cimport bit
 
-from icf.code._paths cimport FROM_TABLE, LOADED, NODE, SLOT_LIMIT, forget, kind_of
+from icf.code._paths cimport FROM_TABLE, LOADED, NODE, SLOT_LIMIT, forget, kind_of, start_of
 
 cdef inline int assign(i64[:, ::1] ops, i64 row, u64[:, ::1] origin, u64[:, ::1] offset) nogil:
     cdef i64 a
@@ -76,14 +76,14 @@ cdef inline int begin(u64[:, ::1] out, i64 count, u64 kind, u64 at) nogil:
 cdef inline bint is_argument(u64 x, i64 arguments) nogil:
     return x > 0 and x <= 64 and arguments >> x - 1 & 1
 
-cdef inline int store_object(u64[:, ::1] nodes, u64 x, u64 y, u64[:, ::1] out, i64 count) nogil:
+cdef inline int store_object(u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64 x, u64 y, u64[:, ::1] out, i64 count) nogil:
     cdef i64 loads
     cdef i64 i
     cdef u64 value
     loads = 0
     value = x
     while loads <= op.LOADS_MAX and kind_of(nodes, value) == LOADED:
-        value = nodes[value - NODE, 1]
+        value = start_of(origin, offset, nodes[value - NODE, 1])
         loads += 1
     if loads > op.LOADS_MAX or value == 0 or value > 64:
         return 0
@@ -93,8 +93,9 @@ cdef inline int store_object(u64[:, ::1] nodes, u64 x, u64 y, u64[:, ::1] out, i
     out[count, i] = y
     while i > op.FOUND_OFFSET:
         i -= 1
-        out[count, i] = nodes[x - NODE, 2]
-        x = nodes[x - NODE, 1]
+        value = start_of(origin, offset, nodes[x - NODE, 1])
+        out[count, i] = nodes[x - NODE, 2] if value == nodes[x - NODE, 1] else op.ANY_ELEMENT
+        x = value
     return 0
 
 cdef inline int store_slot(u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, i64 register, const i64[::1] machine, u64[:, ::1] out, i64 count) nogil:
@@ -120,7 +121,7 @@ cdef inline int store_slot(u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] of
     if not is_first and (second < 0 or origin[0, second] != x or offset[0, second] != y):
         return 0
     out[count, op.FOUND_SLOT] = (place >> 3) + 1
-    store_object(nodes, x, y, out, count)
+    store_object(nodes, origin, offset, x, y, out, count)
     return 0
 
 cdef inline int store_holders(i64[:, ::1] ops, i64 row, i64 start, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:

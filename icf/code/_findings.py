@@ -6,7 +6,7 @@ from icf._bytes import MASK, as_u64
 from icf._types import i64, u64
 from icf.code import operations as op
 from icf.code._emit import bit
-from icf.code._paths import FROM_TABLE, LOADED, NODE, SLOT_LIMIT, forget, kind_of
+from icf.code._paths import FROM_TABLE, LOADED, NODE, SLOT_LIMIT, forget, kind_of, start_of
 
 try:
     import cython
@@ -88,13 +88,15 @@ def is_argument(x: u64, arguments: i64) -> cython.bint:
 
 
 @cython.inline
-def store_object(nodes: u64[:, ::1], x: u64, y: u64, out: u64[:, ::1], count: i64) -> cython.int:
+def store_object(
+    nodes: u64[:, ::1], origin: u64[:, ::1], offset: u64[:, ::1], x: u64, y: u64, out: u64[:, ::1], count: i64
+) -> cython.int:
     """Store how the object with origin x and offset y is found from what a register holds on entry."""
     loads: i64 = 0
     i: i64
     value: u64 = x
     while loads <= op.LOADS_MAX and kind_of(nodes, value) == LOADED:
-        value = nodes[value - NODE, 1]
+        value = start_of(origin, offset, nodes[value - NODE, 1])
         loads += 1
     if loads > op.LOADS_MAX or value == 0 or value > 64:
         return 0
@@ -104,8 +106,9 @@ def store_object(nodes: u64[:, ::1], x: u64, y: u64, out: u64[:, ::1], count: i6
     out[count, i] = y
     while i > op.FOUND_OFFSET:
         i -= 1
-        out[count, i] = nodes[x - NODE, 2]
-        x = nodes[x - NODE, 1]
+        value = start_of(origin, offset, nodes[x - NODE, 1])
+        out[count, i] = nodes[x - NODE, 2] if value == nodes[x - NODE, 1] else op.ANY_ELEMENT
+        x = value
     return 0
 
 
@@ -139,7 +142,7 @@ def store_slot(
     if not is_first and (second < 0 or origin[0, second] != x or offset[0, second] != y):
         return 0
     out[count, op.FOUND_SLOT] = (place >> 3) + 1
-    store_object(nodes, x, y, out, count)
+    store_object(nodes, origin, offset, x, y, out, count)
     return 0
 
 

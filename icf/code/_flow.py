@@ -307,7 +307,7 @@ def run_pass(
             is_live = origin[here, temporary] != 0
             result[op.KNOWN] = 0
             if is_live:
-                enter(origin, offset, here, row, temporary)
+                enter(origin, offset, here, temporary)
         elif not is_live and machine[op.EVERYTHING] and row > begin and is_end(ops[row - 1, op.KIND]):
             is_live = True
             result[op.KNOWN] = 0
@@ -537,10 +537,13 @@ def load_indexed(
     table: u64 = place_of(ops, row, offset)
     if b >= 0 and origin[0, b] != 0:
         table = MASK
-    if table == MASK and c & 15 == 8:
+    if table == MASK and c & 15 == 8 and c != 8:
         forget(origin, offset, row, bit(a), temporary)
         return False
+    x: u64 = 0 if b < 0 else origin[0, b]
     set_result(origin, offset, a, NODE + row, 0)
+    if table == MASK and c == 8:
+        return note(nodes, row, LOADED, x, op.ANY_ELEMENT)
     return note(nodes, row, FROM_TABLE + (c << 8), table, 0)
 
 

@@ -94,17 +94,35 @@ cdef inline bint meet(u64[:, ::1] origin, u64[:, ::1] offset, i64 here, i64 temp
         return True
     while register < temporary:
         if origin[here, register] != MASK and (origin[here, register] != origin[0, register] or offset[here, register] != offset[0, register]):
-            origin[here, register] = MASK
-            news = True
+            if not is_moved(origin, here, register):
+                origin[here, register] = MASK
+                news = True
+            elif offset[here, register] != VARYING:
+                offset[here, register] = VARYING
+                news = True
         register += 1
     return news
 
-cdef inline int enter(u64[:, ::1] origin, u64[:, ::1] offset, i64 here, i64 row, i64 temporary) nogil:
+cdef inline bint is_moved(u64[:, ::1] origin, i64 here, i64 register) nogil:
+    cdef u64 x
+    x = origin[0, register]
+    return x != 0 and (x == origin[here, register] or x == MET + (here << 6) + register)
+
+cdef inline u64 start_of(u64[:, ::1] origin, u64[:, ::1] offset, u64 x) nogil:
+    cdef i64 here
+    cdef i64 register
+    here = (x & NODE - 1) >> 6
+    register = x & 63
+    if x >> 56 != 3 or origin[here, register] == MASK or offset[here, register] != VARYING:
+        return x
+    return origin[here, register]
+
+cdef inline int enter(u64[:, ::1] origin, u64[:, ::1] offset, i64 here, i64 temporary) nogil:
     cdef i64 register
     register = 0
     while register < temporary:
-        if origin[here, register] == MASK:
-            origin[0, register] = MET + (row << 6) + register
+        if origin[here, register] == MASK or offset[here, register] == VARYING:
+            origin[0, register] = MET + (here << 6) + register
             offset[0, register] = 0
         else:
             origin[0, register] = origin[here, register]
@@ -119,6 +137,7 @@ cdef enum:
     NODE = 0x100000000000000
     LOST = 0x200000000000000
     MET = 0x300000000000000
+    VARYING = 0x8000000000000000
     LOADED = 0x1
     ADDED = 0x2
     FROM_TABLE = 0x3

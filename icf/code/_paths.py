@@ -2,6 +2,10 @@
 
 Row 0 of `origin` and `offset` has the current value of each register, row n the value at label n. The last column of
 `origin`, `temporary`, is set once the label has been reached.
+
+Where paths meet whose values differ by constants alone, the label keeps the origin, with the offset VARYING: a pointer
+that a loop moves through an array. The value there is a new origin, as no two of them need be equal; `start_of` returns
+the old one.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ except ImportError:
 
 NODE = 1 << 56  # origins: result of an operation, NODE + row
 LOST = 2 << 56  # a register that changed: plus row * 64 + register
-MET = 3 << 56  # a register where paths meet: plus row * 64 + register
+MET = 3 << 56  # a register where paths meet: plus label * 64 + register
+VARYING = 1 << 63  # as offset at a label: several
 LOADED, ADDED, FROM_TABLE = 1, 2, 3  # results: of a load, of an addition, of a load from a constant table
 SLOT_LIMIT = 1 << 20
 PASSES = 12
@@ -122,19 +127,40 @@ def meet(origin: u64[:, ::1], offset: u64[:, ::1], here: i64, temporary: i64) ->
         if origin[here, register] != MASK and (
             origin[here, register] != origin[0, register] or offset[here, register] != offset[0, register]
         ):
-            origin[here, register] = MASK
-            news = True
+            if not is_moved(origin, here, register):
+                origin[here, register] = MASK
+                news = True
+            elif offset[here, register] != VARYING:
+                offset[here, register] = VARYING
+                news = True
         register += 1
     return news
 
 
 @cython.inline
-def enter(origin: u64[:, ::1], offset: u64[:, ::1], here: i64, row: i64, temporary: i64) -> cython.int:
+def is_moved(origin: u64[:, ::1], here: i64, register: i64) -> cython.bint:
+    """Return whether the current value of a register, no constant, differs from that at a label by a constant alone."""
+    x: u64 = origin[0, register]
+    return x != 0 and (x == origin[here, register] or x == MET + (here << 6) + register)
+
+
+@cython.inline
+def start_of(origin: u64[:, ::1], offset: u64[:, ::1], x: u64) -> u64:
+    """Return the origin from which a value has been moved by constants where paths met; else the value."""
+    here: i64 = (x & (NODE - 1)) >> 6
+    register: i64 = x & 63
+    if x >> 56 != 3 or origin[here, register] == MASK or offset[here, register] != VARYING:
+        return x
+    return origin[here, register]
+
+
+@cython.inline
+def enter(origin: u64[:, ::1], offset: u64[:, ::1], here: i64, temporary: i64) -> cython.int:
     """Go on with the values at a label."""
     register: i64 = 0
     while register < temporary:
-        if origin[here, register] == MASK:
-            origin[0, register] = MET + (row << 6) + register
+        if origin[here, register] == MASK or offset[here, register] == VARYING:
+            origin[0, register] = MET + (here << 6) + register
             offset[0, register] = 0
         else:
             origin[0, register] = origin[here, register]

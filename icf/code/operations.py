@@ -30,9 +30,11 @@ SIGNED_ENTRY, SIGNED_INDEX, SHIFT = 16, 256, 63
 
 # What `_flow` finds: rows of numbers. FOUND_SLOT: 1 + the slot of a vtable, 0 if none is known. Where there is one, the
 # object is found as `loads` from where a register points to on entry: FOUND_ROOT is 1 + that register, 0 if it is not
-# known; each load adds one of the offsets, and the last offset leads to the object.
+# known; each load adds one of the offsets, and the last offset leads to the object. ANY_ELEMENT is an offset that
+# differs, as of a pointer that a loop moves, or with an index.
 FOUND, FOUND_AT, FOUND_SLOT, FOUND_STACK, FOUND_MORE, FOUND_ROOT, FOUND_LOADS, FOUND_OFFSET = range(8)
 LOADS_MAX = 3
+ANY_ELEMENT = 1 << 62
 FOUND_COLUMN_COUNT = 11  # FOUND_OFFSET and LOADS_MAX more
 CALLS_VALUE = 1  # the address is its end
 JUMPS_TO_VALUE = 2  # FOUND_STACK, see below; FOUND_MORE: 1 if the target was loaded from where an argument points to

@@ -135,6 +135,13 @@ def pointee(offset: int) -> Question[Rows]:
     return (yield from named_type(rows.own[col.L_TYPE]))
 
 
+def pointee_at(holder: Rows, offset: int | None) -> Question[Rows]:
+    """Return what the pointer at an offset of a class, or of an array of pointers, points to; None: at any place."""
+    if holder.tag in _POINTERS and holder.is_known and (offset is None or offset % _POINTER_BYTES == 0):
+        return (yield from named_type(holder.own[col.L_TYPE]))
+    return Rows(_NO_ROW, []) if offset is None else (yield from pointee((yield from pointer_at(holder, offset))))
+
+
 def is_result_in_memory(offset: int) -> Question[bool | None]:
     """Return whether a result of a type is in memory that the caller provides; None if that is not known."""
     if not offset:

@@ -4,6 +4,7 @@
 
     an argument        the function's name has the types of all parameters (`icf.vtables.parameters`)
     a field of it      the DIE of the argument's class has the types of its members (`icf.dwarf.layouts`)
+    an element         of an array of pointers to which a field points, whichever it is: by the type of the field
 
 A name does not say whether the function is a method, and whether it gets a pointer to its result: its DIE does. Without
 one nothing is known. Nor is it where compilers may have changed the parameters: of a local function that only direct
@@ -17,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from icf.code.operations import ANY_ELEMENT
 from icf.dwarf import columns as col
-from icf.dwarf.layouts import DieRows, Question, Rows, is_result_in_memory, method_of, object_at, pointee, pointer_at
+from icf.dwarf.layouts import DieRows, Question, Rows, is_result_in_memory, method_of, object_at, pointee, pointee_at
 from icf.dwarf.units import DebugInfo
 from icf.vtables.parameters import objects_of, read_signature, registers_of
 from linkpass.linked import Linked
@@ -76,7 +78,7 @@ class DeclaredObjects:
         for offset in offsets[:loads]:
             if not place.is_known:
                 return ""
-            place = yield from pointee((yield from pointer_at(place, offset)))
+            place = yield from pointee_at(place, None if offset == ANY_ELEMENT else offset)
         place = yield from object_at(place, offsets[loads])
         return name_of_class(linked.debug, place) if place.is_known else ""
 

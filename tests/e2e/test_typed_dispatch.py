@@ -284,3 +284,64 @@ def test_a_location_list_whose_start_the_linker_overwrote_says_nothing(workshop:
         ["-fno-devirtualize-speculatively"],
     )
     program.check()
+
+
+@pytest.mark.parametrize("toolchain", [replace(LLD_ALONE, compiler="gcc"), LLD], ids=str, indirect=True)
+def test_the_class_of_the_elements_of_an_array_of_pointers(workshop: Workshop) -> None:
+    """The linker left no location list of the folded loops: what the vectors hold tells their objects."""
+    program = workshop.build_with_tables(
+        f"""
+        #include <vector>
+        {HEADER} {FUNCTIONS}
+        NOINLINE void show(const std::vector<Shape *> &all) {{ for (Shape *s : all) {{ s->draw(1); ++total; }} }}
+        NOINLINE void hear(const std::vector<Sound *> &all) {{ for (Sound *s : all) {{ s->play(1); ++total; }} }}
+        NOINLINE void some(Shape **all, long n) {{ for (long i = 0; i < n; ++i) {{ all[i]->draw(1); total += 2; }} }}
+        NOINLINE void many(Sound **all, long n) {{ for (long i = 0; i < n; ++i) {{ all[i]->play(1); total += 2; }} }}
+        int main() {{
+            Circle c; Note n; Square s; Drum d;
+            Shape *shapes[] = {{&c, &s}}; Sound *sounds[] = {{&n, &d}};
+            show({{&c, &s}}); hear({{&n, &d}}); some(shapes, 2); many(sounds, 2);
+            return total == 77;
+        }}
+        """,
+        ["-fno-devirtualize-speculatively"] if workshop.toolchain.compiler == "gcc" else [],
+    )
+    verdicts = program.check()
+    for name in ("_ZN6Circle4drawEi", "_ZN4Note4playEi"):
+        assert verdicts[name] == UNIQUE, name
+
+
+@pytest.mark.parametrize("toolchain", [replace(LLD_ALONE, compiler="gcc"), LLD], ids=str, indirect=True)
+def test_arrays_whose_elements_prove_nothing(workshop: Workshop) -> None:
+    """Of pairs, of `void *`, of a class that starts with a pointer, and a pointer that goes to one array or another."""
+    program = workshop.build_with_tables(
+        f"""
+        {HEADER} {FUNCTIONS}
+        struct Pair {{ Shape *shape; Sound *sound; }};
+        struct Row {{ Shape *first; Sound *rest[3]; }};
+        NOINLINE void pairs(Pair *all, long n) {{
+            for (long i = 0; i < n; ++i) {{ all[i].sound->play(1); all[i].shape->draw(2); total += 2; }}
+        }}
+        NOINLINE void anything(void **all, long n) {{
+            for (long i = 0; i < n; i += 2) {{
+                static_cast<Shape *>(all[i])->draw(1); static_cast<Sound *>(all[i + 1])->play(2); total += 3;
+            }}
+        }}
+        NOINLINE void row(Row *r) {{ for (Sound *s : r->rest) {{ s->play(1); total += 4; }} r->first->draw(1); }}
+        NOINLINE void either(Shape **shapes, Sound **sounds, long n) {{
+            void **at = n & 1 ? reinterpret_cast<void **>(shapes) : reinterpret_cast<void **>(sounds);
+            for (long i = 0; i < n; ++i) {{
+                if (n & 1) static_cast<Shape *>(at[i])->draw(1); else static_cast<Sound *>(at[i])->play(1);
+                total += 5;
+            }}
+        }}
+        int main() {{
+            Circle c; Note n; Square s; Drum d;
+            Shape *shapes[] = {{&c, &s, &c}}; Sound *sounds[] = {{&n, &d}}; void *all[] = {{&c, &n, &s, &d}};
+            Pair some[] = {{{{&c, &n}}, {{&s, &d}}}}; Row r = {{&c, {{&n, &d, &n}}}};
+            pairs(some, 2); anything(all, 4); row(&r); either(shapes, sounds, 3); either(shapes, sounds, 2);
+            return total == 77;
+        }}
+        """
+    )
+    program.check()

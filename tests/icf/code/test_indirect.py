@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from icf.code import _aarch64, _flow, _x86_64, flow
-from icf.code.indirect import NO_SLOT, find_indirect
+from icf.code.indirect import NO_OBJECT, NO_SLOT, find_indirect
+from icf.code.operations import ANY_ELEMENT
 from icf.elf.image import Image
 from icf.folds.functions import find_bodies
 from icf.model import STORED_POINTER
@@ -22,6 +23,22 @@ X86_64: dict[str, tuple[str, Expected]] = {
     "plain": ("mov (%rdi), %rax; call *16(%rax); ret", ([2], [])),
     "by_register": ("mov (%rdi), %rax; mov 24(%rax), %rcx; call *%rcx; ret", ([3], [])),
     "slot_0": ("mov (%rdi), %rax; jmp *(%rax)", ([], [0])),
+    "elements": (
+        "mov 8(%rdi), %rbx; 1: mov (%rbx), %rdi; add $8, %rbx; mov (%rdi), %rax; call *16(%rax);"
+        "cmp %rbx, %rbp; jne 1b; ret",
+        ([2], []),
+    ),
+    "elements_of_two": (
+        "mov 8(%rdi), %rbx; test %esi, %esi; je 1f; mov 8(%rsi), %rbx; 1: mov (%rbx), %rdi; add $8, %rbx;"
+        "mov (%rdi), %rax; call *16(%rax); cmp %rbx, %rbp; jne 1b; ret",
+        ([2], []),
+    ),
+    "elements_of_another": (
+        "mov 8(%rdi), %rbx; 1: mov (%rbx), %rdi; add $8, %rbx; mov (%rdi), %rax; call *16(%rax); mov %rbp, %rbx;"
+        "cmp %rbx, %rbp; jne 1b; ret",
+        ([2], []),
+    ),
+    "element": ("mov (%rdi), %rbx; mov 16(%rbx,%rsi,8), %rdi; mov (%rdi), %rax; call *8(%rax); ret", ([1], [])),
     "result_pointer": ("mov (%rsi), %rax; call *8(%rax); ret", ([1], [])),
     "second_base": ("lea 24(%rbx), %rdi; mov 24(%rbx), %rax; call *(%rax); ret", ([0], [])),
     "other_base": ("lea 16(%rbx), %rdi; mov 24(%rbx), %rax; call *(%rax); ret", ([N], [])),
@@ -198,6 +215,11 @@ X86_64: dict[str, tuple[str, Expected]] = {
 }  # fmt: skip
 
 AARCH64: dict[str, tuple[str, Expected]] = {
+    "elements": (
+        "ldr x19, [x0, #8]; 1: ldr x0, [x19], #8; ldr x8, [x0]; ldr x8, [x8, #16]; blr x8; cmp x19, x20; b.ne 1b; ret",
+        ([2], []),
+    ),
+    "element": ("ldr x9, [x0]; ldr x0, [x9, x1, lsl #3]; ldr x8, [x0]; ldr x8, [x8, #8]; blr x8; ret", ([1], [])),
     "plain": ("ldr x8, [x0]; ldr x8, [x8, #16]; blr x8; ret", ([2], [])),
     "tail": ("ldr x1, [x0]; ldr x1, [x1]; br x1", ([], [0])),
     "authenticated": ("ldr x8, [x0]; ldr x8, [x8, #16]; blraa x8, x9; ldr x9, [x19]; ldr x9, [x9, #8]; mov x0, x19; "
@@ -268,6 +290,16 @@ def program(arch: str, functions: dict[str, tuple[str, Expected]], directory: Pa
     return out
 
 
+# objects of calls: how many loads lead to each from the first argument, and the offsets
+OBJECTS = {
+    "plain": (0, 0, 0, 0, 0),
+    "elements": (2, 8, ANY_ELEMENT, 0, 0),
+    "elements_of_two": None,
+    "elements_of_another": None,
+    "element": (2, 0, ANY_ELEMENT, 0, 0),
+}
+
+
 @pytest.mark.parametrize(("arch", "functions"), [("x86_64", X86_64), ("aarch64", AARCH64)])
 def test_slots_and_jumps(arch: str, functions: dict[str, tuple[str, Expected]], build: str, tmp_path: Path) -> None:
     with Image.open(program(arch, functions, tmp_path)) as image:
@@ -281,6 +313,10 @@ def test_slots_and_jumps(arch: str, functions: dict[str, tuple[str, Expected]], 
             for name, start in start_of.items()
             if name in functions
         }
+        first_argument = {"x86_64": 7, "aarch64": 0}[arch]
+        for name, path in OBJECTS.items():
+            expected = NO_OBJECT if path is None else (first_argument, *path)
+            assert name not in functions or (found.call_object[calls == start_of[name]] == expected).all(), name
         fixed = found.jump_place[jumps == start_of["fixed"]].tolist()
         variables = [row for row in range(image.symbols.count) if image.symbols.name(row) == "pointer"]
         assert fixed == [int(image.symbols.value[row]) for row in variables]
