@@ -7,7 +7,7 @@
     imports     slots that the loader fills, and the stubs that jump through them
 
 There are two formats: ELF (`icf.elf`), and PE (`icf.pe`), whose functions are in a PDB. Code that needs more than this,
-sections or relocations, is about ELF and uses its class.
+sections or relocations, is about ELF and uses its class. What reads PE images is imported at the first of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from icf.elf.types import Machine
 from icf.errors import UnsupportedError
 from icf.filebytes import FileBytes
 from icf.pe.headers import MAGIC
-from icf.pe.image import PeImage
 
 if TYPE_CHECKING:
     from icf.columns import I64, U64
     from icf.linkers import Linker
+    from icf.pe.image import PeImage
 
 
 class Symbols(Protocol):
@@ -122,7 +122,7 @@ class Image(Protocol):
         """Close the file; views of its bytes stay valid."""
 
 
-AnyImage: TypeAlias = ElfImage | PeImage
+AnyImage: TypeAlias = "ElfImage | PeImage"
 
 
 def open_image(path: str) -> ElfImage:
@@ -140,7 +140,7 @@ def open_image(path: str) -> ElfImage:
         IcfError: the file cannot be read.
     """
     image = open_any_image(path)
-    if isinstance(image, PeImage):
+    if not isinstance(image, ElfImage):
         image.close()
         raise UnsupportedError(f"{path}: is a PE image, this reads ELF images")
     return image
@@ -152,6 +152,8 @@ def open_any_image(path: str) -> AnyImage:
     with data.closed_on_error():
         magic = bytes(data[:2])
     if magic == MAGIC:
+        from icf.pe.image import PeImage
+
         return PeImage.of(path, data)
     return ElfImage.of(path, data)  # it reports what is wrong with the header
 

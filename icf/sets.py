@@ -31,6 +31,14 @@ def distinct_pairs(left: NDArray[Number], right: NDArray[Number]) -> tuple[NDArr
     return left[fresh], right[fresh]
 
 
+def distinct_rows(rows: NDArray[Number]) -> NDArray[Number]:
+    """Return the set of the rows of a table, by their columns from the first on."""
+    ordered = rows[np.lexsort(rows.T[::-1])]
+    fresh = np.ones(len(ordered), np.bool_)
+    np.any(ordered[1:] != ordered[:-1], axis=1, out=fresh[1:])
+    return ordered[fresh]
+
+
 def runs(values: NDArray[Number]) -> tuple[NDArray[Number], I64, I64]:
     """Return the runs of equal neighbours in a column: the value, the first row and the row after the last of each."""
     first = np.flatnonzero(_is_first(values))

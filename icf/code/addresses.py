@@ -19,9 +19,9 @@ import numpy as np
 
 from icf.code.branches import executable_sections
 from icf.columns import I64, U8, U32, U64, Mask
+from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, Machine
 from icf.image import AnyImage
-from icf.pe.image import PeImage
 from icf.sets import distinct, distinct_pairs
 
 _CHUNK_BYTES = 1 << 20  # so that temporary columns stay small
@@ -80,7 +80,7 @@ def find_mentions(image: AnyImage, targets: U64, starts: U64, ends: U64) -> Ment
         return Mentions.of(rows)
     x86 = image.machine is Machine.X86_64
     bases, fixed = list[int](), False
-    if not isinstance(image, PeImage):
+    if isinstance(image, Image):
         fixed = image.elf_type == ET_EXEC
         bases = [section.vaddr for section in image.sections if section.name in (".got", ".got.plt")]
     for section in executable_sections(image):

@@ -10,10 +10,10 @@ import numpy as np
 
 from icf.code._branches import find_aarch64, find_x86_64
 from icf.columns import U8, U64
+from icf.elf.image import Image
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine
 from icf.errors import FormatError
 from icf.image import AnyImage
-from icf.pe.image import PeImage
 from icf.sets import distinct
 
 _REACH_BYTES = {Machine.X86_64: 1 << 31, Machine.AARCH64: 1 << 27}  # of a call or jump, both ways
@@ -43,7 +43,7 @@ class CodeSection:
 
 def executable_sections(image: AnyImage) -> Iterator[CodeSection]:
     """Yield the sections that hold code in this file."""
-    if isinstance(image, PeImage):
+    if not isinstance(image, Image):
         for part in image.code_sections:
             yield CodeSection(part.name, part.vaddr, part.stored_bytes, partial(image.contents, part))
         return

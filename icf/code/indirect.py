@@ -32,7 +32,7 @@ from icf.columns import I64, U8, U64, Mask
 from icf.elf.types import Machine
 from icf.image import AnyImage
 from icf.model import STORED_POINTER
-from icf.sets import distinct, is_in, union
+from icf.sets import distinct, distinct_rows, is_in, union
 
 NO_SLOT = -1
 NO_OBJECT = -1
@@ -245,7 +245,7 @@ def _join(rows: U64) -> U64:
     paths[paths[:, op.FOUND_ROOT] == 0, op.FOUND_ROOT :] = 0
     paths[:, op.FOUND_OFFSET :][np.arange(op.LOADS_MAX + 1) > paths[:, op.FOUND_LOADS, None].astype(np.int64)] = 0
     paths[:, op.FOUND] = op.JUMPS_TO_VALUE
-    paths = np.unique(paths, axis=0)
+    paths = distinct_rows(paths)
     _, first, count = np.unique(paths[:, [op.FOUND_AT, op.FOUND_SLOT]], axis=0, return_index=True, return_counts=True)
     one = paths[first]
     one[count > 1, op.FOUND_ROOT :] = 0  # the same slot of different objects

@@ -17,7 +17,6 @@ from icf.columns import I64, U64
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.image import AnyImage
-from icf.pe.image import PeImage
 from icf.sets import distinct, union
 
 SIGNED, IN_WORDS = 16, 32  # with the size of an entry, in its code
@@ -66,7 +65,7 @@ class JumpTables:
         count = len(raw) // size_bytes
         sign = "i" if code & SIGNED else "u"
         entries = np.frombuffer(raw[: count * size_bytes], f"<{sign}{size_bytes}").astype(np.int64)
-        if code == ADDRESSES and not isinstance(self._image, PeImage):  # there words have their values already
+        if code == ADDRESSES and isinstance(self._image, Image):  # there words have their values already
             entries = self._with_relocations(self._image, place, entries)
         if code & IN_WORDS:
             entries = entries << 2

@@ -38,6 +38,7 @@ from icf.model import (
     Vtable,
     VtableSlot,
 )
+from icf.sets import distinct
 
 _CLASS_FLAGS = tuple(map(ClassFlag, range(2 * max(ClassFlag))))  # by number: the enum's own look-up takes long
 _MEMBER_FLAGS = tuple(map(MemberFlag, range(2 * max(MemberFlag))))
@@ -201,7 +202,7 @@ class IcfTable:
     def types(self) -> tuple[ObjectType, ...]:
         """All types of objects."""
         columns = self.columns
-        groups = np.unique(columns.vtable_group)[columns.type_group.astype(np.int64)].tolist()
+        groups = distinct(columns.vtable_group)[columns.type_group.astype(np.int64)].tolist()
         starts = columns.type_start.tolist()
         return tuple(
             ObjectType(tuple(map(Vaddr, groups[first:end]))) for first, end in zip(starts, starts[1:], strict=False)

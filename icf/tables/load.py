@@ -15,13 +15,10 @@ from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.image import AnyImage
 from icf.model import ClassFlag
-from icf.pe.classes import merged_classes
-from icf.pe.image import PeImage
-from icf.pe.sidetable import SideTable, read_side_table, side_table_path
 from icf.sets import distinct
 from icf.tables.dcall import DirectCalls, parse_dcall
-from icf.tables.icftable import IcfTable, parse_icf, parse_icf_header
-from icf.tables.place import SECTIONS, are_stale, file_with_tables, warn_stale
+from icf.tables.icftable import IcfTable, parse_icf
+from icf.tables.place import SECTIONS, are_stale, file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
 
 
@@ -81,21 +78,9 @@ class Tables:
                 names[dies[row]] = icf.member_name(row)
         used = distinct(np.concatenate([self.direct.callee_die, self.direct.caller_die]))
         unnamed = np.array([die for die in used.tolist() if die not in names], np.uint64)
-        if len(unnamed) and not isinstance(self.image, PeImage):
+        if len(unnamed) and isinstance(self.image, Image):
             names.update(_names_from_debug_info(self.image, unnamed))
         return names
-
-
-def find_side_table(image: PeImage) -> SideTable | None:
-    """Return the side table of a PE image; None if there is none, or one about other code, which a warning reports."""
-    side = read_side_table(image)
-    if side is None:
-        return None
-    header = parse_icf_header(side.icf, side_table_path(image))
-    if header is not None and header.code_digest in (b"", image.code_digest):
-        return side
-    warn_stale(image.path)
-    return None
 
 
 def load_tables(image: AnyImage) -> Tables:
@@ -111,18 +96,13 @@ def load_tables(image: AnyImage) -> Tables:
     Raises:
         FormatError: a table breaks its format.
     """
-    nothing = Tables(image, IcfTable(), DirectCalls.of(()), VirtualCalls.of(()), ())
-    if isinstance(image, PeImage):
-        side, path = find_side_table(image), side_table_path(image)
-        if side is None and image.pdb is not None:
-            return Tables(image, IcfTable(merged_classes(image)), nothing.direct, nothing.virtual, SECTIONS[:1])
-        if side is None:
-            return nothing
-        icf = parse_icf(side.icf, path, b"")
-        return Tables(image, icf, parse_dcall(side.dcall, path), parse_vcall(side.vcall, path), SECTIONS)
+    if not isinstance(image, Image):
+        from icf.tables.side_table import parse_side_table
+
+        return Tables(image, *parse_side_table(image))
     file = file_with_tables(image)
     if are_stale(image):
-        return nothing
+        return Tables(image, IcfTable(), DirectCalls.of(()), VirtualCalls.of(()), ())
     return Tables(
         image,
         parse_icf(file.contents(".debug_icf"), file.path, image.debug.streamed(".debug_str")),

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 
-from icf.sets import difference, distinct, distinct_pairs, is_in, is_one_of, runs, union
+from icf.sets import difference, distinct, distinct_pairs, distinct_rows, is_in, is_one_of, runs, union
 
 U64_MAX = (1 << 64) - 1
 VALUES = [(), (5,), (5, 5), (3, 1, 2, 1), (U64_MAX, 0, U64_MAX - 1, 1 << 63, (1 << 63) - 1)]
@@ -35,6 +35,11 @@ def test_pairs_are_by_left_and_then_right() -> None:
     left, right = distinct_pairs(*(column(each) for each in zip(*pairs, strict=True)))
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == sorted(set(pairs))
     assert [len(each) for each in distinct_pairs(column(()), column(()))] == [0, 0]
+
+
+@pytest.mark.parametrize("rows", [[], [(5, 1, 0)], [(2, 1, 0), (1, U64_MAX, 0), (2, 0, 9), (1, U64_MAX, 0), (1, 0, 7)]])
+def test_rows_are_ordered_by_their_first_column_that_differs(rows: list[tuple[int, int, int]]) -> None:
+    assert distinct_rows(column(rows).reshape(-1, 3)).tolist() == [list(row) for row in sorted(set(rows))]
 
 
 @pytest.mark.parametrize("values", [(), (5,), (5, 5, 3, 5, 3, 3)])

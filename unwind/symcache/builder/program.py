@@ -13,8 +13,8 @@ from icf.pe.image import PeImage
 from icf.pe.sidetable import side_table_path
 from icf.tables.dcall import parse_dcall
 from icf.tables.icftable import encode_icf, parse_icf
-from icf.tables.load import find_side_table
 from icf.tables.place import file_with_tables
+from icf.tables.side_table import find_side_table
 from icf.tables.vcall import parse_vcall
 from unwind.program.facts import CodeFacts, ImageFacts
 from unwind.program.from_image import DCALL, VCALL, has_only_records, may_fold_imports, read_tables
