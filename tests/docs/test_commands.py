@@ -1,4 +1,4 @@
-"""Every command that the documentation shows is run, and prints what the page says.
+"""Every command that the documentation shows is run, and prints what the page says. It is run by the installed wheel.
 
 The commands of one section (`##`) run in order in a directory of their own. It holds the demo's sources, `shop` (the
 checked-in program, with its tables), `shop.linked` (as the linker left it), `stacks.txt` (the three stacks that the
@@ -41,8 +41,8 @@ def name_of(value: object) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What each section starts with, and the tools in `bin`."""
+def prepared(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Path:
+    """What each section starts with, and the commands of the wheel in `bin`."""
     folder = tmp_path_factory.mktemp("docs")
     for source in (ROOT / "demo").iterdir():
         if source.suffix in (".cpp", ".h"):
@@ -54,15 +54,17 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / "testdata" / "pe" / name, folder)
     shutil.copy(ROOT / "testdata" / "trace" / "allasm_x86_64.trace.zip", folder)
     (folder / "bin").mkdir()
-    icf = folder / "bin" / "icf"
-    icf.write_text(f'#!/bin/sh\nexec {shlex.join(icf_command())} "$@"\n')
-    icf.chmod(0o755)
-    subprocess.run([icf, "pass", "-q", "shop.linked", "-o", "shop"], cwd=folder, check=True)
+    of_wheel = {name: [str(installed / "bin" / name)] for name in ("python", "linkpass")}
+    of_wheel["icf"] = [*icf_command(of_wheel["python"][0])]
+    for name, words in of_wheel.items():
+        (folder / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        (folder / "bin" / name).chmod(0o755)
+    subprocess.run([folder / "bin" / "icf", "pass", "-q", "shop.linked", "-o", "shop"], cwd=folder, check=True)
     return folder
 
 
 def environment(folder: Path) -> dict[str, str]:
-    path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
     return {
         **os.environ,
         "PATH": path,
@@ -160,6 +162,13 @@ def test_blocks_are_of_a_kind_that_is_checked(page: Page) -> None:
         assert block.language in ("console", "python", "text") or block.title or "not run" in block.notes, (
             f"{where}: neither a file nor shown only"
         )
+
+
+def test_the_commands_are_those_of_the_wheel(prepared: Path, installed: Path) -> None:
+    commands = ["icf gdb --print-path", 'python -c "import unwind; print(unwind.__file__)"', "linkpass --version"]
+    plugin, library, version = (run(command, prepared).stdout for command in commands)
+    assert plugin.startswith(f"source {installed}/lib") and library.startswith(f"{installed}/lib")
+    assert version == run("icf --version", prepared).stdout
 
 
 def test_commands_that_are_only_shown_name_what_there_is() -> None:

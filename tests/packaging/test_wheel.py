@@ -7,8 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tests.packaging.conftest import run
 from tests.support.paths import ROOT
+from tests.support.wheel import run
 
 
 def test_the_sdist_has_all_sources_and_no_tests(sdist: Path) -> None:

@@ -14,10 +14,10 @@ from tests.support.toolchain import lasting_folder
 
 
 @cache
-def icf_command() -> tuple[str, ...]:
-    """Return the words of `icf`, run by a server without its start (tests/support/icf_server.py)."""
+def icf_command(python: str = sys.executable) -> tuple[str, ...]:
+    """Return the words of `icf` as a Python has it, run by a server without its start (tests/support/icf_server.py)."""
     path = lasting_folder() / "socket"
-    command = [sys.executable, "-m", "tests.support.icf_server", str(path)]
+    command = [python, "-P", str(ROOT / "tests/support/icf_server.py"), str(path)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a copy would not have numpy's threads
     server = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
