@@ -10,6 +10,7 @@ reached through private apt folders, so the system's configuration stays untouch
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -150,6 +151,22 @@ def _cppcheck_runs(source: Path, _folder: Path) -> list[tuple[Path, list[str]]]:
     ]
 
 
+def _protoc_sources(source: Path) -> list[Path]:
+    unwanted = re.compile("test|mock|io_win32|gzip_stream", re.IGNORECASE)
+    folder = source / "src/google/protobuf"
+    return [path for path in sorted(folder.rglob("*.cc")) if not unwanted.search(str(path.relative_to(folder)))]
+
+
+def _protoc_runs(source: Path, folder: Path) -> list[tuple[Path, list[str]]]:
+    """Code in each language for two files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    roots, files = [f"-I{source / 'src'}"], ["google/protobuf/descriptor.proto", "google/protobuf/api.proto"]
+    languages = ("cpp", "csharp", "java", "objc", "php", "pyi", "python", "ruby")
+    arguments = [[f"--{language}_out=.", *roots, *files] for language in languages]
+    arguments += [["--descriptor_set_out=set.pb", "--include_imports", "--include_source_info", *roots, *files]]
+    return [(folder, each) for each in arguments]
+
+
 GENERATED = Program("gen", partial(write_sources, unit_count=4, type_count=6), lambda _: [], _generated_runs, gap=7)
 SMALL = Program("small", partial(write_sources, unit_count=2, type_count=3), lambda _: [], _generated_runs, gap=5)
 VIRTUAL = Program("virtual", partial(write_virtuals, unit_count=4, type_count=8), lambda _: [], _generated_runs, gap=7)
@@ -161,7 +178,15 @@ COMPOSITES = Program("composites", partial(write_composites, type_count=6), lamb
 PROMISES = Program("promises", partial(write_promises, type_count=6), lambda _: [], _generated_runs, gap=7)
 NINJA = Program("ninja", _ninja_sources, lambda _: [], _ninja_runs, "ninja-build", gap=100)
 CPPCHECK = Program("cppcheck", _cppcheck_sources, _cppcheck_flags, _cppcheck_runs, "cppcheck", gap=5000)
+PROTOC = Program(
+    "protoc",
+    _protoc_sources,
+    lambda source: [f"-I{source / 'src'}", "-DHAVE_PTHREAD", "-pthread"],
+    _protoc_runs,
+    "protobuf",
+    gap=2000,
+)
 PROGRAMS = {
     program.name: program
-    for program in (GENERATED, SMALL, VIRTUAL, SMALL_VIRTUAL, COMPOSITES, PROMISES, VISITORS, NINJA, CPPCHECK)
+    for program in (GENERATED, SMALL, VIRTUAL, SMALL_VIRTUAL, COMPOSITES, PROMISES, VISITORS, NINJA, CPPCHECK, PROTOC)
 }

@@ -15,6 +15,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from tests.truth.kinds import LINKED_TWICE
 from tests.truth.programs import CACHE, Unavailable
 from tests.truth.stepped.align import Diverged
 from tests.truth.stepped.builds import COMPILERS, EVIDENCE, FEW, build
@@ -35,7 +36,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--theme", action="append", choices=sorted(THEMES))
     parser.add_argument("--compiler", action="append", help="beginning of a name: " + ", ".join(COMPILERS))
     parser.add_argument("--linker", action="append", choices=sorted(EVIDENCE), help="lldr: lld --emit-relocs")
-    parser.add_argument("--evidence", action="append", choices=("image", "report", "objects", "link"))
+    parser.add_argument("--evidence", action="append", choices=("image", "report", "objects", "link", LINKED_TWICE))
     parser.add_argument("--tool", help="command of the tool under test (default: icf beside this Python)")
     parser.add_argument("--findings", type=int, default=3, metavar="N", help="show N frames that went wrong, per row")
     parser.add_argument("--cache", type=Path, default=CACHE)
@@ -62,7 +63,9 @@ def main(arguments: list[str] | None = None) -> int:
         theme = THEMES[name]
         for compiler, linker in _builds(theme, args):
             label = f"{name} {compiler} {linker}"
-            evidences = [each for each in EVIDENCE[linker] if each in (args.evidence or EVIDENCE[linker])]
+            evidences = [
+                each for each in (*EVIDENCE[linker], LINKED_TWICE) if each in (args.evidence or EVIDENCE[linker])
+            ]
             try:
                 with tempfile.TemporaryDirectory() as work:
                     result = measure(build(theme, compiler, linker, args.cache), evidences, command, Path(work))

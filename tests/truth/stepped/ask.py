@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.truth.kinds import LINKED_TWICE
 from tests.truth.stepped.align import Frame, Stack
 from tests.truth.stepped.builds import Build
 from tests.truth.tool import ToolError, run_command, run_link, run_pass
@@ -25,6 +26,8 @@ def add_tables(command: Sequence[str], build: Build, evidence: str, out: Path) -
     """Make `out` from the folded image with the pass. Raises ToolError."""
     if evidence == "link":
         run_link(command, build.link_command("all", out), build.folder)
+    elif evidence == LINKED_TWICE:
+        run_link(command, build.link_command("all", out), build.folder, ["--distinct"])
     elif evidence == "report":
         run_pass(command, build.folded, out, ["--icf-report", str(build.report)])
     elif evidence == "objects":

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from tests.truth.folding import Folding, match_images
+from tests.truth.kinds import LINKED_TWICE
 from tests.truth.stepped.align import Alignment, Stack, align
 from tests.truth.stepped.ask import add_tables, incomplete_bodies, resolve, stack_line
 from tests.truth.stepped.builds import Build
@@ -29,31 +30,34 @@ class Result:
         return bool(self.problems) or any(score.wrong_count for score in self.scores.values())
 
 
-def prepare(build: Build) -> Folding:
-    """What the symbols and the linker's report say of the folding."""
-    return match_images(build.unfolded, build.folded, build.report.read_text(), build.folder)
+def prepare(build: Build, folded: Path) -> Folding:
+    """What the symbols and the linker's report say of the folding in an image."""
+    return match_images(build.unfolded, folded, build.report.read_text(), build.folder)
 
 
-def run_both(build: Build, folding: Folding, work: Path) -> tuple[Recording, Recording]:
+def run_both(build: Build, folded: Path, folding: Folding, work: Path) -> tuple[Recording, Recording]:
     """Step the unfolded and the folded program. Raises Unavailable, RunError."""
     stepper = build_stepper(work)
     every = build.theme.signal_every
     return (
         record(stepper, build.unfolded, folding.originals, work, every),
-        record(stepper, build.folded, folding.bodies, work, every),
+        record(stepper, folded, folding.bodies, work, every),
     )
 
 
 def measure(build: Build, evidences: Sequence[str], command: Sequence[str], work: Path) -> Result:
     """Step, ask, score. Raises Unavailable, RunError, Diverged."""
-    folding = prepare(build)
-    alignment = align(folding, read_references(build.unfolded), *run_both(build, folding, work))
-    result = Result(build, alignment)
-    forms = {form: {stack: stack_line(stack, less) for stack in stacks} for form, stacks, less in _forms(alignment)}
+    result = Result(build, _step(build, build.folded, work))
     for evidence in evidences:
         image = work / build.folded.name
         try:
             add_tables(command, build, evidence, image)
+            alignment = result.alignment
+            if evidence == LINKED_TWICE:  # which folds less
+                alignment = _step(build, image, work)
+            forms = {
+                form: {stack: stack_line(stack, less) for stack in asked} for form, asked, less in _forms(alignment)
+            }
             answers = resolve(command, image, chain(*(lines.values() for lines in forms.values())), work)
             incomplete = incomplete_bodies(command, image)
         except ToolError as error:
@@ -62,6 +66,11 @@ def measure(build: Build, evidences: Sequence[str], command: Sequence[str], work
         for form, lines in forms.items():
             result.scores[evidence + form] = score_answers(lines, answers, incomplete, alignment.body_of)
     return result
+
+
+def _step(build: Build, folded: Path, work: Path) -> Alignment:
+    folding = prepare(build, folded)
+    return align(folding, read_references(build.unfolded), *run_both(build, folded, folding, work))
 
 
 def _forms(alignment: Alignment) -> list[tuple[str, Iterable[Stack], int]]:

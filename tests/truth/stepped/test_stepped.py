@@ -75,8 +75,8 @@ def test_runs_that_differ_are_refused(cache: Path, tmp_path: Path) -> None:
         built = build(THEMES["tails"], "gcc-O2", "gold", cache)
     except Unavailable as reason:
         pytest.skip(str(reason))
-    folding = prepare(built)
-    unfolded, folded = run_both(built, folding, tmp_path)
+    folding = prepare(built, built.folded)
+    unfolded, folded = run_both(built, built.folded, folding, tmp_path)
     align(folding, {}, unfolded, folded)
     with pytest.raises(Diverged, match="steps without folding"):
         align(folding, {}, unfolded, replace(folded, steps=folded.steps[:-1]))
