@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from icf.pe.sidetable import SideTable
+from icf.tables.annotation import VERSION as ANNOTATION_VERSION
 from icf.tables.icftable import VERSION as TABLES_VERSION
+from linkpass.link.kept_link import KeptLink
+from linkpass.link.kept_objects import Kept
 from tests.e2e.program import icf
 from tests.support.paths import ROOT
 from unwind.symcache.format.container import VERSION as SYMCACHE_VERSION
 
-COMPAT, SHOP = ROOT / "testdata" / "compat", ROOT / "testdata" / "shop"
+COMPAT, SHOP, PE = (ROOT / "testdata" / name for name in ("compat", "shop", "pe"))
 RECORDED = [json.loads(line) for line in (SHOP / "shop.gold.json").read_text().splitlines()]
 READ, NOT_READ = (3, 4), (2,)
 OLD_SYMCACHES = range(1, SYMCACHE_VERSION)
@@ -35,7 +39,9 @@ def test_every_older_version_has_its_file() -> None:
     assert {*READ, *NOT_READ} == set(range(2, TABLES_VERSION))  # version 1 was never in a linked image
     expected = {f"icf-{version}" for version in range(2, TABLES_VERSION)}
     expected |= {f"symcache-{version}" for version in OLD_SYMCACHES}
-    assert {path.name for path in COMPAT.iterdir()} == {*expected, "snapshot.json", "build"}
+    expected |= {f"annotated-{version}" for version in range(1, ANNOTATION_VERSION + 1)}
+    expected |= {"snapshot.json", "side-table-1", "link-1", "objects-1", "build"}
+    assert {path.name for path in COMPAT.iterdir()} == expected
 
 
 @pytest.mark.parametrize("version", READ)
@@ -100,3 +106,42 @@ def test_the_first_snapshots_still_find_their_files(tmp_path: Path) -> None:
     words = ("fetch", COMPAT / "snapshot.json", "--module-root", tmp_path / "images")
     found = icf("cache", "--cache-dir", tmp_path / "cache", *words)
     assert str(tmp_path / "images" / "shop.gold") in found
+
+
+def test_the_first_annotations_name_every_frame(tmp_path: Path) -> None:
+    image = COMPAT / "annotated-1"
+    assert names_of_stacks(image, tmp_path) != [each["truth"] for each in RECORDED]
+    icf("pass", "-q", image, "-o", tmp_path / "passed")
+    assert names_of_stacks(tmp_path / "passed", tmp_path) == [each["truth"] for each in RECORDED]
+
+
+def test_the_first_side_tables_are_those_of_today(tmp_path: Path) -> None:
+    for name in ("shop.exe", "shop.pdb", "shop.obj"):
+        shutil.copy(PE / name, tmp_path)
+    image, table = tmp_path / "shop.exe", tmp_path / "shop.icf"
+    without = icf("dump", "--dcall", "--folds", image)
+    shutil.copy(COMPAT / "side-table-1", table)
+    old = SideTable.parse(memoryview(table.read_bytes()), str(table))
+    shown = icf("dump", "--dcall", "--folds", image)
+    icf("pass", "-q", image, "--objects", tmp_path / "shop.obj")
+    today = SideTable.parse(memoryview(table.read_bytes()), str(table))
+    assert icf("dump", "--dcall", "--folds", image) == shown != without
+    assert (old.key, old.dcall) == (today.key, today.dcall)
+
+
+def test_the_first_kept_links_are_read_whole_or_not_at_all() -> None:
+    data = (COMPAT / "link-1").read_bytes()
+    kept = KeptLink.parse(data)
+    assert kept.to_bytes() == data
+    assert "./main.o" in kept.files and kept.lines[0] == "shop: 8 functions share 3 of 14 bodies"
+    for size_bytes in range(len(data)):
+        with pytest.raises(ValueError, match="is not what was kept, or is damaged"):
+            KeptLink.parse(data[:size_bytes])
+
+
+def test_the_first_kept_objects_are_read() -> None:
+    kept = Kept.parse((COMPAT / "objects-1").read_bytes())
+    counts = {entry.path: len(kept.index_of(entry, 0).functions.symbol) for entry in kept.entries}
+    assert {path: count for path, count in counts.items() if path.startswith("./")} == {
+        "./main.o": 1, "./orders.o": 4, "./payments.o": 4, "./sampler.o": 2, "./sessions.o": 3
+    }  # fmt: skip
