@@ -25,6 +25,7 @@ from icf.elf.image import Image
 from icf.errors import UnsupportedError
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, ImageFlag, Member, MemberFlag
 from icf.pe.image import PeImage
+from icf.pe.vftables import vftable_names
 from icf.printable import printable, say
 from icf.tables.load import Tables, load_tables
 from icf.tables.place import SECTIONS, are_stale, warn_stale
@@ -187,7 +188,8 @@ def _virtual_calls(tables: Tables, *, known: bool) -> list[_Json]:
 def _vtables(tables: Tables, names: _Names) -> Iterator[_Json]:
     classes = tables.icf.classes
     groups: set[int] = {vtable.group for vtable in tables.icf.vtables}
-    symbol_of = {} if isinstance(tables.image, PeImage) else _symbols_at(tables.image, groups)
+    image = tables.image
+    symbol_of = vftable_names(image) if isinstance(image, PeImage) else _symbols_at(image, groups)
     for vtable in tables.icf.vtables:
         slots = []
         for slot, (class_idx, idx) in vtable.slots:

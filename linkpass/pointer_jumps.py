@@ -13,6 +13,7 @@ does not depend on the member, so a jump belongs to all members of its body.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, STB_LOCAL, Machine
 from icf.folds.functions import Bodies
+from icf.image import AnyImage
 from icf.model import ANY_POINTER
 from icf.sets import distinct, is_in
 
@@ -60,10 +62,20 @@ NO_POINTER_JUMPS = PointerJumps(
 
 def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> PointerJumps:
     """Return the pointer jumps of all bodies of an image."""
-    found = find_indirect(image, bodies.start, bodies.end, _parts(image, bodies, functions))
     defined = _defined_names(image)
-    keep = ~is_in(found.jump_place, _places_of_leaves(image, defined))
     stubs = [stub for stub, symbol in image.plt_stubs.items() if _comes_back(symbol, defined)]
+    return jumps_of(image, bodies, _parts(image, bodies, functions), _places_of_leaves(image, defined), stubs)
+
+
+def jumps_of(
+    image: AnyImage, bodies: Bodies, parts: U64 = _NO_PLACES, leaves: U64 = _NO_PLACES, stubs: Iterable[int] = ()
+) -> PointerJumps:
+    """Return the pointer jumps of bodies, of which those at `parts` belong to others.
+
+    `leaves` are places of pointers that lead to no function of the image; a jump to one of `stubs` may.
+    """
+    found = find_indirect(image, bodies.start, bodies.end, parts)
+    keep = ~is_in(found.jump_place, leaves)
     retpolines = find_retpolines(image)
     # gcc's thunks have no size, so they are in no body: a function that jumps to one tail-calls its target
     row = np.searchsorted(bodies.start, retpolines[bodies.at(retpolines) < 0], side="right") - 1

@@ -51,8 +51,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "__main__",
     ),
     "linkpass": (
-        "background rewrite pe pointer_jumps relocation_types keep_unique",
-        "options scanning",
+        "background rewrite pointer_jumps relocation_types keep_unique",
+        "options scanning pe",
         "linked",
         "objects",
         "evidence compiler_merging annotate distinct",

@@ -20,10 +20,11 @@ from icf.errors import FormatError
 from icf.reader import Reader
 
 AMD64 = 0x8664
-REL32 = 4  # IMAGE_REL_AMD64_REL32
+ADDR64, REL32 = 1, 4  # IMAGE_REL_AMD64_*
 EXTERNAL, STATIC, WEAK_EXTERNAL = 2, 3, 105  # storage classes
-_FUNCTION_TYPE = 0x20
-_CODE = 0x20
+FUNCTION_TYPE = 0x20
+_CODE, _COMDAT, _NOT_LOADED = 0x20, 0x1000, 0x200 | 0x800  # characteristics; information, removed
+_ASSOCIATIVE = 5  # a section that belongs to another one
 _MANY_RELOCATIONS = 0x01000000
 _BIG_UUID = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
 _HEADER, _BIG_HEADER, _BIG_BYTES = Struct("<HHIIIHH"), Struct("<HHHHI16sIIIIIII"), 56
@@ -44,7 +45,23 @@ class CoffSection(NamedTuple):
     size_bytes: int
     relocations: int  # where they begin
     relocation_count: int
-    is_code: bool
+    name: str  # at most 8 bytes of it
+    flags: int  # IMAGE_SCN_*
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it has code of which the object has the bytes."""
+        return bool(self.flags & _CODE) and self.offset != 0
+
+    @property
+    def is_comdat(self) -> bool:
+        """Whether the linker takes one section of several objects, or none."""
+        return bool(self.flags & _COMDAT)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it comes into the image, other than as unwind table or debug information."""
+        return not self.flags & _NOT_LOADED and not self.name.startswith((".debug", ".pdata"))
 
 
 class CoffFunction(NamedTuple):
@@ -79,6 +96,9 @@ class CoffObject:
             reader.take(optional_bytes)
         dtype = _BIG_SYMBOL if self._is_big else _SYMBOL
         self.sections = tuple(self._section(reader) for _ in range(count))
+        relocation_bytes = sum(each.relocation_count for each in self.sections) * _RELOCATION.itemsize
+        if relocation_bytes > len(buffer):
+            raise FormatError(path, "COFF header", 0, f"relocations have {relocation_bytes} bytes, so they overlap")
         end = symbols + symbol_count * dtype.itemsize
         if end > len(buffer):
             problem = f"{symbol_count} symbols at {symbols:#x} end outside of the file of {len(buffer)} bytes"
@@ -89,7 +109,7 @@ class CoffObject:
 
     def _section(self, reader: Reader) -> CoffSection:
         start = reader.pos
-        reader.take(16)
+        name = bytes(reader.take(16)[:8]).rstrip(b"\0").decode("latin-1")
         size_bytes, offset, relocations = reader.u32(), reader.u32(), reader.u32()
         reader.take(4)
         count = reader.u16()
@@ -103,7 +123,7 @@ class CoffObject:
             raise reader.error(f"{count} relocations at {relocations:#x} end outside of the file", start)
         if is_stored and offset + size_bytes > len(self._buffer):
             raise reader.error(f"{size_bytes} bytes at {offset:#x} end outside of the file", start)
-        return CoffSection(offset, size_bytes, relocations, count, bool(flags & _CODE) and is_stored)
+        return CoffSection(offset, size_bytes, relocations, count, name, flags)
 
     def _starts(self) -> NDArray[np.bool_]:
         """Return which records are symbols, and not auxiliary ones."""
@@ -130,13 +150,49 @@ class CoffObject:
         """Return whether a symbol has internal linkage."""
         return int(self.symbols[symbol]["storage"]) == STATIC
 
+    def is_function(self, symbol: int) -> bool:
+        """Return whether a symbol is that of a function."""
+        return int(self.symbols[symbol]["type"]) == FUNCTION_TYPE
+
+    def named(self, prefix: str) -> list[int]:
+        """Return the symbols whose names begin with `prefix`, which has four characters or more."""
+        head = np.ascontiguousarray(self.symbols["name"]).view("<u4")[::2]  # 0: the name is among the strings
+        wanted = int.from_bytes(prefix.encode()[:4], "little")
+        rows = np.flatnonzero(self._is_symbol & ((head == 0) | (head == wanted)))
+        return [row for row in rows.tolist() if self.name(row).startswith(prefix)]
+
     def default_of(self, symbol: int) -> int:
         """Return the symbol that stands in for a weak external that nothing defines; -1 for others."""
         entry = self.symbols[symbol]
-        if int(entry["storage"]) != WEAK_EXTERNAL or not entry["more"] or symbol + 1 >= len(self.symbols):
+        if int(entry["storage"]) != WEAK_EXTERNAL or not entry["more"]:
             return -1
-        place = self._symbols + (symbol + 1) * self.symbols.dtype.itemsize
-        return int.from_bytes(self._buffer[place : place + 4], "little")
+        return int.from_bytes(self._more(symbol)[:4], "little")
+
+    def owners(self) -> dict[int, int]:
+        """Return the section that each section belongs to, such as the code of unwind information, by place."""
+        symbols, found = self.symbols, dict[int, int]()
+        is_section = self._is_symbol & (symbols["storage"] == STATIC) & (symbols["value"] == 0) & (symbols["more"] > 0)
+        for row in np.flatnonzero(is_section & (symbols["section"] > 0)).tolist():
+            more = self._more(row)
+            section, owner = int(symbols[row]["section"]) - 1, int.from_bytes(more[12:14], "little") - 1
+            if section < len(self.sections) and self.sections[section].is_comdat and more[14] == _ASSOCIATIVE:
+                if self._is_big:
+                    owner += int.from_bytes(more[16:18], "little") << 16
+                found[section] = owner
+        return found
+
+    def _more(self, symbol: int) -> memoryview:
+        """Return the first auxiliary record of a symbol."""
+        size_bytes = self.symbols.dtype.itemsize
+        place = self._symbols + (symbol + 1) * size_bytes
+        if symbol + 1 >= len(self.symbols):
+            raise FormatError(self.path, "symbols", 0, f"symbol {symbol} has no auxiliary record")
+        return self._buffer[place : place + size_bytes]
+
+    def section_of(self, symbol: int) -> int:
+        """Return the place of the section that defines a symbol; -1 for one that no section does."""
+        section = int(self.symbols[symbol]["section"]) - 1
+        return section if 0 <= section < len(self.sections) else -1
 
     def functions(self) -> list[CoffFunction]:
         """Return the functions in sections with code; each reaches to the next one, or the end of its section."""
@@ -144,7 +200,7 @@ class CoffObject:
         is_code = np.array([False, *(each.is_code for each in self.sections)])
         number = np.where((symbols["section"] > 0) & (symbols["section"] < len(is_code)), symbols["section"], 0)
         wanted = self._is_symbol & is_code[number] & np.isin(symbols["storage"], (EXTERNAL, STATIC))
-        wanted &= symbols["type"] == _FUNCTION_TYPE
+        wanted &= symbols["type"] == FUNCTION_TYPE
         rows = np.flatnonzero(wanted)
         rows = rows[np.lexsort((symbols["value"][rows], number[rows]))]
         found = []
@@ -160,6 +216,11 @@ class CoffObject:
                 found.append(CoffFunction(row, self.name(row), is_local, section, start, end))
         return found[::-1]
 
+    def contents(self, section: int) -> memoryview:
+        """Return the bytes of a section; none if the object has none."""
+        entry = self.sections[section]
+        return self._buffer[entry.offset : entry.offset + entry.size_bytes] if entry.offset else self._buffer[:0]
+
     def code(self, function: CoffFunction) -> memoryview:
         """Return the bytes of a function."""
         offset = self.sections[function.section].offset
@@ -170,6 +231,11 @@ class CoffObject:
         entry = self.sections[section]
         end = entry.relocations + entry.relocation_count * _RELOCATION.itemsize
         return np.frombuffer(self._buffer[entry.relocations : end], _RELOCATION)
+
+    def relocation_rows(self, section: int) -> list[tuple[int, int, int]]:
+        """Return the same as numbers."""
+        rows = self.relocations(section)
+        return list(zip(*(rows[field].tolist() for field in ("offset", "symbol", "type")), strict=True))
 
 
 def is_coff_object(buffer: memoryview) -> bool:

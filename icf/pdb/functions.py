@@ -30,7 +30,7 @@ from icf.pdb.file import NOWHERE, Pdb
 from icf.pdb.module import Symbols
 
 _STREAM_BITS = 32
-_OF_LINKER = ("* ", "Import:")  # modules that the linker made, and those of import libraries
+_OF_LINKER = ("* Linker", "Import:")  # modules that the linker made, and those of import libraries
 
 
 class PdbMember(NamedTuple):
@@ -81,11 +81,12 @@ def read_procedures(pdb: Pdb) -> Procedures:
 
 def is_complete(pdb: Pdb) -> bool:
     """Return whether compilers described all modules: else a folded static function may have left no record."""
-    modules = (module for module in pdb.dbi.modules if not _is_of_linker(module))
+    modules = (module for module in pdb.dbi.modules if not is_of_linker(module))
     return all(map(pdb.is_described, modules))
 
 
-def _is_of_linker(module: Module) -> bool:
+def is_of_linker(module: Module) -> bool:
+    """Return whether a module is none that a compiler made."""
     return module.name.startswith(_OF_LINKER)
 
 

@@ -201,7 +201,7 @@ class PeImage:
 
     @cached_property
     def exports(self) -> list[PeExport]:
-        """The functions that other images can call by name."""
+        """The functions that other images can call: by name, or by number alone."""
         from icf.pe.imports import find_exports
 
         return find_exports(self.headers, self._read_rva, self.path)

@@ -29,9 +29,9 @@ Read = Callable[[int, int], memoryview]  # the bytes from an RVA on, as many as 
 
 
 class PeExport(NamedTuple):
-    """A function that other images can call by name."""
+    """A function that other images can call."""
 
-    name: str
+    name: str  # "" where they can by number alone
     rva: int
 
 
@@ -83,7 +83,7 @@ def _names(library: str, rva: int, read: Read, path: str, limit: int) -> Iterato
 
 
 def find_exports(headers: PeHeaders, read: Read, path: str) -> list[PeExport]:
-    """Return the exports that have a name and are in this image; raise FormatError."""
+    """Return the exports that are in this image, without a name those by number alone; raise FormatError."""
     directory = headers.directory(EXPORTS)
     if not directory.rva:
         return []
@@ -95,15 +95,19 @@ def find_exports(headers: PeHeaders, read: Read, path: str) -> list[PeExport]:
     places = [rvas.u32() for _ in range(function_count)]
     named = Reader(read(names, 4 * name_count), path, "exports")
     numbers = Reader(read(ordinals, 2 * name_count), path, "exports")
-    found = []
+    pairs, unnamed = [], set(range(len(places)))
     for _ in range(name_count):
         name, number = named.u32(), numbers.u16()
         if number >= len(places):
             raise numbers.error(f"ordinal {number} is beyond the {len(places)} functions", numbers.pos - 2)
-        rva = places[number]
-        if rva and not directory.rva <= rva < directory.rva + directory.size_bytes:  # else it is in another library
-            found.append(PeExport(_text(name, read, path, "exports"), rva))
-    return found
+        unnamed.discard(number)
+        pairs.append((name, number))
+    found = [
+        PeExport("" if number in unnamed else _text(name, read, path, "exports"), places[number])
+        for name, number in [*pairs, *((0, number) for number in sorted(unnamed))]
+    ]
+    in_other_library = range(directory.rva, directory.rva + directory.size_bytes)
+    return [each for each in found if each.rva and each.rva not in in_other_library]
 
 
 def _text(rva: int, read: Read, path: str, place: str) -> str:

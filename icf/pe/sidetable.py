@@ -1,6 +1,6 @@
 """The side table of a PE image: a file `.icf` next to its PDB with the tables that an ELF image has as sections.
 
-    magic       8 bytes, "icf-pe\\0\\1"
+    magic       8 bytes, "icf-pe\\0\\2"
     GUID        16 bytes, as the image has it
     age         u32
     sizes       3 x u64: bytes of .debug_icf, .debug_dcall and .debug_vcall, which follow in this order
@@ -8,6 +8,8 @@
 The formats of the three are those of sections in ELF images. In place of an offset of a DIE they have the number of a
 record in the PDB: stream << 32 | offset. A PDB cannot have sections of other tools, and a rewritten one would not be
 what a symbol server keeps.
+
+Files with "\\1" are read, too: they have neither marks nor vftables, and not all jumps that leave a function.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from icf.log import warn
 if TYPE_CHECKING:
     from icf.pe.image import PeImage
 
-MAGIC = b"icf-pe\0\1"
+MAGIC, _WITHOUT_POINTERS = b"icf-pe\0\2", b"icf-pe\0\1"
 SUFFIX = ".icf"
 PASS_HINT = "run 'icf pass IMAGE --objects FILE...' with the objects and libraries of the link"
 _HEADER = Struct("<8s20s3Q")
@@ -37,6 +39,7 @@ class SideTable(NamedTuple):
     icf: bytes
     dcall: bytes
     vcall: bytes
+    has_pointers: bool = True  # and every jump that leaves a function
 
     @classmethod
     def parse(cls, buffer: memoryview, path: str) -> Self:
@@ -44,13 +47,14 @@ class SideTable(NamedTuple):
         if len(buffer) < _HEADER.size:
             raise FormatError(path, _PLACE, 0, f"needs {_HEADER.size} bytes, {len(buffer)} are left")
         magic, key, *sizes = _HEADER.unpack(buffer[: _HEADER.size])
-        if magic != MAGIC:
+        if magic not in (MAGIC, _WITHOUT_POINTERS):
             raise FormatError(path, _PLACE, 0, f"magic is {magic!r}, must be {MAGIC!r}")
         if sum(sizes) != len(buffer) - _HEADER.size:
             problem = f"tables have {sum(sizes)} bytes, {len(buffer) - _HEADER.size} are left"
             raise FormatError(path, _PLACE, 28, problem)
         first, second = _HEADER.size + sizes[0], _HEADER.size + sizes[0] + sizes[1]
-        return cls(key, bytes(buffer[_HEADER.size : first]), bytes(buffer[first:second]), bytes(buffer[second:]))
+        tables = (bytes(buffer[_HEADER.size : first]), bytes(buffer[first:second]), bytes(buffer[second:]))
+        return cls(key, *tables, has_pointers=magic == MAGIC)
 
     def pack(self) -> bytes:
         """Return the file."""

@@ -14,13 +14,12 @@ with different calls give no record: `dropped` counts them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from icf.coff.objectfile import REL32, CoffFunction, CoffObject
+from icf.coff.objectfile import REL32, CoffFunction
 from icf.pe.image import PeImage
 from linkpass.pe.inputs import Input
-from linkpass.pe.members import Function, Members
+from linkpass.pe.members import Function, Members, only
 
 # bytes that a relocation of AMD64 fills, by its type
 _FILLED_BYTES = {1: 8, 2: 4, 3: 4, 4: 4, 5: 4, 6: 4, 7: 4, 8: 4, 9: 4, 10: 2, 11: 4, 12: 1}
@@ -44,37 +43,32 @@ class ObjectCalls:
         self._image, self._members = image, members
         self.branches: dict[Function, frozenset[Branch]] = {}
         self._contradicted: set[Function] = set()
+        self._other: set[Function] = set()  # functions of which an object has other code than the image
         self.dropped: Counter[str] = Counter()
 
-    def read(self, inputs: Iterable[Input]) -> None:
-        """Read all objects."""
-        for each in inputs:
-            by_section: dict[int, list[CoffFunction]] = {}
-            for function in each.object.functions():
-                by_section.setdefault(function.section, []).append(function)
-            for section, functions in by_section.items():
-                rows = each.object.relocations(section)
-                entries = list(zip(*(rows[field].tolist() for field in ("offset", "symbol", "type")), strict=True))
-                for function in functions:
-                    found = self._function(each, function.symbol)
-                    if found is not None:
-                        mine = [entry for entry in entries if function.start <= entry[0] < function.end]
-                        self._read(each, function, found, mine)
+    def read(self, each: Input) -> None:
+        """Read an object."""
+        by_section: dict[int, list[CoffFunction]] = {}
+        for function in each.object.functions():
+            by_section.setdefault(function.section, []).append(function)
+        for section, functions in by_section.items():
+            entries = each.object.relocation_rows(section)
+            for function in functions:
+                found = only(self._members.meant_by(each, function.symbol))
+                if found is not None:
+                    mine = [entry for entry in entries if function.start <= entry[0] < function.end]
+                    self._read(each, function, found, mine)
+
+    def finish(self) -> None:
+        """Drop what objects contradict each other about, once all are read."""
         for caller in self._contradicted:
             self.dropped["copies of a function differ"] += len(self.branches.pop(caller, ()))
 
-    def _function(self, each: Input, symbol: int) -> Function | None:
-        """Return the function that a symbol of an object means."""
-        obj: CoffObject = each.object
-        for _ in range(len(obj.symbols)):
-            name = obj.name(symbol)
-            if obj.is_local(symbol):
-                return self._members.local(each.file, each.name, name)
-            found = self._members.external(name)
-            symbol = obj.default_of(symbol) if found is None else -1
-            if symbol < 0:
-                return found
-        return None
+    @property
+    def are_of_another_link(self) -> bool:
+        """Whether an object has code that cannot be what was linked."""
+        others = self._other - self.branches.keys() - self._contradicted
+        return bool(others) or self.dropped["the code calls another function"] > 0
 
     def _read(
         self, each: Input, function: CoffFunction, caller: Function, relocations: list[tuple[int, int, int]]
@@ -85,14 +79,15 @@ class ObjectCalls:
         linked = bytes(self._image.read(start, len(code)))
         if not _are_alike(code, linked, function.start, relocations):
             self.dropped["the code of a function is not that of the image"] += 1
+            self._other.add(caller)
             return
         branches = set()
         for offset, symbol, kind in relocations:
             at = offset - function.start
-            branch_bytes = _branch_bytes(code, at) if kind == REL32 else 0
+            branch_bytes = branch_opcode_bytes(code, at) if kind == REL32 else 0
             if not branch_bytes or at + _OPERAND_BYTES > len(code):
                 continue
-            callee = self._function(each, symbol)
+            callee = only(self._members.meant_by(each, symbol))
             if callee is None:
                 self.dropped["the callee is in no record of the PDB"] += 1
                 continue
@@ -107,7 +102,7 @@ class ObjectCalls:
             self._contradicted.add(caller)
 
 
-def _branch_bytes(code: bytes, at: int) -> int:
+def branch_opcode_bytes(code: bytes | memoryview, at: int) -> int:
     """Return the bytes of the opcode before an operand, if it is a direct call or jump; else 0.
 
     No other instruction has such a byte before a relative address: the byte there names a register.

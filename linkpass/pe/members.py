@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from icf.coff.objectfile import CoffObject
 from icf.microsoft_names import declared_by, parameters_alike, spelled_alike
 from icf.model import MemberFlag
 from icf.pdb import columns as col
 from icf.pdb.file import Pdb
-from icf.pdb.functions import PdbBody, find_bodies, is_complete, read_procedures
+from icf.pdb.functions import PdbBody, find_bodies, is_complete, is_of_linker, read_procedures
 from icf.pe.classes import code_ranges
 from icf.pe.image import PeImage
+from linkpass.pe.inputs import Input
 
 _Key = tuple[str, str]  # file and name of a module
 
@@ -27,6 +31,10 @@ class Function(NamedTuple):
 
     body: int
     member: int
+
+
+_DEFAULTS_LIMIT = 16  # weak symbols that stand in for another one
+_NO_FUNCTIONS: frozenset[Function] = frozenset()
 
 
 class Members:
@@ -53,33 +61,77 @@ class Members:
                     names.setdefault(name, set()).add(function)
                     if parameters is not None:
                         names.setdefault(f"{name}({parameters_alike(','.join(parameters))})", set()).add(function)
-        self._external, self._local = external, local
+        self._external = {name: frozenset(found) for name, found in external.items()}
+        self._local = local
+        self._objects = [key for key, each in zip(keys, pdb.dbi.modules, strict=True) if not is_of_linker(each)]
+        self._asked: tuple[CoffObject | None, dict[int, frozenset[Function]]] = None, {}  # by symbol of an object
         self._moved: dict[_Key, set[_Key]] = {}  # modules by the last parts of their paths
         for key in keys:
             self._moved.setdefault(_last_parts(key), set()).add(key)
 
-    def external(self, name: str) -> Function | None:
-        """Return the function with that linkage name; None if there is not just one."""
-        return _only(self._external.get(name, set()))
+    def meant_by(self, each: Input, symbol: int) -> frozenset[Function]:
+        """Return the functions that a symbol of an object may mean; none if it means no function that is known."""
+        if self._asked[0] is not each.object:
+            self._asked = each.object, {}
+        known = self._asked[1]
+        if symbol not in known:
+            known[symbol] = self._find(each, symbol)
+        return known[symbol]
 
-    def local(self, file: str, module: str, name: str) -> Function | None:
-        """Return the static function of an object with that linkage name; None if there is not just one."""
+    def _find(self, each: Input, symbol: int) -> frozenset[Function]:
+        obj = each.object
+        for _ in range(_DEFAULTS_LIMIT):
+            name = obj.name(symbol)
+            if obj.is_local(symbol):
+                return self._static(each, name)
+            found = self.external(name)
+            symbol = -1 if found else obj.default_of(symbol)
+            if symbol < 0:
+                return found
+        return _NO_FUNCTIONS
+
+    def external(self, name: str) -> frozenset[Function]:
+        """Return the functions with that linkage name."""
+        return self._external.get(name, _NO_FUNCTIONS)
+
+    def _static(self, each: Input, name: str) -> frozenset[Function]:
+        """Return the static functions of an object with that linkage name."""
         declared = declared_by(name) if name.startswith("?") else None
-        key = _key(file, module)
-        alike = self._moved.get(_last_parts(key), set())
-        names = self._local.get(key) or (self._local.get(min(alike)) if len(alike) == 1 else None) or {}
+        names = self._names_of(each)
         spelled = spelled_alike(declared.name if declared else name)
         found = names.get(spelled, set())
         if len(found) > 1 and declared is not None:  # overloads
-            found = names.get(f"{spelled}({parameters_alike(declared.parameters)})", set())
-        return _only(found)
+            found = names.get(f"{spelled}({parameters_alike(declared.parameters)})") or found
+        return frozenset(found)
+
+    def of_body(self, row: int) -> set[Function]:
+        """Return all members of a body."""
+        return {Function(row, idx) for idx in range(len(self.bodies[row].members))}
+
+    def static_functions(self, each: Input) -> set[Function]:
+        """Return all static functions of an object."""
+        return set().union(*self._names_of(each).values())
+
+    def _names_of(self, each: Input) -> dict[str, set[Function]]:
+        key = _key(each.file, each.name)
+        alike = self._moved.get(_last_parts(key), set())
+        return self._local.get(key) or (self._local.get(min(alike)) if len(alike) == 1 else None) or {}
+
+    def unread(self, inputs: Iterable[tuple[str, str]]) -> list[str]:
+        """Return the paths of the objects of the link that are not among `inputs`, which are files and names."""
+        keys = {_key(file, name) for file, name in inputs}
+        moved = Counter(_last_parts(key) for key in keys.difference(self._objects))
+        left = [key for key in self._objects if key not in keys]
+        wanted = Counter(map(_last_parts, left))
+        return [file for file, _ in (key for key in left if moved[_last_parts(key)] < wanted[_last_parts(key)])]
 
 
 def _last_parts(key: _Key) -> _Key:
     return re.split(r"[\\/]", key[0])[-1], key[1]
 
 
-def _only(found: set[Function]) -> Function | None:
+def only(found: frozenset[Function]) -> Function | None:
+    """Return the function that is meant, if it is one."""
     return next(iter(found)) if len(found) == 1 else None
 
 

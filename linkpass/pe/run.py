@@ -16,6 +16,9 @@ from icf.pe.sidetable import side_table_path
 from linkpass.pe.calls import ObjectCalls
 from linkpass.pe.inputs import Inputs
 from linkpass.pe.members import Members
+from linkpass.pe.pointers import find_pointers
+from linkpass.pe.reach import find_reach
+from linkpass.pe.references import References
 from linkpass.pe.tables import Made, make_table
 
 _NEAR_CALL, _NEAR_CALL_BYTES = 0xE8, 5
@@ -34,9 +37,12 @@ class PeSummary:
     named_calls: int  # those of them that have a record for each function which shares the calling code
     records: int
     tail_calls: int
+    virtual_calls: int
+    vtables: int
     table_bytes: int
     dropped: dict[str, int]  # statements that the image contradicts, by reason
     skipped: list[str] = field(default_factory=list)  # inputs of other kinds
+    missing: list[str] = field(default_factory=list)  # objects of the link that were not given
 
 
 def run_pass(
@@ -70,9 +76,16 @@ def run_pass(
             )
         members = Members(image, image.pdb)
         inputs = Inputs(objects)
-        calls = ObjectCalls(image, members)
-        calls.read(inputs)
-        made = make_table(image, members, calls)
+        calls, references, read = ObjectCalls(image, members), References(members), []
+        for each in inputs:
+            read.append((each.file, each.name))
+            calls.read(each)
+            references.read(each)
+        calls.finish()
+        missing = members.unread(read)
+        reach = find_reach(image, members.bodies)
+        pointers = find_pointers(image, members, calls, references, reach, has_all_objects=not missing)
+        made = make_table(image, members, calls, reach, pointers)
         target = out or side_table_path(image)
         content = made.table.pack()
         _write(target, content)
@@ -80,7 +93,8 @@ def run_pass(
         found, named = _coverage(image, members, made)
         return PeSummary(
             path, target, len(members.bodies), len(merged), sum(len(body.members) for body in merged),
-            found, named, len(made.records), made.tail_calls, len(content), dict(calls.dropped), inputs.skipped,
+            found, named, len(made.records), len(made.icf.tail_calls), len(made.virtual_calls), len(made.icf.vtables),
+            len(content), dict(calls.dropped), inputs.skipped, missing,
         )  # fmt: skip
     finally:
         image.close()
@@ -130,7 +144,11 @@ def summary_lines(summary: PeSummary) -> list[str]:
         f"  call sites  {summary.records} records",
         f"  named       {summary.named_calls} of {summary.direct_calls} direct calls of merged functions{share}",
         f"  tail calls  {summary.tail_calls}",
+        f"  virtual     {summary.virtual_calls} calls, {summary.vtables} vftables",
         f"  written to  {summary.out}, {summary.table_bytes} bytes",
     ]
     lines += [f"  dropped     {count}: {reason}" for reason, count in sorted(summary.dropped.items())]
+    if summary.missing:
+        more = f" and {len(summary.missing) - 1} more" if len(summary.missing) > 1 else ""
+        lines.append(f"  missing     {summary.missing[0]}{more}: virtual calls stay open")
     return lines

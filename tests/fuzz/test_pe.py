@@ -11,16 +11,12 @@ from icf.debugfiles.opening import open_any
 from icf.errors import IcfError
 from icf.pe.image import PeImage
 from tests.fuzz.limits import alarms, many, soon
+from tests.support.mutations import used_bytes
 from tests.support.windows import library_and_user, shop
 from unwind.symcache.builder.pdb import build_sections
 from unwind.symcache.builder.program import pack_pe_program
 
 MUTATION_COUNT = many(250)
-
-
-def used_bytes(content: bytes) -> list[int]:
-    """The blocks that hold more than zeros."""
-    return [at for at in range(0, len(content), 64) if content[at : at + 64].strip(b"\0")]
 
 
 @pytest.mark.parametrize("suffix", [".exe", ".pdb"])

@@ -25,6 +25,11 @@ def regions(path: Path) -> list[tuple[int, int]]:
     return [(start, end) for start, end in found if start < end]
 
 
+def used_bytes(content: bytes) -> list[int]:
+    """The blocks of 64 bytes that hold more than zeros."""
+    return [at for at in range(0, len(content) - 63, 64) if content[at : at + 64].strip(b"\0")]
+
+
 def mutations(path: Path, count: int, rng: random.Random) -> Iterator[bytes]:
     content, places = path.read_bytes(), regions(path)
     for index in range(count):

@@ -41,4 +41,5 @@ class PeFacts:
 def pe_exports(image: PeImage) -> Iterator[Export]:
     """Yield the functions that other images can call by name."""
     for each in image.exports:
-        yield Export(each.name, image.base + each.rva)
+        if each.name:
+            yield Export(each.name, image.base + each.rva)

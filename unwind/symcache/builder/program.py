@@ -11,6 +11,7 @@ from icf.columns import U64
 from icf.elf.image import Image
 from icf.pe.image import PeImage
 from icf.pe.sidetable import side_table_path
+from icf.pe.vftables import vftable_names
 from icf.tables.dcall import parse_dcall
 from icf.tables.icftable import encode_icf, parse_icf
 from icf.tables.place import file_with_tables
@@ -48,9 +49,11 @@ def pack_pe_program(image: PeImage) -> dict[str, bytes]:
     links = _links(PeFacts(image), image.span, folds_imports=False)
     sections, side = _code(image.code()) | {"exports": _json(list(pe_exports(image)))}, find_side_table(image)
     if side is not None:
-        links["jumps_known"] = False
-        path = side_table_path(image)
-        icf = encode_icf(parse_icf(side.icf, path, b""), {})  # a damaged one is refused here
+        path, names = side_table_path(image), vftable_names(image)
+        table = parse_icf(side.icf, path, b"")  # a damaged one is refused here
+        icf = encode_icf(table, {})
+        vtables = {vptr: names.get(vptr, "") for vptr in table.columns.vtable_vaddr.tolist()}
+        links |= {"jumps_known": side.has_pointers, "vtables": vtables}
         parse_dcall(side.dcall, path)
         parse_vcall(side.vcall, path)
         sections |= {"icf": icf, "dcall": side.dcall, "vcall": side.vcall, "words": b""}
