@@ -13,16 +13,17 @@ function are tried; if the function does not use the register as a base, every f
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from icf.code.branches import executable_sections
 from icf.columns import I64, U8, U32, U64, Mask
-from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, Machine
-from icf.image import AnyImage
 from icf.sets import distinct, distinct_pairs
+
+if TYPE_CHECKING:
+    from icf.image import AnyImage
 
 _CHUNK_BYTES = 1 << 20  # so that temporary columns stay small
 _OVERLAP_BYTES = 16  # more than any instruction here
@@ -80,7 +81,7 @@ def find_mentions(image: AnyImage, targets: U64, starts: U64, ends: U64) -> Ment
         return Mentions.of(rows)
     x86 = image.machine is Machine.X86_64
     bases, fixed = list[int](), False
-    if isinstance(image, Image):
+    if image.format == "ELF":
         fixed = image.elf_type == ET_EXEC
         bases = [section.vaddr for section in image.sections if section.name in (".got", ".got.plt")]
     for section in executable_sections(image):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from icf.code._branches import find_aarch64, find_x86_64
 from icf.columns import U8, U64
-from icf.elf.image import Image
 from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine
 from icf.errors import FormatError
-from icf.image import AnyImage
 from icf.sets import distinct
+
+if TYPE_CHECKING:
+    from icf.image import AnyImage
 
 _REACH_BYTES = {Machine.X86_64: 1 << 31, Machine.AARCH64: 1 << 27}  # of a call or jump, both ways
 _LAST_VADDR = (1 << 64) - 1
@@ -43,7 +44,7 @@ class CodeSection:
 
 def executable_sections(image: AnyImage) -> Iterator[CodeSection]:
     """Yield the sections that hold code in this file."""
-    if not isinstance(image, Image):
+    if image.format == "PE":
         for part in image.code_sections:
             yield CodeSection(part.name, part.vaddr, part.stored_bytes, partial(image.contents, part))
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from icf.code import operations as op
 from icf.code._flow import follow
 from icf.code.imports import is_endless
 from icf.columns import I64, U8, U64
-from icf.elf.image import Image
 from icf.elf.types import Machine
-from icf.image import AnyImage
+
+if TYPE_CHECKING:
+    from icf.image import AnyImage
 
 _ROWS = 1 << 14  # of a batch of functions, unless one of them has more
 _LABELS = 1 << 8
@@ -41,7 +42,7 @@ def convention_of(image: AnyImage) -> Convention:
     """Return how functions of an image use registers."""
     if image.machine is Machine.AARCH64:
         return _AARCH64
-    return _X86_64 if isinstance(image, Image) else _WINDOWS_X86_64
+    return _WINDOWS_X86_64 if image.format == "PE" else _X86_64
 
 
 class Flow:

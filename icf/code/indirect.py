@@ -19,7 +19,7 @@ pointer is known to differ from its value on entry.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,9 +30,11 @@ from icf.code.jump_tables import JumpTables
 from icf.code.landings import find_landings
 from icf.columns import I64, U8, U64, Mask
 from icf.elf.types import Machine
-from icf.image import AnyImage
 from icf.model import STORED_POINTER
 from icf.sets import distinct, distinct_rows, is_in, union
+
+if TYPE_CHECKING:
+    from icf.image import AnyImage
 
 NO_SLOT = -1
 NO_OBJECT = -1

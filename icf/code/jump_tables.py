@@ -10,14 +10,18 @@ Reading too many entries is harmless, as callers only need the places where a ju
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from icf.code.branches import executable_sections
 from icf.columns import I64, U64
-from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
-from icf.image import AnyImage
 from icf.sets import distinct, union
+
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+    from icf.image import AnyImage
 
 SIGNED, IN_WORDS = 16, 32  # with the size of an entry, in its code
 ADDRESSES = 8  # the code of a table of addresses
@@ -65,7 +69,7 @@ class JumpTables:
         count = len(raw) // size_bytes
         sign = "i" if code & SIGNED else "u"
         entries = np.frombuffer(raw[: count * size_bytes], f"<{sign}{size_bytes}").astype(np.int64)
-        if code == ADDRESSES and isinstance(self._image, Image):  # there words have their values already
+        if code == ADDRESSES and self._image.format == "ELF":  # there words have their values already
             entries = self._with_relocations(self._image, place, entries)
         if code & IN_WORDS:
             entries = entries << 2

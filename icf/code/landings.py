@@ -9,12 +9,16 @@ tried as the start of an instruction: the result is a superset.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from icf.columns import I64, U8, U64
 from icf.elf.types import Machine
-from icf.image import AnyImage
 from icf.sets import distinct, is_in
+
+if TYPE_CHECKING:
+    from icf.image import AnyImage
 
 _PADDING_BYTES = 8
 

@@ -8,6 +8,7 @@ and tbz. Here, too, every position is tried.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from icf.code.addresses import hits
 from icf.code.branches import executable_sections
 from icf.columns import U8, U32, U64
 from icf.elf.types import Machine
-from icf.image import AnyImage
+
+if TYPE_CHECKING:
+    from icf.image import AnyImage
 
 _DISPLACEMENTS = np.arange(-128, 128)
 

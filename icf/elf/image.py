@@ -14,7 +14,7 @@ which is the image where it has them: `icf.debugfiles` finds the file and attach
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from icf.elf import notes
 from icf.elf.file import ElfFile
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 class Image(ElfFile):
     """One ELF image; use `Image.open`."""
+
+    format: Literal["ELF"] = "ELF"
 
     def __init__(self, path: str, data: memoryview | FileBytes, *, allow_rel: bool = False) -> None:
         super().__init__(path, data, allow_rel=allow_rel)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from icf.errors import FormatError
 from icf.filebytes import FileBytes
@@ -32,6 +32,8 @@ _JUMP, _JUMP_BYTES = b"\xff\x25", 6  # jmp *disp32(%rip)
 
 class PeImage:
     """One PE image; use `open`."""
+
+    format: Literal["PE"] = "PE"
 
     def __init__(self, path: str, data: FileBytes) -> None:
         self.path = path
