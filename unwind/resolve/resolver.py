@@ -17,7 +17,7 @@ so evidence flows both ways. Where the first sweep comes to a pair that allows n
 `contradicted`, the pair is cut, and both sides are resolved without it. The second sweep is left out where
 no step says anything about its caller, which is known from the first.
 
-docs/design/performance.md has the measured rates; `make bench` measures them.
+docs/benchmarks.md has the measured rates; `make bench` measures them.
 """
 
 from __future__ import annotations
