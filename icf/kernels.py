@@ -35,6 +35,7 @@ KERNELS = (
     "icf.tables._leb",
     "unwind.arrow._spread",
     "unwind.readers.perf_data._samples",
+    "unwind.resolve._follow",
     "unwind.samples._stack_columns",
     "unwind.samples._tree",
     "unwind.symbolize._write",

@@ -44,6 +44,7 @@ SHARED = (
     "unwind.arrow.columns",
     "unwind.readers.perf_data.layout",
     "unwind.readers.perf_data.rows",
+    "unwind.resolve.columns",
     "unwind.samples._table",
     "unwind.samples.columns",
     "unwind.symbolize.marks",

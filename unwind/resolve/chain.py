@@ -6,13 +6,13 @@ automaton: state = (address, possible candidates), input = the next address inwa
 
     (root) --0x4011f0--> main {main} --0x401180--> 0x401180 {a, b} --0x401136--> 0x401136 {p, q}
 
-A step that has been taken once is a dictionary look-up, and it carries the frame's answer for the case that
-nothing further in restricts it, which `plain` steps never do: most stacks need no other work.
+A kernel follows those that were taken once (`unwind.resolve.walk`). A step carries the frame's answer for the case
+that nothing further in restricts it, which `plain` steps never do: most stacks need no other work.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from icf.aliases import function_name, same_function
 from icf.demangle import demangle
@@ -53,8 +53,6 @@ class Step:
     repaired: int = 0  # then: the candidates that are possible if one frame is missing in between
     plain: bool = True  # it does not restrict its caller
     answer: Answer = OUTSIDE
-    inwards: dict[Sampled, Step] = field(default_factory=dict)  # by return address
-    innermost: dict[Sampled, Step] = field(default_factory=dict)  # by program counter
 
     @property
     def depends_on_caller(self) -> bool:
@@ -85,19 +83,13 @@ class Chains:
 
     def step(self, caller: Step, frame: Sampled, is_pc: bool) -> Step:
         """Return the step from `caller` to a frame that it called."""
-        known = caller.innermost if is_pc else caller.inwards
-        step = known.get(frame)
-        if step is None:
-            if caller.body is not None and not caller.return_address:
-                caller = self.root  # it has called nothing
-            if frame is None:
-                step = self._outside
-            elif isinstance(frame, Marked):
-                step = self._intern(caller, Marked(frame.address, frame.vptr, is_pc or frame.is_exact, frame.losses))
-            else:
-                step = self._intern(caller, Marked(frame, is_exact=is_pc))
-            known[frame] = step
-        return step
+        if frame is None:
+            return self._outside
+        if caller.body is not None and not caller.return_address:
+            caller = self.root  # it has called nothing
+        if isinstance(frame, Marked):
+            return self._intern(caller, Marked(frame.address, frame.vptr, is_pc or frame.is_exact, frame.losses))
+        return self._intern(caller, Marked(frame, is_exact=is_pc))
 
     def _intern(self, caller: Step, frame: Marked) -> Step:
         address, vptr, is_exact, losses = frame

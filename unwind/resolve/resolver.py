@@ -29,6 +29,7 @@ from unwind.program.program import Program
 from unwind.resolve.chain import Chains, Step
 from unwind.resolve.places import Marked, Place, Places, Sampled, has_frame
 from unwind.resolve.vptrs import Trust, Vptrs
+from unwind.resolve.walk import Walk
 from unwind.samples.recording import Losses
 from unwind.symbolize.answer import Answer
 
@@ -61,10 +62,15 @@ class Resolver:
         self.process = process if isinstance(process, Process) else Process.of(process)
         self._step_limit, self._address_limit = step_limit, address_limit
         self.places = Places(self.process)
-        self._chains = Chains(self.process, self.places)
         self._trust = Trust(self.places.of)
         self._stacks: dict[Addresses | tuple[Addresses, Vptrs, Exact], Answers] = {}
         self._address_count = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget all steps."""
+        self._chains = Chains(self.process, self.places)
+        self._walk = Walk(self._chains.root, self._step_lossy, self._is_held)
 
     def resolve(self, addresses: Sequence[int | None], vptrs: Vptrs = (), exact: Collection[int] = ()) -> Answers:
         """Return an answer for each frame of a stack, innermost first.
@@ -88,7 +94,10 @@ class Resolver:
         key = (stack, vptrs, known_exact) if vptrs or known_exact else stack
         answers = self._stacks.get(key)
         if answers is None:
-            answers = self._resolve(stack, vptrs, known_exact)
+            if key is stack:
+                answers = self._walk.answers(stack)
+            if answers is None:
+                answers = self.answers(self.steps(stack, vptrs, known_exact))
             self._remember(len(stack))
             self._stacks[key] = answers
         return answers
@@ -104,7 +113,12 @@ class Resolver:
         Returns:
             One step for each address: what its caller left of its candidates (`unwind.resolve.chain`).
         """
-        return self._steps(addresses, vptrs, exact)
+        known_count = -1
+        steps: list[Step] = []
+        while len(self.places.trampolines) != known_count:  # once more, with the trampolines that the walk has found
+            known_count = len(self.places.trampolines)
+            steps = self._walk.steps(self._mark(addresses, vptrs, exact))
+        return steps
 
     @property
     def root(self) -> Step:
@@ -122,11 +136,8 @@ class Resolver:
         Returns:
             The step; `answers` has what the steps of a whole stack mean.
         """
-        known = (caller.innermost if is_pc else caller.inwards).get(frame)
-        if known is not None:
-            return known
-        if len(self._chains) > self._step_limit:
-            self._chains = Chains(self.process, self.places)
+        if len(self._chains) + len(self._walk) > self._step_limit:
+            self._begin()
         return self._chains.step(caller, frame, is_pc)
 
     def answers(self, steps: Sequence[Step]) -> Answers:
@@ -143,13 +154,19 @@ class Resolver:
                 return self._sweep_back(steps)
         return tuple([step.answer for step in steps])
 
-    def _steps(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> list[Step]:
-        known_count = -1
-        steps: list[Step] = []
-        while len(self.places.trampolines) != known_count:  # once more, with the trampolines that the walk has found
-            known_count = len(self.places.trampolines)
-            steps = self._walk(self._mark(addresses, vptrs, exact))
-        return steps[::-1]
+    def _step_lossy(self, caller: Step, frame: Sampled, is_pc: bool) -> Step:
+        """Return the step to a frame whose caller may be missing, if `losses` and its code say so."""
+        if self.losses is not Losses.NONE and frame is not None:
+            mark = frame if isinstance(frame, Marked) else Marked(frame)
+            if self._may_lack_caller(self.places.of(mark.address, mark.is_exact or is_pc)):
+                frame = mark._replace(losses=self.losses)
+        return self.step(caller, frame, is_pc)
+
+    def _may_lack_caller(self, place: Place) -> bool:
+        return self.losses is Losses.ANY or not has_frame(place)
+
+    def _is_held(self, step: Step) -> bool:
+        return not step.plain or step.address in self.places.trampolines
 
     def _mark(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> tuple[Sampled, ...]:
         """Return the addresses, each with its vtable pointer if that counts, and with a mark if it is exact."""
@@ -163,20 +180,7 @@ class Resolver:
             frames = self._after_signals(frames)
         if vptrs and self.use_vptrs:
             frames = self._trust.frames(frames, vptrs)
-        return frames if self.losses is Losses.NONE else self._with_losses(frames)
-
-    def _with_losses(self, frames: tuple[Sampled, ...]) -> tuple[Sampled, ...]:
-        """Return the frames, with a mark at each one whose caller may be missing."""
-        marked: list[Sampled] = []
-        for idx, frame in enumerate(frames):
-            mark = frame if frame is None or isinstance(frame, Marked) else Marked(frame)
-            if mark is not None and self._may_lack_caller(self.places.of(mark.address, mark.is_exact or not idx)):
-                frame = mark._replace(losses=self.losses)
-            marked.append(frame)
-        return tuple(marked)
-
-    def _may_lack_caller(self, place: Place) -> bool:
-        return self.losses is Losses.ANY or not has_frame(place)
+        return frames
 
     def _after_signals(self, frames: tuple[Sampled, ...]) -> tuple[Sampled, ...]:
         """Return the frames, with a mark at each one outwards of a signal trampoline."""
@@ -191,34 +195,6 @@ class Resolver:
         if self._address_count > self._address_limit:
             self._stacks.clear()
             self._address_count = address_count
-
-    def _resolve(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> Answers:
-        return self.answers(self._steps(addresses, vptrs, exact))
-
-    def _walk(self, addresses: tuple[Sampled, ...]) -> list[Step]:
-        """Return the steps of a stack, outermost first."""
-        step = self._chains.root
-        steps: list[Step] = []
-        if not addresses:
-            return steps
-        try:
-            for address in addresses[:0:-1]:
-                step = step.inwards[address]
-                steps.append(step)
-            steps.append(step.innermost[addresses[0]])
-        except KeyError:  # a frame that is new after this caller
-            self._go_on(steps, addresses)
-        return steps
-
-    def _go_on(self, steps: list[Step], addresses: tuple[Sampled, ...]) -> None:
-        """Add to `steps`, the outermost ones of a stack, all others, making those that are new."""
-        if len(self._chains) > self._step_limit:
-            self._chains = Chains(self.process, self.places)
-            steps.clear()
-        step = steps[-1] if steps else self._chains.root
-        for frame_idx in range(len(addresses) - 1 - len(steps), -1, -1):
-            step = self._chains.step(step, addresses[frame_idx], frame_idx == 0)
-            steps.append(step)
 
     def _sweep_back(self, steps: Sequence[Step]) -> Answers:
         """Return the answers for a stack in which some frame restricts its caller."""
