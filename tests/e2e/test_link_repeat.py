@@ -90,6 +90,23 @@ def test_a_link_with_the_same_result_needs_no_pass(relink: Relink, tmp_path: Pat
         assert icf("cache", "clear").startswith("2 files, ") and not kept(tmp_path)
 
 
+@LINKERS
+def test_with_one_object_changed_the_tables_are_those_of_a_link_that_knows_nothing(
+    relink: Relink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linker: str
+) -> None:
+    words = (linker_of(linker), "fruit.o", "basket.o")
+    before = relink(*words)
+    compile_main(tmp_path, "pears", "-g")
+    (tmp_path / "fruit.o").write_bytes((tmp_path / "new.o").read_bytes())
+    assert len(list((tmp_path / "cache" / "links").glob("*.objects"))) == 1  # with basket.o, which stays
+    changed = relink(*words)
+    monkeypatch.setenv("ICF_CACHE_DIR", str(tmp_path / "empty"))
+    fresh = relink(*words)
+    assert (changed.how, fresh.how) == ("passed", "passed")
+    assert (changed.program, changed.lines) == (fresh.program, fresh.lines) != (before.program, before.lines)
+    assert "all agree with the code" in icf("verify", tmp_path / "prog")
+
+
 def test_an_object_that_leaves_the_image_the_same(relink: Relink, tmp_path: Path) -> None:
     """The call in main is of the other of two merged functions: same bytes, size and time, another callee."""
     called = {}
