@@ -21,8 +21,6 @@ from array import array
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from icf.microsoft_names import demangle_microsoft
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -58,6 +56,8 @@ def demangle(name: str) -> str:
         if len(_known) >= _KEPT_NAMES:
             _known.clear()
         if name[0] == "?":
+            from icf.microsoft_names import demangle_microsoft
+
             text = _known[name] = demangle_microsoft(name)
             return text
         demangler = _demangle_rust_legacy_or_swift if name[0] == "$" or _is_rust_legacy(name) else _demangle_by_llvm

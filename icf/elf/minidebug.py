@@ -21,6 +21,7 @@ from icf.elf.file import ElfFile
 from icf.elf.symbols import Symbols, read_symbols
 from icf.elf.types import SHN_ABS_16, SHN_LORESERVE_16, SHT_SYMTAB
 from icf.errors import FormatError, UnsupportedError
+from icf.sets import is_in
 
 SECTION = ".gnu_debugdata"
 _LEAST_LIMIT_BYTES = 16 << 20
@@ -40,7 +41,7 @@ def read_minidebug(image: ElfFile, dynamic: Symbols) -> Symbols:
         raise FormatError(image.path, SECTION, 0, "has no symbol table")
     named = read_symbols(mini, table.index)
     known = set(zip(named.value.tolist(), named.names(range(named.count)), strict=True))
-    likely = np.flatnonzero(np.isin(dynamic.value, named.value)).tolist()
+    likely = np.flatnonzero(is_in(dynamic.value, named.value)).tolist()
     names = dynamic.names(likely)
     again = [row for row, name in zip(likely, names, strict=True) if (int(dynamic.value[row]), name) in known]
     own, added = named.raw.copy(), np.delete(dynamic.raw, again)

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from icf.elf.archive import map_file
@@ -77,9 +78,9 @@ class FoldedSections(NamedTuple):
     @property
     def hides_functions(self) -> bool:
         """Whether functions were folded that the class does not name: of `.text`, or of a section named by hand."""
-        refs = (self.kept, *self.removed)
-        is_empty = any(ref.file.endswith(_WITHOUT_TEXT) for ref in refs)
-        return not self.has_function_name and not is_empty and not self.kept.section.startswith(_DATA_PREFIXES)
+        if self.has_function_name or self.kept.section.startswith(_DATA_PREFIXES):
+            return False
+        return not any(ref.file.endswith(_WITHOUT_TEXT) for ref in (self.kept, *self.removed))
 
 
 class IcfReport:
@@ -165,6 +166,7 @@ def _read_text(path: str) -> str:
     return str(map_file(path, may_be_pipe=True), "utf-8", "surrogateescape")
 
 
+@lru_cache(maxsize=1 << 16)
 def function_name(section: str) -> str:
     """Return `_Zfoo` of `.text._Zfoo` and its like.
 

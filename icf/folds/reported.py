@@ -23,6 +23,7 @@ from icf.folds.body_members import Members
 from icf.folds.functions import Bodies
 from icf.folds.members import ReportedFunction
 from icf.linkers import KeptSymbols
+from icf.sets import is_in
 from icf.strings import hash_names, hash_table
 from icf.tables.pointed import thunk_target
 
@@ -133,6 +134,6 @@ def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, se
     hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
     wanted = hash_names(sorted(names))
     found: dict[str, set[int]] = {}
-    for at in np.flatnonzero(np.isin(hashes, wanted)).tolist():
+    for at in np.flatnonzero(is_in(hashes, wanted)).tolist():
         found.setdefault(symbols.name(int(rows[at])), set()).add(int(bodies.symbol_value[at]))
     return found

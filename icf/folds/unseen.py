@@ -183,7 +183,7 @@ def _may_be_of_others(image: Image, debug: DebugInfo, places: U64, files: _Files
     rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
     is_local = symbols.bind[rows] == STB_LOCAL
     holder, inside = _symbols_around(image, rows[~is_local], places)
-    defined = inside & np.isin(holder, find_defined(image, debug, distinct(holder[inside])))
+    defined = inside & is_in(holder, find_defined(image, debug, distinct(holder[inside])))
     if not has_bare:
         return inside & ~defined
     file_of = symbols.file_rows[rows[is_local]]

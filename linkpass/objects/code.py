@@ -26,6 +26,7 @@ from icf.columns import I64, U64, Mask
 from icf.elf.image import Image
 from icf.elf.objectfile import RELOCATION, ObjectFile
 from icf.elf.types import Machine
+from icf.sets import difference
 
 _SECTION_BITS = 32
 _OFFSET_BITS = np.uint64(40)  # of a key; no section is larger than a file, and no link has 2 ** 24 sections with code
@@ -149,7 +150,7 @@ class ObjectCode:
     def _start_keys(self, functions: I64) -> U64:
         """Return the key of the first byte of each function, and read relocations of sections that are not read yet."""
         wanted = (self._functions.object_idx[functions] << _SECTION_BITS) | self._functions.section[functions]
-        new = np.setdiff1d(wanted, self._known)
+        new = difference(wanted, self._known)
         if len(new):
             numbers = np.arange(len(self._known), len(self._known) + len(new)).astype(np.uint64)
             self._read(new >> _SECTION_BITS, new & ((1 << _SECTION_BITS) - 1), numbers)

@@ -12,7 +12,7 @@ import numpy as np
 from icf.columns import I64
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
-from icf.sets import is_in
+from icf.sets import distinct, distinct_pairs, is_in
 from linkpass.objects.columns import NOWHERE
 from linkpass.objects.placement import Placement
 
@@ -32,7 +32,7 @@ def _of_equal_size(image: Image, placement: Placement, sections: I64) -> tuple[I
     """Return, for each section, the addresses of its first function wherever the image has one of equal size."""
     columns = placement.columns
     found = columns.definitions
-    rows = np.flatnonzero(found.is_function & np.isin(found.section, sections))
+    rows = np.flatnonzero(found.is_function & is_in(found.section, sections))
     sections, first = np.unique(found.section[rows], return_index=True)
     rows = rows[first]
     owners, symbols = columns.sections.object_idx[sections].tolist(), found.symbol[rows].tolist()
@@ -46,8 +46,7 @@ def _of_equal_size(image: Image, placement: Placement, sections: I64) -> tuple[I
     counts = np.searchsorted(body_sizes, sizes, side="right") - low
     chosen = np.arange(int(counts.sum())) + np.repeat(low - (np.cumsum(counts) - counts), counts)
     bases = body_vaddrs[chosen] - np.repeat(found.value[rows], counts)
-    pairs = np.unique(np.stack([np.repeat(sections, counts), bases], axis=1), axis=0)
-    return pairs[:, 0].copy(), pairs[:, 1].copy()
+    return distinct_pairs(np.repeat(sections, counts), bases)
 
 
 class _Targets:
@@ -61,7 +60,7 @@ class _Targets:
         rows = np.flatnonzero(~found.is_local & (address != NOWHERE))
         self._keys, first = np.unique(found.key[rows], return_index=True)
         self._addresses = address[rows[first]]
-        self._functions = np.unique(columns.address[found.is_function].view(np.uint64))
+        self._functions = distinct(columns.address[found.is_function].view(np.uint64))
 
     def contradict(self, section: int, base: int) -> bool:
         """Return whether code at an address refers to another function than the section does."""

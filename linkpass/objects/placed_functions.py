@@ -110,11 +110,11 @@ def _unknown(image: Image, placement: Placement) -> list[str]:
     stubs = [section.index for section in image.sections if section.name.startswith((".plt", ".iplt"))]
     rows = symbols.functions[~np.isin(symbols.shndx[symbols.functions], stubs)]  # foo$plt
     hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
-    names = symbols.names(rows[~is_in(hashes, np.unique(columns.definitions.name_hash))].tolist())
+    names = symbols.names(rows[~is_in(hashes, columns.definitions.name_hash)].tolist())
     code = [(section.vaddr, section.vaddr + section.size_bytes) for section in executable_sections(image)]
     in_code = (key for key, vaddr in placement.globals if any(low <= vaddr < high for low, high in code))
     used = np.fromiter(in_code, np.uint64)
-    used = used[~is_in(used, np.unique(columns.definitions.key))]
+    used = used[~is_in(used, columns.definitions.key)]
     for object_file, keys in zip(columns.objects, columns.keys, strict=True):
-        names += object_file.symbols.names(np.flatnonzero(np.isin(keys, used)).tolist()) if len(used) else ()
+        names += object_file.symbols.names(np.flatnonzero(is_in(keys, used)).tolist()) if len(used) else ()
     return sorted({name for name in names if not is_unfolded(name)})

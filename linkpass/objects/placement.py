@@ -27,7 +27,7 @@ from icf.columns import I64, U32, U64, Mask
 from icf.elf.fields import Fields
 from icf.elf.image import Image
 from icf.elf.types import SHF_GNU_RETAIN, STB_LOCAL
-from icf.sets import is_in
+from icf.sets import distinct, is_in
 from linkpass.objects.code import ObjectCode
 from linkpass.objects.columns import NOWHERE, LinkColumns
 
@@ -75,7 +75,7 @@ class Placement:
 
     def _follow(self) -> None:
         references = self._references
-        sources = np.unique(references.source)
+        sources = distinct(references.source)
         is_waiting = np.ones(len(references.source), np.bool_)
         while len(sources):
             is_new = self.base[sources] != NOWHERE
@@ -117,7 +117,7 @@ class Placement:
         """Return whether another copy of what a section defines has been found."""
         found = self.columns.definitions
         rows = self._by_key
-        placed = np.unique(found.key[rows[self.base[found.section[rows]] != NOWHERE]])
+        placed = distinct(found.key[rows[self.base[found.section[rows]] != NOWHERE]])
         has_copy = np.zeros(len(self.base), np.bool_)
         has_copy[found.section[rows]] = True
         has_copy[found.section[rows[~is_in(found.key[rows], placed)]]] = False
@@ -144,7 +144,7 @@ class Placement:
         while count != (count := int(is_used.sum())):
             is_followed = self._is_silent | is_used[references.source]
             targets = references.target[is_followed]
-            keys = np.unique(references.key[is_followed][targets == NOWHERE])
+            keys = distinct(references.key[is_followed][targets == NOWHERE])
             rows = self._by_key[is_in(definitions.key[self._by_key], keys)]
             is_used[np.concatenate([targets[targets != NOWHERE], definitions.section[rows]])] = True
             is_used &= self.base == NOWHERE
