@@ -40,7 +40,7 @@ def test_every_older_version_has_its_file() -> None:
     expected = {f"icf-{version}" for version in range(2, TABLES_VERSION)}
     expected |= {f"symcache-{version}" for version in OLD_SYMCACHES}
     expected |= {f"annotated-{version}" for version in range(1, ANNOTATION_VERSION + 1)}
-    expected |= {"snapshot.json", "side-table-1", "link-1", "objects-1", "build"}
+    expected |= {"snapshot.json", "side-table-1", "side-table-2", "link-1", "objects-1", "build"}
     assert {path.name for path in COMPAT.iterdir()} == expected
 
 
@@ -115,18 +115,29 @@ def test_the_first_annotations_name_every_frame(tmp_path: Path) -> None:
     assert names_of_stacks(tmp_path / "passed", tmp_path) == [each["truth"] for each in RECORDED]
 
 
-def test_the_first_side_tables_are_those_of_today(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_side_tables_of_all_versions_are_read(version: int, tmp_path: Path) -> None:
     for name in ("shop.exe", "shop.pdb", "shop.obj"):
         shutil.copy(PE / name, tmp_path)
     image, table = tmp_path / "shop.exe", tmp_path / "shop.icf"
-    without = icf("dump", "--dcall", "--folds", image)
-    shutil.copy(COMPAT / "side-table-1", table)
+    without = icf("dump", "--dcall", image)
+    shutil.copy(COMPAT / f"side-table-{version}", table)
     old = SideTable.parse(memoryview(table.read_bytes()), str(table))
-    shown = icf("dump", "--dcall", "--folds", image)
+    shown, slots = icf("dump", "--dcall", image), icf("dump", "--vtables", image)
     icf("pass", "-q", image, "--objects", tmp_path / "shop.obj")
     today = SideTable.parse(memoryview(table.read_bytes()), str(table))
-    assert icf("dump", "--dcall", "--folds", image) == shown != without
+    assert icf("dump", "--dcall", image) == shown != without
     assert (old.key, old.dcall) == (today.key, today.dcall)
+    assert old.has_pointers == ("slot 0     Book::price(int)" in slots) == (old == today) == (version == 2)
+
+
+def test_side_tables_of_later_versions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("shop.exe", "shop.pdb"):
+        shutil.copy(PE / name, tmp_path)
+    content = (COMPAT / "side-table-2").read_bytes()
+    (tmp_path / "shop.icf").write_bytes(content[:7] + b"\3" + content[8:])
+    icf("dump", tmp_path / "shop.exe", status=1)
+    assert "shop.icf: side table+0x0: magic is b'icf-pe\\x00\\x03', must be" in capsys.readouterr().err
 
 
 def test_the_first_kept_links_are_read_whole_or_not_at_all() -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from icf.pe.image import PeImage
-from icf.pe.sidetable import read_side_table
 from tests.support.icf_command import icf_command
 from tests.support.toolchain import lasting_folder, run, tool
 from tests.support.windows import RUNTIME, SHOP, compile_windows, link_windows
@@ -121,22 +120,6 @@ def test_a_side_table_of_another_link_is_not_used(tmp_path: Path) -> None:
     table.write_bytes(content[:20])
     done = subprocess.run([*icf_command(), "dump", str(image)], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "app.icf: side table+0x0: needs 52 bytes, 20 are left" in done.stderr
-
-
-def test_side_tables_of_the_version_before_are_read_and_later_ones_refused(tmp_path: Path) -> None:
-    main = compile_windows(RUNTIME + MAIN, "-O1", name="main")
-    image = link_windows(tmp_path, main, archive())
-    icf("pass", "-q", image, "--objects", main, archive())
-    table, now = image.with_suffix(".icf"), icf("dump", "--dcall", image)
-    content = table.read_bytes()
-    assert content[7] == 2
-    table.write_bytes(content[:7] + b"\1" + content[8:])
-    with PeImage.open(str(image)) as opened:
-        side = read_side_table(opened)
-    assert side is not None and not side.has_pointers and icf("dump", "--dcall", image) == now
-    table.write_bytes(content[:7] + b"\3" + content[8:])
-    done = subprocess.run([*icf_command(), "dump", str(image)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "app.icf: side table+0x0: magic is b'icf-pe\\x00\\x03', must be" in done.stderr
 
 
 def test_without_objects_the_classes_are_shown(tmp_path: Path) -> None:
