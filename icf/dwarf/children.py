@@ -21,6 +21,7 @@ from icf.dwarf.units import DebugInfo, compile_abbreviations
 from icf.sets import runs
 
 _ROWS = 1 << 10
+_KEPT_BYTES = 32 << 20  # of units, which are asked again and again: for a type, for what it points to
 
 
 class ChildReader:
@@ -32,6 +33,8 @@ class ChildReader:
         self._units[:, col.TABLE] = debug.tables[debug.units[:, col.TABLE].astype(np.intp), col.T_OFFSET]
         self._tables = compile_abbreviations(debug.abbrev, self._units, slot_of=child_slots())
         self._rows = np.empty((_ROWS, col.L_COUNT), np.uint64)
+        self._kept: dict[int, memoryview] = {}
+        self._room_bytes = _KEPT_BYTES
 
     def read(self, offsets: U64, *, variables: bool = False) -> U64:
         """Return the rows of the DIEs at `offsets`, which ascend: of each its own first; L_OWNER is its index there.
@@ -47,8 +50,7 @@ class ChildReader:
 
     def _read_unit(self, unit: int, offsets: U64, first: int, end: int, variables: bool) -> list[U64]:
         debug, columns = self.debug, self._units[unit]
-        start, stop, shift = (int(columns[at]) for at in (col.OFFSET, col.END, col.SHIFT))
-        info = debug.more[start - shift : stop - shift] if shift else debug.info[start:stop]
+        start, info = int(columns[col.OFFSET]), self._bytes_of(unit)
         scratch, result = np.empty(2 * col.SLOT_COUNT, np.uint64), np.zeros(2, np.uint64)
         tables, decls, ops, consts = self._tables
         found = []
@@ -64,3 +66,15 @@ class ChildReader:
                 self._rows = np.empty((2 * len(self._rows), col.L_COUNT), np.uint64)
             first = reached
         return found
+
+    def _bytes_of(self, unit: int) -> memoryview:
+        start, stop, shift = (int(self._units[unit, at]) for at in (col.OFFSET, col.END, col.SHIFT))
+        if shift:
+            return self.debug.more[start - shift : stop - shift]
+        info = self._kept.get(unit)
+        if info is None:
+            info = self.debug.info[start:stop]
+            if len(info) <= self._room_bytes:
+                self._kept[unit] = info
+                self._room_bytes -= len(info)
+        return info
