@@ -117,18 +117,18 @@ class ColumnSlotCalls:
 
     def __init__(self, calls: VirtualCalls, evidence: bytes, objects: U64) -> None:
         order = np.argsort(calls.call_site, kind="stable")
-        self._call_site, self._slot = calls.call_site[order].data, calls.vtable_slot[order]
+        self._call_site, self._slot = calls.call_site[order].data, calls.vtable_slot[order].data
         known = np.frombuffer(evidence, dtype=np.uint8)
-        self._evidence = known[order] if len(known) == len(order) else None
-        self._object = objects[order] if len(objects) == len(order) else np.zeros(len(order), np.uint64)
+        self._evidence = known[order].data if len(known) == len(order) else None
+        self._object = (objects[order] if len(objects) == len(order) else np.zeros(len(order), np.uint64)).data
 
     def get(self, return_address: int, /) -> SlotCall | None:
         """Return the slot; None where none is known, or several are."""
         first = bisect_left(self._call_site, return_address)
         last = bisect_right(self._call_site, return_address, first)
-        slots = set(self._slot[first:last].tolist())
+        slots = set(self._slot[first:last])
         if len(slots) != 1:
             return None
-        evidence = Evidence.TABLE if self._evidence is None else Evidence(int(self._evidence[first:last].max()))
-        objects = set(self._object[first:last].tolist())
+        evidence = Evidence.TABLE if self._evidence is None else _EVIDENCE[max(self._evidence[first:last])]
+        objects = set(self._object[first:last])
         return SlotCall(slots.pop(), evidence, objects.pop() if len(objects) == 1 else 0)

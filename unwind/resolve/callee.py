@@ -26,8 +26,8 @@ class Callee(NamedTuple):
         """
         program = self.body.program
         allowed = program.by_ways(self.body, ways, self.vptr)
-        if self.vptr and not self.is_entry:
-            allowed |= program.by_ways(self.body, ways) & destructors(self.body)
+        if self.vptr and not self.is_entry and (others := program.by_ways(self.body, ways) & ~allowed):
+            allowed |= others & destructors(self.body)
         if not allowed and not keeps_types and any(way.family for way in ways):
             return self.by_ways({way.untyped for way in ways})
         return allowed

@@ -207,11 +207,13 @@ class Relations:
         site = program.code.call_site(return_address)
         if site.kind is SiteKind.INDIRECT:
             ways = program.ways_of_call(return_address, caller, callers)
-            fits = {way: frame.by_ways((way,), keeps_types=True) for way in ways}
-            for way, some in ways.items():
-                # a caller whose objects cannot be those of the frame did not make the call, if another one may have
-                allowed = fits[way] if any(fits.values()) else self._through(way, frame)
-                yield self._limit_of_call(return_address, program, frame, allowed), some
+            found = [frame.by_ways((way,), keeps_types=True) for way in ways]
+            # a caller whose objects cannot be those of the frame did not make the call, if another one may have
+            if not any(found):
+                found = [self._through(way, frame) for way in ways]
+            evidence, why = self._of_pointer_call(return_address, program)
+            for allowed, some in zip(found, ways.values(), strict=True):
+                yield _Limit(allowed, None if allowed == frame.body.domain else evidence, why), some
         else:
             yield self._by_name(return_address, caller, frame), callers
 
@@ -221,14 +223,13 @@ class Relations:
         return frame.by_ways((way,)) or frame.body.program.by_ways(frame.body, (way.untyped,))
 
     @staticmethod
-    def _limit_of_call(return_address: int, program: Program, frame: Callee, allowed: int) -> _Limit:
+    def _of_pointer_call(return_address: int, program: Program) -> tuple[Evidence, Reason]:
+        """Return the evidence for a call through a pointer, and why it leaves several callees."""
         place = return_address + program.bias
         call = program.slot_calls.get(return_address)
         if call is None:
-            evidence, why = Evidence.DECODED, reasons.open_site(SiteKind.INDIRECT, place)
-        else:
-            evidence, why = call.evidence, reasons.slot_call(call.slot, place)
-        return _Limit(allowed, None if allowed == frame.body.domain else evidence, why)
+            return Evidence.DECODED, reasons.open_site(SiteKind.INDIRECT, place)
+        return call.evidence, reasons.slot_call(call.slot, place)
 
     def _by_name(self, return_address: int, caller: Body, frame: Callee) -> _Limit:
         """Return what a call of an address or an import allows."""
