@@ -18,6 +18,7 @@ from icf.errors import IcfError
 from icf.printable import say
 
 _COMPILES = frozenset({"-c", "-S", "-E"})  # of a compiler driver; a linker means other things
+_OF_WINDOWS = ("lld-link", "clang-cl")
 _EXIT_FAILED, _EXIT_USAGE = 1, 2
 
 
@@ -48,14 +49,17 @@ def run(args: Namespace) -> int:
     if not words:
         say("icf link: error: no link command", "hint: icf link -- c++ -fuse-ld=lld -Wl,--icf=all -o prog *.o")
         return _EXIT_USAGE
-    if "lld-link" in os.path.basename(words[0]).lower():
-        from linkpass.pe.link import is_pe_linker
-        from linkpass.pe.link import link_and_pass as link_pe
+    if any(name in os.path.basename(words[0]).lower() for name in _OF_WINDOWS):
+        from linkpass.link.pe_link import find_pe_link
+        from linkpass.link.pe_link import link_and_pass as link_pe
 
-        if is_pe_linker(words[0]):
+        found = find_pe_link(words)
+        if found is None:  # it compiles
+            _become(words)
+        else:
             if args.distinct is not None:
                 raise IcfError("--distinct is for ELF links; lld-link has no option that keeps a function unfolded")
-            return link_pe(words, say, strict=args.strict, summary=args.summary)
+            return link_pe(found, say, strict=args.strict, summary=args.summary)
     if not _COMPILES.isdisjoint(words) and "ld" not in os.path.basename(words[0]):
         _become(words)
     from linkpass.link.command import parse_link_command

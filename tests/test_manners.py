@@ -18,7 +18,7 @@ WRITERS = {
     "icf/printable.py",
     "icf/log.py",
     "linkpass/link/run.py",
-    "linkpass/pe/link.py",
+    "linkpass/link/pe_link.py",
     "unwind/arrow/reading.py",
     "unwind/output.py",
 }

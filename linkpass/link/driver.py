@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 
 from icf.errors import IcfError
 from icf.linkinputs.responsefile import split_words
@@ -49,7 +50,7 @@ def ask_driver(command: LinkCommand) -> LinkCommand:
     """Return the command with what its driver adds; unchanged if the driver adds nothing."""
     if command.direct or not passes_words_on(command):
         return command
-    words = _linker_words([*command.command, "-###"])
+    words = linker_words([*command.command, "-###"], _is_linker)
     if not words:
         return command
     named = linker_of(words[0])
@@ -59,8 +60,12 @@ def ask_driver(command: LinkCommand) -> LinkCommand:
     return command._replace(output=output, arguments=arguments, options=tuple(words[1:]), linker=named)
 
 
-def _linker_words(command: list[str]) -> list[str]:
-    """Return the linker's command line among those that the driver would run."""
+def _is_linker(word: str) -> bool:
+    return is_linker(word) or os.path.basename(word) == "collect2"
+
+
+def linker_words(command: list[str], is_linker: Callable[[str], bool]) -> list[str]:
+    """Return the linker's command line among those that a driver prints; none if it runs no linker."""
     import subprocess
 
     environment = {**os.environ, "LC_ALL": "C"}
@@ -75,7 +80,7 @@ def _linker_words(command: list[str]) -> list[str]:
             words = split_words(line, "-###")
         except IcfError:
             return []
-        if words and (is_linker(words[0]) or os.path.basename(words[0]) == "collect2"):
+        if words and is_linker(words[0]):
             return words
     return []
 

@@ -93,6 +93,22 @@ def test_a_stack_is_resolved_through_merged_callers(tmp_path: Path) -> None:
     ]
 
 
+def test_a_link_with_clang_cl_writes_the_side_table(tmp_path: Path) -> None:
+    driver = tmp_path / "clang-cl"
+    driver.symlink_to(tool("clang++"))
+    (tmp_path / "main.cpp").write_text(RUNTIME + MAIN)
+    flags = ("--target=x86_64-pc-windows-msvc", "/Z7", "/O1", "/GS-")
+    command = [*icf_command(), "link", "--summary", "--", str(driver), *flags]
+    run(*command, "/c", tmp_path / "main.cpp", f"/Fo{tmp_path / 'main.obj'}")
+    linking = ["-fuse-ld=lld", f"/Fe{tmp_path / 'app.exe'}", str(archive()), "/link", "/opt:ref,icf", "/nodefaultlib"]
+    linking += ["/entry:mainCRTStartup", "/subsystem:console"]
+    done = run(*command, tmp_path / "main.obj", *linking)
+    assert re.search(r"named       ([3-9]) of \1 direct calls of merged functions, 100\.0 %", done.stderr), done.stderr
+    (tmp_path / "app.icf").unlink()
+    done = run(*command, tmp_path / "main.cpp", *linking)  # the object is gone when the pass looks for it
+    assert (tmp_path / "app.icf").exists() and re.search(r"missing     \S*main-\S+\.obj", done.stderr), done.stderr
+
+
 def test_objects_of_another_link_name_nothing(tmp_path: Path) -> None:
     main = compile_windows(RUNTIME + MAIN, "-O1", name="main")
     image = link_windows(tmp_path, main, archive())

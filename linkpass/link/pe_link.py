@@ -1,4 +1,4 @@
-"""`icf link -- lld-link ...`: run the link of a PE image, then the pass with the objects and libraries of the command.
+"""`icf link -- lld-link ...`, or `clang-cl`: run the link of a PE image, then the pass with its objects and libraries.
 
     /opt:icf        folds; /debug without it does not
     /out:app.exe    else the name of the first object
@@ -7,6 +7,9 @@
 
 Options begin with `/` or `-`, and case does not matter in them. A word that begins with `/` and is a file is an input,
 as for lld-link.
+
+clang-cl runs lld-link with the words after `/link` and some of its own; with `-###` it prints the command. Where it
+also compiles sources, their objects are gone after the link, so their calls have no records.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ from typing import NamedTuple
 from icf.errors import IcfError
 from icf.linkinputs.responsefile import expand
 from icf.printable import printable
+from linkpass.link.driver import linker_words
 from linkpass.pe.run import run_pass, summary_lines
 
 _LINKER = re.compile(r"(?:^|[/\\])lld-link(?:-[0-9.]+)?(?:\.exe)?$", re.IGNORECASE)
+_DRIVER = re.compile(r"(?:^|[/\\])clang-cl(?:-[0-9.]+)?(?:\.exe)?$", re.IGNORECASE)
 _LIBRARIES = ("wholearchive", "defaultlib")
 _EXIT_FAILED = 1
 Say = Callable[..., None]
@@ -42,8 +47,22 @@ def is_pe_linker(word: str) -> bool:
     return _LINKER.search(word) is not None
 
 
+def find_pe_link(words: list[str]) -> PeLink | None:
+    """Return what a command links, if it is lld-link, or clang-cl and runs lld-link; else None.
+
+    Raises:
+        IcfError: a response file cannot be read.
+    """
+    if is_pe_linker(words[0]):
+        return parse_pe_link(words)
+    if not _DRIVER.search(words[0]):
+        return None
+    linked = linker_words([words[0], "-###", *words[1:]], is_pe_linker)
+    return parse_pe_link(linked)._replace(command=tuple(words)) if linked else None
+
+
 def parse_pe_link(words: Sequence[str]) -> PeLink:
-    """Parse a link command; raise IcfError for a response file that cannot be read."""
+    """Parse the command of a linker; raise IcfError for a response file that cannot be read."""
     output, named, folders = "", list[str](), ["", *filter(None, os.environ.get("LIB", "").split(";"))]
     debug, mode = False, None
     for word in expand(words[1:]):
@@ -80,11 +99,11 @@ def _find(name: str, folders: Sequence[str]) -> str:
     return ""
 
 
-def link_and_pass(words: Sequence[str], say: Say, *, strict: bool, summary: bool) -> int:
+def link_and_pass(link: PeLink, say: Say, *, strict: bool, summary: bool) -> int:
     """Run a link command and, if it folds functions, the pass.
 
     Args:
-        words: the command.
+        link: the command.
         say: writes lines to stderr.
         strict: whether a link that does not fold, or a pass that fails, is a failure.
         summary: whether to write what the pass found.
@@ -95,11 +114,10 @@ def link_and_pass(words: Sequence[str], say: Say, *, strict: bool, summary: bool
     Raises:
         IcfError: the linker cannot be started.
     """
-    link = parse_pe_link(words)
     try:
         status = subprocess.run(link.command, check=False).returncode
     except OSError as error:
-        raise IcfError(f"{words[0]}: {error.strerror}") from error
+        raise IcfError(f"{link.command[0]}: {error.strerror}") from error
     if status:
         return status
     if not link.folds:
