@@ -25,6 +25,20 @@ STATIC_FRUIT = """
 """
 
 
+STALLS = """
+    extern int total;
+    struct Stall { virtual void open(int n) = 0; virtual void close(int n) = 0; };
+    template <class T> struct Of : Stall {
+        int sold = 0;
+        NOINLINE void open(int n) override { SAMPLE(); total += n; }
+        NOINLINE void close(int n) override { count(n); total += n; }
+        NOINLINE void count(int n) { SAMPLE(); sold += 2 * n; }
+        NOINLINE void clean(int n) { SAMPLE(); sold += 3 * n; }
+    };
+    struct Apple {}; struct Pear {}; struct Plum {};
+"""
+
+
 FRUITS = ("_Z6applesv", "_Z5pearsv", "_Z11wash_applesv", "_Z10wash_pearsv")
 
 

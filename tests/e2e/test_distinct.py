@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from icf.elf.image import Image
+from tests.e2e.fruit import STALLS
 from tests.e2e.program import Program
 from tests.e2e.workshop import GCC_MOLD, GOLD, LLD_ALONE, MOLD, Toolchain, Workshop
 from tests.support.toolchain import run, tool
@@ -17,18 +18,6 @@ LINKERS = pytest.mark.parametrize("toolchain", [GOLD, LLD_ALONE, GCC_MOLD], ids=
 ONE = pytest.mark.parametrize("toolchain", [LLD_ALONE], ids=str, indirect=True)
 DISTINCT = ("--strict", "--distinct")
 
-STALLS = """
-    extern int total;
-    struct Stall { virtual void open(int n) = 0; virtual void close(int n) = 0; };
-    template <class T> struct Of : Stall {
-        int sold = 0;
-        NOINLINE void open(int n) override { SAMPLE(); total += n; }
-        NOINLINE void close(int n) override { count(n); total += n; }
-        NOINLINE void count(int n) { SAMPLE(); sold += 2 * n; }
-        NOINLINE void clean(int n) { SAMPLE(); sold += 3 * n; }
-    };
-    struct Apple {}; struct Pear {}; struct Plum {};
-"""
 MARKET = {
     "main.cpp": STALLS
     + """

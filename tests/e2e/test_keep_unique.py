@@ -12,6 +12,7 @@ import pytest
 
 from icf.elf.image import Image
 from icf.linkinputs.responsefile import split_words
+from tests.e2e.fruit import STALLS
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, Workshop
 from tests.support.icf_command import icf_command
@@ -19,17 +20,10 @@ from tests.support.icf_command import icf_command
 GCC_LLD = replace(LLD, compiler="gcc")
 toolchains = pytest.mark.parametrize("toolchain", [GOLD, LLD, GCC_LLD], ids=str, indirect=True)
 
-MARKET = """
+MARKET = (
+    STALLS
+    + """
     int total;
-    struct Stall { virtual void open(int n) = 0; virtual void close(int n) = 0; };
-    template <class T> struct Of : Stall {
-        int sold = 0;
-        NOINLINE void open(int n) override { SAMPLE(); total += n; }
-        NOINLINE void close(int n) override { count(n); total += n; }
-        NOINLINE void count(int n) { SAMPLE(); sold += 2 * n; }
-        NOINLINE void clean(int n) { SAMPLE(); sold += 3 * n; }
-    };
-    struct Apple {}; struct Pear {}; struct Plum {};
     Of<Apple> apples; Of<Pear> pears; Of<Plum> plums;
     NOINLINE void ripe(int n) { SAMPLE(); total += 4 * n; }
     NOINLINE void green(int n) { SAMPLE(); total += 4 * n; }
@@ -43,6 +37,7 @@ MARKET = """
         return 0;
     }
 """
+)
 
 
 @toolchains

@@ -15,6 +15,7 @@ import pytest
 
 from linkpass import Options, run_pass
 from tests.fuzz.limits import many, peak_memory, reset_peak_memory
+from tests.support.mutations import mutated_text
 from tests.support.paths import ROOT
 from unwind.logs.addresses import AddressNotes
 from unwind.logs.filter import filter_log
@@ -91,17 +92,8 @@ def test_mutations_change_frames_alone(resolver: tuple[RecordedResolver, bytes])
     before = peak_memory()
     for number in range(MUTATION_COUNT):
         first = chance.randrange(len(lines))
-        data = bytearray(b"".join(lines[first : first + 8]))
-        for _ in range(chance.randint(0, 5)):
-            at = chance.randrange(len(data) + 1)
-            match chance.randrange(3):
-                case 0:
-                    data[at : at + 1] = bytes([chance.randrange(256)])
-                case 1:
-                    data[at:at] = chance.choice(PIECES)
-                case _:
-                    del data[at : at + chance.randint(1, 20)]
-        text, out, places = bytes(data), io.BytesIO(), ModulePlaces((), opened.exported)
+        text = mutated_text(b"".join(lines[first : first + 8]), PIECES, chance)
+        out, places = io.BytesIO(), ModulePlaces((), opened.exported)
         notes = AddressNotes(opened, Namer(), places, keeps=True)
         filter_log(io.BytesIO(text), out, opened, Namer(), places, notes.annotate if number % 7 == 0 else None)
         after = out.getvalue()

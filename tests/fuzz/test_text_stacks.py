@@ -9,6 +9,7 @@ import pytest
 
 from icf.errors import IcfError
 from tests.fuzz.limits import many, peak_memory, reset_peak_memory
+from tests.support.mutations import mutated_text
 from tests.support.recordings import read, recognizes
 from unwind.readers import backtrace, gdb, rust, sanitizer, tombstone
 
@@ -61,19 +62,10 @@ def test_mutations_are_read(name: str) -> None:
     reset_peak_memory()
     before = peak_memory()
     for _ in range(MUTATION_COUNT):
-        data = bytearray(TEXTS[name])
-        for _ in range(chance.randint(1, 6)):
-            at = chance.randrange(len(data) + 1)
-            match chance.randrange(3):
-                case 0:
-                    data[at : at + 1] = bytes([chance.randrange(256)])
-                case 1:
-                    data[at:at] = chance.choice(PIECES)
-                case _:
-                    del data[at : at + chance.randint(1, 20)]
-        outcomes[recognizes(name, bytes(data))] += 1
+        data = mutated_text(TEXTS[name], PIECES, chance)
+        outcomes[recognizes(name, data)] += 1
         try:
-            recording = read(name, bytes(data))
+            recording = read(name, data)
         except IcfError as error:
             assert str(error) == "f: the backtraces have no addresses"
             continue
