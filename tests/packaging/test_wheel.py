@@ -11,11 +11,15 @@ from tests.support.paths import ROOT
 from tests.support.wheel import run
 
 
-def test_the_sdist_has_all_sources_and_no_tests(sdist: Path) -> None:
-    listed = subprocess.run(["git", "ls-files", "icf", "linkpass", "unwind"], cwd=ROOT, capture_output=True, text=True)
+def test_the_sdist_has_all_sources_and_the_documentation(sdist: Path) -> None:
+    folders = ("icf", "linkpass", "unwind", "docs")
+    listed = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True)
     wanted = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
     assert wanted and {name for name in wanted if not (sdist / name).exists()} == set()
-    assert not (sdist / "tests").exists()
+    assert not [path for name in folders for path in (sdist / name).rglob("*.so")]
+    made = {"build", "icf_toolchain.egg-info", "PKG-INFO", "setup.cfg"}
+    files = {"LICENSE", "MANIFEST.in", "pyproject.toml", "setup.py", *(path.name for path in ROOT.glob("*.md"))}
+    assert {path.name for path in sdist.iterdir()} - made == {*folders, *files, "tools"}
 
 
 def test_the_commands_of_the_wheel_work(installed: Path) -> None:

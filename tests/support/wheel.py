@@ -76,7 +76,7 @@ def _make_sdist(folder: Path) -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
     translated = [f"{module.replace('.', '/')}.c" for module in MODULES]
     for name in [*filter(None, listed.split("\0")), *translated]:
-        if not name.startswith(("tests/", "testdata/", "docs/")) and (ROOT / name).exists():
+        if (ROOT / name).exists():
             (folder / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / "tree" / name)
     made = "from setuptools.build_meta import build_sdist; build_sdist('..')"
