@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from icf.elf.types import ET_DYN
 from icf.errors import IcfError, UnsupportedError
 from icf.image import open_image
 from unwind.samples.recording import RecordedModule, RecordedProcess, Recording, Sample, Value
@@ -36,12 +37,16 @@ def process_of(path: str, image: str | None, modules: str | None = None) -> Reco
     Where its modules lay is in `modules`, or in the trace's own `modules.log`; without one all of it is in `image`, at
     its addresses as linked.
 
-    Raises `IcfError` where neither is known.
+    Raises `IcfError` where neither is known, and for an image that the loader may have moved anywhere.
     """
     listed = modules or find_modules(path)
     if listed is not None:
         return read_modules(listed)
     if image is not None:
+        with open_image(image) as opened:
+            if opened.elf_type == ET_DYN:
+                problem = f"{path}: has no modules.log, and {image} is position-independent: nothing says where it lay"
+                raise IcfError(problem, hint="--modules FILE")
         return RecordedProcess(modules=[RecordedModule(image)])
     raise IcfError(f"{path}: has no modules.log: nothing says what it is of", hint="-e IMAGE, or --modules FILE")
 

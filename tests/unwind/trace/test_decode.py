@@ -19,7 +19,7 @@ from unwind.trace.decode import DecodeCache
 from unwind.trace.reader import TraceReader
 from unwind.trace.writer import TraceWriter
 
-SHOP = ROOT / "testdata/shop/shop.gold"
+SHOP, TINY = ROOT / "testdata/shop/shop.gold", ROOT / "testdata/corrupt/tiny"  # position-independent, and not
 BIAS = 0x7F0000000000
 
 
@@ -37,10 +37,10 @@ def test_changed_code_is_decoded_anew_and_the_rest_once(tmp_path: Path) -> None:
     assert len(decoded) == 6
 
 
-def legacy(folder: Path, bias: int) -> tuple[Path, list[str]]:
+def legacy(folder: Path, bias: int, path: Path = SHOP, function: str = "main") -> tuple[Path, list[str]]:
     """Write a trace without bytes of the first instructions of a program; return what they are as text."""
-    with Image.open(str(SHOP)) as image:
-        symbol = next(row for row in image.symbols.functions if image.symbols.name(int(row)) == "main")
+    with Image.open(str(path)) as image:
+        symbol = next(row for row in image.symbols.functions if image.symbols.name(int(row)) == function)
         start = int(image.symbols.value[symbol])
         code = bytes(image.read(start, 40))
     listed = list(capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64).disasm_lite(code, start + bias))[:5]
@@ -53,9 +53,19 @@ def legacy(folder: Path, bias: int) -> tuple[Path, list[str]]:
 
 
 def test_a_trace_without_bytes_takes_them_from_the_image(tmp_path: Path) -> None:
-    path, mnemonics = legacy(tmp_path, 0)
-    shown = icf("trace", "view", "--cache-dir", tmp_path, "-e", SHOP, path).splitlines()
-    assert [line[62:].split()[0] for line in shown] == mnemonics
+    path, mnemonics = legacy(tmp_path, 0, TINY, "_start")
+    shown = icf("trace", "view", "--cache-dir", tmp_path, "-e", TINY, path).splitlines()
+    assert [line[62:].split()[0] for line in shown] == mnemonics and len(mnemonics) > 3
+
+
+@pytest.mark.parametrize("verb", ["view", "profile"])
+def test_a_program_that_may_lie_anywhere_needs_a_list_of_modules(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, _ = legacy(tmp_path, BIAS)
+    icf("trace", verb, "--cache-dir", tmp_path, "-e", SHOP, path, status=1)
+    said = f"has no modules.log, and {SHOP} is position-independent: nothing says where it lay\nhint: --modules FILE"
+    assert said in capsys.readouterr().err
 
 
 def test_a_trace_without_bytes_takes_them_from_where_modules_lay(tmp_path: Path) -> None:
