@@ -19,6 +19,8 @@ from tests.truth.score import Score, score_answers, score_names
 from tests.truth.symbols import read_functions
 from tests.truth.tool import Answer, ToolError, resolve
 
+SECOND_READER_STACKS = 300
+
 
 @dataclass
 class Result:
@@ -140,9 +142,13 @@ def disagreements(
     *,
     with_vptr: bool = False,
 ) -> int:
-    """Count the frames for which the second reader's verdict, name or candidates are not those of `answers`."""
-    others, _ = resolve(command, image, stacks, work, with_vptr, second_reader=True)
-    return sum(one != other for one, other in zip(chain(*answers), chain(*others), strict=True))
+    """Count the frames for which the second reader's verdict, name or candidates are not those of `answers`.
+
+    It is asked about some SECOND_READER_STACKS of the stacks: it takes longer than everything else.
+    """
+    step = 1 + len(answers) // SECOND_READER_STACKS
+    others, _ = resolve(command, image, [*stacks][::step], work, with_vptr, second_reader=True)
+    return sum(one != other for one, other in zip(chain(*answers[::step]), chain(*others), strict=True))
 
 
 def _functions(image: Path) -> set[tuple[int, str]]:

@@ -66,13 +66,13 @@ PARTS = {
     ),
     "damaged": Part(
         "Whole and lossy stacks",
-        ("tests.truth.damaged",),
+        ("tests.truth.damaged", "--stacks", "4000"),
         "The same stacks whole, cut and with frames missing, by what `--lossy` says of them. A name may be wrong where "
         "the mode does not cover the damage.",
     ),
     "recordings": Part(
         "Recordings",
-        ("tests.truth.recordings", "--linker", "lld"),
+        ("tests.truth.recordings", "--program", "ninja", "--linker", "lld"),  # cppcheck compiles for half an hour
         "Shares of samples of each function, beside those of the link without folding.",
     ),
 }
