@@ -97,9 +97,11 @@ def joined(recorded: Sequence[list[int | None]], count: int, chance: np.random.G
     """Return stacks that begin as one that was recorded, and after a call that both have go on as another."""
     found: list[list[int | None]] = []
     for first, second in chance.integers(0, len(recorded), (10 * count, 2)).tolist():
+        if len(found) == count:
+            break
         inner, outer = recorded[first], recorded[second]
         places = [at for at, address in enumerate(inner[1:], 1) if address is not None and address in outer[1:]]
-        if places and len(found) < count:
+        if places:
             at = places[int(chance.integers(len(places)))]
             found.append(inner[:at] + outer[outer.index(inner[at], 1) :])
     return found
