@@ -24,6 +24,7 @@ from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.errors import UnsupportedError
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, ImageFlag, Member, MemberFlag
+from icf.pe.debugfile import missing_hint
 from icf.pe.image import PeImage
 from icf.pe.vftables import vftable_names
 from icf.printable import printable, say
@@ -68,7 +69,7 @@ def run(args: Namespace) -> int:
         elif not tables.present and not args.json and not args.callsites_yaml:
             if isinstance(image, PeImage):
                 print(f"{printable(image.path)}: has no PDB, and no side table")
-                say("hint: name its PDB with --debug-file, or a directory with --debug-root")
+                say(f"hint: {missing_hint(image)}")
                 return 0
             print(f"{printable(image.path)}: no {', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}")
             say("hint: 'icf pass' writes them")

@@ -22,13 +22,14 @@ def tables_hint(path: str) -> str:
     """Return the hint for an image without tables."""
     from icf.errors import IcfError
     from icf.image import open_any_image
+    from icf.pe.debugfile import DWARF_HINT, has_dwarf
     from icf.pe.image import PeImage
     from icf.pe.sidetable import PASS_HINT
 
     try:
         with open_any_image(path) as image:
             if isinstance(image, PeImage):
-                return PASS_HINT
+                return DWARF_HINT if has_dwarf(image) else PASS_HINT
             stripped = is_stripped(image)
     except (IcfError, OSError):
         stripped = False

@@ -16,12 +16,17 @@ from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
 from icf.log import warn
+from icf.pe.headers import DISCARDABLE
 from icf.pe.keys import guid_digits, pdb_key, spellings
 
 if TYPE_CHECKING:
     from icf.pdb.file import Pdb
     from icf.pe.debugdirectory import CodeView
     from icf.pe.image import PeImage
+
+DWARF_HINT = (
+    "it has DWARF (mingw), which is read of ELF images alone; a PDB needs -gcodeview and the linker's /debug or --pdb="
+)
 
 
 def attach_pdb(image: PeImage, given: str | None, roots: Sequence[str]) -> None:
@@ -67,6 +72,16 @@ def _candidates(image: PeImage, codeview: CodeView, roots: Sequence[str]) -> Ite
         yield os.path.join(root, name)
         for key in spellings(pdb_key(codeview, image.path)):
             yield os.path.join(root, key)
+
+
+def has_dwarf(image: PeImage) -> bool:
+    """Return whether an image has sections with the long names of DWARF, which are not loaded."""
+    return any(each.name.startswith("/") and each.characteristics & DISCARDABLE for each in image.sections)
+
+
+def missing_hint(image: PeImage) -> str:
+    """Return the hint for an image whose PDB was not found."""
+    return DWARF_HINT if has_dwarf(image) else "name its PDB with --debug-file, or a directory with --debug-root"
 
 
 def wrong_pdb(path: str, key: bytes) -> str:

@@ -22,7 +22,7 @@ from icf.reader import Reader
 
 MAGIC = b"MZ"
 EXPORTS, IMPORTS, EXCEPTIONS, BASE_RELOCATIONS, DEBUG, DELAYED_IMPORTS = 0, 1, 3, 5, 6, 13  # data directories
-CODE, EXECUTE, WRITE = 0x20, 0x20000000, 0x80000000  # characteristics of a section
+CODE, DISCARDABLE, EXECUTE, WRITE = 0x20, 0x02000000, 0x20000000, 0x80000000  # characteristics of a section
 MACHINES = {0x8664: Machine.X86_64, 0xAA64: Machine.AARCH64}
 _COFF = Struct("<HHIIIHH")
 _SECTION = Struct("<8sIIIIIIHHI")

@@ -11,6 +11,7 @@ from icf.debugfiles.opening import open_any
 from icf.elf.types import Machine
 from icf.errors import IcfError, UnsupportedError
 from icf.newfile import NewFile
+from icf.pe.debugfile import missing_hint
 from icf.pe.image import PeImage
 from icf.pe.sidetable import side_table_path
 from linkpass.pe.calls import ObjectCalls
@@ -71,9 +72,7 @@ def run_pass(
         if image.machine is not Machine.X86_64:
             raise UnsupportedError(f"{path}: is for {image.machine.name}; the pass reads objects for x86-64 alone")
         if image.pdb is None:
-            raise IcfError(
-                f"{path}: its PDB was not found", hint="name it with --debug-file, or a tree with --debug-root"
-            )
+            raise IcfError(f"{path}: its PDB was not found", hint=missing_hint(image))
         members = Members(image, image.pdb)
         inputs = Inputs(objects)
         calls, references, read = ObjectCalls(image, members), References(members), []

@@ -10,7 +10,7 @@ import pytest
 
 from icf.pe.image import PeImage
 from tests.support.icf_command import icf_command
-from tests.support.toolchain import lasting_folder, tool
+from tests.support.toolchain import lasting_folder, run, tool
 from tests.support.windows import SHOP, compile_windows, library_and_user, link_windows, shop
 
 
@@ -89,3 +89,19 @@ def test_each_member_has_its_own_lines(tmp_path: Path) -> None:
     }
     shown = {frame.rsplit(" ", 1)[0]: int(frame.rsplit(":", 2)[1]) for frame in merged}
     assert {name for name, text in declared.items() if text in lines[shown[name] - 1]} == set(declared)
+
+
+@pytest.mark.parametrize("debug", ["-gdwarf-4", "-gcodeview"])
+def test_of_mingw_a_pdb_is_read_and_dwarf_is_not(debug: str, tmp_path: Path) -> None:
+    (tmp_path / "a.cpp").write_text("""int twice(int by) { return by * 2; }
+    extern "C" int mainCRTStartup() { return twice(4); }""")
+    compiled, image = tmp_path / "a.o", tmp_path / "a.exe"
+    run(tool("clang++"), "--target=x86_64-w64-mingw32", "-g", debug, "-c", tmp_path / "a.cpp", "-o", compiled)
+    pdb = [f"--pdb={tmp_path / 'a.pdb'}"] if debug == "-gcodeview" else []
+    run(tool("ld.lld"), "-m", "i386pep", "-e", "mainCRTStartup", compiled, "-o", image, *pdb)
+    with PeImage.open(str(image)) as opened:
+        start = opened.code_sections[0].vaddr
+    (tmp_path / "stack").write_text(f"{start + 4:#x}\n")
+    done = run(*icf_command(), "resolve", "-e", image, tmp_path / "stack", check=False)
+    has_hint = "hint: it has DWARF (mingw), which is read of ELF images alone" in done.stderr
+    assert (f"twice(int) ({tmp_path / 'a.cpp'}:1)" in done.stdout) == bool(pdb) and has_hint != bool(pdb)
