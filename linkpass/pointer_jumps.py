@@ -135,5 +135,5 @@ def _places_of_leaves(image: Image, defined: frozenset[str]) -> U64:
         leaves = [
             row for row in distinct(relocations.symbol).tolist() if row and not _comes_back(symbols.name(row), defined)
         ]
-        places.append(relocations.offset[np.isin(relocations.symbol, leaves)])
+        places.append(relocations.offset[is_in(relocations.symbol, np.array(leaves, np.uint32))])
     return np.concatenate([np.empty(0, np.uint64), *places])

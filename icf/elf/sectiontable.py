@@ -22,6 +22,7 @@ from icf.elf.headers import HEADERS, SECTION_HEADERS, table_bytes
 from icf.elf.types import EHDR, SHDR, SHF_ALLOC, SHF_COMPRESSED, SHF_EXECINSTR, SHN_XINDEX_16, SHT_NOBITS, SHT_NULL
 from icf.errors import FormatError
 from icf.reader import Reader
+from icf.sets import is_one_of
 
 SECTION = np.dtype(
     [
@@ -161,7 +162,7 @@ class SectionTable:
         while place >= 0:
             places.append(place)
             place = self.names.find(needle, place + len(needle))
-        return np.flatnonzero(np.isin(self.name_offset, places)) if places else np.empty(0, dtype=np.int64)
+        return np.flatnonzero(is_one_of(self.name_offset, places))
 
     def stored(self, section: int) -> memoryview:
         """Return the bytes of a section as they lie in the object."""

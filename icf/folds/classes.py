@@ -197,7 +197,7 @@ class FoldFinder:
         plain = [table.member(row) for row in rows if row not in staying and table.has_die(row)]
         if len(staying) + len(plain) < len(rows):
             bare = [table.symbol[row] for row in rows if row not in staying and not table.has_die(row)]
-            named = self._named(symbol_rows[np.isin(symbol_rows, [*left, *bare])])
+            named = self._named(symbol_rows[is_in(symbol_rows, np.array([*left, *bare], np.int64))])
         rows_left = np.array(sorted(staying), np.int64)
         kept_of_rows = table.kept[rows_left]
         found = match(

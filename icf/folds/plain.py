@@ -29,7 +29,7 @@ from icf.elf.types import STB_LOCAL
 from icf.folds.body_members import KEPT, REMOVED, UNKNOWN, PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
-from icf.sets import distinct_pairs, is_in, runs
+from icf.sets import distinct_pairs, is_in, is_one_of, runs
 from icf.strings import hash_table
 
 
@@ -198,7 +198,7 @@ def _dies_at(bodies: Bodies, functions: Functions, identities: Identities, share
     distinct, inverse = np.unique(die, return_inverse=True)
     identity = known.only(distinct).identity
     debug = identities.debug
-    is_c = np.isin(debug.units[debug.unit_of(distinct), LANGUAGE], np.array(sorted(DW_LANG_C_names), np.uint64))
+    is_c = is_one_of(debug.units[debug.unit_of(distinct), LANGUAGE], DW_LANG_C_names)
     reference = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
     is_linkage = (identity.linkage_name != 0) | is_c
     name_hash = np.where(is_linkage, identities.hashes(reference), np.uint64(0))

@@ -23,7 +23,7 @@ from icf.folds.body_members import Members
 from icf.folds.functions import Bodies
 from icf.folds.members import ReportedFunction
 from icf.linkers import KeptSymbols
-from icf.sets import is_in
+from icf.sets import is_in, is_one_of
 from icf.strings import hash_names, hash_table
 from icf.tables.pointed import thunk_target
 
@@ -100,7 +100,7 @@ def _add_thunks(
     strtab = np.frombuffer(symbols.strtab, np.uint8)
     offset = symbols.name_offset[bodies.symbol_rows].astype(np.int64)
     offset = np.where(offset + 4 <= len(strtab), offset, 0)
-    is_thunk = (strtab[offset + 2] == ord("T")) & np.isin(strtab[offset + 3], list(b"hvc")) if len(strtab) > 3 else []
+    is_thunk = (strtab[offset + 2] == ord("T")) & is_one_of(strtab[offset + 3], b"hvc") if len(strtab) > 3 else []
     seen: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would add all
     for at in np.flatnonzero(is_thunk).tolist():
         name = symbols.name(int(bodies.symbol_rows[at]))

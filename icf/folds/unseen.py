@@ -191,7 +191,7 @@ def _may_be_of_others(image: Image, debug: DebugInfo, places: U64, files: _Files
     described = [
         row for row in distinct(file_of[file_of >= 0]).tolist() if source_name(symbols.name(row)) not in without
     ]
-    in_described = _symbols_around(image, rows[is_local][np.isin(file_of, described)], places)[1]
+    in_described = _symbols_around(image, rows[is_local][is_in(file_of, np.array(described, np.int64))], places)[1]
     return ~(defined | in_described)
 
 

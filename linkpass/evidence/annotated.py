@@ -24,7 +24,7 @@ from icf.folds.members import ReportedFunction
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
 from icf.model import Evidence
-from icf.sets import is_in
+from icf.sets import is_in, is_one_of
 from icf.tables import ANNOTATION_SECTION as SECTION
 from icf.tables.annotated_unit import AnnotatedUnit, parse_annotations
 from icf.tables.annotation import Function
@@ -127,9 +127,9 @@ class Annotations:
         if not sources.issuperset(symbols.names(np.flatnonzero(symbols.type == STT_FILE).tolist())):
             return False
         stubs = [section.index for section in self._image.sections if section.name.startswith((".plt", ".iplt"))]
-        rows = symbols.functions[~np.isin(symbols.shndx[symbols.functions], stubs)]
+        rows = symbols.functions[~is_one_of(symbols.shndx[symbols.functions], stubs)]
         known = np.array(sorted(self._rows), np.uint64)
-        others = symbols.names(rows[~np.isin(symbols.value[rows], known)].tolist())
+        others = symbols.names(rows[~is_in(symbols.value[rows], known)].tolist())
         return all(is_unfolded(name) for name in others)
 
     def sections(self, removed: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from icf.columns import I64, U64, Mask
 from icf.elf.objectfile import Entries, ObjectFile
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, STB_LOCAL, STT_OBJECT, STT_SECTION, Machine
-from icf.sets import distinct
+from icf.sets import distinct, is_one_of
 from icf.strings import hash_table
 from icf.vtables.layout import are_vtable_names
 from linkpass.relocation_types import A64_BRANCHES, RELATIVE, x86_64_branches
@@ -54,7 +54,7 @@ def read_addresses(object_idx: int, object_file: ObjectFile) -> Addresses:
     source, entries = source[keep], entries[keep]
     symbol, offset = entries["symbol"], entries["addend"]
     if object_file.machine is Machine.X86_64:
-        offset = offset + np.where(np.isin(entries["type"], RELATIVE), _OPERAND_BYTES, 0)
+        offset = offset + np.where(is_one_of(entries["type"], RELATIVE), _OPERAND_BYTES, 0)
     return Addresses(
         np.full(len(entries), object_idx, np.int64),
         hashes[symbol],
@@ -71,7 +71,7 @@ def _are_branches(object_file: ObjectFile, source: I64, entries: Entries) -> Mas
     types, table = entries["type"], object_file.sections
     is_code = table.is_code[source]
     if object_file.machine is Machine.AARCH64:
-        return np.asarray(is_code & np.isin(types, A64_BRANCHES))
+        return np.asarray(is_code & is_one_of(types, A64_BRANCHES))
     inside = is_code & (entries["offset"] >= 2) & (entries["offset"] + np.uint64(4) <= table.size_bytes[source])
     table.check_stored(distinct(source))
     at = np.where(inside, table.offset[source] + entries["offset"], np.uint64(2)).astype(np.int64)

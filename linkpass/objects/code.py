@@ -26,7 +26,7 @@ from icf.columns import I64, U64, Mask
 from icf.elf.image import Image
 from icf.elf.objectfile import RELOCATION, ObjectFile
 from icf.elf.types import Machine
-from icf.sets import difference
+from icf.sets import difference, is_one_of
 
 _SECTION_BITS = 32
 _OFFSET_BITS = np.uint64(40)  # of a key; no section is larger than a file, and no link has 2 ** 24 sections with code
@@ -140,7 +140,7 @@ class ObjectCode:
         if machine is Machine.X86_64:
             types = self._entries["type"][rows]
             for field, special_types in _X86_FIELDS.items():
-                special = np.isin(types, special_types)
+                special = is_one_of(types, special_types)
                 before[special], after[special] = field
         for distance in range(-_TLS_FIELD[0], _TLS_FIELD[1]):
             place = at + distance

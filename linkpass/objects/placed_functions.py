@@ -21,7 +21,7 @@ from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
 from icf.linkers import KeptSymbols
-from icf.sets import is_in
+from icf.sets import is_in, is_one_of
 from icf.strings import hash_table
 from linkpass.objects.columns import NOWHERE, LinkColumns
 from linkpass.objects.content import possible_places
@@ -108,7 +108,7 @@ def _unknown(image: Image, placement: Placement) -> list[str]:
     """Return functions that the image has or uses, and the objects do not have."""
     columns, symbols = placement.columns, image.symbols
     stubs = [section.index for section in image.sections if section.name.startswith((".plt", ".iplt"))]
-    rows = symbols.functions[~np.isin(symbols.shndx[symbols.functions], stubs)]  # foo$plt
+    rows = symbols.functions[~is_one_of(symbols.shndx[symbols.functions], stubs)]  # foo$plt
     hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
     names = symbols.names(rows[~is_in(hashes, columns.definitions.name_hash)].tolist())
     code = [(section.vaddr, section.vaddr + section.size_bytes) for section in executable_sections(image)]

@@ -173,7 +173,7 @@ def _read_references(columns: LinkColumns, chosen: Mask, base: I64) -> Reference
     sections, found = columns.sections, columns.definitions
     # a section without address is worth finding if it is code, or can lead to code
     is_wanted = chosen & (base == NOWHERE) & (sections.is_code | sections.has_relocations)
-    named = np.unique(np.concatenate([found.key[columns.address != NOWHERE], columns.imported]))
+    named = distinct(np.concatenate([found.key[columns.address != NOWHERE], columns.imported]))
     parts = []
     for object_idx in np.flatnonzero(columns.is_linked).tolist():
         object_file, keys = columns.objects[object_idx], columns.keys[object_idx]
