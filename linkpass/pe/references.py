@@ -10,11 +10,13 @@
 A vftable with external linkage lies in a section of its own, after the pointer to its RTTI (`??_R4`), so each function
 in that section after its symbol is in a slot. Of others (clang puts those of an unnamed namespace into one section,
 with constants that have no symbol) no slots are known, and the functions in them count as taken. So do the functions of
-a section that is not linked. Unwind information refers to the code that it describes, which says nothing.
+a section that is not linked. Unwind information refers to the code that it describes, which says nothing; but where
+that has handlers of exceptions (`?dtor$2@...`), Windows calls them, and they are a part of the function's body.
 """
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from icf.coff.objectfile import ADDR64, EXTERNAL, REL32, CoffObject
@@ -24,6 +26,7 @@ from linkpass.pe.inputs import Input
 from linkpass.pe.members import Function, Members
 
 _POINTER_TO_IMPORT = "__imp_"  # of a function of this image: the linker makes the pointer
+_HANDLER = re.compile(r"\?(?:catch|dtor|filt|fin)\$")
 _WORD_BYTES, _OPERAND_BYTES, _TAG_LIMIT = 8, 4, 16  # functions are aligned: a number below this may be a tag
 _PLAIN_KINDS = (0, 10, 11)  # nothing, number of a section, offset in one
 
@@ -81,10 +84,15 @@ class References:
             if name.startswith(_POINTER_TO_IMPORT):
                 found |= members.external(name.removeprefix(_POINTER_TO_IMPORT))
             return found or None
-        if not obj.sections[section].is_code or section == owner:
+        if not obj.sections[section].is_code:
             return None
         if obj.is_function(symbol):
-            return members.meant_by(each, symbol)
+            found = members.meant_by(each, symbol)
+            if not found and _HANDLER.match(name):
+                return self._around(each, symbol, starts)
+            return None if section == owner and found else found
+        if section == owner:
+            return None
         place = int(obj.symbols[symbol]["value"]) + addend  # a label, or the whole section
         found = frozenset[Function]()
         functions = [row for back in range(_TAG_LIMIT) for row in starts.get((section, place - back), ())]
@@ -94,6 +102,17 @@ class References:
                 return meant
             found |= meant
         return found or None
+
+    def _around(self, each: Input, handler: int, starts: dict[tuple[int, int], list[int]]) -> frozenset[Function]:
+        """Return the functions after which a handler of exceptions lies."""
+        section, place = each.object.section_of(handler), int(each.object.symbols[handler]["value"])
+        before = sorted((at, rows) for (number, at), rows in starts.items() if number == section and at < place)
+        for _, rows in reversed(before):
+            for row in rows:
+                found = self._members.meant_by(each, row)
+                if found:
+                    return found
+        return frozenset()
 
 
 def _starts(obj: CoffObject) -> dict[tuple[int, int], list[int]]:

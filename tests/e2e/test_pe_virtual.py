@@ -195,3 +195,26 @@ def test_what_other_images_can_call_is_marked(export: str, taken: set[str], tmp_
     flags = {name: flags_of(image, name) for name in MERGED}
     assert {name for name in MERGED if "address-taken" in flags[name]} == taken
     assert all("address-taken-known" in each for each in flags.values())
+
+
+@pytest.mark.parametrize("sections", ["-ffunction-sections", "-fno-function-sections"])
+def test_windows_calls_the_handlers_in_a_function(sections: str, tmp_path: Path) -> None:
+    """A destructor that an exception runs is a part of the function's code, and has a frame of its own."""
+    names = {"first": "Guard guard;", "second": "Guard guard;", "third": "", "fourth": ""}
+    functions = "".join(
+        f"inline __attribute__((noinline)) int {name}(int by) {{ {guard} action(by); return by + 4; }}\n"
+        for name, guard in names.items()
+    )
+    source = f"""{RUNTIME} volatile int total; void count(int by) {{ total = by; }}
+    extern "C" {{ int __CxxFrameHandler3(...) {{ return 1; }} void __std_terminate() {{}} }}
+    void leave(int value) {{ total = value; }} void (*volatile action)(int) = leave;
+    struct Guard {{ ~Guard(); }}; Guard::~Guard() {{ count(3); }}
+    {functions}
+    extern "C" int mainCRTStartup() {{ return {" + ".join(f"{name}(total)" for name in names)}; }}
+    """
+    compiled = compile_windows(source, "-O1", "-fcxx-exceptions", "-fexceptions", sections)
+    image = link_windows(tmp_path, compiled)
+    icf("pass", "-q", image, "--objects", compiled)
+    for name, guard in names.items():
+        flags = flags_of(image, f"{name}(int)")
+        assert "address-taken-known" in flags and ("address-taken" in flags) == bool(guard)
