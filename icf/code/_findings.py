@@ -236,7 +236,7 @@ def store_jump(
     else:
         store_slot(nodes, origin, offset, b, machine, out, count)
         if code == LOADED and offset[0, b] == 0 and is_argument(nodes[x - NODE, 1], machine[op.ARGUMENTS]):
-            out[count, op.FOUND_MORE] = 1
+            out[count, op.FOUND_MORE] = nodes[x - NODE, 2] != op.ANY_ELEMENT
     result[op.FOUND_COUNT] += 1
     if out[count, op.FOUND] == op.JUMPS_TO_VALUE:
         store_holders(ops, row, start, nodes, origin, offset, out, result)

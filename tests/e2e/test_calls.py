@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from tests.e2e.program import Names
-from tests.e2e.workshop import ALL, Toolchain, Workshop
+from tests.e2e.workshop import ALL, LLD, Toolchain, Workshop
 
 every_toolchain = pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
 
@@ -238,6 +238,31 @@ def test_an_indirect_call_reaches_only_functions_whose_address_is_taken(workshop
     verdicts = program.check()
     assert verdicts["_Z6applesv"] == verdicts["_Z5plumsv"] == {"unique"}
     assert verdicts["_Z5pearsv"] <= {"unique", "narrowed", "ambiguous"}
+
+
+@pytest.mark.parametrize("toolchain", [LLD], ids=str, indirect=True)
+def test_a_call_by_a_register_that_holds_one_address_is_never_guessed(workshop: Workshop) -> None:
+    """With -fno-plt clang loads an address from the GOT once for several calls; the linker makes that a `lea`."""
+    program = workshop.build_with_tables(
+        {
+            "main.cpp": """
+                extern int total;
+                void apples(); void pears();
+                NOINLINE void pick_apples(int n) { for (int i = 0; i < n; ++i) { apples(); ++total; apples(); } }
+                NOINLINE void pick_pears(int n) { for (int i = 0; i < n; ++i) { pears(); ++total; pears(); } }
+                int main() { apples(); ++total; pears(); ++total; pick_apples(2); pick_pears(2); return total == 77; }
+            """,
+            "fruit.cpp": """
+                int total;
+                NOINLINE void apples() { SAMPLE(); ++total; }
+                NOINLINE void pears() { SAMPLE(); ++total; }
+            """,
+        },
+        ["-fno-plt"],
+    )
+    verdicts = program.check()
+    assert verdicts["_Z6applesv"] == verdicts["_Z5pearsv"] == {"unique", "ambiguous"}
+    assert verdicts["_Z11pick_applesi"] == verdicts["_Z10pick_pearsi"] == {"unique"}
 
 
 def test_a_virtual_call_is_never_guessed(workshop: Workshop) -> None:

@@ -38,6 +38,7 @@ X86_64: dict[str, tuple[str, Expected]] = {
         "cmp %rbx, %rbp; jne 1b; ret",
         ([2], []),
     ),
+    "any_pointer_of_argument": ("jmp *(%rdi,%rsi,8)", ([], [N])),
     "element": ("mov (%rdi), %rbx; mov 16(%rbx,%rsi,8), %rdi; mov (%rdi), %rax; call *8(%rax); ret", ([1], [])),
     "result_pointer": ("mov (%rsi), %rax; call *8(%rax); ret", ([1], [])),
     "second_base": ("lea 24(%rbx), %rdi; mov 24(%rbx), %rax; call *(%rax); ret", ([0], [])),
