@@ -63,6 +63,7 @@ class Members:
                         names.setdefault(f"{name}({parameters_alike(','.join(parameters))})", set()).add(function)
         self._external = {name: frozenset(found) for name, found in external.items()}
         self._local = local
+        self._names = {_base_name(each.name) for each in pdb.dbi.modules}
         self._objects = [key for key, each in zip(keys, pdb.dbi.modules, strict=True) if not is_of_linker(each)]
         self._asked: tuple[CoffObject | None, dict[int, frozenset[Function]]] = None, {}  # by symbol of an object
         self._moved: dict[_Key, set[_Key]] = {}  # modules by the last parts of their paths
@@ -117,6 +118,10 @@ class Members:
         alike = self._moved.get(_last_parts(key), set())
         return self._local.get(key) or (self._local.get(min(alike)) if len(alike) == 1 else None) or {}
 
+    def may_be_linked(self, each: Input) -> bool:
+        """Return whether an object is none that an archive has and no module of the PDB is named after."""
+        return each.name == each.file or _base_name(each.name) in self._names
+
     def unread(self, inputs: Iterable[tuple[str, str]]) -> list[str]:
         """Return the paths of the objects of the link that are not among `inputs`, which are files and names."""
         keys = {_key(file, name) for file, name in inputs}
@@ -126,8 +131,12 @@ class Members:
         return [file for file, _ in (key for key in left if moved[_last_parts(key)] < wanted[_last_parts(key)])]
 
 
+def _base_name(path: str) -> str:
+    return re.split(r"[\\/]", path)[-1]
+
+
 def _last_parts(key: _Key) -> _Key:
-    return re.split(r"[\\/]", key[0])[-1], key[1]
+    return _base_name(key[0]), key[1]
 
 
 def only(found: frozenset[Function]) -> Function | None:

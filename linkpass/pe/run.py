@@ -79,7 +79,8 @@ def run_pass(
         for each in inputs:
             read.append((each.file, each.name))
             calls.read(each)
-            references.read(each)
+            if members.may_be_linked(each):
+                references.read(each)
         calls.finish()
         missing = members.unread(read)
         reach = find_reach(image, members.bodies)

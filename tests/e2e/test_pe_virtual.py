@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import icf
-from tests.support.toolchain import lasting_folder
+from tests.support.toolchain import lasting_folder, run, tool
 from tests.support.windows import RUNTIME, compile_windows, link_windows
 from tests.support.windows_steps import steps_of
 
@@ -189,7 +189,12 @@ def test_what_other_images_can_call_is_marked(export: str, taken: set[str], tmp_
     user = """extern "C" { int plain(int); __declspec(dllimport) int imported(int);
     int held(int); int (*holder)(int) = held;
     int mainCRTStartup() { return plain(1) + imported(4) + holder(5); } }"""
-    objects = compile_windows(parts, "-O1", name="parts"), compile_windows(user, "-O1", name="user")
+    unused = compile_windows('extern "C" int plain(int); int (*unused)(int) = plain;', "-O1", name="unused")
+    run(tool("llvm-lib"), f"/out:{tmp_path / 'unused.lib'}", unused)
+    objects = (
+        *(compile_windows(text, "-O1", name=name) for name, text in (("parts", parts), ("user", user))),
+        tmp_path / "unused.lib",
+    )
     image = link_windows(tmp_path, *objects, export, "/include:imported", "/ignore:4217")
     icf("pass", "-q", image, "--objects", *objects)
     flags = {name: flags_of(image, name) for name in MERGED}
