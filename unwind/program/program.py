@@ -19,7 +19,7 @@ A `Program` is made from plain data (tests do that), or from an image, another t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,6 +42,8 @@ from unwind.program.dispatch import ANY_WAY, Dispatch, Way, bits
 from unwind.program.exports import Export, Exports, ListedExports
 from unwind.program.parts import CallRecord, Code, Functions, Lines, ListedCode, ListedRecords, Records, SlotCalls
 
+Callees = Mapping[int, list[tuple[int, Evidence]]]  # by the caller's place in its class
+_KEPT_CALLS = 1 << 14
 _COLD = ".cold"  # after the name of a function: what a compiler has moved out of it
 
 
@@ -167,6 +169,7 @@ class Program:
         self.bodies = [self._add(fold, idx) for idx, fold in enumerate(in_order)]
         self._starts = [body.start for body in self.bodies]
         self._found: dict[int, Body] = {}
+        self._callees: dict[tuple[int, int], Callees] = {}
         self._nodes_of_die: dict[int, list[int]] = {}
         for body in self.bodies:
             for node, member in zip(body.nodes, body.members, strict=False):
@@ -197,14 +200,21 @@ class Program:
             body = self._found[fold.vaddr] = self._add(fold)
         return body
 
-    def callees(self, return_address: int, caller: Body) -> dict[int, list[tuple[int, Evidence]]]:
+    def callees(self, return_address: int, caller: Body) -> Callees:
         """Return the callees recorded for the call before `return_address`, by the caller's place in its class.
 
         A callee that no class lists is left out: then the code has to name it.
         """
+        key = return_address, caller.first_node
+        found = self._callees.get(key)
+        if found is None:
+            if len(self._callees) >= _KEPT_CALLS:
+                self._callees.clear()
+            found = self._callees[key] = self._find_callees(return_address, caller)
+        return found
+
+    def _find_callees(self, return_address: int, caller: Body) -> Callees:
         records = self._records.at(return_address)
-        if not records:
-            return {}
         found: dict[int, list[tuple[int, Evidence]]] = {}
         for record in records:
             # a function that is not merged is the only caller there can be, whatever DIE of it the record names

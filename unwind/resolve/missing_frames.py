@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from unwind.program.dispatch import bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body
 from unwind.resolve.tailpaths import TailPaths, Walks
@@ -75,9 +76,9 @@ def entered_by(return_address: int, caller: Body, callers: int, callee: Body) ->
         return callee, callee.domain  # whatever a record states: the code calls that body
     records = program.callees(return_address, caller)
     nodes: set[int] = set()
-    for idx, callees in records.items():
-        if callers >> idx & 1:
-            nodes.update(node for node, _ in callees)
+    for idx in bits(callers):
+        if idx in records:
+            nodes.update(node for node, _ in records[idx])
             callers &= ~(1 << idx)
     if callers:
         if site.kind is SiteKind.DIRECT:

@@ -31,8 +31,8 @@ frame, as frame pointers drop it in leaf functions, then yields no wrong name ar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from icf.model import Evidence
@@ -46,6 +46,7 @@ from unwind.resolve.reach import CallGraph
 from unwind.samples.recording import Losses
 from unwind.symbolize.reasons import Reason
 
+_FEW_GROUPS = 8  # so few are looked through
 _CALLER_LIMIT = 256  # members of a caller for each of which lost frames are looked for
 FOREIGN = 1  # the only candidate of a frame outside of the image
 
@@ -65,38 +66,51 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The pairs allowed at one return address."""
+    """The pairs allowed at one return address; each caller is in one group at most.
+
+    A body of thousands of members, each with a callee of its own, has as many groups, and mostly one of the members is
+    left: then its group is looked up.
+    """
 
     groups: tuple[Group, ...]
+    _of_caller: dict[int, Group] = field(default_factory=dict, compare=False, repr=False)  # by place + 1; if needed
+
+    def _of(self, callers: int) -> Sequence[Group]:
+        """Return the groups of some callers."""
+        if len(self.groups) <= _FEW_GROUPS or callers & (callers - 1):
+            return [group for group in self.groups if group.callers & callers]
+        if not self._of_caller:
+            self._of_caller.update((idx + 1, group) for group in self.groups for idx in bits(group.callers))
+        group = self._of_caller.get(callers.bit_length())
+        return () if group is None else (group,)
 
     def forward(self, callers: int) -> int:
         """Return the callees that one of `callers` allows."""
         callees = 0
-        for group in self.groups:
-            if group.callers & callers:
-                callees |= group.allowed
+        for group in self._of(callers):
+            callees |= group.allowed
         return callees
 
     def backward(self, callers: int, callees: int) -> int:
         """Return the `callers` that allow one of `callees`."""
         kept = 0
-        for group in self.groups:
+        for group in self._of(callers):
             if group.allowed & callees:
                 kept |= group.callers & callers
         return kept
 
     def why_open(self, callers: int) -> Reason | None:
         """Return why one of `callers` leaves several callees; None if none does."""
-        for group in reversed(self.groups):
-            if group.callers & callers and group.allowed & (group.allowed - 1):
+        for group in reversed(self._of(callers)):
+            if group.allowed & (group.allowed - 1):
                 return group.why
         return None
 
     def evidence(self, callers: int, callees: int) -> Evidence | None:
         """Return the weakest evidence on which a pair of the two sets rests."""
         weakest: Evidence | None = None
-        for group in self.groups:
-            if group.callers & callers and group.allowed & callees and group.evidence is not None:
+        for group in self._of(callers):
+            if group.allowed & callees and group.evidence is not None:
                 weakest = group.evidence if weakest is None else max(weakest, group.evidence)
         return weakest
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import pytest
 
 from icf.model import (
     ANY_POINTER,
+    DieOffset,
     Evidence,
     FoldClass,
     MemberFlag,
@@ -17,11 +20,13 @@ from icf.model import (
     Vtable,
     VtableSlot,
 )
-from tests.unwind.support import MARKED, call, exports, fold, ret, start, tail
-from unwind.program.parts import CallRecord, CallSite, Jumps, ListedCode, SiteKind, SlotCall
+from tests.unwind.support import MARKED, call, die, exports, fold, pc, ret, start, tail
+from unwind.program.parts import CallRecord, CallSite, Jumps, ListedCode, ListedRecords, SiteKind, SlotCall
 from unwind.program.program import Program
 from unwind.resolve.callee import Callee
+from unwind.resolve.reasons import NO_CALLER
 from unwind.resolve.relations import FOREIGN, Group, Relation, Relations
+from unwind.resolve.resolver import Resolver
 from unwind.symbolize.reasons import ReasonCode
 
 FRAME, CALLER, OTHER = 0, 1, 2  # bodies
@@ -235,3 +240,49 @@ def test_the_evidence_of_sets_is_the_weakest_of_a_pair() -> None:
     assert Relation(RELATION.groups[::-1]).evidence(0b011, 0b11) is Evidence.DECODED
     assert RELATION.evidence(0b011, 0b01) is Evidence.TABLE
     assert RELATION.evidence(0b100, 0b11) is None
+
+
+def test_of_many_groups_one_caller_has_what_all_groups_say() -> None:
+    choose = random.Random(4)
+    evidence = (None, Evidence.DWARF, Evidence.RELOCATION)
+    groups = tuple(Group(1 << idx, choose.getrandbits(30), choose.choice(evidence), NO_CALLER) for idx in range(60))
+    relation = Relation(groups[:50])
+    for _ in range(300):
+        callers, callees = choose.choice((1 << choose.randrange(60), choose.getrandbits(60))), choose.getrandbits(3)
+        met = [group for group in relation.groups if group.callers & callers]
+        forward = backward = 0
+        for group in met:
+            forward |= group.allowed
+            backward |= group.callers if group.allowed & callees else 0
+        assert (relation.forward(callers), relation.backward(callers, callees)) == (forward, backward)
+        stated = [each.evidence for each in met if each.allowed & callees and each.evidence is not None]
+        assert relation.evidence(callers, callees) == (max(stated) if stated else None)
+        assert relation.why_open(callers) == (NO_CALLER if any(each.allowed.bit_count() > 1 for each in met) else None)
+
+
+def test_the_records_of_a_call_are_read_once_for_all_members_of_its_body() -> None:
+    count = 600
+    first, second = DieOffset(100_000), DieOffset(200_000)
+    classes = [
+        fold(0, count, dies=range(first, first + count)),
+        fold(1, count, dies=range(second, second + count)),
+        fold(2, 1),
+    ]
+    inner = [CallRecord(ret(1), DieOffset(second + idx), DieOffset(first + idx)) for idx in range(count)]
+    outer = [CallRecord(start(2) + 1 + idx, die(2, 0), DieOffset(second + idx)) for idx in range(count)]
+    records = CountedRecords([*inner, *outer])
+    resolver = Resolver(Program(classes, records))
+    for idx in range(count):
+        steps = resolver.steps((pc(0), ret(1), start(2) + 1 + idx))
+        assert steps[0].answer.linkage_name == f"b0m{idx}"
+    assert records.asked[ret(1)] < 5
+
+
+class CountedRecords(ListedRecords):
+    def __init__(self, records: Iterable[CallRecord]) -> None:
+        super().__init__(records)
+        self.asked: Counter[int] = Counter()
+
+    def at(self, return_address: int) -> Sequence[CallRecord]:
+        self.asked[return_address] += 1
+        return super().at(return_address)
