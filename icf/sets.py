@@ -1,8 +1,8 @@
 """Sets of numbers as ascending columns, each number once.
 
-`numpy` has functions of the same meaning. They import `numpy.ma` on first use, which takes a twentieth of a small pass, in
-whichever thread that is: `np.unique` without further results, `np.setdiff1d`, `np.isin` of many values or an empty column.
-They sort both of their arguments, though one is in order already.
+`numpy` has functions of the same meaning. They import `numpy.ma` on first use, in whichever thread that is, which takes
+a twentieth of a small pass: `np.unique` without further results, `np.setdiff1d`, `np.isin` of many values or an empty
+column. They sort both of their arguments, though one is in order already.
 """
 
 from __future__ import annotations
