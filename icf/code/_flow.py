@@ -537,7 +537,7 @@ def load_indexed(
     table: u64 = place_of(ops, row, offset)
     if b >= 0 and origin[0, b] != 0:
         table = MASK
-    if table == MASK and c & 15 == 8 and c != 8:
+    if table == MASK and (c == 4 or c & 15 == 8 and c != 8):
         forget(origin, offset, row, bit(a), temporary)
         return False
     x: u64 = 0 if b < 0 else origin[0, b]

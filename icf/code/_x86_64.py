@@ -397,6 +397,8 @@ def one_byte(ops: i64[:, ::1], n: i64, insn: Insn, at: i64, end: i64) -> i64:
         return put(ops, n, op.COPY, insn.reg, insn.rm, 0, 0, at)
     if byte == 0x8B and wide and insn.plain:
         return load(ops, n, insn.reg, insn, at)
+    if byte == 0x8B and not insn.narrow and in_memory and insn.plain and insn.index >= 0 and insn.scale == 2:
+        return put(ops, n, op.INDEXED, insn.reg, insn.base, 4, insn.disp, at)
     if byte == 0x8D and in_memory and wide and insn.plain:  # lea
         if insn.index < 0 and insn.base < 0:
             return put(ops, n, op.CONST, insn.reg, 0, 0, insn.disp, at)

@@ -21,6 +21,13 @@ FUNCTIONS: dict[str, tuple[str, tuple[list[int], list[int]]]] = {
     "kept": ("mov %rcx, %rsi; call plain; mov (%rsi), %rax; mov %rsi, %rcx; call *8(%rax); ret", ([1], [])),
     "kept_in_rdi": ("mov (%rcx), %rdi; mov %rcx, %rbx; call plain; mov %rbx, %rcx; call *(%rdi); ret", ([0], [])),
     "lost": ("mov (%rcx), %rdx; mov %rcx, %rbx; call plain; mov %rbx, %rcx; call *(%rdx); ret", ([N], [])),
+    "switch_of_microsoft": (
+        "cmp $1, %edx; ja 3f; movslq %edx, %rax; lea __ImageBase(%rip), %r8; mov 9f@IMGREL(%r8,%rax,4), %r9d;"
+        "add %r8, %r9; jmp *%r9; 1: mov (%rcx), %rax; call *8(%rax); ret; 2: mov (%rcx), %rax; call *16(%rax); 3: ret;"
+        '.section .rdata, "dr"; .balign 4; 9: .long 1b@IMGREL, 2b@IMGREL; .text',
+        ([1, 2], []),
+    ),
+    "array_of_numbers": ("mov (%r8,%rdx,4), %eax; jmp *%rax", ([], [N])),
     "ends_program": ("ret", ([], [])),
 }
 
