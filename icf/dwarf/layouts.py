@@ -136,10 +136,15 @@ def pointee(offset: int) -> Question[Rows]:
 
 
 def pointee_at(holder: Rows, offset: int | None) -> Question[Rows]:
-    """Return what the pointer at an offset of a class, or of an array of pointers, points to; None: at any place."""
+    """Return what the pointer at an offset of a class, or of an array of pointers, points to.
+
+    None: at the place of any element of an array. Each is the pointer if it is no larger, as std::unique_ptr is.
+    """
     if holder.tag in _POINTERS and holder.is_known and (offset is None or offset % _POINTER_BYTES == 0):
         return (yield from named_type(holder.own[col.L_TYPE]))
-    return Rows(_NO_ROW, []) if offset is None else (yield from pointee((yield from pointer_at(holder, offset))))
+    if offset is None and holder.own[col.L_SIZE] != _POINTER_BYTES + 1:
+        return Rows(_NO_ROW, [])
+    return (yield from pointee((yield from pointer_at(holder, offset or 0))))
 
 
 def is_result_in_memory(offset: int) -> Question[bool | None]:

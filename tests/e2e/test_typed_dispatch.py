@@ -291,8 +291,12 @@ def test_the_class_of_the_elements_of_an_array_of_pointers(workshop: Workshop) -
     """The linker left no location list of the folded loops: what the vectors hold tells their objects."""
     program = workshop.build_with_tables(
         f"""
+        #include <memory>
         #include <vector>
         {HEADER} {FUNCTIONS}
+        using Shapes = std::vector<std::unique_ptr<Shape>>; using Sounds = std::vector<std::unique_ptr<Sound>>;
+        NOINLINE void own(const Shapes &all) {{ for (auto &s : all) {{ s->draw(1); total += 3; }} }}
+        NOINLINE void have(const Sounds &all) {{ for (auto &s : all) {{ s->play(1); total += 3; }} }}
         NOINLINE void show(const std::vector<Shape *> &all) {{ for (Shape *s : all) {{ s->draw(1); ++total; }} }}
         NOINLINE void hear(const std::vector<Sound *> &all) {{ for (Sound *s : all) {{ s->play(1); ++total; }} }}
         NOINLINE void some(Shape **all, long n) {{ for (long i = 0; i < n; ++i) {{ all[i]->draw(1); total += 2; }} }}
@@ -301,6 +305,12 @@ def test_the_class_of_the_elements_of_an_array_of_pointers(workshop: Workshop) -
             Circle c; Note n; Square s; Drum d;
             Shape *shapes[] = {{&c, &s}}; Sound *sounds[] = {{&n, &d}};
             show({{&c, &s}}); hear({{&n, &d}}); some(shapes, 2); many(sounds, 2);
+            Shapes own_shapes; Sounds own_sounds;
+            for (Shape *each : shapes) own_shapes.emplace_back(each);
+            for (Sound *each : sounds) own_sounds.emplace_back(each);
+            own(own_shapes); have(own_sounds);
+            for (auto &each : own_shapes) each.release();
+            for (auto &each : own_sounds) each.release();
             return total == 77;
         }}
         """,
@@ -319,6 +329,10 @@ def test_arrays_whose_elements_prove_nothing(workshop: Workshop) -> None:
         {HEADER} {FUNCTIONS}
         struct Pair {{ Shape *shape; Sound *sound; }};
         struct Row {{ Shape *first; Sound *rest[3]; }};
+        union Either {{ Shape *shape; Sound *sound; }};
+        NOINLINE void unions(Either *all, long n) {{
+            for (long i = 0; i < n; i += 2) {{ all[i].shape->draw(1); all[i + 1].sound->play(2); total += 6; }}
+        }}
         NOINLINE void pairs(Pair *all, long n) {{
             for (long i = 0; i < n; ++i) {{ all[i].sound->play(1); all[i].shape->draw(2); total += 2; }}
         }}
@@ -340,6 +354,8 @@ def test_arrays_whose_elements_prove_nothing(workshop: Workshop) -> None:
             Shape *shapes[] = {{&c, &s, &c}}; Sound *sounds[] = {{&n, &d}}; void *all[] = {{&c, &n, &s, &d}};
             Pair some[] = {{{{&c, &n}}, {{&s, &d}}}}; Row r = {{&c, {{&n, &d, &n}}}};
             pairs(some, 2); anything(all, 4); row(&r); either(shapes, sounds, 3); either(shapes, sounds, 2);
+            Either mixed[4]; mixed[0].shape = &c; mixed[1].sound = &n; mixed[2].shape = &s; mixed[3].sound = &d;
+            unions(mixed, 4);
             return total == 77;
         }}
         """

@@ -12,7 +12,7 @@ from icf.columns import U64
 from icf.dwarf import columns as col
 from icf.dwarf.children import ChildReader
 from icf.dwarf.dies import defined_subprograms, read_dies, resolve
-from icf.dwarf.layouts import DieRows, Question, is_result_in_memory, object_at, pointee, pointer_at
+from icf.dwarf.layouts import DieRows, Question, is_result_in_memory, object_at, pointee, pointee_at, pointer_at
 from icf.dwarf.opening import open_debug
 from icf.dwarf.registers import Asked, RegisterReader
 from icf.dwarf.scan import scan_functions
@@ -82,6 +82,7 @@ def read_layouts(debug: DebugInfo, image: Image, offsets: U64) -> None:
 
     def question(type_: int) -> Question[bool]:
         holder = yield from pointee(type_)
+        yield from pointee_at(holder, None)
         found = yield from pointer_at(holder, 8)
         inside = yield from object_at(holder, 16)
         in_memory = yield from is_result_in_memory(type_)
