@@ -85,6 +85,9 @@ def _of_frame(
         return [*facts, f"{answer.reason}: the two frames do not fit together; each is resolved alone"]
     if excluded := step.possible & ~left:
         facts.append(f"excluded {_names(body, excluded)}: {_not_inwards(step, inner)}")
+    if step.broken and (excluded := left & ~step.repaired):
+        facts.append(f"excluded {_names(body, excluded)}: not reachable from that call with one frame in between")
+        left &= step.repaired
     if left & (left - 1):
         facts.append(f"possible: {_names(body, left)}: {answer.reason or 'of one name'}")
     return facts

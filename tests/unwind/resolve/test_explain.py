@@ -207,6 +207,14 @@ def test_a_contradiction() -> None:
     ]
 
 
+def test_with_a_frame_missing_what_does_not_fit_is_excluded() -> None:
+    sites = {ret(1): CallSite(SiteKind.DIRECT, target=start(2)), ret(2): CallSite(SiteKind.DIRECT, target=start(0))}
+    records = [call((1, 0), (2, 0)), call((2, 0), (0, 1))]
+    program = Program([fold(0, 2), fold(1, 1), fold(2, 1)], records, code=ListedCode(sites))
+    facts = facts_of(program, 0, pc(0), ret(1))
+    assert "excluded b0m0: not reachable from that call with one frame in between" in facts
+
+
 def test_thousands_of_candidates_are_counted() -> None:
     program = Program(
         [fold(0, 2000, ClassFlag.NONE), fold(1, 1)], code=ListedCode({ret(1): CallSite(SiteKind.INDIRECT)})
