@@ -125,7 +125,7 @@ def link_and_pass(link: PeLink, say: Say, *, strict: bool, summary: bool) -> int
             say(f"icf link: {'error: ' * strict}{link.output}: not folded: /opt:icf is not among the options")
         return _EXIT_FAILED if strict else 0
     try:
-        found = run_pass(link.output, None, None, (), link.inputs)
+        found = run_pass(link.output, None, None, (), link.inputs, is_just_linked=True)
     except IcfError as error:
         say(f"icf link: {'error' if strict else 'warning'}: {error}", *([f"hint: {error.hint}"] if error.hint else []))
         return _EXIT_FAILED if strict else 0

@@ -47,7 +47,13 @@ class PeSummary:
 
 
 def run_pass(
-    path: str, out: str | None, pdb_path: str | None, roots: Sequence[str], objects: Sequence[str]
+    path: str,
+    out: str | None,
+    pdb_path: str | None,
+    roots: Sequence[str],
+    objects: Sequence[str],
+    *,
+    is_just_linked: bool = False,
 ) -> PeSummary:
     """Write the side table of a PE image.
 
@@ -57,6 +63,8 @@ def run_pass(
         pdb_path: its PDB; None: found by its identity.
         roots: further directories to search for the PDB.
         objects: inputs of the link: objects, archives, `@response`.
+        is_just_linked: whether files are as they were at the link; then those that an object names, as the libraries of
+            a compiler, are found by their paths in the PDB.
 
     Returns:
         What was found and written.
@@ -74,15 +82,14 @@ def run_pass(
         if image.pdb is None:
             raise IcfError(f"{path}: its PDB was not found", hint=missing_hint(image))
         members = Members(image, image.pdb)
+        calls, references = ObjectCalls(image, members), References(members)
         inputs = Inputs(objects)
-        calls, references, read = ObjectCalls(image, members), References(members), []
-        for each in inputs:
-            read.append((each.file, each.name))
-            calls.read(each)
-            if members.may_be_linked(each):
-                references.read(each)
-        calls.finish()
+        read = _read(inputs, members, calls, references)
         missing = members.unread(read)
+        if is_just_linked and missing:
+            rest = Inputs([each for each in dict.fromkeys(missing) if os.path.isfile(each)])
+            missing = members.unread(read + _read(rest, members, calls, references))
+        calls.finish()
         reach = find_reach(image, members.bodies)
         pointers = find_pointers(image, members, calls, references, reach, has_all_objects=not missing)
         made = make_table(image, members, calls, reach, pointers)
@@ -98,6 +105,17 @@ def run_pass(
         )  # fmt: skip
     finally:
         image.close()
+
+
+def _read(inputs: Inputs, members: Members, calls: ObjectCalls, references: References) -> list[tuple[str, str]]:
+    """Read objects; return their files and names."""
+    found = []
+    for each in inputs:
+        found.append((each.file, each.name))
+        calls.read(each)
+        if members.may_be_linked(each):
+            references.read(each)
+    return found
 
 
 def _write(path: str, content: bytes) -> None:

@@ -109,6 +109,16 @@ def test_a_link_with_clang_cl_writes_the_side_table(tmp_path: Path) -> None:
     assert (tmp_path / "app.icf").exists() and re.search(r"missing     \S*main-\S+\.obj", done.stderr), done.stderr
 
 
+def test_libraries_that_an_object_asks_for_are_read_after_a_link(tmp_path: Path) -> None:
+    wanted = compile_windows(f'{RUNTIME}{MAIN}\n#pragma comment(lib, "sides.lib")\n', "-O1", name="asks")
+    options = ["/debug", "/opt:ref,icf", "/nodefaultlib:libcmt", "/entry:mainCRTStartup", "/subsystem:console"]
+    paths = (f"/libpath:{archive().parent}", f"/out:{tmp_path / 'app.exe'}")
+    done = run(*icf_command(), "link", "--summary", "--", tool("lld-link"), *options, *paths, wanted)
+    assert re.search(r"named       ([3-9]) of \1 direct calls", done.stderr) and "missing" not in done.stderr, (
+        done.stderr
+    )
+
+
 def test_objects_of_another_link_name_nothing(tmp_path: Path) -> None:
     main = compile_windows(RUNTIME + MAIN, "-O1", name="main")
     image = link_windows(tmp_path, main, archive())
