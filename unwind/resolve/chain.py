@@ -159,8 +159,8 @@ class Chains:
         missing: tuple[Answer, ...] = ()
         if step.caller is not None and step.body is not None and not step.broken and step.losses is Losses.NONE:
             missing = self._missing_frames(step.caller, callers, step.body, left)
-        inner_key = inner and (id(inner[0].relation), inner[1])
-        key = (step.address, step.vaddr, left, id(step.relation), callers, inner_key, missing)
+        inner_key = inner and (inner[0].relation, inner[1])
+        key = (step.address, step.vaddr, left, step.relation, callers, inner_key, missing)
         answer = self._answers.get(key)
         if answer is None:
             if inner is not None and inner[0].relation is not None:

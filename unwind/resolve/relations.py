@@ -51,8 +51,7 @@ _CALLER_LIMIT = 256  # members of a caller for each of which lost frames are loo
 FOREIGN = 1  # the only candidate of a frame outside of the image
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Caller candidates that allow the same of the callee's, and the evidence for that (None: none).
 
     `why` is the reason why several of the callee's stay open.
@@ -64,16 +63,16 @@ class Group:
     why: Reason | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Relation:
-    """The pairs allowed at one return address; each caller is in one group at most.
+    """The pairs allowed at one return address; each caller is in one group at most. Equal ones are one object.
 
     A body of thousands of members, each with a callee of its own, has as many groups, and mostly one of the members is
     left: then its group is looked up.
     """
 
     groups: tuple[Group, ...]
-    _of_caller: dict[int, Group] = field(default_factory=dict, compare=False, repr=False)  # by place + 1; if needed
+    _of_caller: dict[int, Group] = field(default_factory=dict, repr=False)  # by place + 1; if needed
 
     def _of(self, callers: int) -> Sequence[Group]:
         """Return the groups of some callers."""
@@ -130,7 +129,7 @@ class Relations:
         self._graph = CallGraph()
         self.lost_frames = LostFrames(self._graph)
         self._known: dict[tuple[int, int, Callee, Losses, bool], Relation] = {}
-        self._made: dict[Relation, Relation] = {}  # equal ones are one object
+        self._made: dict[tuple[Group, ...], Relation] = {}
 
     def between(
         self,
@@ -149,8 +148,8 @@ class Relations:
         relation = self._known.get(key)
         if relation is None:
             direct = () if only_lost else self._relate(return_address, caller, callee)
-            relation = Relation(self._with_losses(direct, return_address, caller, callee, losses))
-            relation = self._known[key] = self._made.setdefault(relation, relation)
+            relation = self._of_groups(self._with_losses(direct, return_address, caller, callee, losses))
+            self._known[key] = relation
         return relation
 
     def _with_losses(
@@ -181,8 +180,13 @@ class Relations:
         allowed = frame.by_ways((ANY_WAY,)) or callee.program.by_ways(callee)
         if allowed in (0, callee.domain):
             return None
-        relation = Relation((Group(FOREIGN, allowed, Evidence.DECODED, reasons.FROM_OUTSIDE),))
-        return self._made.setdefault(relation, relation)
+        return self._of_groups((Group(FOREIGN, allowed, Evidence.DECODED, reasons.FROM_OUTSIDE),))
+
+    def _of_groups(self, groups: tuple[Group, ...]) -> Relation:
+        relation = self._made.get(groups)
+        if relation is None:
+            relation = self._made[groups] = Relation(groups)
+        return relation
 
     def _relate(self, return_address: int, caller: Body, callee: Callee) -> tuple[Group, ...]:
         groups: dict[_Limit, int] = {}
