@@ -21,7 +21,7 @@ from icf.dwarf._registers import read_registers
 from icf.dwarf.children import ChildReader
 from icf.dwarf.restored import find_restored
 from icf.elf.image import Image
-from icf.sets import is_in
+from icf.sets import distinct, distinct_rows, is_in
 
 ANYWHERE = -1
 _FOUND = 1 << 10
@@ -75,7 +75,7 @@ class RegisterReader:
         rows, unit = rows[is_list], unit[is_list]
         start = rows[:, col.L_PLACE].copy()
         is_index = rows[:, col.L_FLAGS] & np.uint64(col.L_LIST_INDEX) != 0
-        for each in np.unique(unit[is_index]).tolist():
+        for each in distinct(unit[is_index]).tolist():
             some = is_index & (unit == each)
             start[some] = self._starts(each, start[some])
         first = np.cumsum([0, *(len(each.addresses) for each in asked)]).astype(np.uint64)
@@ -112,7 +112,7 @@ class RegisterReader:
         operations = np.array([pair[-1] for pair, is_one in zip(pairs, is_register, strict=True) if is_one], np.uint64)
         rows = rows[is_register]
         columns = (rows[:, col.L_OWNER], operations, rows[:, col.L_TYPE], rows[:, col.L_ORIGIN])
-        found = np.unique(np.stack(columns, axis=1), axis=0).tolist()
+        found = distinct_rows(np.stack(columns, axis=1)).tolist()
         return [InRegister(row, ANYWHERE, op - _FIRST, Variable(type_, origin)) for row, op, type_, origin in found]
 
     def _starts(self, unit: int, indexes: U64) -> U64:
