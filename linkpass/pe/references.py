@@ -20,6 +20,7 @@ import re
 from typing import NamedTuple
 
 from icf.coff.objectfile import ADDR64, EXTERNAL, REL32, CoffObject
+from icf.errors import FormatError
 from icf.pe.vftables import VFTABLE
 from linkpass.pe.calls import branch_opcode_bytes
 from linkpass.pe.inputs import Input
@@ -47,7 +48,7 @@ class References:
         self.slots: dict[TableSlot, set[Function | None]] = {}
 
     def read(self, each: Input) -> None:
-        """Read an object."""
+        """Read an object; raise FormatError if a relocation is outside of its section."""
         obj, owners, starts = each.object, each.object.owners(), _starts(each.object)
         tables, is_open = _tables(obj), False
         for number, section in enumerate(obj.sections):
@@ -56,6 +57,9 @@ class References:
             content = obj.contents(number)
             table, table_start = tables.get(number, ("", 0))
             for offset, symbol, kind in obj.relocation_rows(number):
+                if offset >= len(content):
+                    problem = f"a relocation at {offset:#x} of a section of {len(content)} bytes"
+                    raise FormatError(obj.path, f"section {number + 1}", offset, problem)
                 is_branch = section.is_code and kind == REL32 and branch_opcode_bytes(content, offset) > 0
                 if is_branch or kind in _PLAIN_KINDS:
                     continue

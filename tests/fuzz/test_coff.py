@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from icf.coff.objectfile import CoffObject
 from icf.debugfiles.opening import open_any
-from icf.errors import IcfError
+from icf.elf.archive import map_file
+from icf.errors import FormatError, IcfError
 from icf.pe.sidetable import SUFFIX
 from icf.tables.load import load_tables
 from linkpass.pe.run import run_pass
@@ -43,6 +45,23 @@ def test_objects_survive_mutations(tmp_path: Path) -> None:
                 assert str(path) in str(error) and "\n" not in str(error)
                 refused += 1
     assert written > 3 and refused > 3
+
+
+def test_a_relocation_outside_of_its_section_is_one_line(tmp_path: Path) -> None:
+    source = compile_windows(SHOP)
+    image = link_windows(tmp_path, source)
+    obj, content = CoffObject(map_file(str(source)), str(source)), bytearray(source.read_bytes())
+    number, section = next(
+        (at, each) for at, each in enumerate(obj.sections, 1) if each.is_loaded and each.relocation_count
+    )
+    content[section.relocations : section.relocations + 4] = b"\xff\xff\xff\x7f"
+    changed = tmp_path / "changed.obj"
+    changed.write_bytes(content)
+    with pytest.raises(FormatError) as raised:
+        run_pass(str(image), None, None, (), [str(changed)])
+    size_bytes = section.size_bytes
+    expected = f"{changed}: section {number}+0x7fffffff: a relocation at 0x7fffffff of a section of {size_bytes} bytes"
+    assert str(raised.value) == expected
 
 
 @pytest.mark.parametrize("suffix", [".exe", ".pdb"])
