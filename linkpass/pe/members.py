@@ -114,9 +114,14 @@ class Members:
         return set().union(*self._names_of(each).values())
 
     def _names_of(self, each: Input) -> dict[str, set[Function]]:
+        """Return the static functions of an object by name; of one that was moved, those of all modules it may be."""
         key = _key(each.file, each.name)
         alike = self._moved.get(_last_parts(key), set())
-        return self._local.get(key) or (self._local.get(min(alike)) if len(alike) == 1 else None) or {}
+        found: dict[str, set[Function]] = {}
+        for module in {key} if key in alike else alike:
+            for name, functions in self._local.get(module, {}).items():
+                found.setdefault(name, set()).update(functions)
+        return found
 
     def may_be_linked(self, each: Input) -> bool:
         """Return whether an object is none that an archive has and no module of the PDB is named after."""

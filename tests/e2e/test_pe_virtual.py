@@ -7,6 +7,7 @@ at a step says which function each frame of the folded one really is.
 from __future__ import annotations
 
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -223,3 +224,25 @@ def test_windows_calls_the_handlers_in_a_function(sections: str, tmp_path: Path)
     for name, guard in names.items():
         flags = flags_of(image, f"{name}(int)")
         assert "address-taken-known" in flags and ("address-taken" in flags) == bool(guard)
+
+
+def test_of_moved_objects_with_one_name_a_function_of_either_counts_as_taken(tmp_path: Path) -> None:
+    own = "static int same(int by) {{ return total * by; }} int (*volatile {0})(int) = same;"
+    own += "int {0}_of() {{ return {0}(2); }}"
+    main = f"{RUNTIME} volatile int total; int one_of(); int two_of();"
+    main += 'extern "C" int mainCRTStartup() { return one_of() + two_of(); }'
+    parts = [
+        compile_windows("extern volatile int total;" + own.format(name), "-O1", name="part") for name in ("one", "two")
+    ]
+    linked, moved = ([tmp_path / place / number / "part.obj" for number in "12"] for place in ("linked", "moved"))
+    for part, path in zip(parts, linked, strict=True):
+        path.parent.mkdir(parents=True)
+        shutil.copy(part, path)
+    objects = compile_windows(main, "-O1", name="main")
+    image = link_windows(tmp_path, objects, *linked)
+    (tmp_path / "linked").rename(tmp_path / "moved")
+    icf("pass", "-q", image, "--objects", objects, *moved)
+    classes = json.loads(icf("dump", "--folds", "--json", image))["classes"]
+    (members,) = [each["members"] for each in classes if len(each["members"]) == 2]
+    assert [each["name"] for each in members] == ["same", "same"]
+    assert all("address-taken" in each["flags"] for each in members)
