@@ -230,7 +230,8 @@ def test_of_moved_objects_with_one_name_a_function_of_either_counts_as_taken(tmp
     own = "static int same(int by) {{ return total * by; }} int (*volatile {0})(int) = same;"
     own += "int {0}_of() {{ return {0}(2); }}"
     main = f"{RUNTIME} volatile int total; int one_of(); int two_of();"
-    main += 'extern "C" int mainCRTStartup() { return one_of() + two_of(); }'
+    main += "static int third(int by) { return total * by; } int (*volatile held)(int) = third;"
+    main += 'extern "C" int mainCRTStartup() { return one_of() + two_of() + held(3); }'
     parts = [
         compile_windows("extern volatile int total;" + own.format(name), "-O1", name="part") for name in ("one", "two")
     ]
@@ -243,6 +244,6 @@ def test_of_moved_objects_with_one_name_a_function_of_either_counts_as_taken(tmp
     (tmp_path / "linked").rename(tmp_path / "moved")
     icf("pass", "-q", image, "--objects", objects, *moved)
     classes = json.loads(icf("dump", "--folds", "--json", image))["classes"]
-    (members,) = [each["members"] for each in classes if len(each["members"]) == 2]
-    assert [each["name"] for each in members] == ["same", "same"]
+    (members,) = [each["members"] for each in classes if len(each["members"]) == 3]
+    assert [each["name"] for each in members] == ["same", "same", "third"]
     assert all("address-taken" in each["flags"] for each in members)
