@@ -296,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = [sum(path.stat().st_size for path in folder.glob("*.parquet")) for folder in (source, target)]
     print(f"{args.engine}: {row_count:,} rows in {took_s:.0f} s with two workers: {row_count / took_s:,.0f} a second,")
     print(f"{spent_s / row_count * 1e6:.1f} s of processor time a million")
-    print(f"{sizes[0] / row_count:.1f} bytes a row read, {sizes[1] / row_count:.1f} written")
+    print(f"{sizes[0] / row_count:.1f} bytes a row read, {sizes[1] / row_count:.1f} written", flush=True)
     print(compare(job, source, target))
 
 
