@@ -35,7 +35,7 @@ from icf.elf.types import (
     STT_NOTYPE,
     STT_OBJECT,
 )
-from icf.sets import is_in
+from icf.sets import distinct_pairs, is_in
 from icf.strings import hash_table
 
 NOWHERE = -1  # in place of an address, or of a row
@@ -105,8 +105,11 @@ class LinkColumns:
             address = _look_up(keys, values, found.key)
             is_demoted = is_distinct & (address == NOWHERE)
             address[is_demoted] = _look_up(hashes, values, found.key[is_demoted])
-            self.has_symbol = ~is_doubtful & (address != NOWHERE)
-            self.address[self.has_symbol] = address[self.has_symbol]
+            is_known = ~is_doubtful & (address != NOWHERE)
+            self.address[is_known] = address[is_known]
+            self.has_symbol = is_known | (
+                is_doubtful & _have_one_each(keys[is_local], values[is_local], local, found.key)
+            )
         dynamic = image.dynamic_symbols
         imported = np.flatnonzero(~dynamic.is_defined & (dynamic.name_offset != 0))
         self.imported = hash_table(dynamic.strtab, dynamic.name_offset[imported])
@@ -157,6 +160,25 @@ def _keys(object_file: ObjectFile) -> tuple[U64, U64]:
     local = rows[symbols.bind[rows] == STB_LOCAL]
     keys[local] = _with_file(hashes[local], symbols, local)
     return hashes, keys
+
+
+def _have_one_each(known: U64, values: I64, defined: U64, keys: U64) -> Mask:
+    """Return for which keys the image has as many symbols as the objects define, each at an address of its own.
+
+    Static functions of one name, of two files of one name: nothing shows whose symbol is whose, but each has one.
+
+    Args:
+        known: the keys of the local symbols of the image.
+        values: their addresses.
+        defined: the keys of the local definitions; both these and `keys` may have one several times.
+        keys: what is asked.
+    """
+    known, apart = np.sort(known), distinct_pairs(known, values.view(np.uint64))[0]
+    counts = [
+        np.searchsorted(each, keys, side="right") - np.searchsorted(each, keys)
+        for each in (known, apart, np.sort(defined))
+    ]
+    return np.asarray((counts[0] == counts[1]) & (counts[1] == counts[2]))
 
 
 def _with_file(hashes: U64, symbols: Symbols, rows: I64) -> U64:

@@ -119,6 +119,25 @@ def test_a_function_that_only_the_loader_calls_is_found_by_its_content(toolchain
 
 
 @pytest.mark.parametrize("toolchain", DROPPING, ids=str)
+def test_namesakes_with_a_symbol_each_are_in_no_other_body(toolchain: Toolchain, tmp_path: Path) -> None:
+    # functions that only the loader calls; they differ in a variable, and nothing shows where it is
+    workshop = Workshop(tmp_path, toolchain)
+    util = "extern int total; struct Start {{ int value; Start() : value(total) {{}} }}; static Start start;\n"
+    util += "int {name}() {{ return {number} + ++start.value; }}\n"
+    names = ("red", "green")
+    sources = {f"{name}/util.cpp": util.format(name=name, number=number) for number, name in enumerate(names)}
+    sources["main.cpp"] = "int total; int red(), green(); int main() { return red() + green(); }\n"
+    for name in names:
+        (tmp_path / name).mkdir()
+    objects = [path for name, text in sources.items() for path in _compile_at(workshop, name, text)]
+    image, _ = workshop.link("program", objects, "all")
+    with Image.open(image) as linked:
+        rows = [row for row in linked.symbols.functions.tolist() if linked.symbols.name(row).startswith("_GLOBAL__")]
+        assert len({int(linked.symbols.value[row]) for row in rows}) == len(rows) == 2
+    assert members(image, objects) == set()
+
+
+@pytest.mark.parametrize("toolchain", DROPPING, ids=str)
 def test_archives_may_have_members_that_are_not_linked(toolchain: Toolchain, tmp_path: Path) -> None:
     # unused.o stands first, and has another body for a template that others use as well
     template = "template <class T> NOINLINE int each(T n) { count(%s + int(n)); return total; }\n"
