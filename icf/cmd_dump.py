@@ -25,7 +25,6 @@ from icf.elf.image import Image
 from icf.errors import UnsupportedError
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, ImageFlag, Member, MemberFlag
 from icf.pe.debugfile import missing_hint
-from icf.pe.image import PeImage
 from icf.pe.vftables import vftable_names
 from icf.printable import printable, say
 from icf.tables.load import Tables, load_tables
@@ -62,12 +61,12 @@ def run(args: Namespace) -> int:
         problem = tables.check_evidence()
         if problem:
             say(f"icf: warning: {image.path}: {problem}: no evidence is shown")
-        if not isinstance(image, PeImage) and are_stale(image):
+        if image.format == "ELF" and are_stale(image):
             warn_stale(image.path)
             if not args.json:
                 return 0
         elif not tables.present and not args.json and not args.callsites_yaml:
-            if isinstance(image, PeImage):
+            if image.format == "PE":
                 print(f"{printable(image.path)}: has no PDB, and no side table")
                 say(f"hint: {missing_hint(image)}")
                 return 0
@@ -75,7 +74,7 @@ def run(args: Namespace) -> int:
             say("hint: 'icf pass' writes them")
             return 0
         if args.callsites_yaml:
-            if isinstance(image, PeImage):
+            if image.format == "PE":
                 raise UnsupportedError(f"{image.path}: is a PE image; --callsites-yaml is for ELF images")
             from icf.callsites import call_sites, yaml_lines
 
@@ -190,7 +189,7 @@ def _vtables(tables: Tables, names: _Names) -> Iterator[_Json]:
     classes = tables.icf.classes
     groups: set[int] = {vtable.group for vtable in tables.icf.vtables}
     image = tables.image
-    symbol_of = vftable_names(image) if isinstance(image, PeImage) else _symbols_at(image, groups)
+    symbol_of = vftable_names(image) if image.format == "PE" else _symbols_at(image, groups)
     for vtable in tables.icf.vtables:
         slots = []
         for slot, (class_idx, idx) in vtable.slots:

@@ -140,7 +140,7 @@ def open_image(path: str) -> ElfImage:
         IcfError: the file cannot be read.
     """
     image = open_any_image(path)
-    if not isinstance(image, ElfImage):
+    if image.format == "PE":
         image.close()
         raise UnsupportedError(f"{path}: is a PE image, this reads ELF images")
     return image

@@ -19,7 +19,6 @@ from icf.debugfiles.stripped import tables_hint
 from icf.demangle import demangle
 from icf.errors import IcfError
 from icf.image import AnyImage, is_pe_file
-from icf.pe.image import PeImage
 from icf.printable import say
 from icf.tables.place import are_stale, has_tables
 from icf.tables.side_table import find_side_table
@@ -123,7 +122,7 @@ def _open(args: Namespace, search: SearchPaths) -> Iterator[tuple[AnyImage, Prog
     """Open the image with what is known of its code. A PE image has that in its symcache."""
     if is_pe_file(args.exe):
         with open_any(args.exe, args.debug_file, args.debug_root) as image:
-            assert isinstance(image, PeImage)
+            assert image.format == "PE"
             if find_side_table(image) is None:
                 _say_without_tables(args.exe)
             yield image, load_cached(search.open(args.exe)), PeFacts(image), PeNames(image)
@@ -158,7 +157,7 @@ def _of_process(args: Namespace) -> Iterator[tuple[Piece, _Places | None]]:
     ):
         for piece in chain.from_iterable(map(code.pieces, args.what)):
             cache = None
-            if (args.lines or args.source) and piece.image is not None and not isinstance(piece.image, PeImage):
+            if (args.lines or args.source) and piece.image is not None and piece.image.format == "ELF":
                 cache = symbolizer.cache_of(piece.image)
             yield piece, None if cache is None else Sources(cache).place
 

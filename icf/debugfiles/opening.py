@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 def open_any(path: str, debug_file: str | None, roots: Sequence[str]) -> AnyImage:
     """Open an image of any format with its debug file or PDB, as `open_with_debug` does; raise IcfError."""
     from icf.image import open_any_image
-    from icf.pe.image import PeImage
 
     image = open_any_image(path)
     try:
-        if isinstance(image, PeImage):
+        if image.format == "PE":
             from icf.pe.debugfile import attach_pdb
 
             attach_pdb(image, debug_file, roots)

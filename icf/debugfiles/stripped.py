@@ -23,12 +23,11 @@ def tables_hint(path: str) -> str:
     from icf.errors import IcfError
     from icf.image import open_any_image
     from icf.pe.debugfile import DWARF_HINT, has_dwarf
-    from icf.pe.image import PeImage
     from icf.pe.sidetable import PASS_HINT
 
     try:
         with open_any_image(path) as image:
-            if isinstance(image, PeImage):
+            if image.format == "PE":
                 return DWARF_HINT if has_dwarf(image) else PASS_HINT
             stripped = is_stripped(image)
     except (IcfError, OSError):

@@ -78,7 +78,7 @@ class Tables:
                 names[dies[row]] = icf.member_name(row)
         used = distinct(np.concatenate([self.direct.callee_die, self.direct.caller_die]))
         unnamed = np.array([die for die in used.tolist() if die not in names], np.uint64)
-        if len(unnamed) and isinstance(self.image, Image):
+        if len(unnamed) and self.image.format == "ELF":
             names.update(_names_from_debug_info(self.image, unnamed))
         return names
 
@@ -96,7 +96,7 @@ def load_tables(image: AnyImage) -> Tables:
     Raises:
         FormatError: a table breaks its format.
     """
-    if not isinstance(image, Image):
+    if image.format == "PE":
         from icf.tables.side_table import parse_side_table
 
         return Tables(image, *parse_side_table(image))

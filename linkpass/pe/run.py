@@ -76,7 +76,7 @@ def run_pass(
     """
     image = open_any(path, pdb_path, roots)
     try:
-        assert isinstance(image, PeImage)
+        assert image.format == "PE"
         if image.machine is not Machine.X86_64:
             raise UnsupportedError(f"{path}: is for {image.machine.name}; the pass reads objects for x86-64 alone")
         if image.pdb is None:

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from icf.code.indirect import Switch, find_switches
 from icf.elf.types import ET_EXEC, Machine
 from icf.image import AnyImage
-from icf.pe.image import PeImage
 from unwind.disasm.calls import Calls
 from unwind.disasm.data import GOT, ImageData
 from unwind.disasm.instructions import Decoder, Instruction, Kind, Read, Reference, Use
@@ -57,8 +56,8 @@ class Listing:
         self._read = read or image.read  # by addresses as linked
         self._decoder = Decoder(image.machine)
         self._calls = Calls(program)
-        self._data = PeData(image) if isinstance(image, PeImage) else ImageData(image)
-        self._has_numbers = not isinstance(image, PeImage) and image.elf_type == ET_EXEC  # that may be addresses
+        self._data = PeData(image) if image.format == "PE" else ImageData(image)
+        self._has_numbers = image.format == "ELF" and image.elf_type == ET_EXEC  # that may be addresses
 
     def lines(self, region: Region) -> Iterator[Line]:
         """Yield the instructions of a region, and what is known of each."""

@@ -15,7 +15,6 @@ from bisect import bisect_right
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.image import AnyImage
-from icf.pe.image import PeImage
 from unwind.dumps.dump import DumpedModule, ProcessDump
 from unwind.dumps.loaded import LoadedImage, loaded, read
 from unwind.process.image_finder import ImageFinder, Sought
@@ -86,7 +85,7 @@ class DumpImages:
             return []
         low, high = image.span
         low = low // _PAGE_BYTES * _PAGE_BYTES
-        if module.load_address is not None or isinstance(image, PeImage):
+        if module.load_address is not None or image.format == "PE":
             start = module.mappings[0].start if module.load_address is None else module.load_address
             biases = [start - low]
         else:

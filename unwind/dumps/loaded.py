@@ -9,7 +9,6 @@ from icf.elf.types import PF_W, PT_LOAD
 from icf.errors import FormatError
 from icf.image import AnyImage
 from icf.log import warn
-from icf.pe.image import PeImage
 from unwind.dumps.dump import CopiedMemory
 from unwind.walk.images import ImageSteps
 from unwind.walk.windows import WindowsSteps
@@ -41,7 +40,7 @@ class Images(Protocol):
 
 def loaded(image: AnyImage, bias: int, start: int, end: int) -> LoadedImage:
     """Return an image at its place; a malformed entry of its call frame information is reported once."""
-    steps = WindowsSteps(image, _report) if isinstance(image, PeImage) else ImageSteps(image, _report)
+    steps = WindowsSteps(image, _report) if image.format == "PE" else ImageSteps(image, _report)
     return LoadedImage(image, bias, start, end, steps)
 
 
@@ -51,7 +50,7 @@ def read(memory: CopiedMemory, images: Images, address: int, size_bytes: int) ->
     if extent is not None:
         return bytes(memory.view(address, address + size_bytes)) if address + size_bytes <= extent[1] else None
     found = images.at(address)
-    if found is None or isinstance(found.image, PeImage):  # the loader adds the bias to pointers in constant data
+    if found is None or found.image.format == "PE":  # the loader adds the bias to pointers in constant data
         return None
     vaddr = address - found.bias
     for segment in found.image.segments:

@@ -20,7 +20,6 @@ from typing import NamedTuple
 from icf.code.calls import CallKind, call_ending_at
 from icf.dwarf.cfi.frames import Row
 from icf.elf.types import Machine
-from icf.pe.image import PeImage
 from unwind.dumps.dump import PC, SP, DumpedThread, ProcessDump
 from unwind.dumps.loaded import Images
 from unwind.walk.frame import WalkedFrame
@@ -94,7 +93,7 @@ class DumpWalker:
         """
         for idx, frame in enumerate(frames):
             found = self._images.at(frame.pc - 1) if frame.is_call else None
-            if found is None or not isinstance(found.image, PeImage) or not isinstance(found.steps, WindowsSteps):
+            if found is None or found.image.format == "ELF" or not isinstance(found.steps, WindowsSteps):
                 continue
             if call_ending_at(found.image, frame.pc - found.bias).kind is CallKind.NONE:
                 return frames[:idx]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from icf.filebytes import FileBytes
-from icf.pe.image import PeImage
 from unwind.dumps.dump import DumpedModule, ProcessDump
 from unwind.dumps.first_page import segments_of
 from unwind.dumps.images import DumpImages
@@ -71,7 +70,7 @@ def _of_dump(dump: ProcessDump, finder: ImageFinder) -> Iterator[SnapshotModule]
     for module in dump.modules:
         found = images.of(module)
         for loaded in found:
-            assert not isinstance(loaded.image, PeImage)  # those are in minidumps of Windows
+            assert loaded.image.format == "ELF"  # those are in minidumps of Windows
             identity = identity_of_image(loaded.image)
             identity = identity._replace(build_id=identity.build_id or module.build_id)
             yield module_of_image(module.path, loaded.image, identity, loaded.bias)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Self
 
 from icf.elf.types import PF_X, PT_LOAD
-from icf.pe.image import PeImage
 from unwind.dumps.dump import DumpedModule, ProcessDump
 from unwind.dumps.images import DumpImages
 from unwind.dumps.loaded import LoadedImage
@@ -85,7 +84,7 @@ class DumpStacks:
                     ),
                 )
             for loaded in found:
-                if isinstance(loaded.image, PeImage):
+                if loaded.image.format == "PE":
                     place = Base.RUN_TIME, loaded.start, loaded.end
                     yield loaded, RecordedModule(module.path, module.build_id, *place, pe=module.pe)
                     continue
@@ -131,5 +130,5 @@ class DumpStacks:
 def _function_at(loaded: LoadedImage, address: int) -> str:
     """Return the function of the vdso at an address; empty if it has no symbol."""
     vaddr = address - loaded.bias
-    assert not isinstance(loaded.image, PeImage)
+    assert loaded.image.format == "ELF"
     return next((name for start, end, name in vdso_functions(loaded.image) if start <= vaddr < end), "")

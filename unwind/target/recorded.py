@@ -247,8 +247,9 @@ class RecordedResolver:
     def image_of(self, module: RecordedModule, root: str) -> tuple[Image, int] | None:
         """Return the ELF image of a module, and its run-time less its link-time addresses; None if it is not there."""
         found = self._images.locate(module, root)
-        image = None if found is None else found.image.image
-        return None if found is None or not isinstance(image, Image) else (image, -found.to_linked)
+        if found is None or (image := found.image.image) is None or image.format == "PE":
+            return None
+        return image, -found.to_linked
 
     def exported(self, module: RecordedModule, symbol: str) -> list[int]:
         """Return where, as linked, a module has a symbol that it exports; several if there are several versions."""

@@ -17,7 +17,6 @@ from icf.elf.types import PF_X, PT_LOAD, Machine, Segment
 from icf.errors import FormatError
 from icf.image import AnyImage
 from icf.log import warn
-from icf.pe.image import PeImage
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.load_address import bias_of_listed
 from unwind.process.module_list import kept_cache
@@ -53,7 +52,7 @@ class PlacedImage:
 
     def has_frame(self, vaddr: int) -> bool:
         """Return whether a walk along frame pointers finds the caller of what is at an address as linked."""
-        if self.image is None or isinstance(self.image, PeImage) or self.machine not in FRAME_POINTERS:
+        if self.image is None or self.image.format == "PE" or self.machine not in FRAME_POINTERS:
             return False
         try:
             if self._steps is None:
@@ -192,8 +191,8 @@ class RecordedImages:
 
 def _placed(path: str, image: AnyImage) -> PlacedImage:
     """Return an image without a place; PE images have no segments, as each is mapped in one piece."""
-    exports = ListedExports(pe_exports(image)) if isinstance(image, PeImage) else ImageExports(image)
-    segments = () if isinstance(image, PeImage) else image.segments
+    exports = ListedExports(pe_exports(image)) if image.format == "PE" else ImageExports(image)
+    segments = () if image.format == "PE" else image.segments
     return PlacedImage(path, image.path, None, exports, segments, image.machine, image.span, image)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from icf.model import Verdict
-from icf.pe.image import PeImage
 from unwind.dumps.loaded import Images
 from unwind.resolve.vptrs import Vptrs, read_vptrs
 from unwind.symbolize.answer import Answer
@@ -48,7 +47,7 @@ class ThreadObjects:
 
     def _image_at(self, address: int) -> tuple[Described, int] | None:
         found = self._images.at(address)
-        if found is None or isinstance(found.image, PeImage):
+        if found is None or found.image.format == "PE":
             return None
         described = self._described.of(found.image)
         return None if described is None else (described, found.bias)

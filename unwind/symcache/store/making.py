@@ -62,10 +62,9 @@ def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) 
 
 def make_of(image: AnyImage, recognized: Recognized, wanted: Collection[int] | None = None) -> Made:
     """Return the same of an image that is open, for a symcache that is not kept."""
-    from icf.pe.image import PeImage
 
     is_stale = False
-    if isinstance(image, PeImage):
+    if image.format == "PE":
         from unwind.symcache.builder import pdb
         from unwind.symcache.builder.program import pack_pe_program
 
