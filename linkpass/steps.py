@@ -209,8 +209,8 @@ def copy_tables(image: Image, outputs: Outputs, options: Options) -> Summary:
         virtual_calls=len(tables.virtual),
         vtables=len(tables.icf.vtables),
         pointer_jumps=len(tables.icf.pointer_jumps),
-        table_bytes=sum(len(file_with_tables(image).contents(name)) for name in tables.present),
-        debug_info_bytes=len(image.debug.contents(".debug_info")),
+        table_bytes=sum(len(file_with_tables(image).streamed(name)) for name in tables.present),
+        debug_info_bytes=len(image.debug.streamed(".debug_info")),
         merged_by_compiler=bool(tables.icf.image_flags & ImageFlag.MERGED_BY_COMPILER),
         already_done=True,
     )

@@ -105,7 +105,7 @@ def _check_contents(
             same = same_bytes(image.contents(before)[:keep_bytes], out.contents(after)[:keep_bytes])
         else:
             same = same_ranges(image.fileno(), before.offset, out.fileno(), after.offset, keep_bytes)
-        same = same and same_bytes(_tail(out, after, keep_bytes), memoryview(growth.tail).cast("B"))
+        same = same and same_bytes(out.streamed(after)[keep_bytes:], memoryview(growth.tail).cast("B"))
     elif before.index == image.headers.shstrndx:
         same = same_bytes(image.stored(before), out.stored(after)[: before.size_bytes])
     elif len(new_index) < len(image.sections) and before.type in (SHT_SYMTAB, SHT_DYNSYM):
@@ -119,14 +119,6 @@ def _check_contents(
         same = same and same_ranges(image.fileno(), before.offset, out.fileno(), after.offset, before.size_bytes)
     if not same:
         raise IcfError(f"{out.path}: contents of section {before.name} differ from {image.path}")
-
-
-def _tail(out: Image, section: Section, start: int) -> memoryview:
-    """Return the contents of a section from a byte on."""
-    if out.is_compressed(section):
-        return out.contents(section)[start:]
-    first, end = out.extent(section)
-    return out.data[first + start : end]
 
 
 def _same_symbols(image: Image, out: Image, before: Section, after: Section, new_index: Mapping[int, int]) -> bool:

@@ -73,7 +73,7 @@ class Tables:
             if present is None:
                 if tail:
                     edits.append(SectionEdit(name, tail))
-            elif linked.image.debug.contents(present)[keep_bytes:] != tail:
+            elif linked.image.debug.streamed(present)[keep_bytes:] != tail:
                 growths.append(SectionGrowth(present.name, tail, keep_bytes))
         return growths, edits
 
