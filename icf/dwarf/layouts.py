@@ -138,7 +138,8 @@ def pointee(offset: int) -> Question[Rows]:
 def pointee_at(holder: Rows, offset: int | None) -> Question[Rows]:
     """Return what the pointer at an offset of a class, or of an array of pointers, points to.
 
-    None: at the place of any element of an array. Each is the pointer if it is no larger, as std::unique_ptr is.
+    None: at the place of any element of an array. An element that is a class is the pointer if it is no larger; a class
+    that derives from it may have other pointers after it, which the caller must exclude.
     """
     if holder.tag in _POINTERS and holder.is_known and (offset is None or offset % _POINTER_BYTES == 0):
         return (yield from named_type(holder.own[col.L_TYPE]))

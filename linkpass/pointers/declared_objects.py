@@ -6,6 +6,10 @@
     a field of it      the DIE of the argument's class has the types of its members (`icf.dwarf.layouts`)
     an element         of an array of pointers to which a field points, whichever it is: by the type of the field
 
+A pointer to a class that holds one pointer alone may point to the first of an array of such, or into an object of a class
+that derives from it and has an array of other pointers after it. So only std::unique_ptr, from which no class is thought
+to derive in this way, counts as an element.
+
 A name does not say whether the function is a method, and whether it gets a pointer to its result: its DIE does. Without
 one nothing is known. Nor is it where compilers may have changed the parameters: of a local function that only direct
 calls enter, and of copies that they make for some calls.
@@ -15,6 +19,7 @@ The name of a class is that of the scope of its first method, as names of classe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -25,6 +30,9 @@ from icf.dwarf.units import DebugInfo
 from icf.vtables.parameters import objects_of, read_signature, registers_of
 from linkpass.linked import Linked
 from linkpass.pointers.address_taken import Marks
+
+
+_UNIQUE_POINTER = re.compile(r"std::(?:\w+::)?unique_ptr<")
 
 
 class Holder(NamedTuple):
@@ -76,11 +84,15 @@ class DeclaredObjects:
             return ""
         place = yield from pointee(types[registers[register]])
         for offset in offsets[:loads]:
-            if not place.is_known:
+            is_any = offset == ANY_ELEMENT
+            if not place.is_known or is_any and place.is_class and not self._is_unique_pointer(place):
                 return ""
-            place = yield from pointee_at(place, None if offset == ANY_ELEMENT else offset)
+            place = yield from pointee_at(place, None if is_any else offset)
         place = yield from object_at(place, offsets[loads])
         return name_of_class(linked.debug, place) if place.is_known else ""
+
+    def _is_unique_pointer(self, rows: Rows) -> bool:
+        return _UNIQUE_POINTER.match(name_of_class(self._linked.debug, rows)) is not None
 
 
 def name_of_class(debug: DebugInfo, rows: Rows) -> str:

@@ -323,12 +323,15 @@ def test_the_class_of_the_elements_of_an_array_of_pointers(workshop: Workshop) -
 
 @pytest.mark.parametrize("toolchain", [replace(LLD_ALONE, compiler="gcc"), LLD], ids=str, indirect=True)
 def test_arrays_whose_elements_prove_nothing(workshop: Workshop) -> None:
-    """Of pairs, of `void *`, of a class that starts with a pointer, and a pointer that goes to one array or another."""
+    """Of pairs, of `void *`, of a class that starts with a pointer, and a pointer that goes to one array or another;
+    in a class derived from what a declaration says, which is a pointer."""
     program = workshop.build_with_tables(
         f"""
         {HEADER} {FUNCTIONS}
         struct Pair {{ Shape *shape; Sound *sound; }};
         struct Row {{ Shape *first; Sound *rest[3]; }};
+        struct First {{ Shape *first; }};
+        struct Longer : First {{ Sound *rest[3]; }};
         union Either {{ Shape *shape; Sound *sound; }};
         NOINLINE void unions(Either *all, long n) {{
             for (long i = 0; i < n; i += 2) {{ all[i].shape->draw(1); all[i + 1].sound->play(2); total += 6; }}
@@ -342,6 +345,9 @@ def test_arrays_whose_elements_prove_nothing(workshop: Workshop) -> None:
             }}
         }}
         NOINLINE void row(Row *r) {{ for (Sound *s : r->rest) {{ s->play(1); total += 4; }} r->first->draw(1); }}
+        NOINLINE void rest(First *f, long n) {{
+            for (long i = 0; i < n; ++i) {{ static_cast<Longer *>(f)->rest[i]->play(1); total += 7; }}
+        }}
         NOINLINE void either(Shape **shapes, Sound **sounds, long n) {{
             void **at = n & 1 ? reinterpret_cast<void **>(shapes) : reinterpret_cast<void **>(sounds);
             for (long i = 0; i < n; ++i) {{
@@ -356,6 +362,7 @@ def test_arrays_whose_elements_prove_nothing(workshop: Workshop) -> None:
             pairs(some, 2); anything(all, 4); row(&r); either(shapes, sounds, 3); either(shapes, sounds, 2);
             Either mixed[4]; mixed[0].shape = &c; mixed[1].sound = &n; mixed[2].shape = &s; mixed[3].sound = &d;
             unions(mixed, 4);
+            Longer longer = {{{{&c}}, {{&n, &d, &n}}}}; rest(&longer, 3);
             return total == 77;
         }}
         """
