@@ -30,6 +30,7 @@ from icf.elf.types import (
     SHF_MERGE,
     SHT_NOBITS,
     STB_LOCAL,
+    STT_FILE,
     STT_FUNC,
     STT_GNU_IFUNC,
     STT_NOTYPE,
@@ -107,12 +108,23 @@ class LinkColumns:
             address[is_demoted] = _look_up(hashes, values, found.key[is_demoted])
             is_known = ~is_doubtful & (address != NOWHERE)
             self.address[is_known] = address[is_known]
-            self.has_symbol = is_known | (
-                is_doubtful & _have_one_each(keys[is_local], values[is_local], local, found.key)
-            )
+            is_one_each = is_doubtful & _have_one_each(keys[is_local], values[is_local], local, found.key)
+            self.has_symbol = is_known | is_one_each
         dynamic = image.dynamic_symbols
         imported = np.flatnonzero(~dynamic.is_defined & (dynamic.name_offset != 0))
         self.imported = hash_table(dynamic.strtab, dynamic.name_offset[imported])
+        self.has_symbol &= ~is_doubtful | self._have_all_files(image.symbols)
+
+    def _have_all_files(self, symbols: Symbols) -> Mask:
+        """Return for each definition whether objects are there for all source files with the name of its own.
+
+        Linkers keep the symbol of the source file of each object. If an object is missing, its static functions may
+        have the symbols that are thought to be those of others.
+        """
+        linked = [each for each, is_linked in zip(self.objects, self.is_linked.tolist(), strict=True) if is_linked]
+        own = self.definitions.key ^ self.definitions.name_hash
+        given = np.concatenate([np.empty(0, np.uint64), *(_files(each.symbols) for each in linked)])
+        return np.asarray(_count(_files(symbols), own) <= _count(given, own))
 
     @cached_property
     def is_linked(self) -> Mask:
@@ -173,12 +185,15 @@ def _have_one_each(known: U64, values: I64, defined: U64, keys: U64) -> Mask:
         defined: the keys of the local definitions; both these and `keys` may have one several times.
         keys: what is asked.
     """
-    known, apart = np.sort(known), distinct_pairs(known, values.view(np.uint64))[0]
-    counts = [
-        np.searchsorted(each, keys, side="right") - np.searchsorted(each, keys)
-        for each in (known, apart, np.sort(defined))
-    ]
-    return np.asarray((counts[0] == counts[1]) & (counts[1] == counts[2]))
+    apart = distinct_pairs(known, values.view(np.uint64))[0]
+    count = _count(known, keys)
+    return np.asarray((count == _count(apart, keys)) & (count == _count(defined, keys)))
+
+
+def _count(among: U64, keys: U64) -> I64:
+    """Return how often each key is among others."""
+    among = np.sort(among)
+    return np.searchsorted(among, keys, side="right") - np.searchsorted(among, keys)
 
 
 def _with_file(hashes: U64, symbols: Symbols, rows: I64) -> U64:
@@ -188,6 +203,11 @@ def _with_file(hashes: U64, symbols: Symbols, rows: I64) -> U64:
     mixed = hashes.copy()
     mixed[known] ^= hash_table(symbols.strtab, symbols.name_offset[files[known]]) * _MIX
     return mixed
+
+
+def _files(symbols: Symbols) -> U64:
+    """Return what each symbol of a source file adds to the keys of the local symbols after it."""
+    return hash_table(symbols.strtab, symbols.name_offset[symbols.type == STT_FILE]) * _MIX
 
 
 def _sections(object_idx: int, object_file: ObjectFile) -> Sections:

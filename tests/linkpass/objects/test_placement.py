@@ -137,6 +137,28 @@ def test_namesakes_with_a_symbol_each_are_in_no_other_body(toolchain: Toolchain,
     assert members(image, objects) == set()
 
 
+@pytest.mark.parametrize("toolchain", [CLANG_GOLD], ids=str)
+def test_a_symbol_of_a_missing_object_is_not_that_of_a_namesake_that_was_folded(
+    toolchain: Toolchain, tmp_path: Path
+) -> None:
+    # two are folded and a third has the name, so the image has as many symbols of it as the two given objects define
+    workshop = Workshop(tmp_path, toolchain)
+    util = "extern int total;\n"
+    util += "__attribute__((noinline)) static void add(int n) {{ while (n--) total = total * 3 + {by}; }}\n"
+    util += "__attribute__((constructor)) static void start() {{ add(3); total += {step}; }}\n"
+    sources = {
+        f"{name}/util.cpp": util.format(by=by, step=step)
+        for name, by, step in (("red", 7, 1), ("green", 7, 2), ("blue", 9, 3))
+    }
+    sources["main.cpp"] = "int total; int main() { return total; }\n"
+    for name in sources:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+    objects = [path for name, text in sources.items() for path in _compile_at(workshop, name, text)]
+    image, _ = workshop.link("program", objects, "all")
+    given = [path for path in objects if path.parent.name != "blue"]
+    assert members(image, given) == members(image, objects) == {frozenset({("_ZL3addi", 2)})}
+
+
 @pytest.mark.parametrize("toolchain", DROPPING, ids=str)
 def test_archives_may_have_members_that_are_not_linked(toolchain: Toolchain, tmp_path: Path) -> None:
     # unused.o stands first, and has another body for a template that others use as well
