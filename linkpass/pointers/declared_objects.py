@@ -6,9 +6,8 @@
     a field of it      the DIE of the argument's class has the types of its members (`icf.dwarf.layouts`)
     an element         of an array of pointers to which a field points, whichever it is: by the type of the field
 
-A pointer to a class that holds one pointer alone may point to the first of an array of such, or into an object of a class
-that derives from it and has an array of other pointers after it. So only std::unique_ptr, from which no class is thought
-to derive in this way, counts as an element.
+A class of the size of a pointer may be an element of such an array. Or it is a base, and the class that derives from
+it has an array of other pointers after it. So only std::unique_ptr counts, as programs do not derive so from it.
 
 A name does not say whether the function is a method, and whether it gets a pointer to its result: its DIE does. Without
 one nothing is known. Nor is it where compilers may have changed the parameters: of a local function that only direct
@@ -30,7 +29,6 @@ from icf.dwarf.units import DebugInfo
 from icf.vtables.parameters import objects_of, read_signature, registers_of
 from linkpass.linked import Linked
 from linkpass.pointers.address_taken import Marks
-
 
 _UNIQUE_POINTER = re.compile(r"std::(?:\w+::)?unique_ptr<")
 
