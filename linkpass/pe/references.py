@@ -17,6 +17,8 @@ that has handlers of exceptions (`?dtor$2@...`), Windows calls them, and they ar
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from icf.coff.objectfile import ADDR64, EXTERNAL, REL32, CoffObject
@@ -49,7 +51,7 @@ class References:
 
     def read(self, each: Input) -> None:
         """Read an object; raise FormatError if a relocation is outside of its section."""
-        obj, owners, starts = each.object, each.object.owners(), _starts(each.object)
+        obj, owners, starts = each.object, each.object.owners(), _Starts(each.object)
         tables, is_open = _tables(obj), False
         for number, section in enumerate(obj.sections):
             if not section.is_loaded or not section.relocation_count:
@@ -77,9 +79,7 @@ class References:
         if is_open:  # the PDB spells a name in another way
             self.taken |= self._members.static_functions(each)
 
-    def _meant(
-        self, each: Input, symbol: int, addend: int, starts: dict[tuple[int, int], list[int]], owner: int
-    ) -> frozenset[Function] | None:
+    def _meant(self, each: Input, symbol: int, addend: int, starts: _Starts, owner: int) -> frozenset[Function] | None:
         """Return the functions that a relocation may refer to; None if it refers to none of the program."""
         obj, members = each.object, self._members
         name, section = obj.name(symbol), obj.section_of(symbol)
@@ -99,7 +99,7 @@ class References:
             return None
         place = int(obj.symbols[symbol]["value"]) + addend  # a label, or the whole section
         found = frozenset[Function]()
-        functions = [row for back in range(_TAG_LIMIT) for row in starts.get((section, place - back), ())]
+        functions = [row for back in range(_TAG_LIMIT) for row in starts.at(section, place - back)]
         for row in functions:
             meant = members.meant_by(each, row)
             if not meant:
@@ -107,24 +107,33 @@ class References:
             found |= meant
         return found or None
 
-    def _around(self, each: Input, handler: int, starts: dict[tuple[int, int], list[int]]) -> frozenset[Function]:
-        """Return the functions after which a handler of exceptions lies."""
+    def _around(self, each: Input, handler: int, starts: _Starts) -> frozenset[Function]:
+        """Return the functions after which a handler of exceptions lies; none if they are not known."""
         section, place = each.object.section_of(handler), int(each.object.symbols[handler]["value"])
-        before = sorted((at, rows) for (number, at), rows in starts.items() if number == section and at < place)
-        for _, rows in reversed(before):
-            for row in rows:
-                found = self._members.meant_by(each, row)
-                if found:
-                    return found
-        return frozenset()
+        return frozenset().union(*(self._members.meant_by(each, row) for row in starts.before(section, place)))
 
 
-def _starts(obj: CoffObject) -> dict[tuple[int, int], list[int]]:
-    """Return the symbols of functions by section and place."""
-    found: dict[tuple[int, int], list[int]] = {}
-    for each in obj.functions():
-        found.setdefault((each.section, each.start), []).append(each.symbol)
-    return found
+class _Starts:
+    """The symbols of the functions of an object, by section and place."""
+
+    def __init__(self, obj: CoffObject) -> None:
+        self._rows: dict[int, dict[int, list[int]]] = {}
+        self._places: dict[int, list[int]] = {}  # ascending, without handlers of exceptions
+        for each in obj.functions():  # ascending
+            rows = self._rows.setdefault(each.section, {}).setdefault(each.start, [])
+            rows.append(each.symbol)
+            if len(rows) == 1 and not _HANDLER.match(each.name):
+                self._places.setdefault(each.section, []).append(each.start)
+
+    def at(self, section: int, place: int) -> Iterable[int]:
+        """Return the functions at a place."""
+        return self._rows.get(section, {}).get(place, ())
+
+    def before(self, section: int, place: int) -> Iterable[int]:
+        """Return the functions at the last place before another one; handlers of exceptions do not count."""
+        places = self._places.get(section, [])
+        idx = bisect_left(places, place)
+        return self.at(section, places[idx - 1]) if idx else ()
 
 
 def _tables(obj: CoffObject) -> dict[int, tuple[str, int]]:
