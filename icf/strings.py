@@ -9,7 +9,7 @@ import numpy as np
 
 from icf._strings import hash_references
 from icf.columns import U32, U64
-from icf.contents import Contents
+from icf.contents import Contents, string_at
 from icf.string_kinds import IN_STR, STRING_KIND
 
 _GAP_BYTES = 1 << 12  # between strings that are read together
@@ -26,7 +26,7 @@ def hash_names(names: Sequence[str]) -> U64:
     return hash_table(memoryview(b"".join(encoded)), starts)
 
 
-def string_parts(contents: Contents, offsets: U64) -> Iterator[tuple[slice, memoryview, U64]]:
+def string_parts(contents: Contents, offsets: U64) -> Iterator[tuple[slice, bytes | memoryview, U64]]:
     """Yield parts of ascending offsets, bytes that hold the strings there, and where in these each begins.
 
     Strings that are close are read together. A string after which the section ends, or that is not in it, ends with
@@ -39,17 +39,28 @@ def string_parts(contents: Contents, offsets: U64) -> Iterator[tuple[slice, memo
     inside = int(np.searchsorted(offsets, len(contents)))
     cuts = np.flatnonzero((np.diff(offsets[:inside]) > _GAP_BYTES) | (np.diff(offsets[:inside] // _RUN_BYTES) != 0)) + 1
     edges = [0, *cuts.tolist(), inside] if inside else [0]
-    begin, buffer, moved = 0, bytearray(), []
+    begin, size_bytes = 0, 0
+    pieces: list[memoryview] = []
+    moved: list[int] = []
     for first, last in pairwise(edges):
         low = int(offsets[first])
-        moved.append(np.full(last - first, len(buffer) - low, np.int64))
-        buffer += _to_nul(contents, low, int(offsets[last - 1]))
-        if len(buffer) >= _RUN_BYTES or last == inside:
-            starts = offsets[begin:last] + np.concatenate(moved).view(np.uint64)
-            yield slice(begin, last), memoryview(buffer), starts
-            begin, buffer, moved = last, bytearray(), []
+        moved += [size_bytes - low] * (last - first)
+        pieces.append(_to_nul(contents, low, int(offsets[last - 1])))
+        size_bytes += len(pieces[-1])
+        if size_bytes >= _RUN_BYTES or last == inside:
+            starts = offsets[begin:last] + np.array(moved, np.int64).view(np.uint64)
+            yield slice(begin, last), b"".join(pieces), starts
+            begin, size_bytes, pieces, moved = last, 0, [], []
     if inside < len(offsets):
-        yield slice(inside, len(offsets)), memoryview(b""), offsets[inside:]
+        yield slice(inside, len(offsets)), b"", offsets[inside:]
+
+
+def texts(buffer: bytes | memoryview, starts: U64) -> list[bytes]:
+    """Return the strings that begin there; empty where no NUL follows."""
+    if not isinstance(buffer, bytes):
+        return [string_at(buffer, start) or b"" for start in starts.tolist()]
+    find = buffer.find
+    return [buffer[start : max(find(0, start), start)] for start in starts.tolist()]
 
 
 def _to_nul(contents: Contents, low: int, high: int) -> memoryview:
@@ -62,7 +73,7 @@ def _to_nul(contents: Contents, low: int, high: int) -> memoryview:
         more_bytes *= 4
 
 
-def hash_table(table: memoryview, offsets: U64 | U32, *, of_kin: bool = False) -> U64:
+def hash_table(table: bytes | memoryview, offsets: U64 | U32, *, of_kin: bool = False) -> U64:
     """Return the hash of each string of a string table, or of its kin (see `icf.aliases`)."""
     references = np.ascontiguousarray(offsets, np.uint64) | _STR
     hashes = np.empty(len(references), np.uint64)

@@ -18,6 +18,7 @@ from icf.dwarf.columns import DECLARATION, EXTERNAL, FAILED
 from icf.dwarf.units import MAX_DEPTH, DebugInfo
 
 _MAX_CHAIN = 8
+_NEAR_BITS = 21  # DIEs within 2 MB are followed together, so that what a chain visits next was just read
 
 
 class Dies(NamedTuple):
@@ -121,6 +122,14 @@ class Identity(NamedTuple):
 def resolve(debug: DebugInfo, offsets: U64) -> Identity:
     """Follow the origins of the DIEs at `offsets` to names and declarations."""
     distinct, inverse = np.unique(offsets, return_inverse=True)
+    near = distinct >> np.uint64(_NEAR_BITS) if debug.info.in_memory is None else distinct[:0]
+    parts = [_follow(debug, part) for part in np.split(distinct, np.flatnonzero(np.diff(near)) + 1)]
+    found = Identity(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
+    return found.rows(inverse.reshape(-1))
+
+
+def _follow(debug: DebugInfo, distinct: U64) -> Identity:
+    """Return what the chain of each of these DIEs, ascending, yields."""
     count = len(distinct)
     name, linkage, declared, line, file = (np.zeros(count, np.uint64) for _ in range(5))
     external, from_abstract = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
@@ -145,14 +154,4 @@ def resolve(debug: DebugInfo, offsets: U64) -> Identity:
         origin = dies.origin[back]
         more = (origin != 0) & ~dies.failed[back]
         at, rows = origin[more], rows[more]
-    back = inverse.reshape(-1)
-    return Identity(
-        name[back],
-        linkage[back],
-        external[back],
-        root[back],
-        declared[back],
-        line[back],
-        file[back],
-        from_abstract[back],
-    )
+    return Identity(name, linkage, external, root, declared, line, file, from_abstract)

@@ -22,7 +22,7 @@ from icf.dwarf._unit_headers import unit_headers
 from icf.elf.image import Image
 from icf.errors import FormatError
 from icf.string_kinds import IN_INFO, IN_LINE_STR, IN_SPLIT_STR, IN_STR, IN_SUP_STR, STRING_KIND
-from icf.strings import hash_table, string_parts
+from icf.strings import hash_table, string_parts, texts
 
 PROBLEMS = {
     col.ERR_CUT: "runs past the end",
@@ -76,6 +76,7 @@ class DebugInfo:
     has_locations: bool = False
     has_inlines: bool = False  # whether the abbreviations are compiled to read inlined calls
     _window_at_hand: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: what was read last, and where it begins
+    _held: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: see `hold`
     missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
 
     def read_unit_dies(self) -> None:
@@ -107,6 +108,7 @@ class DebugInfo:
             self,
             info=image.debug.streamed(".debug_info"),
             _window_at_hand=nothing,
+            _held=nothing,
             addr=addr,
             ranges=ranges,
             rnglists=rnglists,
@@ -186,10 +188,18 @@ class DebugInfo:
 
     def _read_window(self, start: int, end: int) -> tuple[int, memoryview]:
         """Return bytes of `info` that include those from `start` to `end`, and where they begin."""
-        first, found = self._window_at_hand
-        if start < first or end > first + len(found):
-            first, found = self._window_at_hand = start, self.info[start:end]
-        return first, found
+        for first, found in (self._held, self._window_at_hand):
+            if first <= start and end <= first + len(found):
+                return first, found
+        self._window_at_hand = start, self.info[start:end]
+        return self._window_at_hand
+
+    def hold(self, units: slice) -> None:
+        """Read some units of the image, and keep them in memory until others are held."""
+        first, last, _ = units.indices(self.own_unit_count)
+        if self.info.in_memory is None and first < last:
+            start = int(self.units[first, col.OFFSET])
+            self._held = start, self.info[start : int(self.units[last - 1, col.END])]
 
     def errors(self) -> list[FormatError]:
         """Return the errors of the units that could not be read."""
@@ -216,20 +226,29 @@ class DebugInfo:
 
     def strings(self, references: U64) -> list[bytes]:
         """Return the string of each reference, as `string` does."""
-        found = [b""] * len(references)
-        for rows, contents, offsets in self._by_section(references):
-            for part, buffer, starts in string_parts(contents, offsets):
-                for row, start in zip(rows[part].tolist(), starts.tolist(), strict=True):
-                    found[row] = string_at(buffer, start) or b""
-        return found
+        return self.hashed_strings(references)[1]
+
+    def hashed_strings(self, references: U64) -> tuple[U64, list[bytes]]:
+        """Return a hash of each referenced string, as `string_hashes` does, and the strings."""
+        hashes, found = np.zeros(len(references), np.uint64), [b""] * len(references)
+        for rows, buffer, starts in self._string_parts(references):
+            hashes[rows] = hash_table(buffer, starts)
+            for row, text in zip(rows.tolist(), texts(buffer, starts), strict=True):
+                found[row] = text
+        return hashes, found
 
     def string_hashes(self, references: U64, *, of_kin: bool = False) -> U64:
         """Return a hash of each referenced string, or of its kin, as `icf.strings` makes them; 0 for none."""
         hashes = np.zeros(len(references), np.uint64)
+        for rows, buffer, starts in self._string_parts(references):
+            hashes[rows] = hash_table(buffer, starts, of_kin=of_kin)
+        return hashes
+
+    def _string_parts(self, references: U64) -> Iterator[tuple[I64, bytes | memoryview, U64]]:
+        """Yield references that are read together: which they are, bytes, and where in these each string begins."""
         for rows, contents, offsets in self._by_section(references):
             for part, buffer, starts in string_parts(contents, offsets):
-                hashes[rows[part]] = hash_table(buffer, starts, of_kin=of_kin)
-        return hashes
+                yield rows[part], buffer, starts
 
     def _by_section(self, references: U64) -> Iterator[tuple[I64, Contents, U64]]:
         """Yield references into each section: which they are, and their offsets in it, ascending."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from icf.dwarf import units
+from icf.dwarf import dies, units
 from icf.dwarf.inlines import scan_inlines
 from icf.dwarf.opening import open_debug
 from icf.dwarf.restored import Restored
@@ -46,17 +46,21 @@ def in_memory(path: Path) -> Image:
     return Image(str(path), memoryview(path.read_bytes()))
 
 
-def everything(image: Image) -> list[object]:
+def everything(image: Image, held: slice = slice(0)) -> list[object]:
     reading: Reading = read_once(image)
     debug = open_debug(image, inlines=True)
+    debug.hold(held)
     references = np.array([row[column] for row in reading.identities for column in (0, 1)], np.uint64)
     backwards = references[::-1].copy()
     assert debug.strings(references) == [debug.string(each) for each in references.tolist()]
     assert debug.strings(backwards) == debug.strings(references)[::-1]
     inlines = [column.tolist() for part in scan_inlines(debug, 1) for column in part]
     hashes = debug.string_hashes(references).tolist()
+    assert debug.hashed_strings(references)[0].tolist() == hashes
+    functions = np.array([row[0] for row in reading.functions], np.uint64)
+    declared = [column.tolist() for column in dies.resolve(debug, functions)]
     assert debug.string_hashes(backwards).tolist() == hashes[::-1] and len(set(hashes)) > 5
-    return [*reading.plain(), inlines, hashes]
+    return [*reading.plain(), inlines, hashes, declared]
 
 
 @pytest.mark.parametrize("window_bytes", (1, 300, 1 << 20))
@@ -66,9 +70,10 @@ def test_a_file_reads_as_its_bytes_do(image_path: Path, window_bytes: int, monke
     monkeypatch.setattr(units, "_WINDOW_BYTES", window_bytes)
     monkeypatch.setattr(units, "_HEADER_BYTES", 48 + window_bytes % 1000)
     monkeypatch.setattr(units, "_WINDOW_UNITS", 1 + window_bytes)
+    monkeypatch.setattr(dies, "_NEAR_BITS", window_bytes.bit_length())
     with Image.open(image_path) as image:
         assert image.streamed(".debug_info").in_memory is None
-        assert everything(image) == expected
+        assert everything(image) == everything(image, slice(1, 3)) == expected
 
 
 def test_every_truncation_of_units_reads_as_in_memory(image_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

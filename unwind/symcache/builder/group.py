@@ -56,6 +56,7 @@ class Source(NamedTuple):
 
     def read(self, units: slice, wanted: I64) -> Group:
         """Return a group; of claims that a function describes those in `wanted`, which must be of these units."""
+        self.debug.hold(units)
         scan = scan_inlines(self.debug, units=units)
         base = int(np.searchsorted(self.functions.unit, units.start))
         claims, described = select(self.claims, self.described, wanted)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -70,7 +71,8 @@ class Names:
     def number(self, references: U64) -> U32:
         """Return the number of each name; of new ones the most used are first."""
         distinct, back, uses = np.unique(references, return_inverse=True, return_counts=True)
-        hashes, first, of_hash = np.unique(self._hashes(distinct), return_index=True, return_inverse=True)
+        read, texts = self._read(distinct)
+        hashes, first, of_hash = np.unique(read, return_index=True, return_inverse=True)
         of_hash = of_hash.reshape(-1)
         numbers, is_new = self._look_up(hashes)
         is_new &= (hashes != 0) & (hashes != _EMPTY)
@@ -78,33 +80,27 @@ class Names:
         used = np.bincount(of_hash, uses, len(hashes))[new]
         new = new[np.lexsort((first[new], -used))]
         numbers[new] = np.arange(self.count, self.count + len(new), dtype=np.uint32)
-        self._add(self._names(distinct[first[new]]))
+        rows = first[new].tolist()
+        self._add(texts[row] if row < len(texts) else self._name(int(distinct[row])) for row in rows)
         self._remember(hashes[is_new], numbers[is_new])
         return numbers[of_hash][back.reshape(-1)]
-
-    def _names(self, references: U64) -> list[bytes]:
-        if self._debug is not None and bool((references < _SYMBOL).all()):
-            return self._debug.strings(references)
-        return [*map(self._name, references.tolist())]
 
     def _name(self, reference: int) -> bytes:
         kind = reference & ~_OFFSET
         if kind == _SYMBOL and self._symbols is not None:
             return (string_at(self._symbols.strtab, reference & _OFFSET) or b"").partition(b"@")[0]
-        if kind == _TEXT:
-            return self._texts[reference & _OFFSET].encode("utf-8", "surrogateescape")
-        assert self._debug is not None
-        return self._debug.string(reference)
+        return self._texts[reference & _OFFSET].encode("utf-8", "surrogateescape")
 
-    def _hashes(self, references: U64) -> U64:
-        hashes = np.zeros(len(references), np.uint64)
-        own = np.searchsorted(references, _SYMBOL)  # they ascend
+    def _read(self, references: U64) -> tuple[U64, list[bytes]]:
+        """Return the hashes of ascending references, and the names of those into the debug information."""
+        hashes, found = np.zeros(len(references), np.uint64), list[bytes]()
+        own = int(np.searchsorted(references, _SYMBOL))
         if self._debug is not None:
-            hashes[:own] = self._debug.string_hashes(references[:own])
-        for first in range(int(own), len(references), 1 << 14):
+            hashes[:own], found = self._debug.hashed_strings(references[:own])
+        for first in range(own, len(references), 1 << 14):
             names = [*map(self._name, references[first : first + (1 << 14)].tolist())]
             hashes[first : first + len(names)] = _hashed(names)
-        return hashes
+        return hashes, found
 
     def _look_up(self, hashes: U64) -> tuple[U32, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
         numbers, is_new = np.zeros(len(hashes), np.uint32), np.ones(len(hashes), np.bool_)
@@ -123,12 +119,13 @@ class Names:
             order = np.argsort(merged := np.concatenate([first, second]), kind="stable")
             self._known[-2:] = [(merged[order], np.concatenate([their, other])[order])]
 
-    def _add(self, names: list[bytes]) -> None:
-        self._checksums.extend(map(zlib.crc32, names))
-        self._pending += names
-        count = len(self._pending) // NAME_COUNT * NAME_COUNT
-        self._blocks += map(_packed, (self._pending[at : at + NAME_COUNT] for at in range(0, count, NAME_COUNT)))
-        del self._pending[:count]
+    def _add(self, names: Iterable[bytes]) -> None:
+        for name in names:
+            self._checksums.append(zlib.crc32(name))
+            self._pending.append(name)
+            if len(self._pending) == NAME_COUNT:
+                self._blocks.append(_packed(self._pending))
+                self._pending.clear()
 
 
 def _packed(names: list[bytes]) -> bytes:
