@@ -13,6 +13,7 @@ with different calls give no record: `dropped` counts them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
 
@@ -52,12 +53,13 @@ class ObjectCalls:
         for function in each.object.functions():
             by_section.setdefault(function.section, []).append(function)
         for section, functions in by_section.items():
-            entries = each.object.relocation_rows(section)
+            entries = sorted(each.object.relocation_rows(section))
+            places = [entry[0] for entry in entries]
             for function in functions:
                 found = only(self._members.meant_by(each, function.symbol))
                 if found is not None:
-                    mine = [entry for entry in entries if function.start <= entry[0] < function.end]
-                    self._read(each, function, found, mine)
+                    first, last = bisect_left(places, function.start), bisect_left(places, function.end)
+                    self._read(each, function, found, entries[first:last])
 
     def finish(self) -> None:
         """Drop what objects contradict each other about, once all are read."""

@@ -87,8 +87,9 @@ def _may_be_in(rows: dict[int, int], places_of: dict[int, list[int]], table: _Ta
     wanted = {slot: bodies for slot, bodies in wanted.items() if bodies}
     if not wanted:
         return False
-    first, bodies = min(wanted.items())
-    starts = (place - first * _WORD_BYTES for row in bodies for place in places_of.get(row, ()))
+    # the slot that fewest words may be: thousands of vftables can have one body for their destructors
+    rarest = min(wanted, key=lambda slot: sum(len(places_of.get(row, ())) for row in wanted[slot]))
+    starts = (place - rarest * _WORD_BYTES for row in wanted[rarest] for place in places_of.get(row, ()))
     return any(
         all(rows.get(start + slot * _WORD_BYTES, -1) in each for slot, each in wanted.items()) for start in starts
     )
