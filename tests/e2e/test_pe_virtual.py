@@ -163,6 +163,19 @@ def test_marks_are_known_only_with_every_object_of_the_link(tmp_path: Path) -> N
     assert f"missing     {more}: virtual calls stay open" in icf("pass", image, "--objects", compiled)
 
 
+@pytest.mark.parametrize(("use", "is_known"), [("", False), ("first(1)", True)], ids=["nothing", "a call"])
+def test_the_marks_of_a_body_to_which_nothing_leads_are_not_known(use: str, is_known: bool, tmp_path: Path) -> None:
+    merged = "".join(f"KEEP int {name}(int by) {{ return total * by; }}" for name in ("first", "second"))
+    source = f"""{RUNTIME}
+        #define KEEP __attribute__((noinline))
+        volatile int total; {merged} KEEP int third(int by) {{ return total + by; }}
+        int (*volatile other)(int) = third; extern "C" int mainCRTStartup() {{ {use}; return other(2); }}"""
+    objects = compile_windows(source, "-O1", name="referred")
+    image = link_windows(tmp_path, objects, "/opt:noref")
+    icf("pass", "-q", image, "--objects", objects)
+    assert ("address-taken-known" in flags_of(image, "first(int)")) is is_known
+
+
 def test_an_object_with_other_vftables_than_the_image_marks_nothing(tmp_path: Path) -> None:
     first, second = "virtual int edges(int);", "virtual int corners(int);"
     image = link_windows(tmp_path, compile_windows(RUNTIME + SHAPES, "-O1"))
