@@ -39,10 +39,12 @@ def program(choose: random.Random) -> Program:
     return Program([fold(body, MEMBERS) for body in range(BODIES)], records, [tail((1, 0), (2, 1))])
 
 
-def a_frame(choose: random.Random) -> Sampled:
-    if choose.random() < 0.1:
-        return choose.choice(ODD_FRAMES)
+def a_return_address(choose: random.Random) -> int:
     return ret(choose.randrange(BODIES), choose.randrange(SITES))
+
+
+def a_frame(choose: random.Random) -> Sampled:
+    return choose.choice(ODD_FRAMES) if choose.random() < 0.1 else a_return_address(choose)
 
 
 def chains_of(program: Program) -> Chains:
@@ -97,3 +99,17 @@ def test_a_stack_of_many_frames_takes_few_steps() -> None:
     answers = resolver.answers(steps)
     assert len(answers) == 100_001 and answers[0].linkage_name == "b0m1"
     assert {answer.linkage_name for answer in answers[1:]} == {"b1m0"}
+
+
+def test_steps_beyond_the_limit_are_forgotten_and_answers_stay_the_same() -> None:
+    choose = random.Random(1)
+    made = program(choose)
+    bounded, unbounded = Resolver(made, step_limit=100), Resolver(made)
+    roots = {bounded.root}
+    for _ in range(60):
+        stack = (pc(choose.randrange(BODIES)), *(a_return_address(choose) for _ in range(choose.randrange(12))))
+        both = bounded.resolve(stack), unbounded.resolve(stack)
+        one, other = ([(each.verdict, each.linkage_names, str(each.reason)) for each in answers] for answers in both)
+        assert one == other
+        roots.add(bounded.root)
+    assert len(roots) > 5  # it began again, also in the middle of stacks
