@@ -19,7 +19,7 @@ from tests.truth.score import Score, score_answers, score_names
 from tests.truth.symbols import read_functions
 from tests.truth.tool import Answer, ToolError, resolve
 
-SECOND_READER_STACKS = 300
+SECOND_READER_STACKS = 100
 
 
 @dataclass
