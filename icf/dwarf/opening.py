@@ -27,12 +27,10 @@ _ADDRESS_SECTIONS = (".debug_addr", ".debug_rnglists", ".debug_ranges")
 def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, locations: bool = False) -> DebugInfo:
     """Read the unit headers and abbreviations of an image; with `restore`, undo tombstones where relocations allow it.
 
-    `inlines`: for `icf.dwarf.inlines`; every other scan takes a third longer then, and what was read of the file is in
-    memory no longer than what is returned. `locations`: for
+    `inlines`: for `icf.dwarf.inlines`; every other scan takes a third longer then. `locations`: for
     `icf.dwarf.locations`, which needs further sections.
     """
     file = image.debug
-    contents = file.loose if inlines else file.contents
     views: dict[str, memoryview] = {}
     restored: dict[str, U64] = {}
     info = file.streamed(".debug_info") if not locations else Contents(file.contents(".debug_info"))
@@ -42,13 +40,13 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     for name in _ADDRESS_SECTIONS:
         words = find_restored(file, name, file.streamed(name)) if restore else None
         if words is None:
-            views[name] = contents(name)
+            views[name] = file.contents(name)
         else:
             views[name], restored[name] = file.private_copy(name), words.offset
             words.put(views[name], 0)
     units = read_unit_headers(info)
     abbrev_offsets = units[:, col.TABLE].copy()
-    abbrev = contents(".debug_abbrev")
+    abbrev = file.contents(".debug_abbrev")
     tables, decls, ops, consts = compile_abbreviations(abbrev, units, inlines)
     debug = DebugInfo(
         path=file.path,
@@ -56,7 +54,7 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
         addr=views[".debug_addr"],
         str_=file.streamed(".debug_str"),
         line_str=file.contents(".debug_line_str"),
-        str_offsets=contents(".debug_str_offsets"),
+        str_offsets=file.contents(".debug_str_offsets"),
         ranges=views[".debug_ranges"],
         rnglists=views[".debug_rnglists"],
         units=units,

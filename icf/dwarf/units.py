@@ -114,23 +114,6 @@ class DebugInfo:
             rnglists=rnglists,
         )
 
-    def names_only(self) -> DebugInfo:
-        """Return what reads strings, and nothing else."""
-        no_bytes, no_rows = memoryview(b""), self.units[:0].copy()
-        return replace(
-            self,
-            addr=no_bytes,
-            str_offsets=no_bytes,
-            ranges=no_bytes,
-            rnglists=no_bytes,
-            abbrev=no_bytes,
-            units=no_rows,
-            tables=no_rows,
-            decls=no_rows,
-            ops=np.empty(0, np.uint32),
-            consts=no_rows,
-        )
-
     @property
     def unit_count(self) -> int:
         return len(self.units)

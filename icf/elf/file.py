@@ -151,13 +151,6 @@ class ElfFile:
             return Contents.of_file(self.data, start, end)
         return Contents(self.contents(found))
 
-    def loose(self, section: Section | str) -> memoryview:
-        """Return the (inflated) contents, for one reader: their memory is free when that drops the view."""
-        found = self.section(section) if isinstance(section, str) else section
-        if found is None or not isinstance(self.data, FileBytes) or self.is_compressed(found):
-            return self.contents(section)
-        return memoryview(self.data.read(*self.extent(found)))
-
     def contents_size_bytes(self, section: Section) -> int:
         """Return how many bytes `contents` has, without reading them if they are not compressed."""
         if self.is_compressed(section):

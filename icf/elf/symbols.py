@@ -166,8 +166,7 @@ class Symbols:
 
     @cached_property
     def _text(self) -> bytes:
-        whole = self.strtab.obj  # a view cannot be searched
-        return whole if isinstance(whole, bytes) and len(whole) == len(self.strtab) else bytes(self.strtab)
+        return bytes(self.strtab)  # a view cannot be searched
 
     def name_at(self, name_offset: int) -> str:
         """Return the string at an offset of the string table."""
@@ -247,6 +246,6 @@ def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = Fa
         if other.type == SHT_SYMTAB_SHNDX and other.link == section_idx:
             indices = image.contents(other)
             extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
-    strtab = image.loose(image.sections[section.link])
+    strtab = image.contents(image.sections[section.link])
     raw = np.frombuffer(stored, dtype=SYM)
     return Symbols(path, section.name, raw, strtab, extended, made_local_last=made_local_last)

@@ -27,7 +27,7 @@ EDGES = [value.to_bytes(8, "little") for value in (0, 1, 2**31, 2**32 - 1, 2**32
 @cache
 def original() -> dict[str, bytes]:
     with Image.open(SHOP) as image:
-        return {name: bytes(content) for name, content in build_sections(image).items()}
+        return build_sections(image)
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:

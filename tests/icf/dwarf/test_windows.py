@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from icf.contents import Contents
 from icf.dwarf import dies, units
 from icf.dwarf.inlines import scan_inlines
 from icf.dwarf.opening import open_debug
 from icf.dwarf.restored import Restored
 from icf.elf import file
 from icf.elf.image import Image
-from icf.filebytes import FileBytes
 from tests.support import toolchain
 from tests.support.dwarf_units import Reading, read_once
 
@@ -55,7 +53,6 @@ def everything(image: Image, held: slice = slice(0)) -> list[object]:
     references = np.array([row[column] for row in reading.identities for column in (0, 1)], np.uint64)
     backwards = references[::-1].copy()
     assert debug.strings(references) == [debug.string(each) for each in references.tolist()]
-    assert debug.names_only().strings(references) == debug.strings(references)
     assert debug.strings(backwards) == debug.strings(references)[::-1]
     inlines = [column.tolist() for part in scan_inlines(debug, 1) for column in part]
     hashes = debug.string_hashes(references).tolist()
@@ -79,16 +76,11 @@ def test_a_file_reads_as_its_bytes_do(image_path: Path, window_bytes: int, monke
         assert everything(image) == everything(image, slice(1, 3)) == expected
 
 
-def test_loose_contents_are_not_kept(image_path: Path) -> None:
-    with Image.open(image_path) as image:
-        found, kept = image.loose(".debug_line"), image.contents(".debug_line")
-        assert found == kept and len(found)
-        assert isinstance(found.obj, bytes) and not isinstance(kept.obj, bytes)  # the one alone, the other of the file
-        assert not len(image.loose(".debug_none"))
-
-
 def test_every_truncation_of_units_reads_as_in_memory(image_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A section that ends in the middle of a header or a unit."""
+    from icf.contents import Contents
+    from icf.filebytes import FileBytes
+
     monkeypatch.setattr(units, "_HEADER_BYTES", 48)
     with Image.open(image_path) as image:
         section = image.section(".debug_info")

@@ -37,10 +37,6 @@ class Bodies(NamedTuple):
     folds: dict[int, FoldClass]  # by row: those of the tables, and those of several symbols
     are_all_named: bool  # whether a body with one symbol can have no other members
 
-    def without_members(self) -> Bodies:
-        """Return the same bodies; a program may have a hundred thousand members, of which claims have all."""
-        return self._replace(folds={row: fold._replace(members=()) for row, fold in self.folds.items()})
-
 
 def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
     """Return all bodies; `ranges` are those of the functions in the debug information."""

@@ -25,7 +25,7 @@ from unwind.symcache.builder.sections import make_sections
 from unwind.symcache.builder.selfcheck import check_sections
 
 
-def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[str, bytes | memoryview]:
+def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[str, bytes]:
     """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses.
 
     Of debug information that cannot be read nothing is in them: `FormatError` is for a broken image.
@@ -36,11 +36,9 @@ def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[
     nowhere: list[int] = []
     if wanted is not None:
         bodies, nowhere = bodies_at(bodies, sorted(set(wanted)))
-    names = Names(image, debug.names_only() if debug is not None else None)
+    names = Names(image, debug)
     claims = find_claims(image, debug, scan, bodies, names)
-    bodies = bodies.without_members()
     encoded = encode_payloads(image, debug, scan, bodies, claims, names)
-    del debug, scan
     sections = make_sections(bodies, claims, encoded, names, nowhere)
     check_sections(sections, image.path)
     return sections

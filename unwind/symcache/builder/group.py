@@ -52,7 +52,6 @@ class Source(NamedTuple):
     claims: Claims
     described: I64
     paths: Paths
-    line: memoryview  # .debug_line
     best: U64  # as `Lines.choose` has it
 
     def read(self, units: slice, wanted: I64) -> Group:
@@ -62,7 +61,7 @@ class Source(NamedTuple):
         base = int(np.searchsorted(self.functions.unit, units.start))
         claims, described = select(self.claims, self.described, wanted)
         claims = claims._replace(function=_less(claims.function, base), lost=_less(claims.lost, base))
-        lines = Lines(self.image, self.debug, units, self.paths, self.line)
+        lines = Lines(self.image, self.debug, units, self.paths)
         chooser = Chooser(self.debug, scan)
         best = self.best[wanted]
         choices = lines.choose(chooser, scan, self.bodies, claims, best)

@@ -29,17 +29,10 @@ UNREAD = -2  # the number of the table of a unit that was not asked for
 class Lines:
     """The line tables of some units, or of all; `table_of_unit` is -1 for a unit that has none, UNREAD for others."""
 
-    def __init__(
-        self,
-        image: Image,
-        debug: DebugInfo,
-        wanted: slice = slice(None),
-        paths: Paths | None = None,
-        line: memoryview | None = None,
-    ) -> None:
+    def __init__(self, image: Image, debug: DebugInfo, wanted: slice = slice(None), paths: Paths | None = None) -> None:
         file = image.debug
-        line = file.contents(".debug_line") if line is None else line
-        sections = LineSections(line, debug.line_str, debug.str_, file.path)
+        line, line_str = map(file.contents, (".debug_line", ".debug_line_str"))
+        sections = LineSections(line, line_str, debug.str_, file.path)
         units = debug.units
         described = np.flatnonzero((units[:, FLAGS] & np.uint64(HAS_STMT_LIST)) != 0)
         first, last, _ = wanted.indices(len(units))

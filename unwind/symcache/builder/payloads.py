@@ -35,9 +35,7 @@ def encode_payloads(
     described = _affordable(scan.functions, np.maximum(claims.function, claims.lost))
     claims = claims._replace(function=np.minimum(claims.function, described), lost=np.minimum(claims.lost, described))
     best, paths = np.zeros(len(described), np.uint64), Paths()
-    source = Source(
-        image, debug, scan.functions, bodies, claims, described, paths, image.debug.loose(".debug_line"), best
-    )
+    source = Source(image, debug, scan.functions, bodies, claims, described, paths, best)
     column_counts = np.zeros(len(described), np.int64)
     for group in each_group(source):
         for row, payload, column_bytes in _encode_group(debug, bodies, names, group):

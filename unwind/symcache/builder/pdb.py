@@ -27,7 +27,7 @@ from unwind.symcache.builder.sections import make_sections
 from unwind.symcache.builder.selfcheck import check_sections
 
 
-def build_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, bytes | memoryview]:
+def build_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, bytes]:
     """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses.
 
     Without a PDB there are no bodies.

@@ -58,7 +58,7 @@ def _entries(bodies: Bodies) -> list[_Entry]:
 
 def make_sections(
     bodies: Bodies, claims: Claims, encoded: Encoded, names: Names, nowhere: list[int]
-) -> dict[str, bytes | memoryview]:
+) -> dict[str, bytes]:
     """Return the sections that `SymCache` reads; `nowhere` are addresses known to be in no function."""
     entries = sorted(_entries(bodies) + [_Entry(vaddr, 1, -1, False) for vaddr in nowhere])
     base = entries[0].start if entries else 0
@@ -121,7 +121,7 @@ def make_sections(
         "starts": np.array([entry.start - base for entry in entries], width).tobytes(),
         "sizes": np.array([entry.size_bytes for entry in entries], width).tobytes(),
         "infos": np.array(infos, np.uint32).tobytes(),
-        "records": memoryview(records).toreadonly(),
+        "records": bytes(records),
         "names": all_names,
         "nameoff": name_offsets,
         "hashes": hashes.tobytes(),

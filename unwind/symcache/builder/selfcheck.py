@@ -15,7 +15,7 @@ from unwind.symcache.reader import columns as col
 from unwind.symcache.reader._decode import check_records
 
 
-def check_sections(sections: Mapping[str, bytes | memoryview], path: str) -> None:
+def check_sections(sections: Mapping[str, bytes], path: str) -> None:
     """Raise FormatError if `SymCache` refuses a record of these sections."""
     _, width, entry_count, name_count, *_ = META.unpack(sections["meta"])
     starts = np.frombuffer(sections["starts"], np.dtype(f"u{width}")).astype(np.uint64)

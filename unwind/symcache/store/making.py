@@ -30,7 +30,7 @@ class Made(NamedTuple):
 
     recognized: Recognized
     head: Head
-    sections: dict[str, bytes | memoryview]
+    sections: dict[str, bytes]
     origin: dict[str, str]
 
     @property
