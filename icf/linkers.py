@@ -71,7 +71,7 @@ GOLD = Linker(
     folds_functions=True,
     may_fold_data=False,
     may_fold_imports=False,
-    may_fold_by_target=False,
+    may_fold_by_target=True,
     folds_before_keeping=True,
     lacks_keep_unique=False,
     kept_symbols=KeptSymbols.GLOBAL,
@@ -138,7 +138,9 @@ BFD = Linker(
     is_translated=True,
 )
 
-UNKNOWN = BFD._replace(name="", folds_functions=True, may_fold_imports=True, relocations_restore=True)
+UNKNOWN = BFD._replace(
+    name="", folds_functions=True, may_fold_imports=True, may_fold_by_target=True, relocations_restore=True
+)
 
 LINKERS = (GOLD, LLD, MOLD, BFD)
 

@@ -36,7 +36,9 @@ def shares(program: Path, folder: Path) -> dict[str, float]:
     counts: Counter[str] = Counter()
     for line in text.splitlines():
         stack, count = line.rsplit(" ", 1)
-        own = [name for name in stack.split(";") if "post" in name or name.startswith(("orders", "payments", "main"))]
+        own = [
+            name for name in stack.split(";") if "::post(" in name or name.startswith(("orders", "payments", "main"))
+        ]
         counts[own[-1] if own else "other"] += int(count)
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items()}

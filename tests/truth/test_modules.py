@@ -11,7 +11,18 @@ import pytest
 from tests.support.icf_command import icf_command
 from tests.truth.across import write_across
 from tests.truth.modules import ACROSS, measure
-from tests.truth.programs import Unavailable
+from tests.truth.programs import SMALL, Unavailable
+
+
+@pytest.mark.parametrize("linker", ["gold", "mold"])
+def test_a_library_calls_its_own_functions_by_name(linker: str, tmp_path: Path) -> None:
+    """gold and mold fold callers of what they have folded: the call has the symbol of the function that they kept."""
+    try:
+        score = measure(SMALL, "clang", linker, "objects", list(icf_command()), tmp_path)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert not score.merged["wrong"] + score.other["unmerged, wrong"], score.findings
+    assert score.merged["right"] > 0.7 * score.merged.total() > 100
 
 
 def test_calls_across_modules(tmp_path: Path) -> None:

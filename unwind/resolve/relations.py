@@ -9,7 +9,9 @@ caller's candidates by what they allow. The first rule that applies to a candida
 2. The instruction there is a direct call: all members of the body if it is the target, else the members that the code
    lets the functions at its target reach.
 3. It is a call through a PLT stub or a GOT slot: the member that the symbol names, in whichever module defines it, if
-   the body is within its reach; else an unknown module answers the call, and no member is excluded.
+   the body is within its reach; else an unknown module answers the call, and no member is excluded. A merged caller
+   has the symbol of the member that the linker kept: gold and mold fold callers of functions that they have folded. So
+   a symbol of the caller's own module says nothing of a member without a record, or with one of another function.
 4. It is a call by a slot, or an indirect call without a known slot: the functions in which that can end, see
    `unwind.program.dispatch`. The vtable pointer of the callee's frame, where it is known, leaves fewer.
 5. It is not a call at all (a signal frame, a bad unwind), or unreadable: nothing is known.
@@ -192,9 +194,9 @@ class Relations:
         groups: dict[_Limit, int] = {}
         unrecorded = caller.domain
         crosses = caller.program is not callee.body.program  # from one module to another
-        bound = self._imported(return_address, caller)
+        named = self._imported(return_address, caller)
         for idx, callees in caller.program.callees(return_address, caller).items():
-            limit = self._from_record(callees, bound, callee)
+            limit = self._from_record(callees, named, return_address, caller, callee)
             if crosses and not limit.allowed:
                 continue
             groups[limit] = groups.get(limit, 0) | 1 << idx
@@ -207,15 +209,19 @@ class Relations:
 
     @staticmethod
     def _imported(return_address: int, caller: Body) -> list[int]:
-        """Return the functions to which the loader may have bound the call in other modules, if it is one by a name."""
-        program = caller.program
-        site = program.code.call_site(return_address)
-        nodes = program.nodes_named(site.symbol, caller) if site.kind is SiteKind.IMPORT else []
-        return [node for node in nodes if program.candidates[node][0].program is not program]
+        """Return the functions, of any module, that have the symbol of the call, if it is one by a name."""
+        site = caller.program.code.call_site(return_address)
+        return caller.program.nodes_named(site.symbol, caller) if site.kind is SiteKind.IMPORT else []
 
-    def _from_record(self, callees: list[tuple[int, Evidence]], bound: list[int], frame: Callee) -> _Limit:
-        nodes = [*bound, *(node for node, _ in callees)]
-        return self._within_reach(nodes, frame, max(evidence for _, evidence in callees))
+    def _from_record(
+        self, callees: list[tuple[int, Evidence]], named: list[int], return_address: int, caller: Body, frame: Callee
+    ) -> _Limit:
+        """Return what a record allows; the loader may have bound a call by a name in another module."""
+        recorded, program = [node for node, _ in callees], caller.program
+        bound = [node for node in named if program.candidates[node][0].program is not program]
+        if bound and not caller.settled and not set(named) & set(recorded):
+            return _Limit(frame.body.domain, None, reasons.open_site(SiteKind.IMPORT, return_address + program.bias))
+        return self._within_reach([*bound, *recorded], frame, max(evidence for _, evidence in callees))
 
     def _from_code(
         self, return_address: int, caller: Body, callers: int, frame: Callee
@@ -263,6 +269,8 @@ class Relations:
             return anything if limit.evidence is None else limit
         if site.kind is SiteKind.IMPORT:
             named = program.nodes_named(site.symbol, caller)
+            if not caller.settled and any(program.candidates[node][0].program is program for node in named):
+                return anything
             limit = self._within_reach(named, frame, Evidence.DECODED)
             return limit if limit.allowed and limit.evidence is not None else anything
         return anything
