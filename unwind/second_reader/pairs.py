@@ -56,8 +56,11 @@ class Pairs:
         is_other_module = body.program is not frame.body.program
         recorded = [callee for callee, _ in body.program.callees(return_address, body).get(idx, ())]
         if recorded:
-            recorded += self._bound_elsewhere(return_address, body)
-            found = self._reached(recorded, frame)
+            named = self._imported(return_address, body)
+            elsewhere = [function for function in named if self._candidates[function][0].program is not body.program]
+            if elsewhere and not body.settled and not set(named) & set(recorded):
+                return frame.every  # the symbol is that of what another member calls
+            found = self._reached([*recorded, *elsewhere], frame)
             if found or not is_other_module:
                 return found
         found = self._by_code(return_address, caller, frame)
@@ -68,11 +71,11 @@ class Pairs:
         found = self._through([ANY], frame) or self._through([ANY], frame._replace(vptr=0))
         return found if frame.body.class_idx >= 0 and found else frame.every
 
-    def _bound_elsewhere(self, return_address: int, body: Body) -> list[int]:
-        """Return the functions to which the loader may have bound a call in other modules."""
+    @staticmethod
+    def _imported(return_address: int, body: Body) -> list[int]:
+        """Return the functions, of any module, that have the symbol of a call by a name; else none."""
         site = body.program.code.call_site(return_address)
-        named = body.program.nodes_named(site.symbol, body) if site.kind is SiteKind.IMPORT else []
-        return [function for function in named if self._candidates[function][0].program is not body.program]
+        return body.program.nodes_named(site.symbol, body) if site.kind is SiteKind.IMPORT else []
 
     def _by_code(self, return_address: int, caller: int, frame: Callee) -> Functions:
         """Return the functions that the instruction before `return_address` may have called."""
@@ -84,7 +87,10 @@ class Pairs:
                 return frame.every
             return self._reached(target.nodes, frame)
         if site.kind is SiteKind.IMPORT:
-            return self._reached(body.program.nodes_named(site.symbol, body), frame) or frame.every
+            named = self._imported(return_address, body)
+            if not body.settled and any(self._candidates[function][0].program is body.program for function in named):
+                return frame.every
+            return self._reached(named, frame) or frame.every
         if site.kind is SiteKind.INDIRECT:
             virtual_call = body.program.slot_calls.get(return_address)
             if virtual_call is None:
