@@ -20,8 +20,8 @@ from icf.demangle import demangle
 from icf.errors import IcfError
 from icf.image import AnyImage, is_pe_file
 from icf.printable import say
+from icf.tables.of_pe import find_side_table
 from icf.tables.place import are_stale, has_tables
-from icf.tables.side_table import find_side_table
 from unwind.disasm.display import Display, Syntax
 from unwind.disasm.listing import Listing, Piece
 from unwind.disasm.names import ElfNames, FunctionNames, PeNames

@@ -97,7 +97,7 @@ def load_tables(image: AnyImage) -> Tables:
         FormatError: a table breaks its format.
     """
     if image.format == "PE":
-        from icf.tables.side_table import parse_side_table
+        from icf.tables.of_pe import parse_side_table
 
         return Tables(image, *parse_side_table(image))
     file = file_with_tables(image)
