@@ -21,11 +21,11 @@ from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
 from icf.linkers import KeptSymbols
-from icf.sets import is_in, is_one_of
-from icf.strings import hash_table
+from icf.sets import is_in
 from linkpass.objects.columns import NOWHERE, LinkColumns
 from linkpass.objects.content import possible_places
 from linkpass.objects.functions import LinkObjects
+from linkpass.objects.missing import find_missing
 from linkpass.objects.placement import Placement
 
 
@@ -33,7 +33,7 @@ class PlacedFunctions(NamedTuple):
     """The functions that the symbols of an image lack, and those that its objects lack."""
 
     functions: dict[int, list[ReportedFunction]]  # address -> functions that have no symbol there, in link order
-    unknown: list[str]  # functions of the image that are in none of the objects; sorted
+    unknown: list[str]  # what the image has and the objects lack; sorted
 
 
 def find_reported(
@@ -48,7 +48,7 @@ def find_reported(
         placed = place_functions(image, objects)
         if not placed.unknown:
             return Reported(placed.functions, given=True)
-        lack = f"{len(placed.unknown)} functions are in none of the objects, such as {placed.unknown[0]}"
+        lack = f"{len(placed.unknown)} parts of it are in none of the objects, such as {placed.unknown[0]}"
         hint = "give all objects and archives of the link"
     if report is None and image.linker.kept_symbols is KeptSymbols.SOME:
         raise IcfError(
@@ -105,16 +105,14 @@ def _reported(columns: LinkColumns, definition: int) -> ReportedFunction:
 
 
 def _unknown(image: Image, placement: Placement) -> list[str]:
-    """Return functions that the image has or uses, and the objects do not have."""
-    columns, symbols = placement.columns, image.symbols
-    stubs = [section.index for section in image.sections if section.name.startswith((".plt", ".iplt"))]
-    rows = symbols.functions[~is_one_of(symbols.shndx[symbols.functions], stubs)]  # foo$plt
-    hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
-    names = symbols.names(rows[~is_in(hashes, columns.definitions.name_hash)].tolist())
+    """Return what the image has or uses, and the objects do not have."""
+    columns = placement.columns
+    names = find_missing(image, columns.objects, columns.definitions.name_hash)
     code = [(section.vaddr, section.vaddr + section.size_bytes) for section in executable_sections(image)]
     in_code = (key for key, vaddr in placement.globals if any(low <= vaddr < high for low, high in code))
     used = np.fromiter(in_code, np.uint64)
     used = used[~is_in(used, columns.definitions.key)]
     for object_file, keys in zip(columns.objects, columns.keys, strict=True):
-        names += object_file.symbols.names(np.flatnonzero(is_in(keys, used)).tolist()) if len(used) else ()
-    return sorted({name for name in names if not is_unfolded(name)})
+        calls = object_file.symbols.names(np.flatnonzero(is_in(keys, used)).tolist()) if len(used) else ()
+        names += (name for name in calls if not is_unfolded(name))
+    return sorted(set(names))

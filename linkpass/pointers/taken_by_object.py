@@ -21,12 +21,12 @@ import numpy as np
 
 from icf.aliases import REAL, WRAP
 from icf.elf.image import Image
-from icf.folds.tombstoned import is_unfolded
-from icf.sets import distinct, is_in, is_one_of
-from icf.strings import hash_names, hash_table
+from icf.sets import distinct, is_in
+from icf.strings import hash_names
 from linkpass.linked import Linked, Place
 from linkpass.objects.addresses import Addresses
 from linkpass.objects.functions import LinkObjects
+from linkpass.objects.missing import find_missing
 from linkpass.pointers.taken_by_relocation import TAG_LIMIT
 
 
@@ -39,14 +39,10 @@ class TakenByObjects(NamedTuple):
 
 
 def are_complete(image: Image, objects: LinkObjects) -> bool:
-    """Return whether all functions of the image that have a symbol are in the objects, as machine code."""
+    """Return whether the objects have all that the image has, as machine code."""
     if not objects.objects or any(object_file.has_lto_code for object_file in objects.objects):
         return False
-    symbols = image.symbols
-    stubs = [section.index for section in image.sections if section.name.startswith((".plt", ".iplt"))]
-    rows = symbols.functions[~is_one_of(symbols.shndx[symbols.functions], stubs)]
-    unknown = ~is_in(hash_table(symbols.strtab, symbols.name_offset[rows]), objects.functions.name_hash)
-    return all(is_unfolded(name) for name in symbols.names(rows[unknown].tolist()))
+    return not find_missing(image, objects.objects, objects.functions.name_hash)
 
 
 def taken_by_objects(linked: Linked, objects: LinkObjects, vaddrs: Iterable[int]) -> TakenByObjects:

@@ -115,6 +115,25 @@ def test_objects_that_are_not_all_there_say_nothing(workshop: Workshop) -> None:
     program.check()
 
 
+@pytest.mark.parametrize(
+    "toolchain", [each for each in (*ALL, LLD_ALONE) if each.linker != "mold"], ids=str, indirect=True
+)
+def test_a_missing_object_of_data_alone_is_noticed(workshop: Workshop) -> None:
+    program = workshop.build(
+        {
+            "main.cpp": FRUIT
+            + """
+            extern void (*volatile later)(int);
+            void (*volatile chosen)(int);
+            int main() { chosen = pears; chosen(1); later(2); plums(3); return total != 6; }
+            """,
+            "data.cpp": "void apples(int); extern void (*volatile later)(int); void (*volatile later)(int) = apples;",
+        }
+    )
+    program.add_tables("--objects", workshop.folder / "main.o", workshop.folder / "sampler.o")
+    program.check()
+
+
 @every_toolchain
 def test_members_that_only_calls_reach_are_not_marked(workshop: Workshop) -> None:
     program = workshop.build_with_tables(FRUIT + "int main() { apples(1); pears(2); plums(3); return total != 6; }")

@@ -1,0 +1,84 @@
+"""What an image has and the objects given for its link have not: then one of its objects is missing.
+
+A missing object may call any function, take its address, or have one that the linker folded without a trace. What
+none of the given objects does is sure only if no object is missing. One of these parts shows a missing one:
+
+    a function      any that has a symbol in the image
+    data            a table of function pointers, say, in an object without a function
+    a source file   the linker keeps its symbol, even where it folds all functions of the object
+
+Only the C runtime may be unknown: it folds with nothing, and takes the address of no function that does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from icf.columns import I64, U64, Mask
+from icf.elf.image import Image
+from icf.elf.objectfile import ObjectFile
+from icf.elf.symbols import Symbols
+from icf.elf.types import SHT_PROGBITS, STT_FILE, STT_OBJECT, Machine
+from icf.folds.tombstoned import is_unfolded
+from icf.sets import is_in, is_one_of
+from icf.strings import hash_table
+
+# of the C runtime, as in Debian, Fedora, Arch and Alpine
+_RUNTIME_DATA = frozenset("_IO_stdin_used __dso_handle __TMC_END__ __TMC_LIST__ __data_start data_start".split())
+_MADE = (".got", ".plt", ".iplt", ".eh_frame", ".dynamic")  # sections of linkers; mold names each slot of the GOT
+_COPY = {Machine.X86_64: 5, Machine.AARCH64: 1024}  # R_*_COPY
+_RUNTIME_FILES = frozenset(
+    "crtstuff.c crt1.c Scrt1.c rcrt1.c abi-note.c init.c static-reloc.c start.c start.S crti.S crtn.S elf-init.c"
+    " atexit.c at_quick_exit.c stat.c stat64.c fstat.c fstat64.c lstat.c lstat64.c fstatat.c fstatat64.c mknod.c"
+    " mknodat.c pthread_atfork.c stack_chk_fail_local.c".split()
+)
+
+
+def find_missing(image: Image, objects: Sequence[ObjectFile], defined: U64) -> list[str]:
+    """Return functions, data and source files that the image has and the objects have not; sorted.
+
+    Args:
+        image: the linked image.
+        objects: those that were given.
+        defined: hashes of the names of the functions that they define; any others do no harm.
+    """
+    found = {name for name in _names(image.symbols, _functions(image), defined) if not is_unfolded(name)}
+    rows = _data(image)
+    of_data = [defined, *(_hashes(each.symbols, each.symbols.type == STT_OBJECT) for each in objects)]
+    found.update(name for name in _names(image.symbols, rows, np.concatenate(of_data)) if name not in _RUNTIME_DATA)
+    given = Counter(name for each in objects for name in _files(each.symbols))
+    lacking = Counter(_files(image.symbols)) - given
+    return sorted(found | {f"an object of {name}" for name in lacking if name not in _RUNTIME_FILES})
+
+
+def _functions(image: Image) -> I64:
+    """Return the rows of the functions; foo$plt is none."""
+    stubs = [each.index for each in image.sections if each.name.startswith(_MADE)]
+    rows = image.symbols.functions
+    return rows[~is_one_of(image.symbols.shndx[rows], stubs)]
+
+
+def _data(image: Image) -> I64:
+    """Return the rows of the data that can hold addresses; without copies of other modules' and what linkers make."""
+    stored = [each.index for each in image.sections if each.type == SHT_PROGBITS and not each.name.startswith(_MADE)]
+    symbols = image.symbols
+    rows = np.flatnonzero((symbols.type == STT_OBJECT) & (symbols.name_offset != 0) & is_one_of(symbols.shndx, stored))
+    copies = [each.offset[each.type == _COPY[image.machine]] for each in image.loader_relocations]
+    return rows[~is_in(symbols.value[rows], np.concatenate([*copies, np.empty(0, np.uint64)]))]
+
+
+def _names(symbols: Symbols, rows: I64, defined: U64) -> list[str]:
+    """Return the names of the symbols that are not defined."""
+    hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
+    return symbols.names(rows[~is_in(hashes, defined)].tolist())
+
+
+def _hashes(symbols: Symbols, is_wanted: Mask) -> U64:
+    return hash_table(symbols.strtab, symbols.name_offset[is_wanted & symbols.is_defined])
+
+
+def _files(symbols: Symbols) -> Iterable[str]:
+    return symbols.names(np.flatnonzero(symbols.type == STT_FILE).tolist())
