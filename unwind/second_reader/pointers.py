@@ -39,10 +39,12 @@ class Pointers:
     def __init__(self, graph: Graph, candidates: list[tuple[Body, int]], jumps: Jumps) -> None:
         self._graph, self._candidates, self._jumps = graph, candidates, jumps
         self._ends = cache(self._find_ends)
+        self._entries = cache(self._find_entries)
 
     def called(self, ways: Iterable[Way], body: Body, vptr: int = 0) -> set[int]:
         """Return the functions of `body` that a call by one of `ways` ends up in."""
-        ends = {state for state in self._ends(frozenset(ways)) if state[0] in body.nodes}
+        nodes = body.nodes
+        ends = {state for state in self._ends(frozenset(ways)) if state[0] in nodes}
         if not vptr:
             return {function for function, _ in ends}
         own = next(vtable for vtable in body.program.vtables if vtable.vaddr == vptr)
@@ -57,6 +59,7 @@ class Pointers:
 
     def _find_ends(self, ways: frozenset[Way]) -> frozenset[State]:
         seen: set[State] = set()
+        tried = set(ways)
         todo = [state for way in ways for state in self._entries(way)]
         while todo:
             state = todo.pop()
@@ -65,10 +68,12 @@ class Pointers:
             seen.add(state)
             function, by = state
             todo += [(callee, self._onwards(function, by)) for callee in self._jumps.pointed(function)]
-            todo += [entry for way in self._jumps.ways_left_by(function) for entry in self._entries(way)]
+            more = self._jumps.ways_left_by(function) - tried
+            tried |= more
+            todo += [entry for way in more for entry in self._entries(way)]
         return frozenset(seen)
 
-    def _entries(self, way: Way) -> set[State]:
+    def _find_entries(self, way: Way) -> frozenset[State]:
         """Return the functions that a call through a slot enters; through any slot, also those of unlisted tables."""
         slot, groups, program = way
         nodes = [Slot(slot), UNLISTED] if 0 <= slot < STORED.number else [Slot(slot)]
@@ -82,7 +87,7 @@ class Pointers:
                         continue
                 by = By("vtable", edge["vtable"]) if edge["vtable"] else POINTER if edge["taken"] else UNKNOWN
                 found.add((function, by))
-        return found
+        return frozenset(found)
 
     def _onwards(self, function: int, by: By) -> By:
         """Return how a function is entered by a jump of one that was entered `by`."""
