@@ -17,7 +17,8 @@ _CONVENTION = re.compile(r"__(?:cdecl|stdcall|fastcall|thiscall|vectorcall|clrca
 _PLAIN = re.compile(r"[^(<`'{\[]*?\b__cdecl ((?:(?!operator|__)[^(<>`'{\[])+)\(([^(){}`']*)\)([^()]*)")
 _KEYWORD = re.compile(r"\b(?:struct|class|union|enum) ")
 _POINTER_CONST = re.compile(r"\*(?:const|__ptr64|__restrict)+")
-_DESTRUCTOR = re.compile(r"(?:`(?:scalar|vector) deleting dtor'|`vbase dtor'|~[^:]*)$")
+# LLVM writes dtor, Microsoft destructor
+_DESTRUCTOR = re.compile(r"(?:`(?:(?:scalar|vector) deleting|vbase) d(?:tor|estructor)'|~[^:]*)$")
 _OPERATOR = re.compile(r"operator(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|[<>]=?)")
 _OPENING, _CLOSING = "(<[{`", ")>]}'"
 

@@ -33,6 +33,7 @@ class Function(NamedTuple):
     member: int
 
 
+_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")  # C:\ or \\server
 _DEFAULTS_LIMIT = 16  # weak symbols that stand in for another one
 _NO_FUNCTIONS: frozenset[Function] = frozenset()
 
@@ -150,7 +151,12 @@ def only(found: frozenset[Function]) -> Function | None:
 
 
 def _key(file: str, name: str) -> _Key:
-    """Return what identifies a module; a name that is a path is that of a plain object."""
+    """Return what identifies a module; a name that is a path is that of a plain object.
+
+    Where a link ran on Windows, its paths say nothing about files here.
+    """
+    if _WINDOWS.match(file):
+        return (file, "") if name == file else (file, name)
     file = os.path.realpath(file)
     is_plain = os.path.isabs(name) and os.path.realpath(name) == file
     return (file, "") if is_plain else (file, name)

@@ -33,6 +33,8 @@ def test_a_name_is_the_end_of_what_llvm_undname_prints(name: str) -> None:
 def test_spellings_of_the_compiler_are_those_of_the_demangler() -> None:
     declared = declared_by("??_GD1@@UEAAPEAXI@Z")
     assert declared is not None and spelled_alike(declared.name) == spelled_alike("D1::~D1") == "D1::~"
+    for name in ("D1::`scalar deleting destructor'", "D1::`vector deleting dtor'", "D1::`vbase destructor'"):
+        assert spelled_alike(name) == "D1::~"
     assert spelled_alike("List<struct Order>::add") == spelled_alike("List<Order>::add")
     assert parameters_alike("struct A const *const, bool") == parameters_alike("A const *,bool")
     assert parameters_alike("void") == ""
