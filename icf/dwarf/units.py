@@ -191,8 +191,8 @@ class DebugInfo:
         for first, found in (self._held, self._window_at_hand):
             if first <= start and end <= first + len(found):
                 return first, found
-        self._window_at_hand = start, self.info[start:end]
-        return self._window_at_hand
+        window = self._window_at_hand = start, self.info[start:end]  # other threads replace what is at hand
+        return window
 
     def hold(self, units: slice) -> None:
         """Read some units of the image, and keep them in memory until others are held."""

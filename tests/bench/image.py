@@ -143,7 +143,10 @@ def _bench_unwinding(image: Path, work: Path) -> Figures:
 
 def bench_image(image: Path, command: Sequence[str], turn_count: int, wanted: Sequence[str] = PARTS) -> Figures:
     """All figures of one image, of the parts that are wanted; one that fails says why and the others go on."""
-    warm(image)
+    try:
+        warm(image)
+    except OSError as error:
+        raise CommandFailed(f"{image}: {error.strerror}") from None
     figures: Figures = {"image": str(image)}
     with tempfile.TemporaryDirectory(dir=image.parent) as folder:
         work = Path(folder)
