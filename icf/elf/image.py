@@ -114,7 +114,9 @@ class Image(ElfFile):
             from icf.elf.symbols import read_symbols
 
             made_local_last = self.linker.hidden_symbols is HiddenSymbols.AFTER_ALL_FILES
-            symbols = self._symbols[section_idx] = read_symbols(self, section_idx, made_local_last=made_local_last)
+            symbols = read_symbols(self, section_idx, made_local_last=made_local_last)
+            # another thread may have read them meanwhile, and two readers ask whether they have the same ones
+            symbols = self._symbols.setdefault(section_idx, symbols)
         return symbols
 
     def relocations(self, section: Section | str) -> Relocations | None:
@@ -128,7 +130,8 @@ class Image(ElfFile):
         if relocations is None:
             from icf.elf.relocations import read_relocations
 
-            relocations = self._relocations[section.index] = read_relocations(self, section, self.symbols_of)
+            relocations = read_relocations(self, section, self.symbols_of)
+            relocations = self._relocations.setdefault(section.index, relocations)
         return relocations
 
     @cached_property

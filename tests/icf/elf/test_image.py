@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from struct import pack
+from threading import Barrier
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
 from icf.debugfiles.links import crc_of
+from icf.elf import symbols as symbol_tables
 from icf.elf.image import Image
 from icf.elf.types import PT_LOAD, SHF_ALLOC, SHT_NOBITS, Machine
 from icf.errors import FormatError
@@ -203,3 +206,20 @@ def test_opening_imports_nothing_heavy() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[3])
     assert result.stdout == "[]\n", result.stderr
+
+
+def test_threads_that_read_a_symbol_table_at_the_same_time_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a relocation names a dynamic symbol is asked by comparing tables (`icf.vtables.words`)."""
+    together, read = Barrier(2, timeout=30), symbol_tables.read_symbols
+
+    def read_together(*args: object, **options: object) -> symbol_tables.Symbols:
+        together.wait()
+        return read(*args, **options)  # type: ignore[arg-type]  # as they came
+
+    monkeypatch.setattr(symbol_tables, "read_symbols", read_together)
+    with Image.open(str(build(tmp_path, "bfd"))) as image, ThreadPoolExecutor(2) as threads:
+        row = next(section.index for section in image.sections if section.name == ".dynsym")
+        first, second = threads.map(image.symbols_of, [row, row])
+    assert first is second
