@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
+from icf.threads import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,11 +62,8 @@ def digest_of(fd: int, size_bytes: int, path: str) -> bytes:
 
     if size_bytes <= _PIECE_BYTES:
         return sha256(piece(0)).digest()[:16]
-    from concurrent.futures import ThreadPoolExecutor
-
     starts = list(_starts_with_data(fd, size_bytes))
-    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as threads:
-        found = dict(zip(starts, threads.map(piece, starts), strict=True))
+    found = dict(zip(starts, in_threads(piece, starts, min(_THREADS, os.cpu_count() or 1)), strict=True))
     if len(found) * _PIECE_BYTES < size_bytes:
         last = (size_bytes - 1) // _PIECE_BYTES * _PIECE_BYTES
         found.setdefault(last, sha256(bytes(size_bytes - last)).digest())

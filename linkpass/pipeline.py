@@ -33,8 +33,6 @@ SWITCH_INTERVAL_S = 0.001
 
 def prepare() -> None:
     """Import the modules that a pass otherwise imports on first use; for a caller that waits for an image."""
-    import concurrent.futures.thread
-
     import pycxxfilt
 
     from linkpass import steps
@@ -42,8 +40,7 @@ def prepare() -> None:
     from linkpass.pointers import slots_by_object, taken_by_object
     from linkpass.rewrite import check
 
-    _ = concurrent.futures.thread, pycxxfilt
-    _ = steps, evidence_object, check, slots_by_object, taken_by_object
+    _ = pycxxfilt, steps, evidence_object, check, slots_by_object, taken_by_object
 
 
 def run_pass(

@@ -11,6 +11,7 @@ An operation is one 32-bit word; `columns` names the numbers:
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +19,9 @@ from icf._types import u64
 from icf.columns import U8, U32
 from icf.dwarf import columns as col
 
-try:
+if TYPE_CHECKING:
     import cython
-except ImportError:
+else:  # compiled kernels import this, too, and have no other need of Cython, which takes as long as argparse
     from icf import _nocython as cython
 
 _WIDTH = 128  # forms below 64, then those of GNU from 0x1f00 on

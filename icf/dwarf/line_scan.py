@@ -21,6 +21,7 @@ from icf.dwarf._line import run_programs
 from icf.dwarf._line_header import scan_headers
 from icf.errors import FormatError
 from icf.reader import Reader
+from icf.threads import in_threads
 
 SECTION = ".debug_line"
 _JOB_BYTES = 1 << 20  # of .debug_line that one thread takes at a time
@@ -76,13 +77,7 @@ def scan_columns(sections: LineSections, offsets: Iterable[int], threads: int) -
     """Return the line table at each of `offsets`, or why it cannot be read."""
     found: dict[int, LineColumns | FormatError] = {}
     jobs = list(_jobs(sections, sorted(set(offsets)), found))
-    if threads > 1 and len(jobs) > 1:
-        from concurrent.futures import ThreadPoolExecutor  # only where threads are used
-
-        with ThreadPoolExecutor(threads) as pool:
-            scanned = list(pool.map(lambda job: _scan(sections, *job), jobs))
-    else:
-        scanned = [_scan(sections, *job) for job in jobs]
+    scanned = in_threads(lambda job: _scan(sections, *job), jobs, threads)
     for (units, _), columns in zip(jobs, scanned, strict=True):
         for unit, offset in enumerate(units):
             found[offset] = _unit(sections, unit, columns)

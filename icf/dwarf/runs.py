@@ -14,6 +14,7 @@ import numpy as np
 from icf.columns import U64
 from icf.dwarf import columns as col
 from icf.dwarf.units import DebugInfo
+from icf.threads import in_threads
 
 Found = TypeVar("Found")
 Pieces = Iterator[tuple[U64, U64]]
@@ -67,9 +68,6 @@ def each_run(
     """Return what `collect` makes of the pieces of each run of `units`, in order."""
     runs = _runs_of_units(debug, units)
     workers = min(threads or thread_count(), len(runs))
-    if workers <= 1:
-        rows = Rows(layout)
-        return [collect(rows.scan(debug, first, last)) for first, last in runs]
     spare = [Rows(layout) for _ in range(workers)]
 
     def work(run: tuple[int, int]) -> Found:
@@ -79,10 +77,7 @@ def each_run(
         finally:
             spare.append(rows)
 
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, runs))
+    return in_threads(work, runs, workers)
 
 
 def thread_count() -> int:

@@ -24,7 +24,7 @@ def modules_of(*arguments: str | Path) -> set[str]:
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 
 
-def test_a_pass_imports_neither_masked_arrays_nor_what_reads_windows(tmp_path: Path) -> None:
+def test_a_pass_imports_neither_masked_arrays_nor_logging_nor_what_reads_windows(tmp_path: Path) -> None:
     """The former come with functions of numpy for sets (`icf.sets`), also in a thread, which is to import nothing."""
     source, made, report = tmp_path / "one.c", tmp_path / "one.o", tmp_path / "report"
     source.write_text("int without_relocations;")
@@ -32,7 +32,7 @@ def test_a_pass_imports_neither_masked_arrays_nor_what_reads_windows(tmp_path: P
     report.touch()  # the pass takes its tables for old ones
     imported = modules_of("pass", SHOP, "-q", "--icf-report", report, "--objects", made, "-o", tmp_path / "out")
     assert "linkpass.steps" in imported
-    assert not imported & {"numpy.ma", "icf.pe.image", "icf.pdb", "icf.coff"}
+    assert not imported & {"numpy.ma", "icf.pe.image", "icf.pdb", "icf.coff", "logging", "concurrent.futures", "Cython"}
 
 
 def test_an_annotation_imports_no_demangling(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def test_what_cannot_be_kept_is_said(shop: Path, tmp_path: Path) -> None:
     for path in (tmp_path, *tmp_path.parents):
         if not path.stat().st_mode & 1:
             path.chmod(path.stat().st_mode | 0o111)
-    script = (  # the first pass imports all that the second needs, which may not read this Python
-        "import os, sys\nfrom icf import cli\nimage, warm, out = sys.argv[1:]\n"
+    script = (  # all that the second pass needs is imported before it, as it may not read this Python
+        "import logging, os, sys\nfrom icf import cli\nimage, warm, out = sys.argv[1:]\n"
         "cli.main(['pass', '-q', image, '-o', warm])\nos.seteuid(65534)\n"
         "sys.exit(cli.main(['pass', '-q', image, '-o', out]))"
     )
