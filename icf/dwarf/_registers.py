@@ -34,24 +34,26 @@ def read_registers(
     lists: cython.const[u64][:, ::1],
     asked: cython.const[u64][:, ::1],
     units: cython.const[u64][:, ::1],
-    loclists: Bytes,
-    loc: Bytes,
+    section: Bytes,
     addr: Bytes,
     out: u64[:, ::1],
-) -> cython.Py_ssize_t:
-    """Find the registers of the variables with these lists.
+    result: u64[::1],
+) -> None:
+    """Find the registers of the variables with these lists, which are all in .debug_loclists or all in .debug_loc.
 
-    lists  u64[n, 5]: where the list is in its section, unit, first row of `asked`, last row + 1, start of the body
-    asked  u64[m, 2]: address, bits of registers
-    units  as the scan leaves them
-    out    u64[k, 3]: row of `lists`, row of `asked`, register
-    Returns how many rows were found; more than `out` has are not stored.
+    lists    u64[n, 5]: where the list is in `section`, unit, first row of `asked`, last row + 1, start of the body
+    asked    u64[m, 2]: address, bits of registers
+    units    as the scan leaves them
+    section  bytes of the section
+    out      u64[k, 3]: row of `lists`, row of `asked`, register
+    result   how many rows were found, of which more than `out` has are not stored; how many lists have no end
     """
     count: cython.size_t = 0
+    cut: cython.size_t = 0
     i: cython.size_t = 0
     n: cython.size_t = lists.shape[0]
-    entries: cython.size_t = 4 * (loclists.shape[0] + loc.shape[0]) + 64
-    size: cython.size_t
+    size: cython.size_t = section.shape[0]
+    entries: cython.size_t = 4 * size + 64
     unit: cython.size_t
     pos: cython.size_t
     row: cython.size_t
@@ -64,17 +66,16 @@ def read_registers(
     register: u64
     is_new: cython.bint
     is_based: cython.bint  # whether it is known what offsets count from
-    section: Bytes
+    has_end: cython.bint
     with cython.nogil:
         while i < n:
             pos = lists[i, 0]
             unit = lists[i, 1]
             address_size = units[unit, col.ADDRESS_SIZE]
             is_new = units[unit, col.VERSION] >= 5
-            section = loclists if is_new else loc
-            size = section.shape[0]
             base = units[unit, col.LOW_PC]
             is_based = True
+            has_end = False
             while entries > 0 and pos < size:
                 entries -= 1
                 first = 0
@@ -83,6 +84,7 @@ def read_registers(
                     kind = section[pos]
                     pos += 1
                     if kind == 0 or kind == 5 or kind > 9:  # the end; what holds elsewhere
+                        has_end = True
                         break
                     if kind >= 6 and kind <= 8:
                         if size - pos < address_size:
@@ -123,6 +125,7 @@ def read_registers(
                     second = word(section, pos + address_size, address_size)
                     pos += 2 * address_size
                     if first == 0 and second == 0:
+                        has_end = True
                         break
                     if first == MASK >> (64 - 8 * address_size):
                         base = second
@@ -148,8 +151,11 @@ def read_registers(
                             out[count, 2] = register
                         count += 1
                     row += 1
+            if not has_end:
+                cut += 1
             i += 1
-    return count
+    result[0] = count
+    result[1] = cut
 
 
 @cython.cfunc

@@ -4,8 +4,8 @@ def read_registers(
     lists: memoryview,
     asked: memoryview,
     units: memoryview,
-    loclists: memoryview,
-    loc: memoryview,
+    section: memoryview,
     addr: memoryview,
     out: memoryview,
-) -> int: ...
+    result: memoryview,
+) -> None: ...

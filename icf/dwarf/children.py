@@ -20,7 +20,7 @@ from icf.dwarf._forms import child_slots, operations
 from icf.dwarf.units import DebugInfo, compile_abbreviations
 from icf.sets import runs
 
-_ROWS = 1 << 10
+_ROWS = 1 << 13
 _KEPT_BYTES = 32 << 20  # of units, which are asked again and again: for a type, for what it points to
 
 
@@ -50,7 +50,7 @@ class ChildReader:
 
     def _read_unit(self, unit: int, offsets: U64, first: int, end: int, variables: bool) -> list[U64]:
         debug, columns = self.debug, self._units[unit]
-        start, info = int(columns[col.OFFSET]), self._bytes_of(unit)
+        start, info = int(columns[col.OFFSET]), self.bytes_of(unit)
         scratch, result = np.empty(2 * col.SLOT_COUNT, np.uint64), np.zeros(2, np.uint64)
         tables, decls, ops, consts = self._tables
         found = []
@@ -67,14 +67,17 @@ class ChildReader:
             first = reached
         return found
 
-    def _bytes_of(self, unit: int) -> memoryview:
+    def bytes_of(self, unit: int) -> memoryview:
+        """Return the bytes of a unit; those of units that were read last are at hand."""
         start, stop, shift = (int(self._units[unit, at]) for at in (col.OFFSET, col.END, col.SHIFT))
         if shift:
             return self.debug.more[start - shift : stop - shift]
         info = self._kept.get(unit)
         if info is None:
             info = self.debug.info[start:stop]
-            if len(info) <= self._room_bytes:
-                self._kept[unit] = info
-                self._room_bytes -= len(info)
+            if len(info) > self._room_bytes:
+                self._kept.clear()
+                self._room_bytes = _KEPT_BYTES
+            self._kept[unit] = info
+            self._room_bytes -= len(info)
         return info

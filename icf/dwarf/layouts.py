@@ -2,13 +2,14 @@
 
     struct Each : Visitor { Visitor* then; };     at 8 of Each: a pointer to Visitor
 
-Questions are generators: they yield the offset of a DIE and get its rows (`icf.dwarf.children`). `answer` asks all
-questions together and reads the DIEs of each round at once.
+Questions are generators: they yield the offset of a DIE and get its rows (`icf.dwarf.children`). `answer` asks some
+thousand questions together and reads the DIEs of each round at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -33,6 +34,8 @@ _NAMES = (DW_TAG_typedef, DW_TAG_const_type, DW_TAG_volatile_type, DW_TAG_restri
 _POINTERS = (DW_TAG_pointer_type, DW_TAG_reference_type, DW_TAG_rvalue_reference_type)
 _CLASSES = (0x02, 0x13)  # class, structure
 _CHAIN_LIMIT, _DEPTH_LIMIT, _PARTS_LIMIT, _ROUNDS = 16, 16, 64, 256
+_QUESTIONS = 1 << 11  # asked together
+_KEPT_ROWS = 1 << 14
 _POINTER_BYTES = 8
 _LARGEST_IN_REGISTERS_BYTES = 16  # System V ABI for x86-64, 3.2.3
 _NO_ROW = (0,) * col.L_COUNT
@@ -65,15 +68,27 @@ Question = Generator[int, Rows, Answer]
 
 
 class DieRows:
-    """The rows of the DIEs of an image, each read once."""
+    """The rows of the DIEs of an image, kept until there are many."""
 
     def __init__(self, reader: ChildReader) -> None:
         self.reader = reader
         self._known: dict[int, Rows] = {}
+        self._row_count = 0  # in `_known`
 
     def answer(self, questions: Iterable[Question[Answer]]) -> list[Answer | None]:
-        """Return the answer of each question; None for one that does not end."""
-        asked = list(questions)
+        """Return the answer of each question; None for one that does not end.
+
+        Those of one unit should follow one another: then its DIEs are read once.
+        """
+        answers: list[Answer | None] = []
+        remaining = iter(questions)
+        while asked := list(islice(remaining, _QUESTIONS)):
+            if self._row_count > _KEPT_ROWS:
+                self._known, self._row_count = {}, 0
+            answers.extend(self._answer(asked))
+        return answers
+
+    def _answer(self, asked: Sequence[Question[Answer]]) -> list[Answer | None]:
         answers: list[Answer | None] = [None] * len(asked)
         waiting: dict[int, list[int]] = {}
         self._go_on(((idx, None) for idx in range(len(asked))), asked, answers, waiting)
@@ -89,7 +104,7 @@ class DieRows:
     def _go_on(
         self,
         ready: Iterable[tuple[int, Rows | None]],
-        asked: list[Question[Answer]],
+        asked: Sequence[Question[Answer]],
         answers: list[Answer | None],
         waiting: dict[int, list[int]],
     ) -> None:
@@ -107,7 +122,9 @@ class DieRows:
         offsets = np.array(sorted(wanted), np.uint64)
         for offset in offsets.tolist():
             self._known[offset] = Rows(_NO_ROW, [])
-        for row in map(tuple, self.reader.read(offsets).tolist()):
+        rows = self.reader.read(offsets)
+        self._row_count += len(rows)
+        for row in map(tuple, rows.tolist()):
             offset = int(offsets[row[col.L_OWNER]])
             if self._known[offset].own is _NO_ROW:
                 self._known[offset] = Rows(row, [])

@@ -18,7 +18,7 @@ from typing import Self
 
 from icf.contents import Contents
 from icf.elf import compression
-from icf.elf.headers import SECTION_HEADERS, parse_headers
+from icf.elf.headers import SECTION_HEADERS, Headers, parse_headers
 from icf.elf.types import (
     DT_NULL,
     PT_DYNAMIC,
@@ -40,12 +40,17 @@ _DYNAMIC_ENTRY_SIZE_BYTES = 16
 
 
 class ElfFile:
-    """One ELF64 little-endian file; use `open`. `data`: its bytes, to be taken in slices."""
+    """One ELF64 little-endian file; use `open`. `data`: its bytes, to be taken in slices.
 
-    def __init__(self, path: str, data: memoryview | FileBytes, *, allow_rel: bool = False) -> None:
+    `headers`: of a file of another format, which is read as if it were one.
+    """
+
+    def __init__(
+        self, path: str, data: memoryview | FileBytes, *, allow_rel: bool = False, headers: Headers | None = None
+    ) -> None:
         self.path = path
         self.data = data
-        self.headers = parse_headers(data, path, allow_rel=allow_rel)
+        self.headers = headers or parse_headers(data, path, allow_rel=allow_rel)
         self.machine: Machine = self.headers.machine
         self.elf_type = self.headers.elf_type
         self.entry = self.headers.entry
@@ -143,11 +148,15 @@ class ElfFile:
 
     def streamed(self, section: Section | str) -> Contents:
         """Return the (inflated) contents; large ones that can be read again are not kept in memory."""
+        return self.unkept(section, above_bytes=STREAMED_BYTES)
+
+    def unkept(self, section: Section | str, above_bytes: int = 0) -> Contents:
+        """Return the (inflated) contents; those of more than so many bytes that can be read again are not kept."""
         found = self.section(section) if isinstance(section, str) else section
         if found is None:
             return Contents(self.data[:0])
         start, end = self.extent(found)
-        if isinstance(self.data, FileBytes) and not self.is_compressed(found) and end - start > STREAMED_BYTES:
+        if isinstance(self.data, FileBytes) and not self.is_compressed(found) and end - start > above_bytes:
             return Contents.of_file(self.data, start, end)
         return Contents(self.contents(found))
 

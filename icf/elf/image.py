@@ -23,6 +23,7 @@ from icf.filebytes import FileBytes
 from icf.linkers import HiddenSymbols, Linker
 
 if TYPE_CHECKING:
+    from icf.elf.headers import Headers
     from icf.elf.relocations import Relocations
     from icf.elf.symbols import Symbols
 
@@ -32,8 +33,10 @@ class Image(ElfFile):
 
     format: Literal["ELF"] = "ELF"
 
-    def __init__(self, path: str, data: memoryview | FileBytes, *, allow_rel: bool = False) -> None:
-        super().__init__(path, data, allow_rel=allow_rel)
+    def __init__(
+        self, path: str, data: memoryview | FileBytes, *, allow_rel: bool = False, headers: Headers | None = None
+    ) -> None:
+        super().__init__(path, data, allow_rel=allow_rel, headers=headers)
         self._symbols: dict[int, Symbols] = {}
         self._relocations: dict[int, Relocations] = {}
         self._debug: Image | None = None

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from icf.columns import I64, U8, U32, U64, Mask
+from icf.elf.file import STREAMED_BYTES
 from icf.elf.headers import SECTION_HEADERS
 from icf.elf.types import (
     SHDR,
@@ -65,8 +66,10 @@ class Symbols:
         extended: U32 | None = None,
         *,
         made_local_last: bool = False,
+        has_versions: bool = True,
     ) -> None:
         self.path, self.section = path, section
+        self.has_versions = has_versions  # what follows `@` in a name is a version
         self.strtab = strtab
         self.count = len(raw)
         self.raw = raw
@@ -166,6 +169,9 @@ class Symbols:
 
     @cached_property
     def _text(self) -> bytes:
+        whole = self.strtab.obj
+        if isinstance(whole, bytes) and len(whole) == len(self.strtab):
+            return whole
         return bytes(self.strtab)  # a view cannot be searched
 
     def name_at(self, name_offset: int) -> str:
@@ -246,6 +252,8 @@ def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = Fa
         if other.type == SHT_SYMTAB_SHNDX and other.link == section_idx:
             indices = image.contents(other)
             extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
-    strtab = image.contents(image.sections[section.link])
+    strings = image.sections[section.link]
+    # names are searched as bytes, so bytes are read; a hole of any size would be read, too, and all of it be kept
+    strtab = image.unkept(strings)[:] if strings.size_bytes <= STREAMED_BYTES else image.contents(strings)
     raw = np.frombuffer(stored, dtype=SYM)
     return Symbols(path, section.name, raw, strtab, extended, made_local_last=made_local_last)

@@ -170,6 +170,11 @@ class Members(Sequence[FoldMember]):
         entry = self.entries[idx]
         return (self.plain.name[entry],) if isinstance(entry, int) else entry.names
 
+    def is_local(self, idx: int) -> bool:
+        """Return whether one member has local linkage."""
+        entry = self.entries[idx]
+        return bool(self.plain.is_local[entry]) if isinstance(entry, int) else entry.local
+
     def files_of(self, idx: int) -> frozenset[str]:
         """Return the source files of one member, if it is local."""
         entry = self.entries[idx]

@@ -41,7 +41,6 @@ from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
 from icf.pairs import PairIndex
 from icf.sets import distinct, is_in, runs
-from icf.strings import hash_names, hash_table
 from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Vtables
 from linkpass.evidence.collect import Collected
@@ -193,7 +192,7 @@ def _are_thunks(linked: Linked, source: int, target: int) -> bool:
 def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Marks) -> None:
     """Mark bodies that control can enter in a way that neither marks nor tail calls describe."""
     symbols = linked.image.symbols
-    has_split_stacks = (hash_table(symbols.strtab, symbols.name_offset) == hash_names(["__morestack"])).any()
+    has_split_stacks = symbols.mentions(b"__morestack\0") and "__morestack" in symbols.names(range(symbols.count))
     if not is_readable(linked.image) or has_split_stacks:
         marks.unknown.update(targets.tolist())
         return

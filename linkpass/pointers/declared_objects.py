@@ -50,21 +50,29 @@ class DeclaredObjects:
 
     def classes_of(self, holders: Sequence[Holder]) -> list[str]:
         """Return the name of the class of each object; "" where it is not known."""
-        return [name or "" for name in self._rows.answer(self._class_of(holder) for holder in holders)]
+        order = sorted(range(len(holders)), key=lambda row: self._first_die(holders[row]))
+        found = [""] * len(holders)
+        for row, name in zip(order, self._rows.answer(self._class_of(holders[row]) for row in order), strict=True):
+            found[row] = name or ""
+        return found
+
+    def _first_die(self, holder: Holder) -> int:
+        return min(self._linked.members(holder.body).dies_of(holder.member), default=0)
 
     def _class_of(self, holder: Holder) -> Question[str]:
         linked, marks = self._linked, self._marks
         body, idx, (register, loads, *offsets) = holder
-        member, fold = linked.members(body)[idx], linked.folds.get(body)
+        members, fold = linked.members(body), linked.folds.get(body)
+        names = members.names_of(idx)
         is_virtual = idx in marks.virtual.get(body, ())
-        is_fixed = not member.local or is_virtual or idx in marks.taken.get(body, ())
-        if member.nameless or not is_fixed or fold is not None and fold.fragment:
+        is_fixed = not members.is_local(idx) or is_virtual or idx in marks.taken.get(body, ())
+        if not names or not is_fixed or fold is not None and fold.fragment:
             return ""
-        signature = read_signature(member.name)
+        signature = read_signature(names[0])
         if signature is None or not (signature.parameters or signature.scope):
             return ""
         dies = []
-        for offset in sorted({*member.dies, *member.roots}):
+        for offset in sorted({*members.dies_of(idx), *members.roots_of(idx)}):
             dies.append((yield offset))
         is_method = is_virtual or any(rows.own[col.L_FLAGS] & col.L_METHOD for rows in dies)
         if not all(rows.is_known for rows in dies) or not (is_method or any(map(_parameter_types, dies))):

@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from icf.dwarf import columns as col
 from icf.dwarf.layouts import DieRows, Question, object_at, pointee
-from icf.dwarf.registers import ANYWHERE, Asked, RegisterReader, Variable
+from icf.dwarf.registers import ANYWHERE, Asked, RegisterReader
 from icf.elf.types import Machine
 from linkpass.linked import Linked
 from linkpass.pointers.declared_objects import name_of_class
@@ -48,7 +47,7 @@ class LocalObjects:
 
     def __init__(self, linked: Linked, rows: DieRows) -> None:
         self._linked, self._rows = linked, rows
-        self._numbers: dict[tuple[Variable, int], int] = {}  # of a variable, and an offset from where it points to
+        self._numbers: dict[tuple[int, int], int] = {}  # of a pointer type, and an offset from there
 
     def classes_of(self, places: list[Place]) -> dict[tuple[int, int], Classes]:
         """Return the classes of the object of each place, by index, and member; known ones alone."""
@@ -58,27 +57,28 @@ class LocalObjects:
         members = {
             die: (body, idx)
             for body in places_of
-            for idx, member in enumerate(self._linked.members(body))
-            for die in member.dies
+            for each in (self._linked.members(body),)
+            for idx in range(len(each))
+            for die in each.dies_of(idx)
         }
         asked = []
         for die, (body, _) in sorted(members.items()):
             own = [places[at] for at in places_of[body]]
             asked.append(Asked(die, body, [(each.address, sum(1 << row for row in each.offsets)) for each in own]))
-        anywhere: dict[int, dict[int, list[Variable]]] = {}  # index in `asked` -> register
+        anywhere: dict[int, dict[int, list[int]]] = {}  # index in `asked` -> register -> types
         sure: dict[tuple[int, int], set[int]] = {}
         for found in RegisterReader(self._linked.image, self._rows.reader).read(asked):
             if found.address == ANYWHERE:
-                anywhere.setdefault(found.asked, {}).setdefault(found.register, []).append(found.variable)
+                anywhere.setdefault(found.asked, {}).setdefault(found.register, []).append(found.type)
             else:
                 at = places_of[asked[found.asked].start][found.address]
-                number = self._number(found.variable, places[at].offsets[found.register])
+                number = self._number(found.type, places[at].offsets[found.register])
                 sure.setdefault((at, found.asked), set()).add(number)
         possible = {
             (at, row): {
-                self._number(variable, offset)
+                self._number(type_, offset)
                 for register, offset in places[at].offsets.items()
-                for variable in anywhere.get(row, {}).get(register, ())
+                for type_ in anywhere.get(row, {}).get(register, ())
             }
             for at, row in sure
         }
@@ -90,14 +90,11 @@ class LocalObjects:
             each.possible |= {names[number] or "" for number in possible[at, row]} - {""}
         return classes
 
-    def _number(self, variable: Variable, offset: int) -> int:
-        return self._numbers.setdefault((variable, offset), len(self._numbers))
+    def _number(self, type_: int, offset: int) -> int:
+        return self._numbers.setdefault((type_, offset), len(self._numbers))
 
-    def _class_of(self, variable: Variable, offset: int) -> Question[str]:
-        """Return the name of the class of an object that a variable points to; "" for anything else."""
-        type_ = variable.type
-        if not type_ and variable.origin:
-            type_ = (yield variable.origin).own[col.L_TYPE]
+    def _class_of(self, type_: int, offset: int) -> Question[str]:
+        """Return the name of the class of an object that a variable of a type points to; "" for anything else."""
         place = yield from pointee(type_)
         if not place.is_class:
             return ""

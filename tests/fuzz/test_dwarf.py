@@ -90,7 +90,7 @@ def read_layouts(debug: DebugInfo, image: Image, offsets: U64) -> None:
 
     registers = RegisterReader(image, reader)
     for found in registers.read([Asked(offset, 0x1000, [(0x1010, 0xFFFF)]) for offset in offsets.tolist()]):
-        assert found.asked < len(offsets) and found.register < 32 and found.variable.type < debug.die_limit
+        assert found.asked < len(offsets) and found.register < 32 and found.type < debug.die_limit
     DieRows(reader).answer(question(type_) for type_ in np.unique(rows[:, col.L_TYPE]).tolist()[:32] if type_)
 
 

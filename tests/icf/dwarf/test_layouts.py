@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from icf.dwarf import _children, children
+from icf.dwarf import _children, children, layouts
 from icf.dwarf import columns as col
 from icf.dwarf.children import ChildReader
 from icf.dwarf.layouts import DieRows, Question, is_result_in_memory, method_of, object_at, pointee, pointer_at
@@ -102,3 +102,21 @@ def test_both_builds_of_the_kernel_agree(image: Path, monkeypatch: pytest.Monkey
         compiled = ChildReader(debug).read(offsets)
         monkeypatch.setattr(children, "read_children", uncompiled(_children).read_children)
         assert np.array_equal(compiled, ChildReader(debug).read(offsets))
+
+
+def test_answers_are_those_of_questions_that_are_asked_one_by_one(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def described(offset: int) -> Question[tuple[int, list[int]]]:
+        rows = yield from pointee((yield offset).own[col.L_TYPE])
+        return rows.own[col.L_NAME], [child[col.L_DIE] for child in rows.children]
+
+    with Image.open(image) as opened:
+        debug = open_debug(opened)
+        offsets = np.unique(scan_functions(debug, 1).functions.die)
+        rows = ChildReader(debug).read(offsets)
+        asked = rows[rows[:, col.L_TAG] == col.TAG_FORMAL_PARAMETER, col.L_DIE].tolist()
+        together = DieRows(ChildReader(debug)).answer(map(described, asked))
+        monkeypatch.setattr(layouts, "_QUESTIONS", 1)
+        monkeypatch.setattr(layouts, "_KEPT_ROWS", 0)
+        monkeypatch.setattr(children, "_KEPT_BYTES", 0)
+        assert DieRows(ChildReader(debug)).answer(map(described, asked)) == together
+        assert len(set(map(str, together))) > 2

@@ -195,3 +195,10 @@ def test_names_that_hold_a_part_are_found_also_at_the_end_of_another(tmp_path: P
     symbols.name_offset[3] = symbols.name_offset[1] + 1
     assert symbols.holds(b".cold", rows).tolist() == [False, True, False, True, True, False]
     assert not symbols.holds(b"nowhere", rows).any()
+
+
+def test_names_are_kept_once(tmp_path: Path) -> None:
+    path = link(tmp_path / "a", "bfd", compile_object("int main() { return 0; }", "-g"))
+    with Image.open(path) as image:
+        assert image.symbols.name(image.symbols.count - 1)
+        assert image.symbols.strtab.obj is image.symbols._text  # not in the memory of the file, too
