@@ -7,11 +7,14 @@ none of the given objects does is sure only if no object is missing. One of thes
     data            a table of function pointers, say, in an object without a function
     a source file   the linker keeps its symbol, even where it folds all functions of the object
 
-Only the C runtime may be unknown: it folds with nothing, and takes the address of no function that does.
+Only the C runtime may be unknown: it folds with nothing, and takes the address of no function that does. And so may
+the objects without code in which gcc's link-time optimization leaves debug information of each source file. What it
+compiles refers to them by name and checksum, `main.cpp.f2e442d3` (gcc's dwarf2out.cc, `compute_comp_unit_symbol`).
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -21,13 +24,15 @@ from icf.columns import I64, U64, Mask
 from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
 from icf.elf.symbols import Symbols
-from icf.elf.types import SHT_PROGBITS, STT_FILE, STT_OBJECT, Machine
+from icf.elf.types import SHT_PROGBITS, STB_LOCAL, STT_FILE, STT_NOTYPE, STT_OBJECT, Machine
 from icf.folds.tombstoned import is_unfolded
 from icf.sets import is_in, is_one_of
 from icf.strings import hash_table
 
 # of the C runtime, as in Debian, Fedora, Arch and Alpine
 _RUNTIME_DATA = frozenset("_IO_stdin_used __dso_handle __TMC_END__ __TMC_LIST__ __data_start data_start".split())
+_DEBUG_UNIT = re.compile(r"(.+)\.[0-9a-f]{8}")
+_NOT_IN_SYMBOLS = re.compile(r"[^A-Za-z0-9.$]")  # gcc puts _ there
 _MADE = (".got", ".plt", ".iplt", ".eh_frame", ".dynamic")  # sections of linkers; mold names each slot of the GOT
 _COPY = {Machine.X86_64: 5, Machine.AARCH64: 1024}  # R_*_COPY
 _RUNTIME_FILES = frozenset(
@@ -51,7 +56,22 @@ def find_missing(image: Image, objects: Sequence[ObjectFile], defined: U64) -> l
     found.update(name for name in _names(image.symbols, rows, np.concatenate(of_data)) if name not in _RUNTIME_DATA)
     given = Counter(name for each in objects for name in _files(each.symbols))
     lacking = Counter(_files(image.symbols)) - given
-    return sorted(found | {f"an object of {name}" for name in lacking if name not in _RUNTIME_FILES})
+    without_code = _files_of_debug_units(objects) if lacking else Counter[str]()
+    for name, count in lacking.items():
+        if name not in _RUNTIME_FILES and count > without_code[_NOT_IN_SYMBOLS.sub("_", name)]:
+            found.add(f"an object of {name}")
+    return sorted(found)
+
+
+def _files_of_debug_units(objects: Sequence[ObjectFile]) -> Counter[str]:
+    """Return the source files, as symbols spell them, of whose debug information none of the objects has the unit."""
+    wanted, had = set[str](), set[str]()
+    for each in objects:
+        symbols = each.symbols
+        is_unit = (symbols.type == STT_NOTYPE) & (symbols.bind != STB_LOCAL)
+        wanted.update(symbols.names(np.flatnonzero(is_unit & ~symbols.is_defined).tolist()))
+        had.update(symbols.names(np.flatnonzero(is_unit & symbols.is_defined).tolist()))
+    return Counter(match[1] for match in map(_DEBUG_UNIT.fullmatch, wanted - had) if match)
 
 
 def _functions(image: Image) -> I64:

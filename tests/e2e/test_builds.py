@@ -138,6 +138,16 @@ def test_link_time_optimisation_leaves_debug_information(workshop: Workshop, lto
     assert_all_named(workshop.build_with_tables(FRUIT, [lto], [lto, "-O2", "-g", "-ffunction-sections"]))
 
 
+@toolchains(GOLD, GCC_MOLD)
+def test_what_gcc_compiles_in_link_time_optimisation_are_all_objects(workshop: Workshop) -> None:
+    # those with the debug information of each source have no code
+    program = workshop.build(FRUIT, ["-flto", "-g"], ["-flto", "-O2", "-ffunction-sections", "-save-temps"])
+    objects = [*workshop.folder.glob("program.ltrans*.ltrans.o"), workshop.folder / "sampler.o"]
+    assert len(objects) > 1
+    program.add_tables("--objects", *objects)
+    assert_all_named(program)
+
+
 @pytest.mark.parametrize(
     ("toolchain", "lto"),
     [(LLD_ALONE, "-flto=thin"), (GOLD, "-flto"), (GCC_MOLD, "-flto"), (MOLD, "-flto")],
