@@ -16,7 +16,7 @@ from icf.log import note
 from icf.printable import say
 from unwind.record.command import Wishes, perf_command, run_command
 from unwind.record.frame_pointers import lacks_frame_pointers
-from unwind.record.obstacles import check_rights, failure_hint, find_perf
+from unwind.record.obstacles import check_rights, failure_hint, find_perf, may_record_all
 
 _EXIT_FAILED, _EXIT_USAGE = 1, 2
 
@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
             f"{name}: most of its functions have no frame pointer: stacks will lack callers",
             "build with -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer, or use --call-graph dwarf",
         )
-    wishes = Wishes(args.output, args.call_graph, args.frequency, args.event, args.pid, words)
+    wishes = Wishes(args.output, args.call_graph, args.frequency, args.event, args.pid, words, may_record_all())
     before = _state(args.output)
     status, was_ended = run_command(perf_command(perf.path, perf.version, os.uname().release, wishes))
     after = _state(args.output)

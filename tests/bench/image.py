@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from icf.elf.image import Image
+from icf.errors import IcfError
 from tests.bench.made_stacks import made_stacks
 from tests.bench.symcache import random_vaddrs
 from tests.bench.timing import CommandFailed, Cost, run, run_in_turns, warm
@@ -165,6 +166,6 @@ def bench_image(image: Path, command: Sequence[str], turn_count: int, wanted: Se
                 continue
             try:
                 figures[name] = part()
-            except CommandFailed as error:
+            except (CommandFailed, IcfError) as error:
                 figures[name] = {"problem": str(error)}
     return figures

@@ -83,7 +83,8 @@ def _make_sdist(folder: Path) -> None:
     run(sys.executable, "-c", made, folder=folder / "tree")
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter="data")
+        opened.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
+        opened.extractall(folder)
 
 
 def _make_wheel(sdist: Path, folder: Path) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from icf.errors import FormatError
 
 _LINE = re.compile(
-    rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-][w-][x-][ps]) ([0-9a-f]{1,16}) ([0-9a-f]{2,8}):([0-9a-f]{2,8}) (\d{1,20})"
+    rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-][w-][x-][ps]) ([0-9a-f]{1,16}) ([0-9a-f]{2,3}):([0-9a-f]{2,5}) (\d{1,20})"
     rb"(?: +(.*)| *)"
 )
 _DELETED = " (deleted)"

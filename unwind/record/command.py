@@ -1,8 +1,9 @@
 """The command that records: `perf record` with build ids and call chains, and this process as if it were that one.
 
 Build ids come with mappings (`--buildid-mmap`, from perf and Linux 5.12 on), so that the file is known that was there
-when it was mapped; else perf looks for them at the end (`--buildid-all`). Namespaces show whose files a path means. The
-clock is one that compilers at run time have, too, so that their jitdumps show which function was where at which time.
+when it was mapped; else perf looks for them at the end (`--buildid-all`). Namespaces show whose files a path means;
+perf records nothing if a user asks for them without the right to. The clock is one that compilers at run time
+have, too, so that their jitdumps show which function was where at which time.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Wishes:
     event: str = ""
     pid: str = ""
     command: Sequence[str] = ()
+    has_namespaces: bool = True
 
 
 def perf_command(perf: str, perf_version: str, kernel_release: str, wishes: Wishes) -> list[str]:
@@ -38,7 +40,7 @@ def perf_command(perf: str, perf_version: str, kernel_release: str, wishes: Wish
         perf,
         "record",
         *build_ids,
-        "--namespaces",
+        *(["--namespaces"] if wishes.has_namespaces else []),
         "-k",
         "mono",
         "--call-graph",

@@ -20,6 +20,7 @@ _PACKAGES = {
 }
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
+_ALL_USERS = ["0", "0", "4294967295"]
 
 
 class Perf(NamedTuple):
@@ -59,7 +60,7 @@ def check_rights(pid: str, paranoid_path: str = _PARANOID) -> str:
             hint="containers and some virtual machines do not have them: record on the host",
         ) from None
     owners = {each: _owner(each) for each in pid.split(",")} if pid else {}
-    if has_right(_status("/proc/self/status")):
+    if may_record_all():
         return ""
     if paranoid > 2:
         raise IcfError(
@@ -74,10 +75,20 @@ def check_rights(pid: str, paranoid_path: str = _PARANOID) -> str:
     return ""
 
 
-def has_right(status: dict[str, str]) -> bool:
-    """Return whether a process may record everything, from its /proc/PID/status."""
+def may_record_all() -> bool:
+    """Return whether this process may record other users, the kernel and namespaces."""
+    with open("/proc/self/uid_map", encoding="ascii") as file:
+        return has_right(_status("/proc/self/status"), file.read())
+
+
+def has_right(status: dict[str, str], uid_map: str) -> bool:
+    """Return whether a process may record everything, from its /proc/PID/status and uid_map.
+
+    A capability counts outside of user namespaces only, so not in a container that was started without root.
+    """
     capabilities = int(status.get("CapEff", "0"), 16)
-    return bool(capabilities >> _CAP_SYS_ADMIN & 1 or capabilities >> _CAP_PERFMON & 1)
+    is_capable = capabilities >> _CAP_SYS_ADMIN & 1 or capabilities >> _CAP_PERFMON & 1
+    return bool(is_capable) and uid_map.split() == _ALL_USERS
 
 
 def failure_hint(call_graph: str) -> str:

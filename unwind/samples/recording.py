@@ -49,6 +49,8 @@ class Losses(Enum):
     FRAME_POINTERS = "fp"  # those of functions without a frame, and of the caller of a function that has none yet
     ANY = "any"  # one between each two frames
 
+    __hash__ = object.__hash__  # of the steps' keys; that of Enum is not compiled
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedModule:

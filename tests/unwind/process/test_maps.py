@@ -64,6 +64,7 @@ def test_each_spelling() -> None:
         b"2000-1000 r-xp 0 8:2 1 /a",
         b"1000-2000 r-xp 00000000 08:02 x /a",
         b"1000-2000 xr-p 00000000 08:02 1 /a",
+        b"1000-2000 r-xp 00000000 80000000:02 1 /a",
     ],
 )
 def test_other_lines_are_refused(line: bytes) -> None:

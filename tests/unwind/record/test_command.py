@@ -41,6 +41,8 @@ def test_the_command_of_perf() -> None:
         + "-o out -F 99 -e cycles -p 7 -- shop -x".split()
     )
     old = perf_command("perf", "perf version 6.1", "5.10.0-8", Wishes("perf.data"))
+    unprivileged = perf_command("perf", "perf version 6.1", "6.1", Wishes("perf.data", has_namespaces=False))
+    assert unprivileged == "perf record --buildid-mmap -k mono --call-graph fp -o perf.data".split()
     assert old == "perf record --buildid-all -N --namespaces -k mono --call-graph fp -o perf.data".split()
 
 
@@ -51,7 +53,7 @@ def test_perf_is_in_a_package_of_the_system() -> None:
 
 
 def test_rights_are_looked_at_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unwind.record.obstacles.has_right", lambda status: False)
+    monkeypatch.setattr("unwind.record.obstacles.may_record_all", lambda: False)
     paranoid = tmp_path / "paranoid"
     paranoid.write_text("3\n")
     with pytest.raises(IcfError, match="perf may not record: kernel.perf_event_paranoid is 3"):
@@ -75,14 +77,16 @@ def test_what_cannot_be_recorded_is_one_line(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["record", "-o", str(tmp_path / "directory"), "--", "perf"]) == 1
     assert capfd.readouterr().err.startswith(f"icf: error: {tmp_path / 'directory'}: is a directory\n")
-    monkeypatch.setattr("unwind.record.obstacles.has_right", lambda status: True)
+    monkeypatch.setattr("unwind.record.obstacles.may_record_all", lambda: True)
     assert main(["record", "-o", str(tmp_path / "out"), "-p", "999999999"]) == 1
     assert capfd.readouterr().err == "icf: error: process 999999999: no such process\n"
 
 
 def test_a_capability_is_enough() -> None:
-    assert has_right({"CapEff": "0000004000000000"}) and has_right({"CapEff": "000001ffffffffff"})
-    assert not has_right({"CapEff": "0000000000000000"}) and not has_right({})
+    everybody, container = "         0          0 4294967295\n", "         0       1000          1\n"
+    assert has_right({"CapEff": "0000004000000000"}, everybody) and has_right({"CapEff": "000001ffffffffff"}, everybody)
+    assert not has_right({"CapEff": "0000000000000000"}, everybody) and not has_right({}, everybody)
+    assert not has_right({"CapEff": "000001ffffffffff"}, container)
 
 
 @pytest.mark.parametrize(("flag", "lacks"), [("-fno-omit-frame-pointer", False), ("-fomit-frame-pointer", True)])
@@ -110,6 +114,17 @@ def test_output_and_status_are_those_of_the_program(tmp_path: Path, recorder: li
     out = tmp_path / "perf.data"
     result = run(*recorder, "-o", out, "--", "sh", "-c", "echo out; exit 7", check=False)
     assert (result.returncode, result.stdout) == (7, "out\n")
+    assert out.read_bytes().startswith(b"PERFILE2")
+
+
+@pytest.mark.slow
+def test_a_process_without_capabilities_is_recorded(tmp_path: Path, recorder: list[str]) -> None:
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 2:
+        pytest.skip("perf may not record here without capabilities")
+    out = tmp_path / "perf.data"
+    unprivileged = [tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all"]
+    result = run(*unprivileged, *recorder, "-o", out, "-e", "cpu-clock", "--", "sh", "-c", "exit 7", check=False)
+    assert result.returncode == 7, result.stderr
     assert out.read_bytes().startswith(b"PERFILE2")
 
 

@@ -11,6 +11,7 @@ from tests.support.toolchain import run, tool
 from unwind.process.maps import VDSO, parse_maps
 from unwind.readers.formats import reader_of
 from unwind.readers.source import Source
+from unwind.record.obstacles import may_record_all
 from unwind.walk import vdso as of_vdso
 from unwind.walk.vdso import RecordedVdso, own_vdso
 
@@ -88,4 +89,6 @@ def test_names_are_those_that_perf_shows(option: str, own: Image, tmp_path: Path
     with Source.open(str(data)) as source:
         frames = [frame for sample in reader_of("perf").read(source) for frame in sample.frames]
     ours = sorted(frame.name for frame in frames if frame.is_certain and "__vdso" in frame.name)
-    assert ours == perfs and ours
+    assert perfs
+    # whether this kernel was the recorded one is known by its build id, which not every user may record
+    assert ours == (perfs if option == "--buildid-all" or may_record_all() else [])
