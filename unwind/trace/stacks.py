@@ -25,7 +25,10 @@ _MOST_FRAMES = 1 << 16  # of a stack; the outermost half of a deeper one is forg
 _MOST_NODES = 1 << 19
 _MOST_COUNTS = 1 << 21
 _SLOT = re.compile(r"^qword ptr \[(?!rip)[a-z0-9]+(?: ([+-]) (0x[0-9a-f]+|\d+))?\]$")
-_OF_THREAD = (s.DEPTH, s.HIDDEN, s.NODE, s.WAITS_FOR, s.TID)
+_MOST_KEPT = 1 << 20  # frames of waiting threads; beyond it, the stacks of all of them are forgotten
+_FRAMES_OF_THREAD = 16  # what a waiting thread costs besides
+_OF_THREAD = tuple(range(s.DEPTH, s.NODE + 1)) + tuple(range(s.WAITS_FOR, s.TID))
+_NO_VALUES = [0] * len(_OF_THREAD)
 
 Place = Callable[[int], RecordedModule | None]  # the module that has an address
 
@@ -39,7 +42,8 @@ class TraceStacks:
         for row, (start, end) in enumerate(ranges):
             self._ranges[row, 0], self._ranges[row, 1] = start, end
         self._state = zeros(s.STATE_WIDTH)
-        self._threads: dict[int, tuple[list[int], memoryview]] = {}
+        self._threads: dict[int, tuple[list[int], bytes]] = {}  # those that wait: _OF_THREAD, frames
+        self._kept = 0
         self._decoded: DecodeCache | None = None
         self._modules = sorted(process.modules, key=lambda module: module.start)
         self._frames = zeros(_FIRST_ROOM, s.FRAME_WIDTH)
@@ -75,14 +79,26 @@ class TraceStacks:
     def _switch(self, tid: int) -> None:
         """Go on with another thread; on a processor that has several, it may have run elsewhere meanwhile."""
         state = self._state
-        if state[s.TID]:
-            self._threads[state[s.TID]] = [state[each] for each in _OF_THREAD], self._frames
-        is_sharded = self._reader.state[c.FILETYPE] & k.IS_CORE_SHARDED
-        kept = None if is_sharded else self._threads.pop(tid, None)
-        values, self._frames = kept or ([0] * len(_OF_THREAD), zeros(_FIRST_ROOM, s.FRAME_WIDTH))
+        if not self._reader.state[c.FILETYPE] & k.IS_CORE_SHARDED:
+            self._keep()
+        values, frames = self._threads.pop(tid, (_NO_VALUES, b""))
+        self._kept -= values[0] + _FRAMES_OF_THREAD if any(values) else 0
         for each, value in zip(_OF_THREAD, values, strict=True):
             state[each] = value
+        self._frames.cast("B")[: len(frames)] = frames
         state[s.TID] = tid
+
+    def _keep(self) -> None:
+        """Keep the stack of the thread that waits from here on."""
+        state = self._state
+        values = [state[each] for each in _OF_THREAD]
+        if not any(values):
+            return
+        self._kept += values[0] + _FRAMES_OF_THREAD
+        if self._kept > _MOST_KEPT:
+            self._threads.clear()
+            self._kept = values[0] + _FRAMES_OF_THREAD
+        self._threads[state[s.TID]] = values, self._frames[: values[0]].tobytes()
 
     def _deeper(self, frames: memoryview) -> memoryview:
         """Return the frames with room for more; the outermost half is forgotten if there are too many."""
@@ -113,6 +129,7 @@ class TraceStacks:
         """Begin new tables; what is on the stacks becomes unknown, which is what a path of calls was for."""
         self._clear()
         self._threads.clear()
+        self._kept = 0
         self._state[s.DEPTH] = self._state[s.HIDDEN] = self._state[s.NODE] = self._state[s.WAITS_FOR] = 0
 
     def _grow(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -232,6 +233,44 @@ def test_threads_of_one_file_have_stacks_of_their_own(tmp_path: Path) -> None:
                 else:
                     trace.instruction(k.INSTRUCTION, at + 0x100, NOP)
     assert counted(path) == {(0x1000,): 1, (0x2000,): 1, (0x1100, 0x1005): 1, (0x2100, 0x2005): 1}
+
+
+def test_a_thread_goes_on_with_the_call_that_it_was_in(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    with TraceWriter(str(path), filetype=k.HAS_ENCODINGS | k.IS_X86_64) as trace:
+        trace.begin(1, 1, START)
+        for tid, slot in ((1, 0x3010), (2, 0x3050)):
+            trace.record(k.THREAD, 4, tid)
+            trace.instruction(k.INDIRECT_CALL, 0x100 * tid, CALL_SLOT, 0x1000 * tid)
+            trace.data(k.READ, slot, 8)
+        for tid in (1, 2):
+            trace.record(k.THREAD, 4, tid)
+            trace.data(k.WRITE, STACK, 8)
+            trace.instruction(k.INSTRUCTION, 0x1000 * tid, NOP)
+    process = RecordedProcess(modules=[RecordedModule("shop")])
+    with TraceFile(str(path)) as file:
+        samples = list(TraceStacks(TraceReader(file), process, [(0x3000, 0x4000)]).samples())
+    found = {tuple(frame.address for frame in each.frames): each.vptrs for each in samples}
+    assert found == {(0x100,): (), (0x200,): (), (0x1000, 0x103): ((0, 0x3000),), (0x2000, 0x203): ((0, 0x3040),)}
+
+
+def test_what_waiting_threads_keep_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, threads = tmp_path / "a.trace", 2000
+    with TraceWriter(str(path), filetype=k.HAS_ENCODINGS) as trace:
+        trace.begin(1, 1, START)
+        for _ in range(2):
+            for tid in range(1, threads):
+                trace.record(k.THREAD, 4, tid)
+                trace.instruction(k.DIRECT_CALL, 0x1000, CALL)
+    tracemalloc.start()
+    whole = counted(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert whole == {(0x1000,): threads - 1, (0x1000, 0x1005): threads - 1}
+    assert peak < 1000 * threads + (8 << 20)
+
+    monkeypatch.setattr(stacks, "_MOST_KEPT", 100 * 17)
+    assert counted(path)[0x1000,] > threads
 
 
 def test_deep_stacks_forget_their_outermost_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
