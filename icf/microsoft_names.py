@@ -15,10 +15,13 @@ _FEW_REFERENCES, _FEW_FUNCTIONS = 16, 2
 _FUNCTION_TYPE = re.compile(r"[A-S]E?[A-J]?[68]|\$\$[A-C]?[68]|[68][A-Z]")
 _CONVENTION = re.compile(r"__(?:cdecl|stdcall|fastcall|thiscall|vectorcall|clrcall|swiftcall|swiftasynccall|regcall) ")
 _PLAIN = re.compile(r"[^(<`'{\[]*?\b__cdecl ((?:(?!operator|__)[^(<>`'{\[])+)\(([^(){}`']*)\)([^()]*)")
+_RETURNED_POINTER = re.compile(r"(?:__\w+ )?(?:[^()*&]*::)?[*&]+(?: const| volatile)* ?")
+_RESULT_DEPTH = 4  # functions that return pointers to functions that return such; deeper ones are not known
 _KEYWORD = re.compile(r"\b(?:struct|class|union|enum) ")
 _POINTER_CONST = re.compile(r"\*(?:const|__ptr64|__restrict)+")
 # LLVM writes dtor, Microsoft destructor
 _DESTRUCTOR = re.compile(r"(?:`(?:(?:scalar|vector) deleting|vbase) d(?:tor|estructor)'|~[^:]*)$")
+_NO_SIZE = "[0]", "[]"  # an array of no known size, in records and in demangled names
 _OPERATOR = re.compile(r"operator(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|[<>]=?)")
 _OPENING, _CLOSING = "(<[{`", ")>]}'"
 
@@ -68,15 +71,35 @@ def declaration(text: str) -> Declared | None:
     if plain := _PLAIN.fullmatch(text):  # nearly all names; a tenth of the time
         return Declared(plain[1], plain[2], plain[3])
     depths = _depths(text)
-    starts = [found.end() for found in _CONVENTION.finditer(text) if depths[found.start()] == 0]
-    if not starts:
+    conventions = [(found.start(), found.end()) for found in _CONVENTION.finditer(text)]
+    low, high = 0, len(text)
+    for depth in range(_RESULT_DEPTH):
+        starts = [end for start, end in conventions if low <= start < high and depths[start] == depth]
+        if starts:
+            return _declared(text, depths, starts[-1], high, depth)
+        # void (__cdecl * __cdecl get(int))(char): what stands in the brackets is the function, and what it returns
+        opening = text.find("(", low, high)
+        pointer = (
+            _RETURNED_POINTER.match(text, opening + 1, high) if opening >= 0 and depths[opening] == depth else None
+        )
+        if pointer is None:
+            break
+        closing = (at for at in range(pointer.end(), high) if text[at] == ")" and depths[at] == depth)
+        low, high = pointer.end(), next(closing, -1)
+    return None
+
+
+def _declared(text: str, depths: list[int], start: int, high: int, depth: int) -> Declared | None:
+    """Return the function whose name begins at `start`; `depth` brackets are open around it."""
+    brackets = [at for at in range(start, high) if text[at] in "()" and depths[at] == depth]
+    if text.startswith("operator ", max(text.rfind(":", start, next(iter(brackets), start)) + 1, start)):
+        brackets = brackets[-2:]  # the type that a conversion converts to may have brackets
+    else:
+        brackets = brackets[:2]
+    if len(brackets) != 2 or text[brackets[0]] != "(":
         return None
-    start = starts[-1]
-    at = text.find("(", start)
-    while at >= 0 and (depths[at] != 0 or text.endswith("operator", start, at)):
-        at = text.find("(", at + 1)
-    end = next((place for place in range(at + 1, len(text)) if text[place] == ")" and depths[place] == 0), -1)
-    return None if at < 0 or end < 0 else Declared(text[start:at], text[at + 1 : end], text[end + 1 :])
+    at, end = brackets
+    return Declared(text[start:at], text[at + 1 : end], text[end + 1 : high])
 
 
 def _depths(text: str) -> list[int]:
@@ -98,10 +121,11 @@ def _depths(text: str) -> list[int]:
 
 def spelled_alike(name: str) -> str:
     """Return a name so that spellings of one function by a compiler and by the demangler are the same text."""
-    return _DESTRUCTOR.sub("~", _KEYWORD.sub("", name)).replace(" ", "")
+    text = _DESTRUCTOR.sub("~", _KEYWORD.sub("", name)).replace(" ", "")
+    return text.replace(*_NO_SIZE)
 
 
 def parameters_alike(parameters: str) -> str:
     """Return the same of a list of parameters."""
-    text = _POINTER_CONST.sub("*", _KEYWORD.sub("", parameters).replace(" ", ""))
+    text = _POINTER_CONST.sub("*", _KEYWORD.sub("", parameters).replace(" ", "")).replace(*_NO_SIZE)
     return "" if text == "void" else text

@@ -19,6 +19,7 @@ from icf.columns import I64, U64
 from icf.contents import string_at
 from icf.errors import FormatError
 from icf.pdb import columns as col
+from icf.pdb.crossreferences import CrossReferences
 from icf.pdb.dbi import NO_STREAM, STREAM, Module, Section, parse_dbi, parse_sections
 from icf.pdb.info import STREAM as INFO_STREAM
 from icf.pdb.info import parse_info
@@ -130,6 +131,10 @@ class Pdb:
         return Types(types, ids)
 
     @cached_property
+    def _cross_references(self) -> CrossReferences:
+        return CrossReferences(self.dbi.modules, self.stream, self.string, self.path)
+
+    @cached_property
     def _strings(self) -> memoryview:
         stream = self.stream(self.info.streams.get("/names", NO_STREAM))
         if not len(stream):
@@ -139,9 +144,22 @@ class Pdb:
         size_bytes = int.from_bytes(stream[8:12], "little")
         return stream[_STRINGS_HEADER_BYTES : _STRINGS_HEADER_BYTES + size_bytes]
 
+    def string(self, offset: int) -> str:
+        """Return a string of the table that all modules share; "" if it has none there."""
+        return (string_at(self._strings, offset) or b"").decode("utf-8", "surrogateescape")
+
     def file_name(self, files: memoryview, file: int) -> str:
         """Return the path of a file of a module: `files` is its table; "" if the table has none there."""
-        if file + 4 > len(files):
-            return ""
-        name = string_at(self._strings, int.from_bytes(files[file : file + 4], "little"))
-        return (name or b"").decode("utf-8", "surrogateescape")
+        return self.string(int.from_bytes(files[file : file + 4], "little")) if file + 4 <= len(files) else ""
+
+    def inlined_name(self, module: Module, number: int) -> str:
+        """Return the name of an inlined function with its scopes; "" if it has none.
+
+        Args:
+            module: with the inlined call.
+            number: that this module has for the function.
+
+        Raises:
+            FormatError: a table of functions of other modules breaks the format.
+        """
+        return self.types.function_name(self._cross_references.find(module, number))

@@ -22,6 +22,7 @@ from icf.errors import FormatError
 from icf.filebytes import FileBytes
 
 MAGIC = b"Microsoft C/C++ MSF 7.00\r\n\x1aDS\0\0\0"
+_OLD_MAGIC = b"Microsoft C/C++ program database 2.00"[:32]
 _SUPERBLOCK = Struct("<32s6I")
 _PLACE, _DIRECTORY = "superblock", "stream directory"
 _NO_STREAM = 0xFFFFFFFF
@@ -36,7 +37,8 @@ class Msf:
         self.data = data
         head = bytes(data[: _SUPERBLOCK.size])
         if len(head) < _SUPERBLOCK.size or not head.startswith(MAGIC):
-            raise FormatError(path, _PLACE, 0, "is not a PDB of format 7.00")
+            old = "is a PDB of format 2.00, can read 7.00" if head.startswith(_OLD_MAGIC) else ""
+            raise FormatError(path, _PLACE, 0, old or "is not a PDB of format 7.00")
         _, size_bytes, _, block_count, directory_bytes, _, map_block = _SUPERBLOCK.unpack(head)
         if size_bytes not in _BLOCK_SIZES:
             raise FormatError(path, _PLACE, 32, f"block size is {size_bytes}, not a power of two from 512 to 65536")

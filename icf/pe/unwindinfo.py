@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from icf.columns import U64
 from icf.errors import FormatError
 from icf.pe.headers import EXCEPTIONS
 from icf.reader import Reader
@@ -86,6 +89,11 @@ class UnwindTable:
 
     def __getitem__(self, row: int) -> RuntimeFunction:
         return RuntimeFunction(*self._words[3 * row : 3 * row + 3])
+
+    def ranges(self) -> tuple[U64, U64]:
+        """Return the RVAs of the begins and of the ends of all entries."""
+        words = np.frombuffer(self._words, np.uint32).reshape(-1, 3)
+        return words[:, 0].astype(np.uint64), words[:, 1].astype(np.uint64)
 
     def find(self, rva: int) -> RuntimeFunction | None:
         """Return the function at an RVA; None for one of a leaf function, which changes no register but the volatile.

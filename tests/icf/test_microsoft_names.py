@@ -40,6 +40,34 @@ def test_spellings_of_the_compiler_are_those_of_the_demangler() -> None:
     assert parameters_alike("void") == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("?get@C@@QEBAP6AXH@ZXZ", ("C::get", "void", " const")),
+        ("?signal@@YAP6AXH@ZHP6AXH@Z@Z", ("signal", "int, void (__cdecl *)(int)", "")),
+        ("?f@@YAP6AP6AXH@ZH@ZH@Z", ("f", "int", "")),  # int to a function that returns a pointer to one
+        ("?m@@YAP8C@@EAAXH@ZH@Z", ("m", "int", "")),  # returns a pointer to a method
+        ("?arr@@YAAEAY02HH@Z", ("arr", "int", "")),  # returns a reference to an array
+        ("??BC@@QEBAP6AXH@ZXZ", ("C::operator void (__cdecl *)(int)", "void", " const")),
+        ("??RC@@QEBAP6AXH@ZXZ", ("C::operator()", "void", " const")),
+    ],
+)
+def test_a_function_that_returns_a_pointer_to_a_function(name: str, expected: tuple[str, str, str]) -> None:
+    assert declared_by(name) == expected
+    assert demangle(name) == f"{expected[0]}({expected[1]}){expected[2]}"
+
+
+def test_a_pointer_to_a_function_is_none() -> None:
+    assert declared_by("?fp@@3P6AXH@ZEA") is None
+    deep = "".join(["?f@@YA", "P6A" * 1000, "X", "H@Z" * 1000, "@Z"])
+    assert declared_by(deep) is None
+
+
+def test_an_array_without_a_size_is_spelled_in_two_ways() -> None:
+    assert spelled_alike("std::unique_ptr<char [0]>::get") == spelled_alike("std::unique_ptr<char[]>::get")
+    assert parameters_alike("std::unique_ptr<char [0]> &") == parameters_alike("class std::unique_ptr<char[]> &")
+
+
 @pytest.mark.parametrize("name", ["?", "??_7Base@@6B@", "?x@@3HA", "main", "?\udc80@@YAXXZ"])
 def test_what_declares_no_function(name: str) -> None:
     assert declared_by(name) is None

@@ -110,7 +110,7 @@ def _encode(pdb: Pdb, procedures: Procedures, bodies: Bodies, claims: Claims, na
         lines = pdb.lines_of(pdb.dbi.modules[module], symbols)
         found = module_lines(pdb, symbols, lines)
         mine = claims.function[rows] - first_row[module]
-        job = _job(pdb, found, symbols.procedures, mine, bodies, claims.body[rows], names, paths)
+        job = _job(pdb, module, found, symbols.procedures, mine, bodies, claims.body[rows], names, paths)
         for part in job.parts(len(rows)):
             for at, payload, size_bytes in zip(part.tolist(), *job.run(part), strict=True):
                 payloads[int(rows[at])] = payload
@@ -119,7 +119,15 @@ def _encode(pdb: Pdb, procedures: Procedures, bodies: Bodies, claims: Claims, na
 
 
 def _job(
-    pdb: Pdb, found: ModuleLines, procedures: U64, mine: I64, bodies: Bodies, body: I64, names: Names, paths: Paths
+    pdb: Pdb,
+    module: int,
+    found: ModuleLines,
+    procedures: U64,
+    mine: I64,
+    bodies: Bodies,
+    body: I64,
+    names: Names,
+    paths: Paths,
 ) -> Job:
     """Return the claims of one module, whose procedures are `mine`."""
     count = len(procedures)
@@ -130,7 +138,8 @@ def _job(
     start[mine] = bodies.start[body]
     first_line, last_line = _runs(found.procedure, count)
     rows = _Rows(start[found.procedure] + found.address, found.file_idx, found.line, found.column)
-    texts = {number: names.of_text(pdb.types.function_name(number)) for number in np.unique(found.inlinee).tolist()}
+    inlinees: list[int] = np.unique(found.inlinee).tolist()
+    texts = {number: names.of_text(pdb.inlined_name(pdb.dbi.modules[module], number)) for number in inlinees}
     references = np.array([texts[number] for number in found.inlinee.tolist()], np.uint64)
     moved = start[found.range_procedure]
     trees = _Trees(
